@@ -8,62 +8,22 @@ from typing import Any
 
 import msgspec
 
-from report.records.layers import Addition, Layer, Linear, PaddedShortcut
+from report.records.layers import Layer, Linear
 from report.records.record import Case, Environment, Record
 from report.studies.inference_memory.subject import LAYOUTS, RESNETS, TILED, Call
-from report.theory.liveness import peak
+from report.theory import networks
+from report.theory.conditions import conditions_of
+from report.theory.peaks import peak
 from report.theory.shapes import elements
-from report.theory.workspaces import Conditions
 from tests import factory
-from tests import networks as known
-from tests.networks import Chain
 
 IMAGES = {"AlexNet": 224, "ZFNet": 224, "VGG-16": 224}
 LayersOf = Callable[[str, int, int], tuple[Layer, ...]]
 
 
-def named(chain: Chain, names: Sequence[str]) -> list[Layer]:
-    """The layers of ``chain`` by the names of modules."""
-    pairs = zip(chain.layers, names, strict=True)
-    return [msgspec.structs.replace(layer, name=name) for layer, name in pairs]
-
-
-def block(net: Chain, name: str, channels: int, stride: int) -> list[Layer]:
-    """A residual block of two convolutions on what ``net`` puts out; option A."""
-    before = net.shape
-    inside = Chain(*before)
-    inside.conv(channels, 3, stride, 1, bias=False).norm().act().conv(channels, 3, 1, 1, bias=False)
-    inside.norm()
-    found = named(inside, [f"{name}.{part}" for part in ("conv1", "bn1", "relu1", "conv2", "bn2")])
-    shape = {"output_shape": inside.shape, "dtype": "float32"}
-    if before != inside.shape:
-        way = {"name": f"{name}.shortcut", "input_shape": before, "stride": (stride, stride)}
-        found.append(PaddedShortcut(**shape, **way))
-    found.append(Addition(**shape, name=f"{name}.add", input_shape=inside.shape))
-    after = Chain(*inside.shape).act()
-    net.shape = inside.shape
-    return [*found, *named(after, [f"{name}.relu2"])]
-
-
-def resnet(depth: int, batch: int, image: int) -> tuple[Layer, ...]:
-    """A ResNet of 6n + 2 layers with the names of its modules."""
-    net = Chain(batch, 3, image, image).conv(16, 3, 1, 1, bias=False).norm().act()
-    found = named(net, ("conv", "bn", "relu"))
-    for stage, channels in enumerate((16, 32, 64), start=1):
-        for number in range(1, (depth - 2) // 6 + 1):
-            stride = 2 if stage > 1 and number == 1 else 1
-            found += block(net, f"stage{stage}_block{number}", channels, stride)
-    end = Chain(*net.shape).pool("average", net.shape[2]).flatten().linear(10)
-    return (*found, *named(end, ("pool", "flatten", "fc")))
-
-
 def layers_of(network: str, batch: int, image: int) -> tuple[Layer, ...]:
     """The layers of a network by its name."""
-    if network.startswith("ResNet-"):
-        return resnet(int(network.partition("-")[2]), batch, image)
-    if network == "LeNet-5":
-        return tuple(known.lenet5(1, batch))
-    return tuple(known.alexnet(batch))
+    return networks.layers_of(network, image, batch)
 
 
 def call(network: str = "ResNet-20", batch: int = 8, **how: Any) -> Call:
@@ -88,12 +48,13 @@ def wide() -> Environment:
     return msgspec.structs.replace(plain, torch=torch)
 
 
-def memory(of: Call, layers: Sequence[Layer], machine: Environment) -> dict[str, Sequence[int]]:
+def memory(of: Call, machine: Environment) -> dict[str, Sequence[int]]:
     """What the allocator of the theory would say."""
-    autocast = None if of.precision == "float32" else of.precision
-    block_ = 16 if "AVX512" in machine.torch.cpu_capability else 8
-    at = peak(layers, Conditions(of.layout, machine.threads, block_, False, autocast))
-    before = sum(term.amount for term in at.terms[:3])
+    way = networks.Way("inference", of.layout, of.precision)
+    network = networks.captured(of.network, of.image, way)
+    assert isinstance(network, networks.Captured)
+    at = peak(network, of.batch, conditions_of(machine))
+    before = at.before
     return {
         "allocated_before": [before] * 3,
         "allocated_after": [before + 40] * 3,
@@ -112,7 +73,7 @@ def case(
         "first_call_time": [time[0] * 3],
         "time": time,
         "page_faults": [elements(ran[0].output_shape) // 4096] * len(time),
-        **memory(of, ran, here),
+        **memory(of, here),
     }
     fields = {name: change.pop(name) for name in ("status", "reason") if name in change}
     series |= change

@@ -11,7 +11,6 @@ from figures.drawing.roofline import draw
 from figures.roofline import CacheRoof, Ceiling, Marks, RoofLine, Roofline
 from report.statistics.estimates import Estimate
 from report.theory.memory import compulsory_traffic
-from report.theory.rescale_shapes import at_image
 from report.theory.roofline import (
     DEPTHWISE,
     Load,
@@ -29,7 +28,6 @@ from report.theory.roofline import (
     training_passes,
     update_load,
 )
-from report.theory.shapes import parameter_count
 from report.theory.work import flops, training_macs
 from tests import canvas
 from tests.networks import Chain, convolution
@@ -149,13 +147,6 @@ def test_depthwise_layers_have_the_least_intensity_of_convolutions() -> None:
 
 
 # -------------------------------------------------------------------------------- other shapes
-
-
-@pytest.mark.parametrize("network", NETWORKS)
-def test_a_network_on_other_images_has_the_same_parameters(network: str) -> None:
-    small, large = layers_of(network, 1, 64), layers_of(network)
-    assert sum(map(parameter_count, small)) == sum(map(parameter_count, large))
-    assert at_image(small, 224) == large
 
 
 def test_the_batch_is_the_first_axis_of_every_tensor() -> None:

@@ -32,10 +32,19 @@ from report.studies.training_roofline.published import read_lifetimes
 from report.studies.training_roofline.source import image_traffic
 from report.studies.training_roofline.source_audit import audit_by_kind
 from report.studies.training_roofline.subject import NETWORKS, Step
-from report.theory.training_memory import categories
 from tests import factory, training
 from tests.papers import column, devices, found_in, manuscript, number, reported, value, value_of
-from tests.training import COPY, PEAK, SHORT_PEAK, case, cases, layers_of, record, steps_of
+from tests.training import (
+    COPY,
+    PEAK,
+    SHORT_PEAK,
+    case,
+    cases,
+    layers_of,
+    memory_of,
+    record,
+    steps_of,
+)
 from tests.training import product as product_case
 from tests.training import profile as profile_case
 
@@ -183,8 +192,8 @@ JUDGED: dict[str, tuple[str, Callable[[], list[Case]], str]] = {
     "slower in bfloat16": ("shorter", lambda: cases((SMALL,), SHORT, MANY), "refuted"),
     "so in few processes": ("shorter", lambda: cases((SMALL,), SHORT, (1, 2, 3)), "undecided"),
     "beside one process": ("shorter", lambda: [
-        *cases((SMALL,), SHORT, MANY), case(Step(SMALL, 128, 2), 1, SHORT),
-        case(Step(SMALL, 128, 2, "bfloat16", "channels_last"), 1, SHORT)], "refuted"),
+        *cases((SMALL,), SHORT, MANY), case(Step(SMALL, 224, 2), 1, SHORT),
+        case(Step(SMALL, 224, 2, "bfloat16", "channels_last"), 1, SHORT)], "refuted"),
     "TF32 mixes nothing": ("shorter", lambda: [
         case(s, p) for p in MANY for s in (Step(SMALL, 64, 8), Step(SMALL, 64, 8, "tfloat32"))],
         "not measured"),
@@ -416,7 +425,7 @@ def gpu_record(made: Sequence[Case], **change: Any) -> Record:
 
 
 def held(step: Step, extra: int) -> Case:
-    before = categories(layers_of(SMALL, step.batch, 64), on_host=False).between_steps + extra
+    before = memory_of(step, on_host=False).between_steps + extra
     return case(step, 1, requested_before=[before], requested_peak=[3 * before])
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from report.records.layers import Layer, Linear
 from report.records.record import Case, Environment, Record
 from report.studies.training_roofline.subject import ELEMENTS, NETWORKS, Step
-from report.theory.architectures import ARCHITECTURES
+from report.theory import networks
 from report.theory.roofline import in_type, training_loads
-from report.theory.training_memory import categories
+from report.theory.training_memory import Categories, categories
 from tests import factory
 
 #: What the machine of these records reaches: FLOP/s in float32 and in bfloat16, and B/s.
@@ -25,7 +25,14 @@ Seconds = Callable[[Step, Sequence[Layer]], float]
 @lru_cache
 def layers_of(network: str, batch: int = 1, image: int = 224) -> tuple[Layer, ...]:
     """The layers of a network by its name, as an experiment records them."""
-    return ARCHITECTURES[network](batch, image)
+    return networks.layers_of(network, image, batch)
+
+
+def memory_of(step: Step, *, on_host: bool = True) -> Categories:
+    """What theory says that a step holds."""
+    network = networks.captured(step.network, step.image, networks.Way("training"))
+    assert isinstance(network, networks.Captured)
+    return categories(network, step.batch, on_host=on_host)
 
 
 def seconds(step: Step, layers: Sequence[Layer]) -> float:
@@ -59,7 +66,7 @@ def case(step: Step, process: int, time: Seconds = seconds, **change: Any) -> Ca
         "update_time": [0.1 * t for t in whole],
     }
     if step.execution == "eager" and process == 1:
-        theory = categories(layers)
+        theory = memory_of(step)
         before = theory.between_steps
         found |= {
             "allocated_before": [before],
@@ -140,7 +147,7 @@ def steps_of(network: str, batches: Sequence[int] = (2, 8, 32, 128)) -> tuple[St
     for change in LADDER:
         rung = rung.with_(**change)
         found.append(rung)
-    found += [Step(network, image, 8) for image in (64, 128, 224)]
+    found += [Step(network, image, 8) for image in (64, 224)]
     found.append(Step(network, 224, 8, "bfloat16", "channels_last"))
     return tuple(dict.fromkeys(found))
 

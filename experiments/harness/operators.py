@@ -9,7 +9,7 @@ operators are those of a real call.  Nothing is computed or allocated.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -61,8 +61,11 @@ def capture(
     device: Device = "cpu",
     history: bool = False,
     weight_decay: float = 0.0,
+    autocast: str | None = None,
 ) -> Captured:
     """The operators of one call in evaluation mode without gradients, or of a training step.
+
+    ``autocast`` is the type that the call computes in where autocast finds that safe.
 
     The step is the second: forward, the loss, backward, and stochastic gradient descent with
     ``weight_decay`` and momentum, whose state is there from the first one.  The loss is the cross
@@ -77,7 +80,7 @@ def capture(
     _fake(module, mode, device)
     with mode:
         given = tuple(_given(each, device) for each in inputs)
-    call = _Step(module, weight_decay) if train else _Call(module)
+    call = _Step(module, weight_decay) if train else _Call(module, autocast)
     recorder = Recorder(module)
     try:
         with mode:
@@ -181,11 +184,12 @@ class _Call:
     """One call in evaluation mode."""
 
     module: nn.Module
+    autocast: str | None
 
     def prepare(self, given: tuple[torch.Tensor, ...], *, called: bool) -> None:
         """Make a call before, if that is asked for; nothing else has to be there."""
         if called:
-            with torch.no_grad():
+            with torch.no_grad(), self._cast(given):
                 self.module(*given)
 
     def state(self) -> tuple[torch.Tensor, ...]:
@@ -194,9 +198,14 @@ class _Call:
 
     def run(self, given: tuple[torch.Tensor, ...], recorder: Recorder) -> None:
         """Make the call; its result is held to the end, as a caller does."""
-        with torch.no_grad():
+        with torch.no_grad(), self._cast(given):
             result = self.module(*given)
         del result
+
+    def _cast(self, given: tuple[torch.Tensor, ...]) -> AbstractContextManager[object]:
+        if self.autocast is None:
+            return nullcontext()
+        return torch.autocast(given[0].device.type, getattr(torch, self.autocast))
 
 
 @dataclass

@@ -14,11 +14,7 @@ CLASSES: Final = 1000
 
 
 class Add(nn.Module):
-    """The sum of two tensors of the same shape, as a module so that a hook can see it run.
-
-    In a residual block it is the attribute ``add``, and what lies on the other way is ``shortcut``:
-    by these two names ``report.theory.dataflow`` finds out which layer reads which tensor.
-    """
+    """The sum of two tensors of the same shape, as a module so that a hook can see it run."""
 
     def forward(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         """``left + right``, element by element."""

@@ -13,9 +13,9 @@ from experiments.harness.study import Device
 from report.errors import MeasurementError
 from report.records.operations import Operator
 from report.theory.allocator_options import Options
+from report.theory.conditions import Conditions, vector_block
 from report.theory.network import Theory
 from report.theory.roofline import Roof
-from report.theory.workspaces import Conditions, vector_block
 
 _GROUPED: Final = "convolution_backward"
 
@@ -48,7 +48,10 @@ def of_capture(captured: Captured, allocator: Options | None = None) -> Theory:
     """
     capability = torch.backends.cpu.get_cpu_capability()
     conditions = Conditions(
-        threads=torch.get_num_threads(), block=vector_block(capability), allocator=allocator
+        threads=torch.get_num_threads(),
+        block=vector_block(capability),
+        tiles=torch.cpu._is_amx_tile_supported(),
+        allocator=allocator,
     )
     theory = Theory(captured.network, conditions, captured.history, captured.other_on_gpu)
     for number, flops in captured.flops.items():

@@ -27,6 +27,7 @@ def add_theory(go: argparse.ArgumentParser) -> None:
     """The options of ``theory``."""
     go.add_argument(
         "network",
+        nargs="?",
         help="torchvision:resnet50, timm:resnet50, study:ResNet-20, or my_file.py:function, which "
         "returns the module",
     )
@@ -52,6 +53,10 @@ def add_theory(go: argparse.ArgumentParser) -> None:
     go.add_argument(
         "--figures", type=Path, metavar="DIR", help="write a roofline and a timeline of memory"
     )
+    go.add_argument(
+        "--capture", action="store_true",
+        help="write the operators of the studies' networks anew for papers, and nothing else",
+    )  # fmt: skip
     go.add_argument("--debug", action="store_true", help="show tracebacks")
 
 
@@ -82,9 +87,16 @@ def theory(options: argparse.Namespace) -> int:
     """Tell the theory of a network; 1 if an operator is not known."""
     from experiments.theory import printed
     from experiments.theory.checked import checked
-    from experiments.theory.networks import network
+    from experiments.theory.networks import FORMS, network
     from experiments.theory.roofs import named_roof
 
+    if options.capture:
+        from experiments.theory.capturing import write_networks
+
+        write_networks()
+        return 0
+    if options.network is None:
+        raise UsageError(f"Name a network: {FORMS}.")
     allocator = allocator_options(options.device, options.allocator)
     named = network(options.network)
     inputs = inputs_of(options, named.image)

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from experiments.harness.operators import Build
 from experiments.harness.study import UsageError
 
-_FORMS: Final = "torchvision:resnet50, timm:resnet50, study:ResNet-20, or my_file.py:function"
+FORMS: Final = "torchvision:resnet50, timm:resnet50, study:ResNet-20, or my_file.py:function"
 
 
 class Named(NamedTuple):
@@ -25,12 +25,12 @@ def network(name: str) -> Named:
     """What makes the network ``name``; raises ``UsageError`` for a name of none."""
     source, colon, what = name.rpartition(":")
     if not (source and colon and what):
-        raise UsageError(f"There is no network {name!r}; possible are {_FORMS}.")
+        raise UsageError(f"There is no network {name!r}; possible are {FORMS}.")
     if source.endswith(".py"):
         return _of_file(Path(source), what)
     makers = {"torchvision": _of_torchvision, "timm": _of_timm, "study": _of_studies}
     if source not in makers:
-        raise UsageError(f"There is no network {name!r}; possible are {_FORMS}.")
+        raise UsageError(f"There is no network {name!r}; possible are {FORMS}.")
     return makers[source](what)
 
 

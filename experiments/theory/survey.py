@@ -24,7 +24,7 @@ from experiments.theory.networks import import_timm, network
 from report.errors import MeasurementError
 from report.records import COUNTS
 from report.records.network_counts import Counts, read_counts, write_counts
-from report.theory.workspaces import Layout
+from report.theory.conditions import Layout
 
 FORMATS: Final = {"contiguous": {}, "channels_last": {"memory_format": torch.channels_last}}
 PAGE: Final = ROOT / "docs" / "networks-of-timm.md"

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: The packages of the project that build papers.
 PACKAGES: Final = ("report", "figures")
+#: How the files end that are data of a package.
+_DATA: Final = ".json.gz"
 
 
 class Code:
@@ -34,6 +36,7 @@ class Code:
         self._old = remembered or {}
         self._memory: dict[str, list[str]] = {}
         self._files = dict(_modules(root))
+        self._data = tuple(_data(root))
         self._imports: dict[str, tuple[str, ...]] = {}
         self._closures: dict[tuple[str, ...], dict[str, str]] = {}
         self._digests: dict[tuple[str, ...], str] = {}
@@ -50,7 +53,9 @@ class Code:
         Raises ``KeyError`` for a module that the project does not have.
         """
         if roots not in self._closures:
-            files = {self._files[name] for name in self._reached(roots)}
+            reached = self._reached(roots)
+            files = {self._files[name] for name in reached}
+            files |= {file for folder, file in self._data if folder in reached}
             self._closures[roots] = {file: self._file_digest(file) for file in sorted(files)}
         return self._closures[roots]
 
@@ -118,6 +123,14 @@ def _modules(root: str) -> Iterator[tuple[str, str]]:
         for file in files_below(os.path.join(root, package), (".py",)):
             path = f"{package}/{file}"
             yield path.removesuffix(".py").removesuffix("/__init__").replace("/", "."), path
+
+
+def _data(root: str) -> Iterator[tuple[str, str]]:
+    """Each package with a file of data in its folder, which its code reads."""
+    for package in PACKAGES:
+        for file in files_below(os.path.join(root, package), (_DATA,)):
+            path = f"{package}/{file}"
+            yield path.rpartition("/")[0].replace("/", "."), path
 
 
 def _with_packages(module: str) -> Iterator[str]:

@@ -15,6 +15,7 @@ from typing import Final
 from report.missing import Missing
 from report.records.layers import Convolution
 from report.records.record import Environment
+from report.theory.conditions import vector_block
 from report.theory.reconciliation import Reconciliation, Term
 from report.theory.terms import (
     bias_workspace,
@@ -24,7 +25,6 @@ from report.theory.terms import (
     theory_output,
     weight_reorder,
 )
-from report.theory.workspaces import vector_block
 
 UNEXPLAINED: Final = "Unexplained"
 

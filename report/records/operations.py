@@ -17,7 +17,7 @@ import msgspec
 #: Where an operator belongs in a training step; a call without gradients is all forward.
 Phase: TypeAlias = Literal["forward", "backward", "update"]
 #: What an operator is told beside tensors: numbers, names, switches, and lists of them.
-Setting: TypeAlias = int | float | bool | str | tuple["Setting", ...] | None
+Setting: TypeAlias = int | float | bool | str | tuple["int | float | bool | str | None", ...] | None
 
 #: Bytes of one element by the name of its type.
 ITEM_BYTES: Final[dict[str, int]] = {

@@ -1,10 +1,11 @@
-"""What a convolution takes on a CPU with AVX2 beside input and output, by the kernel it goes to.
+"""What a convolution takes on a CPU beside input and output, by the kernel that it goes to.
 
 oneDNN chooses a kernel by shape, layout and instruction set, and each copies what it needs into
-layouts of its own.  The rules are those of float32 with PyTorch 2.13 (oneDNN 3.12) on AVX2, met to
-the byte by 2,200 convolutions drawn at random, on one thread and on two.  Where a kernel is chosen
-by the sizes of caches (``theory.avx2_kernels``), or by what was not tried, there is no rule
-(``None``).
+layouts of its own.  The rules are those of PyTorch 2.13 (oneDNN 3.12).  On AVX-512 they are of
+convolutions without groups and dilation, with kernels larger than 1 × 1; on AVX2 those of float32,
+met to the byte by 2,200 convolutions drawn at random, on one thread and on two
+(``src/cpu/x64/jit_avx2_conv_kernel_f32.cpp`` and ``jit_brgemm_conv_utils.cpp``, ``init_conf``).
+Where a kernel is chosen by the sizes of caches, or by what was not tried, there is no rule.
 
 Letters in formulas are those of ``report.theory.shapes``.
 """
@@ -14,16 +15,10 @@ from __future__ import annotations
 from math import prod
 from typing import Final
 
-from report.records.layers import Convolution
-from report.theory.avx2_kernels import (
-    BLOCK,
-    copies_output_last,
-    has_known_batch,
-    has_known_block,
-    is_direct,
-    up,
-)
-from report.theory.memory import output_bytes
+from report.records.layers import ELEMENT_BYTES, Convolution
+from report.theory.conditions import UNKNOWN, Conditions, Workspace
+from report.theory.memory import element_bytes, output_bytes
+from report.theory.reconciliation import Term
 from report.theory.shapes import elements
 from report.theory.terms import (
     SCRATCHPAD_ALIGNMENT,
@@ -34,27 +29,37 @@ from report.theory.terms import (
     input_reorder,
     weight_reorder,
 )
-from report.theory.workspaces import Conditions, native, unfolded
 
+#: Channels of a vector of eight float32, in which AVX2 kernels block them.
+AVX2: Final = 8
+ALLOCATED: Final = "event of the allocator"
+PENDING: Final = "Output not yet allocated"
+_FREED: Final = "freed before the output is allocated"
+#: Elements of an input from which on a small convolution of a single image goes to oneDNN
+#: (``aten/src/ATen/native/Convolution.cpp``, ``use_mkldnn``).
+_NATIVE_UP_TO: Final = 20_480
+_KNOWN_TYPES: Final = frozenset({"float32", "bfloat16"})
+#: Positions of an output row that a direct kernel computes at once; padding must not exceed them.
+_ROW: Final = 3
+#: Columns of the widest kernel that a direct kernel steps over padding with.
+_WIDE: Final = 7
+#: Taps whose descriptors fill one page, as do those of any part of them.
+_ONE_PAGE: Final = 102
+#: A channels-last kernel takes up to so many vectors of output channels as a block; on AVX2 of
+#: large maps up to half of them.
+_VECTORS: Final = 4
+_LARGE_MAP: Final = 150 * 150
 #: Groups for each thread, and bytes of an unfolded group, up to which groups are done one by one.
 _GROUPS: Final = 8
 _UNFOLDED_BYTES: Final = 2**18
 
 
-def on_avx2(layer: Convolution, conditions: Conditions) -> int | None:
-    """Bytes beside input and output at the largest moment; None where no rule tells."""
-    if layer.transposed or layer.dtype != "float32" or conditions.autocast is not None:
-        return None
-    plain = layer.kernel == (1, 1) and layer.stride == (1, 1) and layer.padding == (0, 0)
-    if computed_by_pytorch(layer, conditions):
-        if layer.groups > 1:
-            return None
-        return 0 if plain else unfolded(layer).amount
-    if layer.kernel == (1, 1) and layer.padding != (0, 0):
-        return None
-    if conditions.layout == "channels_last":
-        return _channels_last(layer, conditions)
-    return _contiguous(layer, conditions, plain)
+def convolution_workspace(layer: Convolution, last: bool, conditions: Conditions) -> Workspace:
+    """The workspace of a convolution, of channels-last tensors where ``last``."""
+    if conditions.block != AVX2:
+        return _on_avx512(layer, last, conditions)
+    taken = _on_avx2(layer, last, conditions)
+    return UNKNOWN if taken is None else Workspace((Term("Workspace", taken, "", ALLOCATED),))
 
 
 def computed_by_pytorch(layer: Convolution, conditions: Conditions) -> bool:
@@ -64,10 +69,100 @@ def computed_by_pytorch(layer: Convolution, conditions: Conditions) -> bool:
     """
     alone = conditions.threads == 1 and layer.input_shape[0] < 16 and layer.kernel == (1, 1)
     simple = layer.stride == (1, 1) and layer.dilation == (1, 1)
-    return (alone and simple) or (layer.groups == 1 and native(layer, conditions))
+    return (alone and simple) or (layer.groups == 1 and _is_native(layer))
 
 
-def _depthwise(layer: Convolution) -> bool:
+def _is_native(layer: Convolution) -> bool:
+    """Whether it is one small image of float32 and no kernel over 3 × 3."""
+    small = elements(layer.input_shape) <= _NATIVE_UP_TO and min(layer.kernel) <= 3
+    return layer.dtype == "float32" and layer.input_shape[0] == 1 and small
+
+
+def _unfolded(layer: Convolution) -> Term:
+    """The input with a copy of it for every tap, as a matrix (im2col)."""
+    columns = layer.input_shape[1] * elements(layer.kernel)
+    positions = layer.output_shape[0] * elements(layer.output_shape[2:])
+    size = columns * positions * element_bytes(layer)
+    formula = f"N · C_in · K_h · K_w · H_out · W_out · {element_bytes(layer)} B"
+    return Term("Unfolded input", size, formula, ALLOCATED)
+
+
+def _is_known_block(layer: Convolution, vector: int, most: int) -> bool:
+    """Whether all blocks of output channels hold the weights in as many bytes.
+
+    Which of them fills the caches best is estimated from their sizes.
+    """
+    outputs = layer.output_shape[1] // layer.groups
+    blocks = range(1, min(_up(outputs, vector) // vector, most) + 1)
+    return len({-(-outputs // (n * vector)) * n for n in blocks}) == 1
+
+
+def _up(channels: int, vector: int = AVX2) -> int:
+    """Channels in whole vectors."""
+    return -(-channels // vector) * vector
+
+
+# ---------------------------------------------------------------------------------------- AVX-512
+
+
+def _on_avx512(layer: Convolution, last: bool, conditions: Conditions) -> Workspace:
+    if _is_untried(layer, last, conditions):
+        return UNKNOWN
+    if _is_native(layer):
+        return Workspace((_unfolded(layer),))
+    block = conditions.block
+    # 16-bit products take input channels by twos.
+    in_block = ELEMENT_BYTES["float32"] // element_bytes(layer)
+    if last:
+        descriptors = descriptor_workspace(layer, conditions.threads, ALLOCATED)
+        weights = weight_reorder(layer, block, ALLOCATED, in_block=in_block)
+        whole = layer.output_shape[1] % (_VECTORS * block) == 0
+        return Workspace((weights, descriptors), whole or _is_known_block(layer, block, _VECTORS))
+    blocked = blocked_output(layer, block, ALLOCATED)
+    copies = [bias_workspace(layer, block, _FREED)]
+    if layer.input_shape[1] < block:  # an input with less than one block stays as it is
+        copies.append(weight_reorder(layer, block, ALLOCATED, in_block=in_block))
+    else:
+        copies.append(input_reorder(layer, block, _FREED))
+        copies.append(weight_reorder(layer, block, _FREED, in_block=block))
+    output = output_bytes(layer)
+    if sum(term.amount for term in copies) < output:
+        return Workspace((blocked,))
+    pending = Term(PENDING, -output, "−output while it is not live", "order of the layers")
+    return Workspace((pending, *copies, blocked))
+
+
+def _is_untried(layer: Convolution, last: bool, conditions: Conditions) -> bool:
+    """Whether nothing at all is known of a convolution.
+
+    Padding beyond a row of the output sends it to another kernel.
+    """
+    plain = layer.groups == 1 and not layer.transposed and layer.dilation == (1, 1)
+    unfolds_one_channel = layer.input_shape[1] == 1 and last
+    in_tiles = conditions.tiles and layer.dtype == "bfloat16"
+    wide = not last and layer.padding[1] > min(_ROW, layer.output_shape[3])
+    known = layer.dtype in _KNOWN_TYPES and plain and layer.kernel != (1, 1)
+    return not known or unfolds_one_channel or in_tiles or wide
+
+
+# ------------------------------------------------------------------------------------------- AVX2
+
+
+def _on_avx2(layer: Convolution, last: bool, conditions: Conditions) -> int | None:
+    """Bytes beside input and output at the largest moment; None where no rule tells."""
+    if layer.transposed or layer.dtype != "float32":
+        return None
+    plain = layer.kernel == (1, 1) and layer.stride == (1, 1) and layer.padding == (0, 0)
+    if computed_by_pytorch(layer, conditions):
+        if layer.groups > 1:
+            return None
+        return 0 if plain else _unfolded(layer).amount
+    if layer.kernel == (1, 1) and layer.padding != (0, 0):
+        return None
+    return _channels_last(layer, conditions) if last else _contiguous(layer, conditions, plain)
+
+
+def _is_depthwise(layer: Convolution) -> bool:
     return layer.groups > 1 and layer.groups == layer.input_shape[1] == layer.output_shape[1]
 
 
@@ -77,35 +172,59 @@ def _widths(layer: Convolution) -> tuple[int, int]:
 
 
 def _channels_last(layer: Convolution, conditions: Conditions) -> int | None:
-    """Kernels of batched products: weights in blocks, and the descriptors of a batch."""
+    """Kernels of batched products: weights in blocks, and the descriptors of a batch.
+
+    A batch of products has the taps of a whole kernel, or of one row of it.
+    """
     inputs, outputs = _widths(layer)
-    if _depthwise(layer):
+    if _is_depthwise(layer):
         inside = all(p <= out for p, out in zip(layer.padding, layer.output_shape[2:], strict=True))
         tried = layer.kernel != (1, 1) and layer.dilation == (1, 1) and inside
-        return weight_reorder(layer, BLOCK, SHAPES).amount if tried else None
-    known = has_known_block(layer) and has_known_batch(layer)
-    if layer.input_shape[1] == 1 or not known:
+        return weight_reorder(layer, AVX2, SHAPES).amount if tried else None
+    large = elements(layer.output_shape[2:]) >= _LARGE_MAP
+    known = _is_known_block(layer, AVX2, _VECTORS // 2 if large else _VECTORS)
+    if layer.input_shape[1] == 1 or not known or elements(layer.kernel) > _ONE_PAGE:
         return None
-    weights = layer.groups * up(outputs) * inputs * elements(layer.kernel) * 4
+    weights = layer.groups * _up(outputs) * inputs * elements(layer.kernel) * 4
     return weights + descriptor_workspace(layer, conditions.threads, SHAPES).amount
 
 
 def _contiguous(layer: Convolution, conditions: Conditions, plain: bool) -> int | None:
-    if not is_direct(layer):
-        copied = layer.groups == 1 and copies_output_last(layer, conditions.threads)
+    if not _is_direct(layer):
+        copied = layer.groups == 1 and _copies_output_last(layer, conditions.threads)
         return output_bytes(layer) if copied else None
     inputs, outputs = _widths(layer)
-    if layer.groups > 1 and not _depthwise(layer) and (inputs % BLOCK or outputs % BLOCK):
+    if layer.groups > 1 and not _is_depthwise(layer) and (inputs % AVX2 or outputs % AVX2):
         return None if plain else _unfolded_groups(layer, conditions)
-    output = blocked_output(layer, BLOCK, SHAPES).amount
-    copies = bias_workspace(layer, BLOCK, SHAPES).amount + _strided(layer, conditions)
-    few = layer.groups == 1 and layer.input_shape[1] < BLOCK and layer.kernel != (1, 1)
+    output = blocked_output(layer, AVX2, SHAPES).amount
+    copies = bias_workspace(layer, AVX2, SHAPES).amount + _strided(layer, conditions)
+    few = layer.groups == 1 and layer.input_shape[1] < AVX2 and layer.kernel != (1, 1)
     if few:  # an input with less than one block stays as it is
-        copies += weight_reorder(layer, BLOCK, SHAPES).amount
+        copies += weight_reorder(layer, AVX2, SHAPES).amount
     else:
-        copies += input_reorder(layer, BLOCK, SHAPES).amount
-        copies += weight_reorder(layer, BLOCK, SHAPES, in_block=BLOCK).amount
+        copies += input_reorder(layer, AVX2, SHAPES).amount
+        copies += weight_reorder(layer, AVX2, SHAPES, in_block=AVX2).amount
     return max(copies + output - output_bytes(layer), output)
+
+
+def _is_direct(layer: Convolution) -> bool:
+    """Whether the contiguous layout goes to the direct kernel; else its input is unfolded."""
+    reach = (d * (k - 1) + 1 for d, k in zip(layer.dilation, layer.kernel, strict=True))
+    inside = all(p < r for p, r in zip(layer.padding, reach, strict=True))
+    still = layer.padding == (0, 0) or layer.stride == (1, 1)
+    narrow = layer.kernel[1] <= _WIDE or still
+    return inside and narrow and layer.padding[1] <= min(_ROW, layer.output_shape[3])
+
+
+def _copies_output_last(layer: Convolution, threads: int) -> bool:
+    """Whether a copy of the output is more than an input can be that each thread unfolds.
+
+    A thread unfolds some positions of one image, at most all of them; how many, caches decide.
+    Then the output is copied once.
+    """
+    taps = layer.input_shape[1] // layer.groups * elements(layer.kernel)
+    unfolded = taps * elements(layer.output_shape[2:]) * 4
+    return threads * unfolded + SCRATCHPAD_ALIGNMENT <= output_bytes(layer)
 
 
 def _strided(layer: Convolution, conditions: Conditions) -> int:
@@ -118,7 +237,7 @@ def _strided(layer: Convolution, conditions: Conditions) -> int:
     whole = layer.kernel == (1, 1) and layer.groups == 1 and reached == layer.input_shape[2:]
     if not whole or layer.stride == (1, 1):
         return 0
-    gathered = up(layer.input_shape[1]) * prod(positions) * 4
+    gathered = _up(layer.input_shape[1]) * prod(positions) * 4
     return conditions.threads * gathered + SCRATCHPAD_ALIGNMENT
 
 

@@ -16,6 +16,7 @@ from typing import Final
 from report.records.operations import Network, Operator
 from report.theory.allocator import Allocate, Free, Request, Snapshot, replay
 from report.theory.allocator_options import Options
+from report.theory.conditions import NOTHING, UNKNOWN, Workspace
 from report.theory.operators import KINDS
 
 #: Seen to take nothing beside their results on an H100 in float32 (a test compares the requests
@@ -34,13 +35,13 @@ ONLY_ON_CPU: Final = frozenset({
 })  # fmt: skip
 
 
-def workspace(operator: Operator) -> int | None:
-    """Bytes beside results on a GPU; None where nobody has seen how many."""
+def workspace(operator: Operator) -> Workspace:
+    """What an operator takes beside its results on a GPU, as far as somebody has seen it."""
     if KINDS.get(operator.base) in ("view", "creation"):
-        return 0
+        return NOTHING
     types = {tensor.dtype for found in operator.reads.values() for tensor in found}
     known = operator.base in TAKES_NOTHING and types <= {"float32", "int64"}
-    return 0 if known and not operator.settings.get("training") else None
+    return NOTHING if known and not operator.settings.get("training") else UNKNOWN
 
 
 @dataclass(frozen=True)

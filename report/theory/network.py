@@ -18,11 +18,11 @@ from html import escape
 from typing import Final
 
 from report.records.operations import Network, Operator
+from report.theory.conditions import Conditions
 from report.theory.cuda_memory import ONLY_ON_CPU, CudaMemory, cuda_memory
 from report.theory.operators import Load, load
 from report.theory.roofline import Roof
 from report.theory.timeline import Moment, timeline
-from report.theory.workspaces import Conditions
 
 #: Above the cells of a row, and above those that need a roof.
 HEADINGS: Final = (
@@ -161,7 +161,7 @@ class Theory:
     @property
     def may_take_more(self) -> tuple[str, ...]:
         """The operators that may take memory of their own, of which no rule tells how much."""
-        names = (moment.operator.name for moment in self.moments if moment.workspace is None)
+        names = (moment.operator.name for moment in self.moments if not moment.workspace.complete)
         return tuple(dict.fromkeys(names))
 
     @property

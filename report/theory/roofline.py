@@ -33,7 +33,6 @@ from report.records.layers import (
 )
 from report.statistics.estimates import Estimate, rate_over
 from report.theory.memory import compulsory_traffic, input_bytes, parameter_bytes
-from report.theory.rescale_shapes import with_batch
 from report.theory.shapes import parameter_count
 from report.theory.work import PASSES, Pass, flops, macs
 
@@ -146,7 +145,14 @@ def in_type(layers: Iterable[Layer], dtype: DType) -> tuple[Layer, ...]:
 
 def at_batch(layers: Iterable[Layer], batch: int) -> tuple[Layer, ...]:
     """The same layers on ``batch`` images: the first axis of every tensor is the batch."""
-    return tuple(with_batch(layer, batch) for layer in layers)
+    return tuple(
+        msgspec.structs.replace(
+            layer,
+            input_shape=(batch, *layer.input_shape[1:]),
+            output_shape=(batch, *layer.output_shape[1:]),
+        )
+        for layer in layers
+    )
 
 
 # ------------------------------------------------------------------------------------ classes

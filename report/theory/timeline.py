@@ -1,21 +1,21 @@
 """What is alive while the operators of a network run, storage by storage, and the peak; pure.
 
 Which storage is let go when is known from the capture, since Python holds the same tensors there.
-What an operator takes for itself while it runs (``theory.operator_workspaces``) is added where a
-rule gives it; where none does, the operator takes at least nothing, and so does the network.
-On a GPU each storage takes a block of the allocator, at least as large as the storage rounded up.
+What an operator takes for itself while it runs (``theory.workspaces``) is added where a rule gives
+it; where none does, the operator takes at least nothing, and so does the network.  On a GPU each
+storage takes a block of the allocator, at least as large as the storage rounded up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from report.records.operations import Network, Operator, Phase
 from report.theory import cuda_memory
-from report.theory.operator_workspaces import workspace
-from report.theory.workspaces import Conditions
+from report.theory.conditions import Conditions, Workspace
+from report.theory.workspaces import workspace
 
 Category: TypeAlias = Literal[
     "parameters", "buffers", "inputs", "optimiser state", "activations", "gradients"
@@ -36,17 +36,17 @@ _MADE_IN: Final[dict[Phase, Category]] = {
 class Moment:
     """What is alive (B) while one operator runs, its results among it, by category.
 
-    ``workspace`` is what it takes beside at its largest moment, or None where no rule tells.
+    ``workspace`` is what it takes beside at its largest moment.
     """
 
     operator: Operator
     alive: dict[Category, int]
-    workspace: int | None
+    workspace: Workspace
 
     @property
     def total(self) -> int:
         """All bytes that are known of."""
-        return sum(self.alive.values()) + (self.workspace or 0)
+        return sum(self.alive.values()) + self.workspace.amount
 
 
 def timeline(network: Network, conditions: Conditions) -> Iterator[Moment]:
@@ -54,7 +54,15 @@ def timeline(network: Network, conditions: Conditions) -> Iterator[Moment]:
     sizes, allocator = network.storages, conditions.allocator
     if allocator is not None:
         sizes = tuple(map(allocator.rounded, sizes))
-    categories = _resident(network)
+    for operator, alive in zip(network.operators, living(network, sizes), strict=True):
+        on_cpu = allocator is None
+        taken = workspace(operator, conditions) if on_cpu else cuda_memory.workspace(operator)
+        yield Moment(operator, alive, taken)
+
+
+def living(network: Network, sizes: Sequence[int]) -> Iterator[dict[Category, int]]:
+    """What is alive while each operator runs, where storages have these sizes."""
+    categories = resident(network)
     alive = dict.fromkeys(CATEGORIES, 0)
     for storage, category in categories.items():
         alive[category] += sizes[storage]
@@ -66,13 +74,11 @@ def timeline(network: Network, conditions: Conditions) -> Iterator[Moment]:
         for storage in (*operator.made, *sorted(read - categories.keys())):
             categories[storage] = _MADE_IN[operator.phase]
             alive[categories[storage]] += sizes[storage]
-        on_cpu = allocator is None
-        taken = workspace(operator, conditions) if on_cpu else cuda_memory.workspace(operator)
-        yield Moment(operator, dict(alive), taken)
+        yield dict(alive)
 
 
-def _resident(network: Network) -> dict[int, Category]:
-    """What is there before the first operator."""
+def resident(network: Network) -> dict[int, Category]:
+    """The storages that are there before the first operator."""
     found: dict[int, Category] = {}
     for category, tensors in (
         ("optimiser state", network.state),

@@ -1,247 +1,241 @@
-"""What PyTorch allocates on a CPU while one layer runs, beside input and output, from its shapes.
+"""What an operator allocates on a CPU beside its results, where a verified rule gives it; pure.
 
-Eager PyTorch in evaluation mode without gradients.  Convolutions go to oneDNN, which works on
-layouts of its own; what it copies and when, the allocator's events show (``evidence.events``).
-A layer has one or more *moments*: sets of blocks that are alive together; the largest of them is
-what the layer needs.  Sizes follow from shapes; the evidence of each is the event that showed it.
-
-Verified to the byte with PyTorch 2.13 (oneDNN 3.12) on AVX-512 and AVX2: convolutions without
-groups and dilation, kernels larger than 1 × 1, pooling, batch normalisation; float32, and bfloat16
-under autocast on processors without tiles (AMX).  On AVX2 the sizes of caches decide about some
-kernels (``theory.avx2_kernels``).  Of those, of other convolutions, of one of one channel in the
-channels-last layout, of bfloat16 convolutions in tiles and of bfloat16 linear layers, workspaces
-are not known, and what stands here is the least that they take (``unknown_workspace``).
+Convolutions have rules of their own (``theory.convolution_workspaces``).  Operators that were seen
+to take nothing stand by name; what others take, the allocator's events showed
+(``evidence.events``).  Rules are those of float32; in reduced precision convolutions, batch
+normalisation and means take at least what theirs give, and of all that remains nothing is known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
 
 import msgspec
 
-from report.records.layers import (
-    ELEMENT_BYTES,
-    BatchNorm,
-    Convolution,
-    DType,
-    Layer,
-    Linear,
-    Pooling,
+from report.records.layers import Convolution
+from report.records.operations import ITEM_BYTES, Operator, Tensor
+from report.theory.conditions import NOTHING, UNKNOWN, Conditions, Workspace
+from report.theory.convolution_workspaces import (
+    ALLOCATED,
+    AVX2,
+    computed_by_pytorch,
+    convolution_workspace,
 )
-from report.theory.allocator_options import Options
-from report.theory.avx2_kernels import (
-    BLOCK,
-    copies_output_last,
-    has_known_batch,
-    has_known_block,
-    is_direct,
-)
-from report.theory.memory import element_bytes, output_bytes
+from report.theory.operators import KINDS
 from report.theory.reconciliation import Term
-from report.theory.shapes import elements
-from report.theory.terms import (
-    bias_workspace,
-    blocked_output,
-    descriptor_workspace,
-    input_reorder,
-    weight_reorder,
-)
 
-Layout: TypeAlias = Literal["contiguous", "channels_last"]
-
-#: Elements of an input from which on a small convolution of a single image goes to oneDNN
-#: (``aten/src/ATen/native/Convolution.cpp``, ``use_mkldnn``).
-NATIVE_UP_TO: Final = 20_480
-_INDEX_BYTES: Final = ELEMENT_BYTES["int64"]
-_FLOAT_BYTES: Final = ELEMENT_BYTES["float32"]
-_KNOWN_TYPES: Final = frozenset({"float32", "tfloat32", "bfloat16"})
-#: The divisor of a mean as a tensor of one element, in float64 and then in float32.
-_DIVISOR_BYTES: Final = 12
-
-_ALLOCATED: Final = "event of the allocator"
-_FREED: Final = "freed before the output is allocated"
+#: Seen to take nothing beside their results in float32, on one thread and on two (a test repeats
+#: it with the allocator's events).
+TAKES_NOTHING: Final = frozenset({
+    "relu", "relu_", "hardtanh", "hardtanh_", "sigmoid", "sigmoid_", "tanh", "gelu", "silu",
+    "silu_", "hardswish", "hardswish_", "hardsigmoid", "leaky_relu", "sin", "cos", "clamp_min",
+    "addmm", "mm", "bmm", "baddbmm", "cat", "stack", "clone", "_to_copy", "max_pool2d_with_indices",
+    "avg_pool2d", "_adaptive_avg_pool2d", "constant_pad_nd", "embedding", "linalg_vector_norm",
+})  # fmt: skip
+#: Operators on two tensors, or on a tensor and a number, which becomes one: in float64 and float32.
+_ARITHMETIC: Final = frozenset({"add", "add_", "sub", "mul", "mul_", "div"})
+_NUMBER_BYTES: Final = 12
+_FLOAT_BYTES: Final = 4
+_TRIED: Final = frozenset({"float32", "int64"})
 
 
-@dataclass(frozen=True)
-class Conditions:
-    """How a forward pass ran: all that decides about memory and stands in no shape.
-
-    ``block`` are the channels of a float32 vector, which oneDNN's blocks have (``vector_block``);
-    ``threads`` those of PyTorch.  ``in_place`` says that the activations that can overwrite their
-    input do.  ``autocast`` is the type that autocast computes in, whatever type the layers name,
-    or None without autocast; with it parameters are float32.  ``tiles`` says that the processor
-    multiplies bfloat16 in tiles (AMX).  On a GPU only ``allocator`` decides, the options of its
-    caching allocator.
-    """
-
-    layout: Layout = "contiguous"
-    threads: int = 1
-    block: int = 16
-    in_place: bool = False
-    autocast: DType | None = None
-    tiles: bool = False
-    allocator: Options | None = None
+def workspace(operator: Operator, conditions: Conditions) -> Workspace:
+    """What an operator takes at its largest moment, as far as rules tell."""
+    if KINDS.get(operator.base) in ("view", "creation"):
+        return NOTHING
+    types = {tensor.dtype for found in operator.reads.values() for tensor in found}
+    if types <= _TRIED:
+        if operator.base in TAKES_NOTHING:
+            return NOTHING
+        rule = _ALL.get(operator.base)
+        return UNKNOWN if rule is None else rule(operator, conditions)
+    rule = _IN_REDUCED_PRECISION.get(operator.base)
+    if rule is None or not types <= _TRIED | {"bfloat16", "float16"}:
+        return UNKNOWN
+    return rule(operator, conditions)._replace(complete=False)
 
 
-def vector_block(cpu_capability: str) -> int:
-    """Channels in a block by what a record's ``environment.torch.cpu_capability`` says."""
-    return 16 if "AVX512" in cpu_capability else 8
+def _taking(amount: int | None, name: str = "Workspace", formula: str = "") -> Workspace:
+    return UNKNOWN if amount is None else Workspace((Term(name, amount, formula, ALLOCATED),))
 
 
-@dataclass(frozen=True)
-class Moment:
-    """Blocks beside input and held tensors that are alive at once; whether the output is."""
-
-    with_output: bool
-    terms: tuple[Term, ...] = ()
-
-    @property
-    def amount(self) -> int:
-        """Their bytes in all, without the output."""
-        return sum(term.amount for term in self.terms)
+def _bytes(tensor: Tensor) -> int:
+    return tensor.elements * ITEM_BYTES[tensor.dtype]
 
 
-#: Every kind of workspace, so that each has its place in a table, 0 where it is not there.
-WORKSPACES: Final = (
-    "Input reorder",
-    "Weight reorder",
-    "Blocked output",
-    "Workspace, padded bias",
-    "Workspace, batch descriptors",
-    "Unfolded input",
-    "Pooling indices",
-    "Scale and shift",
-    "Workspace of the mean",
-)
+# -------------------------------------------------------------------------------- convolutions
 
 
-def moments(layer: Layer, conditions: Conditions) -> tuple[Moment, ...]:
-    """The moments of one layer, in their order."""
-    match layer:
-        case Convolution() if _untried(layer, conditions):
-            return (Moment(True),)
-        case Convolution():
-            return _convolution(layer, conditions)
-        case Pooling() if layer.mode == "max":
-            return (Moment(True, (_indices(layer),)),)
-        case Pooling() if layer.output_shape[2:] == (1, 1):
-            return (Moment(True, (_mean(layer),)),)
-        case BatchNorm():
-            return (Moment(True, (_scale_and_shift(layer),)),)
-        case _:
-            return (Moment(True),)
+def _of_convolution(operator: Operator, conditions: Conditions) -> Workspace:
+    """Its kernel's, and copies of input and weight that lie in another layout."""
+    layer = _as_layer(operator)
+    if layer is None:
+        return UNKNOWN
+    read = [t for name in ("input", "weight") if (t := operator.tensor(name)) is not None]
+    last = any(map(_is_channels_last, read))
+    copies = sum(_bytes(tensor) for tensor in read if not _is_packed(tensor, last))
+    if copies and conditions.block == AVX2 and computed_by_pytorch(layer, conditions):
+        return UNKNOWN
+    found = convolution_workspace(layer, last, conditions)
+    if not copies:
+        return found
+    return found._replace(terms=(*found.terms, *_taking(copies, "Copies in its layout").terms))
 
 
-def unknown_workspace(layer: Layer, conditions: Conditions) -> bool:
-    """Whether a layer may take more than its moments say, since no rule here gives all of it."""
-    if isinstance(layer, Linear):
-        return conditions.autocast is not None
-    if not isinstance(layer, Convolution):
+def _as_layer(operator: Operator) -> Convolution | None:
+    """A convolution over two extents as a layer."""
+    source, weight = operator.tensor("input"), operator.tensor("weight")
+    if source is None or weight is None or len(weight.shape) != 4:
+        return None
+    geometry = {
+        name: operator.settings[name]
+        for name in ("stride", "padding", "dilation", "groups", "transposed")
+    }
+    made = {
+        "name": operator.module or "layer",
+        "input_shape": source.shape,
+        "output_shape": operator.writes[0].shape,
+        "dtype": source.dtype,
+        "kernel": weight.shape[2:],
+        "bias": operator.tensor("bias") is not None,
+        **geometry,
+    }
+    try:
+        return msgspec.convert(made, Convolution)
+    except msgspec.ValidationError:
+        return None
+
+
+def _is_channels_last(tensor: Tensor) -> bool:
+    """PyTorch's own rule (``is_channels_last_strides_2d``), which single pixels satisfy too."""
+    if len(tensor.shape) != 4:
         return False
-    return _untried(layer, conditions) or _left_to_caches(layer, conditions)
+    least = 0
+    for place in (1, 3, 2, 0):
+        stride, extent = tensor.strides[place], tensor.shape[place]
+        if extent == 0 or stride < least or (place == 0 and least == tensor.strides[1]):
+            return False
+        least = stride * max(extent, 1)
+    return True
 
 
-def _untried(layer: Convolution, conditions: Conditions) -> bool:
-    """Whether nothing at all is known of a convolution."""
-    plain = layer.groups == 1 and not layer.transposed and layer.dilation == (1, 1)
-    unfolds_one_channel = layer.input_shape[1] == 1 and conditions.layout == "channels_last"
-    in_tiles = conditions.tiles and layer.dtype == "bfloat16"
-    known = layer.dtype in _KNOWN_TYPES and plain and layer.kernel != (1, 1)
-    return not known or unfolds_one_channel or in_tiles
+def _is_packed(tensor: Tensor, channels_last: bool = False) -> bool:
+    """Whether elements follow one another in the order of extents, or with the channels last."""
+    order = (1, 3, 2, 0) if channels_last else tuple(reversed(range(len(tensor.shape))))
+    expected = 1
+    for place in order:
+        if tensor.shape[place] != 1 and tensor.strides[place] != expected:
+            return False
+        expected *= tensor.shape[place]
+    return True
 
 
-def _left_to_caches(layer: Convolution, conditions: Conditions) -> bool:
-    """Whether an AVX2 kernel takes more or less by the sizes of caches."""
-    if conditions.block != BLOCK or native(layer, conditions):
-        return False
-    if conditions.layout == "channels_last":
-        return not (has_known_block(layer) and has_known_batch(layer))
-    return not (is_direct(layer) or copies_output_last(layer, conditions.threads))
+# ------------------------------------------------------------------------------ other operators
 
 
-def _convolution(layer: Convolution, conditions: Conditions) -> tuple[Moment, ...]:
-    if native(layer, conditions):
-        return (Moment(True, (unfolded(layer),)),)
-    if conditions.layout == "channels_last":
-        return (Moment(True, _channels_last(layer, conditions)),)
-    if conditions.block == BLOCK and not is_direct(layer):
-        return (Moment(True, (blocked_output(layer, 1, _ALLOCATED),)),)
-    blocked = blocked_output(layer, conditions.block, _ALLOCATED)
-    return (Moment(False, (*_reorders(layer, conditions), blocked)), Moment(True, (blocked,)))
+def _of_arithmetic(operator: Operator, conditions: Conditions) -> Workspace:
+    if operator.tensor("other") is not None:
+        return NOTHING
+    return UNKNOWN if operator.base.endswith("_") else _taking(_NUMBER_BYTES)
 
 
-def native(layer: Convolution, conditions: Conditions) -> bool:
-    """Whether PyTorch computes it itself: one small image and no kernel over 3 × 3.
+def _of_power(operator: Operator, conditions: Conditions) -> Workspace:
+    """A number that is raised becomes a tensor."""
+    return _taking(_NUMBER_BYTES if operator.name == "pow.Scalar" else None)
 
-    Also bfloat16 on AVX2, which has no instructions for it.
+
+def _of_normalisation(operator: Operator, conditions: Conditions) -> Workspace:
+    """Statistics and parameters as one factor and one summand a channel, in float32.
+
+    By running statistics or without any; of training no rule is known.
     """
-    if conditions.autocast is not None:
-        return conditions.block == BLOCK
-    small = elements(layer.input_shape) <= NATIVE_UP_TO and min(layer.kernel) <= 3
-    return layer.input_shape[0] == 1 and small
+    if operator.settings.get("training") and operator.tensor("running_mean"):
+        return UNKNOWN
+    channels = operator.reads["input"][0].shape[1]
+    formula = f"2 · C · {_FLOAT_BYTES} B"
+    return _taking(2 * channels * _FLOAT_BYTES, "Scale and shift", formula)
 
 
-def unfolded(layer: Convolution) -> Term:
-    """The input with a copy of it for every tap, as a matrix (im2col)."""
-    columns = layer.input_shape[1] * elements(layer.kernel)
-    positions = layer.output_shape[0] * elements(layer.output_shape[2:])
-    size = columns * positions * element_bytes(layer)
-    formula = f"N · C_in · K_h · K_w · H_out · W_out · {element_bytes(layer)} B"
-    return Term("Unfolded input", size, formula, _ALLOCATED)
+def _of_mean(operator: Operator, conditions: Conditions) -> Workspace:
+    """The divisor; a single result is computed otherwise.
 
-
-def _reorders(layer: Convolution, conditions: Conditions) -> tuple[Term, ...]:
-    """Copies in blocks of channels; an input with less than one block stays as it is."""
-    block = conditions.block
-    bias = bias_workspace(layer, block, _FREED)
-    if layer.input_shape[1] < block:
-        return (bias, _weights(layer, conditions))
-    weights = weight_reorder(layer, block, _FREED, in_block=block)
-    return (bias, input_reorder(layer, block, _FREED), weights)
-
-
-def _channels_last(layer: Convolution, conditions: Conditions) -> tuple[Term, ...]:
-    known = conditions.block != BLOCK or has_known_batch(layer)
-    batch = layer if known else msgspec.structs.replace(layer, kernel=(1, 1))
-    return (
-        descriptor_workspace(batch, conditions.threads, _ALLOCATED),
-        _weights(layer, conditions),
-    )
-
-
-def _weights(layer: Convolution, conditions: Conditions) -> Term:
-    """Weights with blocked output channels; 16-bit products take input channels by twos."""
-    in_block = _FLOAT_BYTES // element_bytes(layer)
-    return weight_reorder(layer, conditions.block, _ALLOCATED, in_block=in_block)
-
-
-def _indices(layer: Pooling) -> Term:
-    """Where each maximum was: computed without gradients too, and dropped."""
-    size = elements(layer.output_shape) * _INDEX_BYTES
-    return Term("Pooling indices", size, f"output elements · {_INDEX_BYTES} B", _ALLOCATED)
-
-
-def _scale_and_shift(layer: BatchNorm) -> Term:
-    """Statistics and parameters made into one factor and one summand a channel, float32."""
-    size = 2 * layer.input_shape[1] * _FLOAT_BYTES
-    return Term("Scale and shift", size, f"2 · C · {_FLOAT_BYTES} B", _ALLOCATED)
-
-
-def _mean(layer: Pooling) -> Term:
-    """Average over a whole map, a mean: in float32, with input and sums copied where they are not.
-
-    The copy of the input and the divisor are not alive together; the former is the larger.
+    In reduced precision the input and the sums of whole maps are copied in float32.  The former
+    and the divisor are not alive together.
     """
-    if element_bytes(layer) >= _FLOAT_BYTES:
-        return Term("Workspace of the mean", _DIVISOR_BYTES, f"{_DIVISOR_BYTES} B", _ALLOCATED)
-    copies = elements(layer.input_shape) + elements(layer.output_shape)
+    name, source, result = "Workspace of the mean", operator.reads["self"][0], operator.writes[0]
+    if result.dtype == "float32":
+        return _taking(_NUMBER_BYTES if result.elements > 1 else None, name, f"{_NUMBER_BYTES} B")
+    maps = operator.settings.get("dim") in ((2, 3), (-1, -2), (-2, -1))
+    size = (source.elements + result.elements) * _FLOAT_BYTES
     formula = f"(input + output elements) · {_FLOAT_BYTES} B"
-    return Term("Workspace of the mean", copies * _FLOAT_BYTES, formula, _ALLOCATED)
+    return _taking(size if maps else None, name, formula)
 
 
-def largest(layer: Layer, candidates: Sequence[Moment]) -> Moment:
-    """The moment with most bytes, the output counted where it is there; the first of equals."""
-    output = output_bytes(layer)
-    return max(candidates, key=lambda moment: moment.amount + moment.with_output * output)
+def _of_rows(operator: Operator, conditions: Conditions) -> Workspace:
+    """A copy of an input whose elements are in another order."""
+    source = operator.tensor("input") or operator.tensor("self")
+    if source is None:
+        return UNKNOWN
+    return NOTHING if _is_packed(source) else _taking(_bytes(source))
+
+
+def _of_group_norm(operator: Operator, conditions: Conditions) -> Workspace:
+    source = operator.tensor("input")
+    return NOTHING if source is not None and _is_packed(source) else UNKNOWN
+
+
+def _of_index(operator: Operator, conditions: Conditions) -> Workspace:
+    """Rows by one list of numbers; masks and several lists were not tried."""
+    rows = operator.tensor("indices")
+    return NOTHING if rows is not None and rows.dtype == "int64" else UNKNOWN
+
+
+def _of_repeat(operator: Operator, conditions: Conditions) -> Workspace:
+    """Extents, strides and both once more as tensors of int64."""
+    return _taking(4 * 8 * len(operator.writes[0].shape))
+
+
+def _of_roll(operator: Operator, conditions: Conditions) -> Workspace:
+    """Each extent is rolled into a tensor of its own."""
+    dims = operator.settings.get("dims")
+    if not isinstance(dims, tuple) or len(dims) not in (1, 2):
+        return UNKNOWN
+    return _taking((len(dims) - 1) * _bytes(operator.writes[0]))
+
+
+def _of_attention(operator: Operator, conditions: Conditions) -> Workspace:
+    """For each thread a block of scores, their sums and maxima, and a block of the result.
+
+    ``aten/src/ATen/native/cpu/FlashAttentionKernel.cpp``: queries in blocks of 32, of 64 from 192
+    on, of 256 from 768 on; keys in blocks of 512.
+    """
+    query, key = operator.tensor("query"), operator.tensor("key")
+    if query is None or key is None:
+        return UNKNOWN
+    length = query.shape[-2]
+    rows = 256 if length >= 768 else 64 if length >= 192 else 32
+    rows, columns = min(rows, length), min(512, key.shape[-2])
+    return _taking(conditions.threads * rows * (columns + 2 + query.shape[-1]) * 4)
+
+
+Rule: TypeAlias = Callable[[Operator, Conditions], Workspace]
+#: Rules of operators, by their names.
+OF_OPERATORS: Final[Mapping[str, Rule]] = {
+    **dict.fromkeys(_ARITHMETIC, _of_arithmetic),
+    "pow": _of_power,
+    "mean": _of_mean,
+    **dict.fromkeys(("native_layer_norm", "_softmax", "_log_softmax"), _of_rows),
+    "native_group_norm": _of_group_norm,
+    "index": _of_index,
+    "repeat": _of_repeat,
+    "roll": _of_roll,
+    "_scaled_dot_product_flash_attention_for_cpu": _of_attention,
+}
+_IN_REDUCED_PRECISION: Final[Mapping[str, Rule]] = {
+    "convolution": _of_convolution,
+    "native_batch_norm": _of_normalisation,
+    "_native_batch_norm_legit_no_training": _of_normalisation,
+    "mean": _of_mean,
+}
+_ALL: Final = {**OF_OPERATORS, **_IN_REDUCED_PRECISION}

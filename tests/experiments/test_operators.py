@@ -17,9 +17,9 @@ from experiments.harness.operators import Input, capture  # noqa: E402
 from experiments.networks import catalogue  # noqa: E402
 from report.errors import MeasurementError  # noqa: E402
 from report.records.operations import Network  # noqa: E402
+from report.theory.conditions import Conditions  # noqa: E402
 from report.theory.network import Theory  # noqa: E402
 from report.theory.operators import load  # noqa: E402
-from report.theory.workspaces import Conditions  # noqa: E402
 
 
 def counted(network: Network) -> int:

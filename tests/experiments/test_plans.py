@@ -22,7 +22,7 @@ from experiments.harness.selection import select
 from experiments.harness.study import Device, Factors, Study, UsageError
 from report.records.layers import Convolution
 from report.records.record import Case, Policy
-from report.theory.liveness import Conditions, peaks
+from report.theory import networks, peaks
 from report.theory.work import macs, training_macs
 from tests.experiments.conftest import make_environment, make_header, of
 
@@ -213,9 +213,12 @@ def test_inference_measures_what_is_compared_one_after_the_other() -> None:
 def test_what_a_case_needs_at_least_is_below_what_theory_needs(network: str) -> None:
     """Else a case that fits might not be started."""
     study: Study = inference_memory.STUDY
-    layers = study.layers(sweeps.inference(network, 64))
+    case = sweeps.inference(network, 64)
+    layers = study.layers(case)
     bound = refusals.needed_bytes(layers)
-    assert bound <= peaks(layers, Conditions(in_place=True))[1].needed
+    captured = networks.captured(network, int(case["image"]), networks.Way())
+    assert isinstance(captured, networks.Captured)
+    assert bound <= peaks.needed(captured, 64)
     maps = [layer.output_shape for layer in layers if isinstance(layer, Convolution)]
     assert bound > max(4 * math.prod(shape) for shape in maps)
 

@@ -14,16 +14,15 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from experiments.harness import memory, passes  # noqa: E402
-from experiments.harness.capture import layers_of  # noqa: E402
 from experiments.harness.operators import Input  # noqa: E402
+from experiments.harness.workload import Workload  # noqa: E402
 from experiments.networks import catalogue  # noqa: E402
 from experiments.theory.checked import checked  # noqa: E402
 from experiments.theory.survey import laid_out  # noqa: E402
-from report.theory import liveness  # noqa: E402
-from report.theory.avx2_kernels import BLOCK  # noqa: E402
+from report.theory import networks, peaks  # noqa: E402
+from report.theory.conditions import Conditions, Layout, vector_block  # noqa: E402
 from report.theory.network import Theory  # noqa: E402
-from report.theory.operator_workspaces import OF_OPERATORS, TAKES_NOTHING  # noqa: E402
-from report.theory.workspaces import Conditions, Layout  # noqa: E402
+from report.theory.workspaces import OF_OPERATORS, TAKES_NOTHING  # noqa: E402
 
 Shape = tuple[int, ...]
 
@@ -75,6 +74,49 @@ def test_plain_networks_are_complete() -> None:
         assert predicted(partial(catalogue.network, name), shape).complete
 
 
+@pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("name", "batch"),
+    [("LeNet-5", 8), ("CIFAR", 8), ("ResNet-20", 1), ("ResNet-20", 8), ("ResNet-56", 8),
+     ("AlexNet", 8)],
+)  # fmt: skip
+def test_captured_networks_are_met_or_at_least(
+    name: str, batch: int, precision: str, layout: Layout
+) -> None:
+    """The networks of papers, in their files, with autocast too."""
+    if precision != "float32" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        pytest.skip("this CPU has no bfloat16 convolutions")
+    shape = (batch, *catalogue.INPUT_SHAPES[name])
+
+    def workload() -> Any:
+        module = laid_out(catalogue.network(name).eval(), layout)
+        source = torch.zeros(shape)
+        if layout == "channels_last":
+            source = source.contiguous(memory_format=torch.channels_last)
+
+        def call() -> object:
+            with (
+                torch.no_grad(),
+                torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"),
+            ):
+                return module(source)
+
+        return Workload(call, reset=lambda: None)
+
+    call = memory.profiled(workload)
+    captured = networks.captured(name, shape[-1], networks.Way("inference", layout, precision))
+    assert isinstance(captured, networks.Captured)
+    conditions = Conditions(
+        torch.get_num_threads(),
+        vector_block(torch.backends.cpu.get_cpu_capability()),
+        torch.cpu._is_amx_tile_supported(),
+    )
+    found = peaks.peak(captured, batch, conditions)
+    assert found.before == call.before
+    assert found.total == call.peak if found.complete else found.total <= call.peak
+
+
 #: Convolutions at the edges of what rules of AVX2 hold for: input and output channels, kernel,
 #: stride, padding, dilation, groups, and the pixels of a side.
 EDGES: tuple[tuple[int, ...], ...] = (
@@ -102,9 +144,8 @@ EDGES: tuple[tuple[int, ...], ...] = (
 @pytest.mark.parametrize("batch", [1, 3, 8])
 def test_convolutions_on_avx2_are_met_or_at_least(batch: int, last: bool) -> None:
     if torch.backends.cpu.get_cpu_capability() != "AVX2":
-        pytest.skip("the rules are those of AVX2; typed peaks stand in tests/test_liveness.py")
+        pytest.skip("the rules are those of AVX2; typed peaks stand in tests/test_workspaces.py")
     layout: Layout = "channels_last" if last else "contiguous"
-    conditions = Conditions(layout, torch.get_num_threads(), BLOCK)
     for channels, *rest, side in EDGES:
         build, shape = partial(nn.Conv2d, channels, *rest), (batch, channels, side, side)
         peak = measured(build, shape, last)
@@ -113,9 +154,6 @@ def test_convolutions_on_avx2_are_met_or_at_least(batch: int, last: bool) -> Non
             return laid_out(build(), layout)
 
         agrees(checked(laid, [Input(shape, channels_last=last)]), peak)
-        with torch.device("meta"):
-            at = liveness.peak(layers_of(build(), torch.empty(shape)), conditions)
-        assert at.total == peak if at.complete else at.total <= peak, (channels, *rest)
 
 
 class Applied(nn.Module):
@@ -178,6 +216,7 @@ ALONE: dict[str, tuple[Callable[[Any], Any], Shape]] = {
         lambda x: functional.scaled_dot_product_attention(x, x, x),
         (1, 2, 800, 16),
     ),
+    "_adaptive_avg_pool2d": (lambda x: functional.adaptive_avg_pool2d(x, 5), (2, 3, 20, 20)),
     "max_pool2d_with_indices": (lambda x: functional.max_pool2d(x, 2), (2, 3, 20, 20)),
     "avg_pool2d": (lambda x: functional.avg_pool2d(x, 2), (2, 3, 20, 20)),
     "_softmax": (lambda x: torch.softmax(x, 1), (4, 70)),

@@ -15,8 +15,8 @@ pytest.importorskip("torch")
 
 from experiments.harness.operators import Input, capture
 from experiments.networks import catalogue
+from report.theory.conditions import Conditions
 from report.theory.network import Theory
-from report.theory.workspaces import Conditions
 
 IMPORTED = Path(__file__).parents[2] / "data" / "training_roofline" / "imported"
 (MEASURED,) = IMPORTED.glob("*/memory_timeline.raw.gz")

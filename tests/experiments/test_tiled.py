@@ -21,7 +21,7 @@ from experiments.networks.tiled import (  # noqa: E402
     tiles,
 )
 from report.records.layers import Layer  # noqa: E402
-from report.theory.tiling import tiled as in_tiles  # noqa: E402
+from report.studies.inference_memory.tilings import patched  # noqa: E402
 from report.theory.work import macs  # noqa: E402
 
 FORMS: tuple[Form, ...] = ("tiled_layers", "tiled_blocks", "tiled_stages")
@@ -108,7 +108,7 @@ def test_tiles_cover_a_map_once() -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("tile", [8, 32])
 def test_tiles_execute_the_multiply_adds_that_theory_says(form: Form, tile: int) -> None:
-    """Counted by torch on the meta device, against ``theory.tiling`` from the layers' shapes."""
+    """Counted by torch on the meta device, against ``tilings.patched`` from the layers' shapes."""
     with torch.device("meta"), torch.no_grad(), FlopCounterMode(display=False) as counter:
         network = cifar_resnet(20).eval()
         source = torch.empty(1, 3, 72, 40)
@@ -117,7 +117,7 @@ def test_tiles_execute_the_multiply_adds_that_theory_says(form: Form, tile: int)
     for layer in layers_of(network, source)[:-3]:
         groups.setdefault(part_of(layer.name, form), []).append(layer)
     cut = [group for group in groups.values() if any(macs(layer) for layer in group)]
-    theory = sum(in_tiles(group, tile).macs for group in cut) + 64 * 10
+    theory = sum(patched(group, tile) for group in cut) + 64 * 10
     assert counter.get_total_flops() == 2 * theory
 
 

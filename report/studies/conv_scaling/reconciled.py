@@ -17,7 +17,7 @@ from report.studies.conv_scaling.source import counts, reported_batches
 from report.studies.conv_scaling.subject import LAYOUTS, multiply_adds, subject
 from report.theory.allocator_requests import around
 from report.theory.reconciliation import Reconciliation, Term
-from report.theory.rescale_shapes import with_batch
+from report.theory.roofline import at_batch
 from report.theory.terms import (
     allocator_rounding,
     as_flops,
@@ -78,7 +78,7 @@ def reported_reserved(inputs: Inputs) -> dict[int, Reconciliation]:
 
 def _reported_reserved(batch: int, layers: Sequence[Layer], reserved: int) -> Reconciliation:
     _, ours, *_ = _convolutions(layers)
-    before, then = around([with_batch(layer, batch) for layer in layers], ours)
+    before, then = around(at_batch(layers, batch), ours)
     source = "replay of the network's requests up to the layer"
     return Reconciliation(
         f"reported-reserved-{batch}",

@@ -11,7 +11,7 @@ from report.quantity.expression import Quantity, absent, recorded
 from report.quantity.operations import at_least, furthest_from_zero
 from report.studies.inference_memory import scores
 from report.studies.inference_memory.measured import Run
-from report.studies.inference_memory.peaks import exact_peaks, off, parts
+from report.studies.inference_memory.peaks import exact_peaks, off
 from report.studies.inference_memory.subject import Call
 from report.studies.inference_memory.sweeps import (
     amp_pairs,
@@ -22,8 +22,8 @@ from report.studies.inference_memory.sweeps import (
     tiled_calls,
     with_both,
 )
+from report.theory.conditions import Layout
 from report.theory.reconciliation import Reconciliation
-from report.theory.workspaces import Layout
 
 Getter: TypeAlias = Callable[[Run], Quantity]
 
@@ -86,7 +86,7 @@ def workspace(place: int) -> Getter:
 
     def found(run: Run, calls: tuple[Call, ...]) -> Quantity:
         at = run.predicted(calls[place])
-        size = at if isinstance(at, Missing) else parts(at).workspace
+        size = at if isinstance(at, Missing) else at.workspace
         return recorded("workspace", "B", size, run.file)
 
     return lambda run: found(run, calls) if len(calls := _deepest_sweep(run)) > 1 else NO_CASE

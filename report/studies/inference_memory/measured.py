@@ -16,9 +16,10 @@ from report.records.layers import Layer
 from report.records.record import Case, Factor
 from report.records.store import Stored
 from report.studies.inference_memory.subject import Call, Precision, call_of, order
-from report.theory.liveness import INPUT, PARAMETERS, STATISTICS, Held, held, peaks
+from report.theory import peaks
+from report.theory.conditions import conditions_of
+from report.theory.networks import Captured, Way, captured
 from report.theory.work import flops, forward_macs
-from report.theory.workspaces import Conditions, vector_block
 
 #: The square matrices of the ceilings in reduced precision.
 _SIDE: Final = 2048
@@ -136,11 +137,11 @@ class Run(any_study.Run):
     def kept(self, call: Call) -> Quantity:
         """Bytes that are allocated before a call and are neither parameters nor input."""
         name = "allocated before − parameters − input"
-        before, alive = self.fixed("allocated_before", call.factors), self.held(call)
-        if isinstance(before, Missing) or isinstance(alive, Missing):
+        before = self.fixed("allocated_before", call.factors)
+        network = self._network(call)
+        if isinstance(before, Missing) or isinstance(network, Missing):
             return absent(name, "B", f"not recorded on {self.label}")
-        always = sum(map(alive[0].amount, (PARAMETERS, STATISTICS, INPUT)))
-        return exact(name, "B", before - always, self.file)
+        return exact(name, "B", before - peaks.before(network, call.batch), self.file)
 
     # --------------------------------------------------------------------------------- theory
 
@@ -156,43 +157,39 @@ class Run(any_study.Run):
         nothing = Missing(f"the shapes of this call were not recorded on {self.label}")
         return self._shapes.get(place, nothing)
 
-    def held(self, call: Call) -> tuple[Held, ...] | Missing:
-        """What theory says is alive at each layer of an eager call."""
+    def _network(self, call: Call) -> Captured | Missing:
+        """The operators of an eager call; missing where other layers ran than were captured."""
         layers = self._shapes_at(_place(call))
-        return layers if isinstance(layers, Missing) else held(layers, self.conditions(call))
-
-    def conditions(self, call: Call) -> Conditions:
-        """How a call ran, as theory needs it."""
-        environment = self.stored.record.environment
-        flags = environment.host.flags if environment.host else ()
-        return Conditions(
-            threads=environment.threads,
-            block=vector_block(environment.torch.cpu_capability),
-            tiles="amx_bf16" in (*environment.cpu.vector_extensions, *flags),
-            layout=call.layout,
-            autocast=None if call.precision == "float32" else call.precision,
+        if isinstance(layers, Missing):
+            return layers
+        return self._captured(
+            call.network, call.image, Way("inference", call.layout, call.precision)
         )
 
     @remembered
-    def _peaks(self, place: _Place, conditions: Conditions) -> tuple[Held, Held] | Missing:
-        """The layers at which most is alive and most is needed."""
-        layers = self._shapes_at(place)
-        return layers if isinstance(layers, Missing) else peaks(layers, conditions)
+    def _captured(self, network: str, image: int, way: Way) -> Captured | Missing:
+        ran = next(
+            layers for place, layers in self._shapes.items() if place[:2] == (network, image)
+        )
+        return captured(network, image, way, like=ran)
 
-    def predicted(self, call: Call) -> Held | Missing:
-        """The layer at which theory says that most is alive, with what is alive there."""
+    @remembered
+    def predicted(self, call: Call) -> peaks.Peak | Missing:
+        """What theory says is alive where most is."""
         if self.on_gpu or call.execution != "eager":
             return _NO_RULES
-        found = self._peaks(_place(call), self.conditions(call))
-        return found if isinstance(found, Missing) else found[0]
+        network = self._network(call)
+        if isinstance(network, Missing):
+            return network
+        return peaks.peak(network, call.batch, conditions_of(self.stored.record.environment))
 
     def needed(self, call: Call) -> Quantity:
         """The most bytes that tensors and parameters need at one layer, on any device."""
-        found = self._peaks(_place(call), self.conditions(call))
+        network = self._network(call)
         name = f"needed({call.network}, batch {call.batch:,}, {call.precision})"
-        if isinstance(found, Missing):
-            return absent(name, "B", found.reason)
-        return exact(name, "B", found[1].needed, self.file)
+        if isinstance(network, Missing):
+            return absent(name, "B", network.reason)
+        return exact(name, "B", peaks.needed(network, call.batch), self.file)
 
 
 def _place(call: Call) -> _Place:

@@ -11,12 +11,10 @@ from report.quantity.evaluation import point
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.peaks import (
     LEARNED,
-    Parts,
     at_least,
     exact_peaks,
     largest_measured,
     off,
-    parts,
     predicted_growth,
     reconciled,
     reduced,
@@ -24,7 +22,7 @@ from report.studies.inference_memory.peaks import (
 )
 from report.studies.inference_memory.subject import LAYOUT_NAMES, LAYOUTS, Call
 from report.studies.inference_memory.sweeps import limited_calls
-from report.theory.liveness import Held
+from report.theory.peaks import Peak
 
 #: The networks whose peaks are taken apart: of one block, the shallowest and the deepest; and the
 #: one with the largest maps.
@@ -35,11 +33,11 @@ def peak_table(run: Run) -> Table:
     """The parts of the predicted peak of three networks at their largest batch, both layouts."""
     found = (largest_measured(run, n, y) for n in _SHOWN for y in LAYOUTS)
 
-    def part(name: str, get: Callable[[Parts], int]) -> Field[Call]:
+    def part(name: str, get: Callable[[Peak], int]) -> Field[Call]:
         def of(call: Call) -> int:
             at = run.predicted(call)
-            assert isinstance(at, Held)
-            return get(parts(at))
+            assert isinstance(at, Peak)
+            return get(at)
 
         return Field(name, "B", of, "MB")
 
@@ -51,7 +49,7 @@ def peak_table(run: Run) -> Table:
             Field("Batch", "1", lambda call: call.batch),
             Field("Layout", "", lambda call: LAYOUT_NAMES[call.layout]),
             part("Before", lambda p: p.before),
-            part("Maps", lambda p: p.tensors + p.held),
+            part("Maps", lambda p: p.maps),
             part("Workspace", lambda p: p.workspace),
             Field("Measured", "B", run.peak, "MB"),
         ],

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from report.evidence.remembered import remembered
-from report.evidence.runs import difference
 from report.missing import Missing
 from report.quantity.expression import Quantity, absent, exact
 from report.studies.inference_memory.measured import Run
@@ -17,18 +16,8 @@ from report.studies.inference_memory.sweeps import (
     other_precision,
     sweep,
 )
-from report.theory.liveness import (
-    INPUT,
-    PARAMETERS,
-    PENDING,
-    READ,
-    STATISTICS,
-    WRITTEN,
-    Held,
-    reconciled_peak,
-)
+from report.theory.conditions import Layout
 from report.theory.reconciliation import Reconciliation, Term
-from report.theory.workspaces import WORKSPACES, Layout
 
 #: Theory and measurement agree within this share, from this batch on.
 TOLERANCE: Final = 0.02
@@ -37,9 +26,6 @@ MEBI: Final = 2**20
 #: The networks on whose allocator events, at batches up to 16, the rules of the workspaces were
 #: checked before any record of this study was made; they have not changed since.
 LEARNED: Final = ("LeNet-5", "CIFAR", "ResNet-20", "ResNet-56", "AlexNet")
-
-_BEFORE: Final = (PARAMETERS, STATISTICS, INPUT)
-_TENSORS: Final = (READ, WRITTEN, PENDING)
 
 
 @remembered
@@ -55,7 +41,8 @@ def peak(run: Run, call: Call) -> Reconciliation | Missing:
     )
     id_ = f"peak-{run.key}-{call.network}-{call.batch}-{call.layout}-{call.precision}"
     subject = f"Peak memory of {call.network} at batch {call.batch}, {call.setting}, {run.label}"
-    return reconciled_peak(id_, subject, at, measured)
+    start, *terms = at.terms
+    return Reconciliation(id_, subject, "B", start, tuple(terms), measured)
 
 
 @remembered
@@ -103,8 +90,8 @@ def held_out(run: Run) -> dict[Call, Reconciliation]:
 
 def at_least(run: Run, call: Call) -> bool:
     """Whether no rule gives the workspace of some layer: the predicted peak is a lower bound."""
-    layers = run.held(call)
-    return not isinstance(layers, Missing) and not all(layer.complete for layer in layers)
+    found = run.predicted(call)
+    return not isinstance(found, Missing) and not found.complete
 
 
 def exact_peaks(found: Iterable[Reconciliation]) -> int:
@@ -136,25 +123,6 @@ def misses_bounded(run: Run) -> bool:
     return all(isinstance(r, int) and r > 0 and at_least(run, call) for call, r in missed_)
 
 
-class Parts(NamedTuple):
-    """What makes a predicted peak (B): what is there before the call, tensors of the layer at the
-    peak, tensors held for later ones, workspaces and casts.
-    """
-
-    before: int
-    tensors: int
-    held: int
-    workspace: int
-
-
-def parts(at: Held) -> Parts:
-    """The parts of a predicted peak."""
-    before = sum(map(at.amount, _BEFORE))
-    tensors = sum(map(at.amount, _TENSORS))
-    work = sum(t.amount for t in at.terms if t.name in WORKSPACES or t.name.startswith("Cast"))
-    return Parts(before, tensors, at.total - before - tensors - work, work)
-
-
 def largest_measured(run: Run, network: str, layout: Layout) -> Call | None:
     """The plain call of a network at its largest batch whose peak is predicted and measured."""
     calls = (c for c in reconciled(run) if (c.network, c.layout) == (network, layout))
@@ -173,7 +141,7 @@ def predicted_peak(run: Run, call: Call) -> int | Missing:
 def predicted_growth(run: Run, call: Call) -> int | Missing:
     """What theory says a call allocates beyond parameters, statistics and input (B)."""
     at = run.predicted(call)
-    return difference(predicted_peak(run, call), at if isinstance(at, Missing) else parts(at)[0])
+    return at if isinstance(at, Missing) else at.total - at.before
 
 
 def limit(call: Call) -> int:

@@ -9,7 +9,7 @@ from report.errors import StudyError
 from report.evidence.case_checks import Levels, check_factors
 from report.records.record import Case, Factor
 from report.records.store import Stored
-from report.theory.workspaces import Layout
+from report.theory.conditions import Layout
 
 Precision: TypeAlias = Literal["float32", "bfloat16", "float16"]
 Execution: TypeAlias = Literal[

@@ -15,7 +15,7 @@ from report.studies.inference_memory.subject import (
     Call,
     Precision,
 )
-from report.theory.workspaces import Layout
+from report.theory.conditions import Layout
 
 #: A batch size is large enough when its rate is at least this share of the best one.
 ENOUGH: Final = 0.9

@@ -12,7 +12,8 @@ from report.quantity.expression import Quantity, absent, recorded
 from report.records.layers import Convolution, Layer
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.subject import Call, Execution
-from report.theory.tiling import tiled
+from report.theory.shapes import Axis, axes, elements
+from report.theory.work import macs
 
 #: What a block of the network is called by the first part of its layers' names.
 _STAGE: Final = "stage"
@@ -46,6 +47,37 @@ def tiled_work(run: Run, call: Call) -> Quantity:
     if isinstance(layers, Missing):
         return absent("work with tiles / work without", "1", layers.reason)
     assert call.tile is not None, call
-    each = [tiled(group, call.tile) for group in groups(layers, call.execution)]
-    work = sum(item.macs for item in each) / sum(item.macs_untiled for item in each)
+    each = groups(layers, call.execution)
+    work = sum(patched(of, call.tile) for of in each) / sum(patched(of, None) for of in each)
     return recorded("work with tiles / work without", "1", work, run.file)
+
+
+def patched(layers: Sequence[Layer], tile: int | None) -> int:
+    """Multiply-adds of convolutions one after the other on each tile of the last one's output.
+
+    A tile of t outputs along an axis reads ``(t - 1)S + D(K - 1) + 1`` inputs, so that neighbours
+    share a strip of inputs, the halo.  Where a patch goes through several convolutions, each
+    computes the halo of the next one too (Alwani et al., MICRO 2016).  Nothing beyond the border of
+    a map is read or computed; what goes around convolutions needs no more than they do.  ``None``
+    stands for no tiling.
+    """
+    convolutions = [layer for layer in layers if isinstance(layer, Convolution)]
+    extents = convolutions[-1].output_shape[2:]
+    needed = [[range(n)[at : at + (tile or n)] for at in range(0, n, tile or n)] for n in extents]
+    work = 0
+    for layer in reversed(convolutions):
+        rows, columns = (sum(map(len, spans)) for spans in needed)
+        work += macs(layer) // elements(layer.output_shape[2:]) * rows * columns
+        needed = [
+            [_read(axis, span) for span in spans]
+            for axis, spans in zip(axes(layer), needed, strict=True)
+        ]
+    return work
+
+
+def _read(axis: Axis, outputs: range) -> range:
+    """The inputs inside the map that neighbouring outputs look at, at least one."""
+    start = outputs.start * axis.stride - axis.padding
+    stop = start + (len(outputs) - 1) * axis.stride + axis.dilation * (axis.kernel - 1) + 1
+    first = min(max(start, 0), axis.size - 1)
+    return range(first, max(min(stop, axis.size), first + 1))

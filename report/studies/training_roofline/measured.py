@@ -15,13 +15,11 @@ from report.missing import Missing
 from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.operations import at_least, at_most, share_of_ceiling
-from report.records.layers import Layer
 from report.records.record import Case
 from report.records.store import Stored
 from report.studies.training_roofline.subject import Precision, Step, step_of
-from report.theory.architectures import ARCHITECTURES
-from report.theory.rescale_shapes import at_image
-from report.theory.roofline import Roof, at_batch
+from report.theory.networks import Captured, Way, captured
+from report.theory.roofline import Roof
 from report.theory.work import flops, forward_macs, training_macs
 
 #: Why a rate above its ceiling has no efficiency.
@@ -106,6 +104,16 @@ class Run(any_study.Run):
         """How many times as many images a second ``new`` makes as ``base``."""
         return self.images(new) / self.images(base)
 
+    @remembered
+    def captured(self, network: str, image: int) -> Captured | Missing:
+        """The operators of a step; missing where other layers ran than were captured."""
+        ran = (
+            case.layers
+            for case in self.stored.record.cases
+            if (case.factors.get("network"), case.factors.get("image")) == (network, image)
+        )
+        return captured(network, image, Way("training"), like=next(filter(None, ran), ()))
+
     # ------------------------------------------------------------------------------ ceilings
 
     @remembered
@@ -165,21 +173,3 @@ class Run(any_study.Run):
 def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
     """The runs of this study, newest first."""
     return tuple(map(Run, records, labels(records)))
-
-
-def network_layers(all_runs: Sequence[Run], network: str, image: int) -> tuple[Layer, ...]:
-    """The layers of a network on one image of a size.
-
-    Shapes that ran on images of this size come first, then others, carried over to it; where no
-    record holds the network, its shapes are those of its publication.
-    """
-    ran = [
-        case.layers
-        for run in all_runs
-        for case in run.stored.record.cases
-        if case.factors.get("network") == network and case.status == "ok" and case.layers
-    ]
-    wanted = (layers for layers in ran if layers[0].input_shape[2:] == (image, image))
-    carried = (at_image(layers, image) for layers in ran)
-    found = next(wanted, None) or next(carried, None)
-    return at_batch(found or ARCHITECTURES[network](1, image), 1)

@@ -12,7 +12,7 @@ from report.studies.training_roofline.batches import sweep
 from report.studies.training_roofline.measured import Run
 from report.studies.training_roofline.subject import NETWORKS, Step, step_of
 from report.studies.training_roofline.theory import Complexity
-from report.theory.roofline import at_batch
+from report.theory.networks import Captured
 from report.theory.training_memory import Categories, categories
 
 #: The marks that end the forward pass in a trace, the later one first.
@@ -34,12 +34,15 @@ def step_memory(run: Run, step: Step) -> StepMemory | Missing:
     layers = run.layers(step.factors)
     if isinstance(layers, Missing):
         return layers
+    network = run.captured(step.network, step.image)
+    if isinstance(network, Missing):
+        return network
     if step.precision == "bfloat16":
         return Missing("theory is of float32 alone")
     kind = "requested" if run.on_gpu else "allocated"
     return StepMemory(
         step,
-        categories(layers, on_host=not run.on_gpu),
+        categories(network, step.batch, on_host=not run.on_gpu),
         run.fixed(f"{kind}_before", step.factors),
         run.fixed(f"{kind}_peak", step.factors),
     )
@@ -75,7 +78,7 @@ def peak_ratios(run: Run) -> tuple[Quantity, ...]:
 
 def source_need(found: Complexity, batch: int) -> Quantity:
     """Bytes that a GPU must hold at the end of a forward pass of ``batch`` images, by shapes."""
-    of = categories(at_batch(found.layers, batch), on_host=False)
+    of = found.memory(batch)
     resident = exact("parameters", "B", of.parameters) + exact("momentum", "B", of.momentum)
     images = exact("statistics", "B", of.statistics) + exact("images", "B", of.batch)
     return resident + images + exact("what the forward pass keeps", "B", of.kept)
@@ -124,15 +127,14 @@ class Kept:
 def kept(inputs: Inputs, run: Run) -> tuple[Kept, ...]:
     """Kept bytes of the watched steps in float32 that were traced."""
     watched = {c.factors["network"]: c for c in run.profiles if c.factors["precision"] == "float32"}
-    return tuple(
-        Kept(
-            step_of(case),
-            categories(case.layers, on_host=not run.on_gpu).kept,
-            traced_kept(trace, not run.on_gpu),
-        )
-        for network, trace in traces(inputs, run).items()
-        if (case := watched.get(network)) is not None
-    )
+    found = []
+    for network, trace in traces(inputs, run).items():
+        step = step_of(watched[network]) if network in watched else None
+        operators = run.captured(network, step.image) if step else None
+        if step is not None and isinstance(operators, Captured):
+            theory = categories(operators, step.batch, on_host=not run.on_gpu).kept
+            found.append(Kept(step, theory, traced_kept(trace, not run.on_gpu)))
+    return tuple(found)
 
 
 def kept_residuals(inputs: Inputs, run: Run) -> tuple[Quantity, ...]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from report.evidence.remembered import known
 from report.instruments.memory_timeline import MemoryTimeline, read_timeline
 from report.paper.claims import judge
 from report.paper.findings import Claim, Inputs
@@ -23,10 +24,10 @@ from report.records.unpacking import unpacked
 from report.text.escape import markdown
 from report.text.format import Style
 from report.theory.allocator_options import ROUNDING
-from report.theory.architectures import ARCHITECTURES
+from report.theory.conditions import Conditions
+from report.theory.networks import Way, captured
 from report.theory.timeline import timeline
 from report.theory.training_memory import categories
-from report.theory.workspaces import Conditions
 
 _TIMELINE: Final = ".raw.gz"
 _LIFETIMES: Final = "lifetimes.json.gz"
@@ -117,10 +118,10 @@ def claims(found: Published | None) -> Iterator[Claim]:
 def _differences(found: Published) -> Iterator[Quantity]:
     """Parameters with running statistics, and momentum, less what shapes say."""
     conditions, file = found.stored.record.conditions, found.stored.file
-    network = ARCHITECTURES[str(conditions["network"])]
-    layers = network(int(conditions["batch"]), int(conditions["image"]))
-    theory, highest = categories(layers, on_host=False), found.timeline.highest
-    counts = sum(8 for layer in layers if type(layer).__name__ == "BatchNorm")
+    network = known(captured(str(conditions["network"]), int(conditions["image"]), Way("training")))
+    theory = categories(network, int(conditions["batch"]), on_host=False)
+    highest = found.timeline.highest
+    counts = sum(each.bytes for each in network.network.buffers.values() if not each.shape)
     statistics = theory.parameters + theory.statistics - counts
     for name, size in (("parameter", statistics), ("optimizer state", theory.momentum)):
         yield exact(f"most {name}", "B", highest[name], file) - exact("theory", "B", size)

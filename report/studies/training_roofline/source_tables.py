@@ -19,8 +19,8 @@ from report.studies.training_roofline.theory import (
     SOURCE_BATCH,
     Complexity,
 )
-from report.theory.roofline import Load, at_batch
-from report.theory.training_memory import Categories, categories
+from report.theory.roofline import Load
+from report.theory.training_memory import Categories
 from report.theory.work import flops
 
 _NOT_PRINTED: Final = Missing("not printed in the source")
@@ -133,11 +133,7 @@ def kept_table(complexities: dict[str, Complexity]) -> Table:
     """The categories of every network at the source's image and largest batch, by shapes."""
 
     def of(get: Callable[[Categories], float]) -> Callable[[str], Cell]:
-        def found(network: str) -> Cell:
-            layers = at_batch(complexities[network].layers, SOURCE_BATCH)
-            return get(categories(layers, on_host=False))
-
-        return found
+        return lambda network: get(complexities[network].memory(SOURCE_BATCH))
 
     return table(
         "tbl-kept",

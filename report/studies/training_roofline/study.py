@@ -51,7 +51,7 @@ def findings(inputs: Inputs) -> Findings:
         check_subject(item)
     measured = runs(inputs.records)
     primary, on_gpu = (run_of(inputs.cast.get(role), measured) for role in ("cpu", "gpu"))
-    known = complexities(measured)
+    known = complexities()
     timed_gpu = on_gpu if on_gpu and on_gpu.timed(on_gpu.steps) else None
     layers = {name: of.layers for name, of in known.items()}
     by_kind = audit_by_kind(inputs.reported, layers, inputs.devices)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from report.evidence.remembered import known
@@ -12,7 +13,7 @@ from report.paper.findings import Inputs
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent, exact
 from report.records.layers import Layer
-from report.studies.training_roofline.measured import Run, network_layers
+from report.studies.training_roofline.measured import Run
 from report.studies.training_roofline.source import (
     CPU,
     RTX,
@@ -23,6 +24,7 @@ from report.studies.training_roofline.source import (
     rows,
 )
 from report.studies.training_roofline.subject import IMAGE, NETWORKS
+from report.theory.networks import Way, captured, layers_of
 from report.theory.roofline import (
     Load,
     Roof,
@@ -34,6 +36,7 @@ from report.theory.roofline import (
     training_loads,
 )
 from report.theory.shapes import parameter_count
+from report.theory.training_memory import Categories, categories
 from report.theory.work import Macs, flops, forward_macs, training_macs
 
 #: The batch size whose intensities the source prints for every network.
@@ -45,7 +48,18 @@ MEGA, GIGA, TERA = 1e6, 1e9, 1e12
 class Complexity:
     """A network on one image of the source's size, by shapes."""
 
-    layers: tuple[Layer, ...]
+    network: str
+
+    @cached_property
+    def layers(self) -> tuple[Layer, ...]:
+        """Its layers."""
+        return layers_of(self.network, IMAGE)
+
+    def memory(self, batch: int) -> Categories:
+        """What a training step holds on a GPU."""
+        return categories(
+            known(captured(self.network, IMAGE, Way("training"))), batch, on_host=False
+        )
 
     @property
     def parameters(self) -> int:
@@ -71,9 +85,9 @@ class Complexity:
         return cached_step_load(at_batch(self.layers, batch))
 
 
-def complexities(all_runs: Sequence[Run]) -> dict[str, Complexity]:
+def complexities() -> dict[str, Complexity]:
     """All networks on one image of the source's size."""
-    return {name: Complexity(network_layers(all_runs, name, IMAGE)) for name in NETWORKS}
+    return {name: Complexity(name) for name in NETWORKS}
 
 
 def below(layers: Sequence[Layer], ridge: float) -> Quantity:

@@ -1,0 +1,205 @@
+"""The networks of the studies as captured operators, in files beside this one; needs no PyTorch.
+
+``python -m experiments theory --capture`` writes the files: a network on images of one size, called
+in several ways.  It is captured at a batch of ``BATCH`` images, a large prime number, so that every
+extent, setting and size that this number divides grows with the batch and no other one does (the
+command captures another batch too and compares).
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from report.errors import StudyError
+from report.missing import Missing
+from report.records.layers import Layer
+from report.records.operations import Network, Operator, Setting, Tensor
+from report.theory.conditions import Layout
+from report.theory.operators import load
+from report.theory.roofline import at_batch
+from report.theory.shapes import parameter_count
+from report.theory.work import forward_macs
+
+Mode: TypeAlias = Literal["inference", "training"]
+BATCH: Final = 7919
+_REMEDY: Final = "its operators were not captured; run python -m experiments theory --capture"
+
+
+class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file: the layers on one image, and the operators by the way in which it was called."""
+
+    layers: tuple[Layer, ...]
+    ways: dict[str, Network]
+
+
+_decoder: Final = msgspec.json.Decoder(Kept)
+
+
+class Way(NamedTuple):
+    """How a network is called.
+
+    A training is the forward pass of a step, with the loss and the first operator of the backward
+    pass; rectifiers work in place.  An inference may run under autocast to its ``precision``.
+    """
+
+    mode: Mode = "inference"
+    layout: Layout = "contiguous"
+    precision: str = "float32"
+
+    @property
+    def key(self) -> str:
+        """Its name in a file."""
+        return " ".join(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Captured:
+    """A network that was captured at ``BATCH`` images, for any batch.
+
+    ``reduced`` is the type that stands for bfloat16.
+    """
+
+    network: Network
+    reduced: str = "bfloat16"
+
+    @cached_property
+    def _resident(self) -> frozenset[int]:
+        """What does not grow with the batch, whatever divides its size."""
+        tensors = (*self.network.parameters.values(), *self.network.buffers.values())
+        return frozenset(tensor.storage for tensor in (*tensors, *self.network.state))
+
+    @lru_cache(maxsize=64)  # noqa: B019  # networks are kept as long as the process
+    def sizes(self, batch: int) -> tuple[int, ...]:
+        """The bytes of every storage."""
+        return tuple(
+            size if storage in self._resident else _scaled(size, batch)
+            for storage, size in enumerate(self.network.storages)
+        )
+
+    @property
+    def per_image(self) -> int:
+        """The multiply-adds of the forward pass on an image."""
+        loads = (load(each) for each in self.network.operators if each.phase == "forward")
+        return sum(found.multiply_adds for found in loads if found is not None) // BATCH
+
+    @cached_property
+    def alike(self) -> tuple[int, ...]:
+        """For each operator the first one that does the same with tensors of the same shapes."""
+        first: dict[object, int] = {}
+        return tuple(
+            first.setdefault(_signature(operator), number)
+            for number, operator in enumerate(self.network.operators)
+        )
+
+    def operator(self, number: int, batch: int) -> Operator:
+        """One of its operators at a batch."""
+        operator = self.network.operators[number]
+        return msgspec.structs.replace(
+            operator,
+            reads={name: self._tensors(each, batch) for name, each in operator.reads.items()},
+            settings={
+                name: _setting(value, batch, self.reduced)
+                for name, value in operator.settings.items()
+            },
+            writes=self._tensors(operator.writes, batch),
+        )
+
+    def at(self, batch: int) -> Network:
+        """The whole network at a batch."""
+        return msgspec.structs.replace(
+            self.network,
+            storages=self.sizes(batch),
+            inputs=self._tensors(self.network.inputs, batch),
+            operators=tuple(self.operator(n, batch) for n in range(len(self.network.operators))),
+        )
+
+    def _tensors(self, tensors: tuple[Tensor, ...], batch: int) -> tuple[Tensor, ...]:
+        return tuple(
+            tensor if tensor.storage in self._resident else self._tensor(tensor, batch)
+            for tensor in tensors
+        )
+
+    def _tensor(self, tensor: Tensor, batch: int) -> Tensor:
+        return Tensor(
+            tensor.storage,
+            tuple(_scaled(extent, batch) for extent in tensor.shape),
+            tuple(_scaled(stride, batch) for stride in tensor.strides),
+            self.reduced if tensor.dtype == "bfloat16" else tensor.dtype,
+        )
+
+
+def _scaled(number: int, batch: int) -> int:
+    return number if number % BATCH else number // BATCH * batch
+
+
+def _setting(value: Setting, batch: int, reduced: str) -> Setting:
+    if isinstance(value, str):
+        return value.replace("bfloat16", reduced)
+    if isinstance(value, tuple):
+        return tuple(_scaled(n, batch) if type(n) is int else n for n in value)
+    return _scaled(value, batch) if type(value) is int else value
+
+
+def _signature(operator: Operator) -> object:
+    reads = ((name, tuple(map(_form, each))) for name, each in operator.reads.items())
+    settings = tuple(operator.settings.items())
+    return operator.name, tuple(reads), settings, tuple(map(_form, operator.writes))
+
+
+def _form(tensor: Tensor) -> object:
+    return tensor.shape, tensor.strides, tensor.dtype
+
+
+# ------------------------------------------------------------------------------------------ files
+
+
+def file_of(network: str, image: int) -> Path:
+    """Where the operators of a network on images of ``image`` pixels a side lie."""
+    return Path(__file__).parent / f"{network}-{image}.json.gz"
+
+
+def captured(
+    network: str, image: int, way: Way, *, like: Sequence[Layer] = ()
+) -> Captured | Missing:
+    """The operators of a network, or why they are not known.
+
+    ``like`` are layers that ran; they must have as many parameters and multiply-adds.
+    """
+    found = _captured(network, image, way)
+    if found is None:
+        return Missing(f"{network} on images of {image} pixels: {_REMEDY}")
+    if like:
+        ran = sum(map(parameter_count, like)), forward_macs(like) // like[0].input_shape[0]
+        if ran != (found.network.parameter_count, found.per_image):
+            return Missing(f"other layers of {network} ran than were captured")
+    return found
+
+
+@lru_cache(maxsize=128)
+def _captured(network: str, image: int, way: Way) -> Captured | None:
+    # Both reduced precisions run the same operators.
+    kept = way._replace(precision="bfloat16") if way.precision == "float16" else way
+    file = _read(network, image)
+    found = None if file is None else file.ways.get(kept.key)
+    return None if found is None else Captured(found, way.precision)
+
+
+def layers_of(network: str, image: int, batch: int = 1) -> tuple[Layer, ...]:
+    """The layers of a network that was captured; raises ``StudyError`` for another one."""
+    file = _read(network, image)
+    if file is None:
+        raise StudyError(f"{network} on images of {image} pixels: {_REMEDY}.")
+    return at_batch(file.layers, batch)
+
+
+@lru_cache(maxsize=32)
+def _read(network: str, image: int) -> Kept | None:
+    file = file_of(network, image)
+    return _decoder.decode(gzip.decompress(file.read_bytes())) if file.is_file() else None

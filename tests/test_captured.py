@@ -1,0 +1,154 @@
+"""The captured networks: published sizes, peaks by hand, and what a training step keeps."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from report.missing import Missing
+from report.records.layers import BatchNorm
+from report.studies.training_roofline.subject import Step
+from report.theory import peaks
+from report.theory.conditions import Conditions, Layout
+from report.theory.networks import Captured, Way, captured, layers_of
+from report.theory.shapes import check, parameter_count
+from report.theory.training_memory import categories
+from report.theory.work import forward_macs
+from tests import networks as lists
+from tests.training import memory_of
+
+PLAIN = Way()
+KNOWN = ("LeNet-5", "CIFAR", "ResNet-20", "ResNet-110", "AlexNet", "ZFNet", "VGG-16")
+
+
+def network(name: str, way: Way = PLAIN, image: int = 0) -> Captured:
+    found = captured(name, image or (32 if image_of(name) else 224), way)
+    assert isinstance(found, Captured)
+    return found
+
+
+def image_of(name: str) -> bool:
+    return name in KNOWN[:4]
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "macs", "other"),
+    [
+        ("ResNet-18", 11_689_512, 1_814_073_344, lists.resnet18),
+        ("ResNet-50", 25_557_032, 4_089_184_256, lists.resnet50),
+        ("MobileNetV2", 3_504_872, 300_774_272, lists.mobilenet_v2),
+    ],
+)
+def test_parameters_and_work_are_those_published(
+    name: str, parameters: int, macs: int, other: object
+) -> None:
+    layers, step = layers_of(name, 224), network(name, Way("training"))
+    assert sum(map(parameter_count, layers)) == step.network.parameter_count == parameters
+    assert forward_macs(layers) == step.per_image == macs
+    for layer in layers:
+        check(layer)
+    shapes = [(type(x), x.input_shape, x.output_shape) for x in layers_of(name, 224, 3)]
+    assert shapes == [(type(x), x.input_shape, x.output_shape) for x in other(3)]  # type: ignore[operator]
+
+
+def test_other_layers_than_were_captured_have_no_prediction() -> None:
+    ran = layers_of("ResNet-20", 32, 8)
+    assert isinstance(captured("ResNet-20", 32, Way(), like=ran), Captured)
+    assert isinstance(captured("ResNet-20", 32, Way(), like=layers_of("ResNet-32", 32)), Missing)
+    assert isinstance(captured("ResNet-21", 32, Way()), Missing)
+
+
+def test_any_batch_scales_what_holds_images_alone() -> None:
+    for name, way in product(KNOWN, (Way(), Way("inference", "channels_last", "bfloat16"))):
+        each = network(name, way)
+        one, three = each.at(1), each.at(3)
+        assert three.parameters == one.parameters
+        assert [t.bytes for t in three.inputs] == [3 * t.bytes for t in one.inputs]
+        assert three.storages == each.sizes(3)
+        for small, large in zip(one.operators, three.operators, strict=True):
+            for t, u in zip(small.writes, large.writes, strict=True):
+                assert u.elements in (t.elements, 3 * t.elements)
+
+
+# -------------------------------------------------------------------------------------- peaks
+
+
+def amounts(at: peaks.Peak) -> dict[str, int]:
+    return {term.name: term.amount for term in at.terms if term.amount}
+
+
+def test_a_residual_network_by_hand() -> None:
+    """The first block's sum: both of its terms and the result, while the next ones wait."""
+    at = peaks.peak(network("ResNet-20", Way("inference", "channels_last")), 64, Conditions())
+    tensor, parameters = 64 * 16 * 32 * 32 * 4, 269_722 * 4
+    channels = sum(
+        layer.input_shape[1] for layer in layers_of("ResNet-20", 32) if isinstance(layer, BatchNorm)
+    )
+    statistics = 2 * 4 * channels + 8 * 19
+    found = amounts(at)
+    assert found[peaks.PARAMETERS] == parameters
+    assert found[peaks.STATISTICS] == statistics
+    assert found[peaks.INPUT] == 64 * 3 * 32 * 32 * 4
+    assert (at.maps, at.complete) == (3 * tensor, True)
+    assert at.total == at.before + at.maps + at.workspace
+
+
+def test_a_pooling_makes_indices_that_nothing_needs() -> None:
+    alex = network("AlexNet", Way("inference", "channels_last"))
+    needed, pool = peaks.needed(alex, 256), 256 * 64 * (2 * 55 * 55) * 4
+    assert needed == peaks.before(alex, 256) + pool
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
+@pytest.mark.parametrize("name", KNOWN)
+def test_peaks_are_at_least_what_is_needed_and_grow(name: str, layout: Layout) -> None:
+    for precision in ("float32", "bfloat16", "float16"):
+        each = network(name, Way("inference", layout, precision))
+        for block in (8, 16):
+            found = [peaks.peak(each, batch, Conditions(block=block)) for batch in (2, 8, 64)]
+            assert [p.total for p in found] == sorted(p.total for p in found)
+            assert all(
+                p.before == peaks.before(each, b) for p, b in zip(found, (2, 8, 64), strict=True)
+            )
+            assert all(t.amount >= 0 or t.name == "Output not yet allocated"
+                       for p in found for t in p.terms)  # fmt: skip
+            assert found[1].total >= peaks.needed(each, 8) or block == 16
+
+
+def test_autocast_keeps_casts_of_all_parameters() -> None:
+    """The last layer of AlexNet at one image, where all parameters are cast."""
+    casts, plain = (
+        amounts(peaks.peak(network("AlexNet", Way(precision=p)), 1, Conditions()))
+        for p in ("bfloat16", "float32")
+    )
+    assert 2 * casts["Casts of parameters"] == casts[peaks.PARAMETERS]
+    assert not set(peaks.CASTS) & set(plain)
+
+
+# ----------------------------------------------------------------------------------- training
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    # Bytes of 4 images of 64 × 64, by the events of torch 2.13's allocator around a forward pass.
+    [("ResNet-18", 7_107_720), ("ResNet-50", 28_114_056), ("MobileNetV2", 25_531_272)],
+)
+def test_a_step_keeps_what_the_allocator_of_torch_says(name: str, kept: int) -> None:
+    found = memory_of(Step(name, 64, 4))
+    parameters = 4 * sum(map(parameter_count, layers_of(name, 64)))
+    assert found.kept == kept
+    assert (found.parameters, found.gradients, found.momentum) == (parameters,) * 3
+    assert found.batch == 4 * 3 * 64 * 64 * 4 + 4 * 8
+    assert found.before_backward == found.between_steps - parameters + kept
+
+
+def test_kept_bytes_grow_in_proportion_to_the_batch_but_for_statistics() -> None:
+    one, two = (memory_of(Step("ResNet-18", 64, batch)).kept for batch in (1, 2))
+    assert 2 * one - two == 8 + 2 * 4 * 4800
+
+
+def test_a_dropout_keeps_its_mask_in_the_type_of_the_device() -> None:
+    step = network("MobileNetV2", Way("training"), 64)
+    host, gpu = (categories(step, 2, on_host=on_host).kept for on_host in (True, False))
+    assert host - gpu == 2 * 1280 * 3
