@@ -55,8 +55,6 @@ def _of_scaling(panel: Scaling) -> Iterator[Row]:
         yield from _points(curve.label, x, curve.x, y, curve.y)
     for band in panel.bands:
         yield band.label, None, None, None, y, band.middle, band.low, band.high
-    for absent in panel.absent:
-        yield from _points(absent.label, x, absent.x, y, ())
 
 
 def _of_roofline(panel: Roofline) -> Iterator[Row]:

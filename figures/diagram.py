@@ -1,4 +1,4 @@
-"""Block diagrams: boxes, arrows between them and words, on a plane without axes.
+"""Block diagrams: boxes with words and arrows between them, on a plane without axes.
 
 Coordinates run from the lower left corner in a unit of their own; only proportions count.  Words
 may hold formulas between dollars.
@@ -44,21 +44,11 @@ class Box:
 
 @dataclass(frozen=True)
 class Arrow:
-    """A straight arrow with words beside its middle; ``broken`` for a way back."""
+    """A straight arrow; ``broken`` for a way back."""
 
     start: Point
     end: Point
-    text: str = ""
     broken: bool = False
-
-
-@dataclass(frozen=True)
-class Words:
-    """Words with their middle at ``(x, y)``."""
-
-    x: float
-    y: float
-    text: str
 
 
 @dataclass(frozen=True)
@@ -69,5 +59,3 @@ class Diagram:
     height: float
     boxes: tuple[Box, ...]
     arrows: tuple[Arrow, ...] = ()
-    words: tuple[Words, ...] = ()
-    title: str = ""

@@ -50,15 +50,6 @@ class Band:
 
 
 @dataclass(frozen=True)
-class Absent:
-    """Where a case ended without a number, such as out of memory: crosses at the upper edge."""
-
-    label: str
-    x: tuple[float, ...]
-    series: int = 0
-
-
-@dataclass(frozen=True)
 class Scaling:
     """A finished description of the figure: what is drawn, in the units of its labels.
 
@@ -76,7 +67,6 @@ class Scaling:
     y_scale: Literal["linear", "log"] = "log"
     y_from_zero: bool = False
     title: str = ""
-    absent: tuple[Absent, ...] = ()
     direct: bool = False
     y_top: float | None = None
     y_bottom: float | None = None

@@ -1,7 +1,7 @@
 """From theory to measurement, a bar a step: start, signed terms, sum, measured, residual.
 
 Rows run from top to bottom and carry their exact numbers at the right, so that no number depends
-on the length of a bar.  Terms that are too small to be seen are drawn once more, enlarged.
+on the length of a bar.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
-#: Below this share of the longest bar, steps are drawn enlarged in a panel of their own.
-VISIBLE: Final = 0.1
 #: Letters on one line of a row's name.
 NAME_LETTERS: Final = 22
 
@@ -30,20 +28,11 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Axis:
-    """The label of an axis, and how much one of its units is in the unit of the figure."""
-
-    label: str
-    per_unit: float = 1.0
-
-
-@dataclass(frozen=True)
 class Waterfall:
     """A finished description: ``start`` and ``terms`` make ``total``, ``residual`` is left.
 
     ``measured`` and ``residual`` are None where nothing was measured; the figure says so.  All bars
-    and numbers are in ``unit``; ``whole`` is the axis from zero, ``detail`` that of the enlarged
-    terms.
+    and numbers are in ``unit``, of which ``per_label`` are one unit of the axis' label.
     """
 
     start: Bar
@@ -52,8 +41,8 @@ class Waterfall:
     measured: Bar | None
     residual: Bar | None
     unit: str
-    whole: Axis
-    detail: Axis
+    x_label: str
+    per_label: float = 1.0
     title: str = ""
 
     @property
@@ -61,13 +50,6 @@ class Waterfall:
         """What is reached after the start and after each term; the last one is the sum."""
         amounts = (term.amount for term in self.terms)
         return tuple(accumulate(amounts, initial=self.start.amount))
-
-    @property
-    def enlarged(self) -> bool:
-        """Whether the steps are too small beside the longest bar and get a panel of their own."""
-        steps = [abs(bar.amount) for bar in (*self.terms, self.residual) if bar and bar.amount]
-        ends = [*self.levels, self.measured.amount if self.measured else 0.0]
-        return bool(steps) and max(steps) < VISIBLE * max(map(abs, ends))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ def statistics(batch: int) -> dict[str, list[int]]:
     call = replayed(factory.case(batch, memory=history(batch)))
     assert not isinstance(call, Missing)
     return {
-        f"{of}_{moment}": [call.predicted(of, moment)] * 3  # type: ignore[arg-type]
+        f"{of}_{moment}": [getattr(call.state(of, moment), of)] * 3  # type: ignore[arg-type]
         for of in ("requested", "allocated", "reserved")
         for moment in ("before", "after", "peak")
     }

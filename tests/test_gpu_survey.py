@@ -9,9 +9,8 @@ from random import Random
 import pytest
 
 from report.engine.computing import compute
-from report.evidence.network_families import family_of
-from report.evidence.published_gains import Roof
-from report.evidence.published_rates import Row, Setting, Work, once
+from report.evidence.published_rates import Row, Setting, Work, family_of, once
+from report.evidence.published_survey import Roof
 from report.missing import Missing
 from report.paper.findings import Findings
 from report.quantity.distribution import Distribution

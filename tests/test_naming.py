@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from report.evidence.naming import names
-from report.records.record import Cache, Environment
+from report.records.record import Environment
 from tests import factory
 
 PLAIN = "Example Processor, 2 threads"
@@ -19,7 +19,7 @@ def device(key: str = "a", host: dict[str, Any] | None = None, **change: Any) ->
     return factory.environment(key, host=found, **change)
 
 
-def told(*machines: Environment) -> list[str]:
+def named(*machines: Environment) -> list[str]:
     found = names(machines)
     assert len(set(found)) == len(found)
     return [name.removeprefix(PLAIN).strip(" ()") for name in found]
@@ -30,24 +30,12 @@ def test_a_name_that_only_one_has_stays_plain() -> None:
     assert names([]) == ()
 
 
-@pytest.mark.parametrize(
-    ("host", "words"),
-    [
-        ({"flags": ("avx512f",)}, ["AVX2", "AVX-512"]),
-        ({"model": 17}, ["family 25, model 1", "family 25, model 17"]),
-        ({"stepping": 2}, ["stepping 1", "stepping 2"]),
-        ({"caches": (Cache(level=3, kind="unified", size_bytes=2**24, cores=2),)}, None),
-        ({"sockets": 2}, ["1 socket", "2 sockets"]),
-        ({"virtualisation": "none"}, ["a virtual machine of kvm", "a real machine"]),
-    ],
-)
-def test_the_first_difference_that_a_reader_knows_is_named(
-    host: dict[str, Any], words: list[str] | None
-) -> None:
-    expected = words or ["L3 cache of 32 MiB", "L3 cache of 16 MiB"]
-    assert told(device("a", {}), device("b", host)) == expected
-    large = device("b", {}, memory_bytes=64 * 2**30)
-    assert told(device("a", {}), large) == ["16 GiB of memory", "64 GiB of memory"]
+def test_the_first_property_that_differs_for_all_is_named() -> None:
+    large = device("b", memory_bytes=64 * 2**30)
+    assert named(device("a"), large) == ["16 GiB of memory", "64 GiB of memory"]
+    assert named(device("a"), large, device("c")) == ["a", "b", "c"]
+    other = msgspec.structs.replace(device().cpu, cores_available=64)
+    assert named(device("a"), device("b", cpu=other))[1] == "64 cores available"
 
 
 @pytest.mark.parametrize(
@@ -71,15 +59,6 @@ def test_a_mere_brand_of_amd_is_named_with_its_microarchitecture(
     assert device("a", cpu=cpu).label == f"{brand}, 2 threads", "a record without its host"
 
 
-def test_several_properties_are_named_where_one_does_not_do() -> None:
-    machines = (
-        device("a", {}),
-        device("b", {"flags": ("avx512f",)}),
-        device("c", {"flags": ("avx512f",), "sockets": 2}),
-    )
-    assert told(*machines) == ["AVX2, 1 socket", "AVX-512, 1 socket", "AVX-512, 2 sockets"]
-
-
 def test_gpus_of_one_name_differ_by_their_memory() -> None:
     small = msgspec.structs.replace(factory.GPU, memory_bytes=40 * 2**30)
     large = msgspec.structs.replace(factory.GPU, memory_bytes=80 * 2**30)
@@ -97,11 +76,6 @@ def test_machines_that_people_call_alike_differ_by_their_models() -> None:
         "lab, 2 threads (Example Processor)",
         "lab, 2 threads (Other Processor)",
     )
-
-
-def test_the_key_stands_where_words_do_not_tell() -> None:
-    assert told(device("a", {}), device("b", {})) == ["a", "b"]
-    assert told(device("a"), device("b", {"model": 3})) == ["a", "b"]
 
 
 def test_records_of_one_device_have_one_name() -> None:

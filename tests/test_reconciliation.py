@@ -193,11 +193,7 @@ def test_the_figure_has_all_bars_in_one_unit() -> None:
     assert [bar.text for bar in figure.terms] == ["+589,824", "+589,824"]
     assert figure.residual is not None
     assert (figure.residual.name, figure.residual.text) == ("Residual", "0")
-    assert (figure.whole.label, figure.whole.per_unit) == ("From zero (MFLOP)", pytest.approx(1e6))
-    assert (figure.detail.label, figure.detail.per_unit) == (
-        "From start (MFLOP)",
-        pytest.approx(1e6),
-    )
+    assert (figure.x_label, figure.per_label) == ("From zero (MFLOP)", pytest.approx(1e6))
     assert figure.title == "Title"
 
 
@@ -210,5 +206,4 @@ def test_a_figure_of_nothing_measured_has_no_bar_for_it() -> None:
 def test_levels_follow_the_terms(start: int, amounts: list[int]) -> None:
     figure = as_figure(reconciliation(start, amounts, start))
     assert [b - a for a, b in pairwise(figure.levels)] == amounts
-    assert figure.whole.per_unit >= 1
-    assert figure.detail.per_unit >= 1
+    assert figure.per_label >= 1

@@ -63,7 +63,9 @@ def called(content: Case) -> CallReplay:
 
 def test_the_sums_of_a_call_follow_from_the_rules() -> None:
     call = called(case())
-    found = {f"{of}_{moment}": call.predicted(of, moment) for of in SUMS for moment in MOMENTS}
+    found = {
+        f"{of}_{moment}": getattr(call.state(of, moment), of) for of in SUMS for moment in MOMENTS
+    }
     assert found == TRUE
     assert call.requests == (Allocate("4", 12 * MIB + 1), Allocate("5", 700), Free("4"))
 
@@ -137,7 +139,7 @@ def test_any_history_gives_back_what_lives(sizes: list[int], data: st.DataObject
     )
     call = called(content)
     lives = sum(size for owner, size in enumerate(sizes) if owner not in freed)
-    assert call.after.requested == call.predicted("requested", "before") == lives
+    assert call.states.last.requested == call.states.start.requested == lives
     assert call.requests == ()
 
 

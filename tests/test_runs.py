@@ -18,7 +18,6 @@ from report.paper.tables import Table
 from report.quantity.process import Process
 from report.records.record import Factor, Round
 from report.records.store import Stored
-from report.statistics.estimates import median_interval
 from tests import factory
 from tests.papers import value_of
 
@@ -108,13 +107,6 @@ def test_bytes_that_differ_between_processes_are_not_fixed() -> None:
     found = in_rounds(*rounds).fixed("allocated_peak", FORWARD)
     assert isinstance(found, Missing)
     assert "differed between repetitions" in found.reason
-
-
-def test_a_median_is_that_of_the_samples() -> None:
-    run = Run(FIRST, "a")
-    samples = next(c for c in FIRST.record.cases if c.factors == FORWARD).samples("time")
-    assert run.median("time", FORWARD) == median_interval(samples)
-    assert run.median("time", FORWARD) is run.median("time", dict(reversed(FORWARD.items())))
 
 
 # ---------------------------------------------------------------------------------- pooled runs

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from report.missing import Missing
-from report.paper.tables import Cell, Citation, Column, Table, to_csv, to_latex, to_markdown
+from report.paper.tables import Cell, Column, Table, to_csv, to_latex, to_markdown
 from report.statistics.estimates import Estimate
 from report.text.format import MISSING
 
@@ -171,10 +171,3 @@ def test_a_bad_table_is_refused() -> None:
         Table("sample", "", (), ())
     with pytest.raises(ValueError, match="row 2 has 1 cells for 2 columns"):
         Table("tbl-x", "", (Column("A"), Column("B")), (("a", "b"), ("c",)))
-
-
-def test_a_citation_is_one_in_every_output() -> None:
-    table = Table("tbl-read", "Read.", (Column("Work"),), ((Citation("okuta2017cupy"),),))
-    assert "| [@okuta2017cupy] |" in to_markdown(table)
-    assert r"\cite{okuta2017cupy}" in to_latex(table)
-    assert to_csv(table).splitlines() == ["Work", "okuta2017cupy"]

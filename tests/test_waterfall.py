@@ -15,7 +15,7 @@ from matplotlib.transforms import Bbox
 
 from figures.drawing import style
 from figures.drawing.waterfall import LESS, MEASURED, MORE, UNEXPLAINED, draw
-from figures.waterfall import Axis, Bar, Waterfall
+from figures.waterfall import Bar, Waterfall
 from tests import canvas
 
 
@@ -24,7 +24,6 @@ def waterfall(
     terms: dict[str, int],
     measured: int | None,
     *,
-    unit: float = 1.0,
     title: str = "",
 ) -> Waterfall:
     end = start + sum(terms.values())
@@ -37,9 +36,8 @@ def waterfall(
         None if measured is None else Bar("Measured", measured, f"{measured:,}"),
         None if left is None else Bar(name, left, f"{left:+,}"),
         "FLOP",
-        Axis("From zero (GFLOP)", unit),
-        Axis("From start (MFLOP)", unit),
-        title,
+        "From zero (GFLOP)",
+        title=title,
     )
 
 
@@ -121,34 +119,6 @@ def test_bars_start_where_the_steps_before_them_end() -> None:
         (4, 0, 125, MEASURED),
         (5, 120, 125, UNEXPLAINED),
     ]
-
-
-def test_small_terms_are_enlarged_beside_the_whole() -> None:
-    assert TINY.enlarged
-    left, right = drawn(TINY).axes
-    assert [bar[0] for bar in bars(left)] == [0, 1, 2, 3, 4]
-    assert bars(right) == [
-        # The start is the zero of this panel, and no bar.
-        (1, 0, 9_437_184, MORE),
-        (2, 9_437_184, 18_874_368, MORE),
-        (3, 0, 18_874_368, style.THEORY),
-        (4, 0, 18_874_368, MEASURED),
-    ]
-    assert left.get_xlabel() == "From zero\n(GFLOP)"
-    assert right.get_xlabel() == "From start\n(MFLOP)"
-
-
-@pytest.mark.parametrize(
-    ("terms", "measured", "enlarged"),
-    [
-        ({"a": 12}, 112, False),
-        ({"a": 9}, 109, True),
-        ({"a": 0}, 100, False),
-        ({"a": 1}, 130, False),
-    ],
-)
-def test_what_is_enlarged(terms: dict[str, int], measured: int, enlarged: bool) -> None:
-    assert waterfall(100, terms, measured).enlarged == enlarged
 
 
 # ------------------------------------------------------------------------------------- the residual

@@ -1,10 +1,10 @@
-"""Draws block diagrams: boxes, arrows between them and words."""
+"""Draws block diagrams: boxes and arrows between them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from figures.diagram import Arrow, Box, Diagram, Point
+from figures.diagram import Arrow, Box, Diagram
 from figures.drawing import style
 
 if TYPE_CHECKING:
@@ -20,14 +20,10 @@ def draw(figure: Diagram, axes: Axes) -> None:
     axes.set_aspect("equal")
     axes.set_xlim(0, figure.width)
     axes.set_ylim(0, figure.height)
-    if figure.title:
-        axes.set_title(figure.title, loc="center")
     for box in figure.boxes:
         _draw_box(box, axes)
     for arrow in figure.arrows:
         _draw_arrow(arrow, axes)
-    for words in figure.words:
-        _write(words.text, (words.x, words.y), axes)
 
 
 def _draw_box(box: Box, axes: Axes) -> None:
@@ -42,7 +38,9 @@ def _draw_box(box: Box, axes: Axes) -> None:
         )
     )
     if box.text:
-        _write(box.text, box.middle, axes)
+        axes.text(
+            *box.middle, box.text, ha="center", va="center", fontsize=style.SMALL, linespacing=1.25
+        )
 
 
 def _draw_arrow(arrow: Arrow, axes: Axes) -> None:
@@ -60,18 +58,3 @@ def _draw_arrow(arrow: Arrow, axes: Axes) -> None:
             "shrinkB": 0,
         },
     )
-    if arrow.text:
-        (x0, y0), (x1, y1) = arrow.start, arrow.end
-        axes.annotate(
-            arrow.text,
-            xy=((x0 + x1) / 2, (y0 + y1) / 2),
-            xytext=(0, 2) if y0 == y1 else (3, 0),
-            textcoords="offset points",
-            ha="center" if y0 == y1 else "left",
-            va="bottom" if y0 == y1 else "center",
-            fontsize=style.SMALL,
-        )
-
-
-def _write(text: str, at: Point, axes: Axes) -> None:
-    axes.text(*at, text, ha="center", va="center", fontsize=style.SMALL, linespacing=1.25)

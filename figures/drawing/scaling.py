@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from figures.drawing import style
 from figures.drawing.labels import fits, label_ends, legend_above
-from figures.scaling import Absent, Band, Curve, Points, Scaling
+from figures.scaling import Band, Curve, Points, Scaling
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 _DASHES: Final = {"theory": (4, 2), "part": (1.5, 1.5), "fit": (1, 1)}
 #: Rings stand around filled points, so that both are seen where they agree.
 _RING: Final = 5.5
-#: Heights of crosses as shares of the axis.
-_EDGE, _STEP = 0.99, 0.035
 #: The share of the axis that one line of a legend needs.
 _ROOM_A_LINE: Final = 0.13
 #: Labels that an axis has room for; of more levels every second or third has one.
@@ -34,9 +32,7 @@ def draw(figure: Scaling, axes: Axes) -> None:
         _draw_curve(curve, axes)
     for points in figure.points:
         _draw_points(replace(points, label="") if figure.direct else points, axes)
-    for absent in figure.absent:
-        _draw_absent(absent, axes)
-    if not (figure.points or figure.curves or figure.absent):
+    if not (figure.points or figure.curves):
         axes.text(0.5, 0.5, "not measured", ha="center", va="center", transform=axes.transAxes)
     _label(figure, axes)
 
@@ -87,22 +83,6 @@ def _draw_points(points: Points, axes: Axes) -> None:
         elinewidth=0.9,
         capsize=1.6,
         label=style.legend_label(points.label),
-    )
-
-
-def _draw_absent(absent: Absent, axes: Axes) -> None:
-    """Each series a little lower than the one before, so that crosses do not hide each other."""
-    heights = [_EDGE - _STEP * absent.series] * len(absent.x)
-    axes.plot(
-        absent.x,
-        heights,
-        transform=axes.get_xaxis_transform(),
-        linestyle="none",
-        marker="x",
-        markersize=4.5,
-        color=style.colour(absent.series),
-        label=style.legend_label(absent.label),
-        clip_on=False,
     )
 
 

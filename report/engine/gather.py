@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import Any
 
 from report.engine.quarantine import usable_imports, usable_records
+from report.evidence.attributions import attributions
 from report.evidence.case_checks import check_layers
 from report.evidence.devices import read_devices
-from report.evidence.imported_runs import attributions
 from report.evidence.reported import read_reported
 from report.evidence.runs import labels
 from report.instruments.counters.logs import joined_logs

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final, Literal, TypeAlias
 
 from report.errors import StudyError
@@ -34,39 +35,11 @@ class CallReplay:
     requests: tuple[Request, ...]
     states: Replay
 
-    @property
-    def before(self) -> Snapshot:
-        """The allocator when the call begins."""
-        return self.states.start
-
-    @property
-    def after(self) -> Snapshot:
-        """The allocator when the call has returned and its result is held."""
-        return self.states.last
-
-    def predicted(self, of: Sum, moment: Moment) -> int:
-        """What the statistics must have said (B)."""
-        match moment:
-            case "before":
-                return _sum(self.before, of)
-            case "after":
-                return _sum(self.after, of)
-            case "peak":
-                return max(_sum(state, of) for state in (self.before, *self.states.steps))
-
-    def highest(self, of: Sum) -> Snapshot:
-        """The first state of the call in which a sum is at its peak."""
-        return max((self.before, *self.states.steps), key=lambda state: _sum(state, of))
-
-
-def _sum(state: Snapshot, of: Sum) -> int:
-    match of:
-        case "requested":
-            return state.requested
-        case "allocated":
-            return state.allocated
-        case "reserved":
-            return state.reserved
+    def state(self, of: Sum, moment: Moment) -> Snapshot:
+        """The allocator before or after the call, or when the sum ``of`` first is at its peak."""
+        if moment == "peak":
+            return max((self.states.start, *self.states.steps), key=attrgetter(of))
+        return self.states.start if moment == "before" else self.states.last
 
 
 def requests(changes: Sequence[int], owners: Sequence[int]) -> tuple[Request, ...]:
@@ -139,7 +112,7 @@ def reconciled(
     call: CallReplay, case: Case, of: Sum, moment: Moment, id: str, subject: str
 ) -> Reconciliation:
     """One sum at one moment of ``call``; sum and moment are added to ``id``."""
-    state = _state(call, of, moment)
+    state = call.state(of, moment)
     evidence = "replay of every request since the allocator held nothing"
     rounding = Term(
         "Allocator rounding", state.allocated - state.requested, "blocks − requests", evidence
@@ -159,13 +132,3 @@ def reconciled(
         if isinstance(said, Missing)
         else Term(of.capitalize(), said, "the allocator's statistics", f"{of}_{moment}"),
     )
-
-
-def _state(call: CallReplay, of: Sum, moment: Moment) -> Snapshot:
-    match moment:
-        case "before":
-            return call.before
-        case "after":
-            return call.after
-        case "peak":
-            return call.highest(of)

@@ -71,16 +71,6 @@ class Device(_Part, frozen=True):
                 return peak
         return None
 
-    def ridge(self, operation: Operation) -> float | None:
-        """The intensity in FLOP/B where bandwidth stops being the bound, or None.
-
-        Peak arithmetic over peak bandwidth (Williams, Waterman and Patterson 2009).
-        """
-        arithmetic, memory = self.peak(operation), self.peak("memory")
-        if operation == "memory" or arithmetic is None or memory is None:
-            return None
-        return arithmetic.rate / memory.rate
-
 
 class Devices(_Part, frozen=True):
     """All devices whose data sheets are known."""

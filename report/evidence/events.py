@@ -51,11 +51,6 @@ class Explanation:
     events: tuple[NamedEvent, ...]
     peak: Reconciliation
 
-    @property
-    def unexplained(self) -> tuple[NamedEvent, ...]:
-        """The events that no size computed from shapes matches."""
-        return tuple(event for event in self.events if event.name == UNEXPLAINED)
-
 
 @dataclass(frozen=True)
 class _Lifetime:
@@ -76,7 +71,7 @@ def explain_events(
     *,
     block: int,
     threads: int,
-    measured: Term | Missing | None = None,
+    measured: Term | Missing,
 ) -> Explanation:
     """Name what the CPU allocator did during one forward call of ``layer``.
 
@@ -87,7 +82,7 @@ def explain_events(
     What matches nothing is called unexplained and, if live at the peak, left in the residual.  Of
     two live blocks of one size the older is taken to be freed first; that decides names, no sum.
 
-    ``measured`` is the peak beyond the bytes before the call; without it, that of the events.
+    ``measured`` is the peak beyond the bytes before the call.
     """
     blocks, strays = _lifetimes(events)
     named = _named(layer, blocks, _temporaries(layer, block, threads))
@@ -157,10 +152,9 @@ def _peak(
     blocks: Sequence[_Lifetime],
     named: Sequence[Term | None],
     running: Sequence[int],
-    measured: Term | Missing | None,
+    measured: Term | Missing,
 ) -> Reconciliation:
-    highest = max(running, default=0)
-    at = running.index(highest) + 1 if running else 0
+    at = running.index(max(running)) + 1 if running else 0
     start = theory_output(layer)
     terms = []
     pending = Term("Output not yet allocated", 0, "−output while it is not live", "order of events")
@@ -171,11 +165,6 @@ def _peak(
             terms.append(_at_peak(block, term, at))
         elif not block.holds(at):
             pending = replace(pending, amount=-term.amount)
-    if measured is None:
-        source = "the profiler's memory events"
-        measured = Missing("no memory events were recorded")
-        if running:
-            measured = Term("Peak of the events", highest, "largest running sum", source)
     subject = f"peak memory of one forward call of {layer.name}"
     return Reconciliation(f"peak-{layer.name}", subject, "B", start, (*terms, pending), measured)
 

@@ -6,17 +6,16 @@ nothing that a row does not.  Quantities begin where rows become a distribution.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeGuard
+from functools import lru_cache
+from typing import Final, Literal, TypeAlias, TypeGuard
 
 from report.errors import StudyError
-from report.evidence.imported_runs import ImportedRun
-from report.evidence.network_families import Family, family_of
 from report.records.imported_files import StoredImport
 from report.records.network_counts import Counts
 
-#: The importer of timm's tables.
 #: An element in half precision (B).
 ELEMENT: Final = 2
 #: Each result of a convolution or product is written once and read once.
@@ -27,6 +26,11 @@ _LEAST_MACS, _LEAST_ACTIVATIONS = 1e8, 1e5
 _ROUNDED: Final = 5_010
 #: The image extent at which most of the networks were trained (px).
 _USUAL: Final = 224
+
+Family: TypeAlias = Literal["convolution", "depthwise", "attention", "mixer"]
+
+#: What this paper calls a CNN.
+CNNS: Final[tuple[Family, ...]] = ("convolution", "depthwise")
 
 
 @dataclass(frozen=True)
@@ -115,13 +119,8 @@ class Published:
     """One published table: the rows that have a rate."""
 
     setting: Setting
-    run: ImportedRun
+    file: str
     rows: tuple[Row, ...]
-
-    @property
-    def file(self) -> str:
-        """The record of the table."""
-        return self.run.file
 
 
 def published(
@@ -133,40 +132,40 @@ def published(
     """
     counted = {(each.network, each.side): each for each in networks if not each.refused}
     found: dict[Setting, Published] = {}
-    for run in map(ImportedRun, imports):
-        machine = run.stored.record.environment
+    for stored in imports:
+        machine = stored.record.environment
         setting = Setting(
             machine.model,
             (machine.framework or "").removeprefix("PyTorch "),
-            **{name: _condition(run, name) for name in _CONDITIONS},
+            **{name: _condition(stored, name) for name in _CONDITIONS},
         )
-        rows = tuple(_rows(run, counted))
-        found[setting] = Published(setting, run, rows)
+        found[setting] = Published(setting, stored.file, tuple(_rows(stored, counted)))
     return found
 
 
 _CONDITIONS: Final = ("layout", "compiler", "precision", "direction")
 
 
-def _condition(run: ImportedRun, name: str) -> str:
-    if name not in run.conditions:
+def _condition(stored: StoredImport, name: str) -> str:
+    conditions = stored.record.conditions
+    if name not in conditions:
         raise StudyError(
-            f"data/{run.file}: conditions.{name}: not found; import the file again with "
+            f"data/{stored.file}: conditions.{name}: not found; import the file again with "
             f"--set {name}=…."
         )
-    return str(run.conditions[name])
+    return str(conditions[name])
 
 
-def _rows(run: ImportedRun, counted: Mapping[tuple[str, int], Counts]) -> Iterator[Row]:
+def _rows(stored: StoredImport, counted: Mapping[tuple[str, int], Counts]) -> Iterator[Row]:
     """The rows that have a rate; counts that a table leaves out are 0, which nothing counts on."""
-    for index, case in enumerate(run.where()):
+    for index, case in enumerate(stored.record.cases):
         samples = {each.quantity: each.samples for each in case.series}
         if case.status == "ok" and _one(samples, "image_rate"):
             levels = [case.factors.get(name) for name in ("network", "image", "batch")]
             network, image, batch = levels
             if not (isinstance(network, str) and _extent(image) and _extent(batch)):
                 raise StudyError(
-                    f"data/{run.file}: cases[{index}].factors: found {levels}, expected a "
+                    f"data/{stored.file}: cases[{index}].factors: found {levels}, expected a "
                     "network, an image extent and a batch size; import the file again."
                 )
             printed = Work(*(_one(samples, name) for name in _COUNTS))
@@ -198,9 +197,47 @@ def _one(samples: Mapping[str, tuple[float, ...]], quantity: str) -> float:
     return found[0] if len(found) == 1 else 0.0
 
 
+def counted(table: Published) -> tuple[Row, ...]:
+    """The CNNs of a table, each once, whose counts have digits enough; those of theory first."""
+    rows = [row for row in table.rows if row.family in CNNS and row.counted]
+    captured = {row.network for row in rows if row.captured}
+    return once(row for row in rows if row.captured or row.network not in captured)
+
+
 def once(rows: Iterable[Row]) -> tuple[Row, ...]:
     """Each network once, at the image extent nearest to the usual one."""
     nearest: dict[str, Row] = {}
     for row in sorted(rows, key=lambda row: (abs(row.image - _USUAL), row.image, -row.batch)):
         nearest.setdefault(row.network, row)
     return tuple(nearest.values())
+
+
+# ------------------------------------------------------------------------------------ families
+
+
+#: In this order, since a hybrid such as MobileViT has attention whatever its convolutions are.
+_RULES: Final[tuple[tuple[Family, str], ...]] = (
+    (
+        "attention",
+        r"(?<!rep)vit|xcit|deit|beit|swin|^eva|cait|coat|volo|^pit|^pvt|twins|^tnt|caformer"
+        r"|nest_(?=tiny|small|base)|hiera|efficientformer|swiftformer|aimv|halo|bot(net|next)|lamb"
+        r"|^bat_|edgenext|csatv|visformer|^convit",
+    ),
+    ("mixer", r"(?<!conv)mixer|(res|g)mlp|poolformer|sequencer|focalnet"),
+    (
+        "depthwise",
+        r"efficientnet|mobilenet|nasnet|mixnet|fbnet|tinynet|lcnet|ghost|rexnet|hardcore|starnet"
+        r"|mobileone|repvit|conv(next|former|mixer)|xception|inception_next|mambaout|rdnet",
+    ),
+    (
+        "convolution",
+        r"resn|vgg|regnet|densenet|inception|darknet|edgenet|nfnet|dla|dpn|hrnet|hgnet|vovnet"
+        r"|res2ne|senet|selecsls|gernet|fasternet|byobnet",
+    ),
+)
+
+
+@lru_cache(maxsize=4096)
+def family_of(network: str) -> Family | None:
+    """The family of a network; None for a name that no rule knows, which no group then holds."""
+    return next((family for family, rule in _RULES if re.search(rule, network)), None)

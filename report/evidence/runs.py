@@ -23,7 +23,7 @@ from report.records.layers import Layer
 from report.records.quantities import FIXED, QUANTITIES
 from report.records.record import Case, Factor, Policy, Round, Sample
 from report.records.store import Named, Stored
-from report.statistics.estimates import Estimate, identical, median_interval
+from report.statistics.estimates import identical
 
 AnyRun = TypeVar("AnyRun", bound="Run")
 #: The factors of a case with their levels, as a record names them.
@@ -227,15 +227,6 @@ class Run(MeasuredDevice):
         if isinstance(found, Missing):
             return absent(name, unit, found.reason)
         return exact(name, unit, found, self.file)
-
-    def median(self, quantity: str, factors: Factors) -> Estimate | Missing:
-        """The median of a quantity with its interval, in the quantity's unit."""
-        return self._median(quantity, frozenset(factors.items()))
-
-    @remembered
-    def _median(self, quantity: str, factors: frozenset[tuple[str, Factor]]) -> Estimate | Missing:
-        found = self.samples(quantity, dict(factors))
-        return found if isinstance(found, Missing) else median_interval(found)
 
     def fixed(self, quantity: str, factors: Factors) -> int | Missing:
         """A quantity that must be the same in every repetition, such as allocated bytes."""

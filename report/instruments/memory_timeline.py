@@ -40,11 +40,6 @@ class Level:
     moment: int
     live: tuple[int, ...]
 
-    @property
-    def total(self) -> int:
-        """All categories together."""
-        return sum(self.live)
-
 
 class Event(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One line of the file: a change (B, signed) of a category at a moment (ns)."""
@@ -71,11 +66,6 @@ class MemoryTimeline:
             name: max(level.live[number] for level in every)
             for number, name in enumerate(CATEGORIES)
         }
-
-    @property
-    def peak(self) -> Level:
-        """The first moment at which most is live."""
-        return max((self.before, *self.levels), key=lambda level: level.total)
 
 
 _decoder = msgspec.json.Decoder(tuple[Event, ...])

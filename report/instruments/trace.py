@@ -54,7 +54,6 @@ _HIDDEN: Final = frozenset(
         "aten::_version",
     }
 )
-_BACKWARD: Final = "autograd::engine::evaluate_function: "
 
 
 @dataclass(frozen=True)
@@ -97,15 +96,13 @@ class MemoryEvent:
 class Kernel:
     """Work of a device, with the number of the operator that launched it; times in ns.
 
-    ``grid`` are the blocks of a kernel along each axis, None where the trace does not say it, as on
-    AMD's GPUs; ``transfer`` is true of a copy or a fill.
+    ``transfer`` is true of a copy or a fill.
     """
 
     name: str
     start: int
     end: int
     external: int | None
-    grid: tuple[int, int, int] | None = None
     transfer: bool = False
 
     @property
@@ -161,11 +158,6 @@ class Trace:
             yield place
             place = self.operators[place].parent
 
-    def backward(self, operator: Operator) -> bool:
-        """Whether the operator is a step of automatic differentiation, or runs inside one."""
-        around = (self.operators[place] for place in self.ancestors(operator))
-        return any(o.name.startswith(_BACKWARD) for o in (operator, *around))
-
     def live(self, *, on_host: bool = True) -> tuple[tuple[int, int], ...]:
         """(moment in ns, bytes live since the beginning) after every memory event."""
         found, level = [], 0
@@ -193,7 +185,6 @@ class _Arguments(msgspec.Struct, frozen=True):
     bytes: Any = msgspec.field(default=None, name="Bytes")
     device_type: Any = msgspec.field(default=None, name="Device Type")
     external: Any = msgspec.field(default=None, name="External id")
-    grid: Any = None
     fadd: Any = msgspec.field(default=None, name=_EXECUTED.format("fadd"))
     fmul: Any = msgspec.field(default=None, name=_EXECUTED.format("fmul"))
     ffma: Any = msgspec.field(default=None, name=_EXECUTED.format("ffma"))
@@ -264,20 +255,10 @@ def _argument_faults(event: _Event) -> Iterator[str]:
             yield f"Device Type: expected a whole number, found {args.device_type!r:.60}"
     if (_is_operator(event) or _is_kernel(event)) and not isinstance(args.external, int | None):
         yield f"External id: expected a whole number, found {args.external!r:.60}"
-    if event.cat == _KERNEL and args.grid is not None and not _are_counts(args.grid, 3):
-        yield f"grid: expected three counts, found {args.grid!r:.60}"
     if event.cat == _RANGE:
         for name, count in _counts(args).items():
-            if not _are_counts([count], 1):
+            if type(count) is not int or count < 0:
                 yield f"{_EXECUTED.format(name)}: expected a count, found {count!r:.60}"
-
-
-def _are_counts(values: object, length: int) -> bool:
-    return (
-        isinstance(values, list)
-        and len(values) == length
-        and all(type(value) is int and value >= 0 for value in values)
-    )
 
 
 def _is_operator(event: _Event) -> bool:
@@ -328,7 +309,6 @@ def _trace(file: _File) -> Trace:
                 start - begin,
                 end - begin,
                 event.args.external,
-                tuple(event.args.grid) if event.cat == _KERNEL and event.args.grid else None,
                 event.cat != _KERNEL,
             )
             for start, end, event in sorted(kernels, key=by_start)

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from figures.roofline import Ceiling, Marks, RoofLine, Roofline
-from report.evidence.published_gains import Roof
 from report.evidence.published_rates import Row
+from report.evidence.published_survey import Roof
 from report.paper.roofs import TERA
 
 #: GB/s in a TB/s.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
-from figures.waterfall import Axis, Bar, Waterfall
+from figures.waterfall import Bar, Waterfall
 from report.errors import StudyError
 from report.missing import Missing
 from report.paper.tables import Cell, Column, Table
@@ -15,29 +15,21 @@ from report.theory.reconciliation import EXPLAINED, UNEXPLAINED, Reconciliation
 
 def as_figure(found: Reconciliation, title: str = "") -> Waterfall:
     """The reconciliation as bars; labels carry the exact numbers."""
-    start, measured = found.start.amount, _measured_amounts(found)
-    levels = list(accumulate((term.amount for term in found.terms), initial=start))
-    away = [abs(amount - start) for amount in (*levels, *measured)]
+    levels = list(accumulate((term.amount for term in found.terms), initial=found.start.amount))
+    if not isinstance(found.measured, Missing):
+        levels.append(found.measured.amount)
+    scale = scale_for(max(map(abs, levels)), found.unit)
     return Waterfall(
-        start=Bar(found.start.name, start, digits(start, 0)),
+        start=Bar(found.start.name, found.start.amount, digits(found.start.amount, 0)),
         terms=tuple(Bar(t.name, t.amount, _signed(t.amount)) for t in found.terms),
         total=Bar("Sum", found.end, digits(found.end, 0)),
         measured=_measured_bar(found),
         residual=_residual_bar(found),
         unit=found.unit,
-        whole=_axis(found, max(map(abs, [*levels, *measured])), "From zero"),
-        detail=_axis(found, max(away), "From start"),
+        x_label=f"From zero ({scale.unit})",
+        per_label=1 / scale.factor,
         title=title,
     )
-
-
-def _measured_amounts(found: Reconciliation) -> list[int]:
-    return [] if isinstance(found.measured, Missing) else [found.measured.amount]
-
-
-def _axis(found: Reconciliation, largest: int, name: str) -> Axis:
-    scale = scale_for(largest, found.unit)
-    return Axis(f"{name} ({scale.unit})", 1 / scale.factor)
 
 
 def _measured_bar(found: Reconciliation) -> Bar | None:

@@ -6,7 +6,7 @@ carries its reason, prints as a dash and becomes a note below the table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from string import ascii_lowercase
 from textwrap import wrap
 from typing import Any, Final, TypeAlias
@@ -28,15 +28,7 @@ from report.text.format import (
     scale_to,
 )
 
-
-@dataclass(frozen=True)
-class Citation:
-    """A work of the bibliography by its key; every output prints it as it prints citations."""
-
-    key: str
-
-
-Cell: TypeAlias = Number | Estimate | Missing | Citation | str
+Cell: TypeAlias = Number | Estimate | Missing | str
 
 
 @dataclass(frozen=True)
@@ -106,8 +98,6 @@ class Table:
             return MISSING
         if isinstance(cell, str):
             return cell
-        if isinstance(cell, Citation):
-            return _CITED
         if column.digits and not isinstance(cell, Estimate):
             return plain(float(cell * column.scale.factor), column.digits)
         text = number_text(cell, column.scale)
@@ -167,31 +157,11 @@ class Table:
         }
 
 
-#: About what a citation prints; its number is known to the output alone.
-_CITED: Final = "[00]"
-
-
 def _raw(cell: Cell, expand: bool) -> list[Number | str | None]:
     if isinstance(cell, Estimate):
         return [cell.value, cell.low, cell.high]
-    if isinstance(cell, Citation):
-        return [cell.key, None, None] if expand else [cell.key]
     raw = None if isinstance(cell, Missing) else cell
     return [raw, None, None] if expand else [raw]
-
-
-#: Rows of a table that are printed; renderers of PDFs need megabytes for each further one.
-_MOST_ROWS: Final = 200
-
-
-def _printed(table: Table) -> Table:
-    """The table as pages and PDFs print it; of very many rows the first, and where all are."""
-    if len(table.rows) <= _MOST_ROWS:
-        return table
-    where = (
-        f"The first {_MOST_ROWS} of {len(table.rows):,} rows; all of them are in {table.id}.csv."
-    )
-    return replace(table, rows=table.rows[:_MOST_ROWS], notes=(*table.notes, where))
 
 
 def _letter(index: int) -> str:
@@ -205,11 +175,8 @@ def to_markdown(table: Table, caption: str | None = None) -> str:
 
     ``caption`` is markdown that a template has for it.
     """
-    table = _printed(table)
 
     def cell(value: Cell, column: Column) -> str:
-        if isinstance(value, Citation):
-            return f"[@{value.key}]"
         text = escape(table.cell_text(value, column), "markdown")
         mark = table.mark(value)
         return f"{text}^{mark}^" if mark else text
@@ -241,11 +208,7 @@ def to_latex(table: Table, *, one_column: bool = False) -> str:
     """
     from pylatex import NoEscape, Tabular
 
-    table = _printed(table)
-
     def cell(value: Cell, column: Column) -> NoEscape:
-        if isinstance(value, Citation):
-            return NoEscape(rf"\cite{{{value.key}}}")
         text = escape(table.cell_text(value, column), "latex")
         mark = table.mark(value)
         return NoEscape(rf"{text}\textsuperscript{{{mark}}}" if mark else text)

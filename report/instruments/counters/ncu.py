@@ -130,7 +130,7 @@ def _flops(rows: Sequence[KernelRow], terms: Iterable[Term]) -> Flops:
 
 def _weighted(rows: Sequence[KernelRow], terms: Sequence[Term]) -> int | None:
     parts = [(term.factor, total_of(rows, term.metric)) for term in terms]
-    counts = [factor * round(events) for factor, events in parts if events is not None]
+    counts = [factor * events for factor, events in parts if events is not None]
     return sum(counts) if len(counts) == len(parts) else None
 
 
@@ -143,9 +143,9 @@ def operations(
     return None if flops is None else flops // (2 if operation == "multiply_add" else 1)
 
 
-def total_of(rows: Iterable[KernelRow], *metrics: str) -> int | float | None:
+def total_of(rows: Iterable[KernelRow], *metrics: str) -> int | None:
     """The sum of ``metrics`` over ``rows``; None if a value is missing."""
-    total: int | float = 0
+    total = 0
     for row in rows:
         for metric in metrics:
             value = row.value(metric)
@@ -169,7 +169,7 @@ def quantities(rows: Sequence[KernelRow], plan: MetricPlan) -> dict[str, int]:
         "ncu_fp32_additions": operations(rows, plan, "add"),
         "ncu_fp32_multiplications": operations(rows, plan, "multiply"),
         "ncu_fp32_multiply_adds": operations(rows, plan, "multiply_add"),
-        **{name: None if count is None else round(count) for name, count in sums.items()},
+        **sums,
         "ncu_kernel_launches": len(rows),
     }
     return {name: count for name, count in found.items() if count is not None}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -24,9 +24,8 @@ Kind: TypeAlias = Literal[
     "no_kernels",
     "empty",
     "truncated",
-    "locale",
     "units",
-    "rounded",
+    "number",
     "page",
     "time",
     "ranges",
@@ -124,14 +123,14 @@ def complaint(text: str) -> CountersUnavailable | None:
 
 @dataclass(frozen=True)
 class KernelRow:
-    """One launch: the kernel, the NVTX range around it, and each metric's value or None."""
+    """One launch: the kernel, the NVTX range around it, and each counted sum or None."""
 
     kernel: str
     range: str | None
     compute_capability: str
-    values: Mapping[str, int | float | None]
+    values: Mapping[str, int | None]
 
-    def value(self, metric: str) -> int | float | None:
+    def value(self, metric: str) -> int | None:
         """The value of ``metric``, which ncu may print for ``sm__`` where ``smsp__`` was asked."""
         scope, _, rest = metric.partition("__")
         other = {"sm": "smsp", "smsp": "sm"}.get(scope, scope)
@@ -140,9 +139,6 @@ class KernelRow:
 
 #: Ranges of ours in the NVTX column, whose cells read ``7  "<default domain>:NAME:none:…"``.
 _RANGE: Final = re.compile(r"ridgepoint (?:case|product) [^:\"]*[^:\"\s]")
-#: A counter is asked for with its rollup (``.sum``).  What ncu adds of the device and of the launch
-#: has none, and is in part words (``device__attribute_confidential_computing_mode``: No-CC).
-_METRIC: Final = re.compile(r"[a-z][a-z0-9]*__[a-z0-9_]+(?:\.\w+)+")
 _NO_VALUE: Final = {"", "n/a", "no data", "nan", "-nan", "inf", "(!) n/a", "(!) nan"}
 #: The sums that are read (``ncu_metrics``): whole numbers, in the units of --print-units base.
 _COUNT: Final = re.compile(
@@ -151,7 +147,8 @@ _COUNT: Final = re.compile(
 )
 _BYTE_UNITS: Final = ("byte", "bytes")
 _COUNT_UNITS: Final = ("", "inst", "op", "ops")
-_GROUPING: Final = re.compile(r"['’\s\u00a0\u202f]")
+#: A whole number as ncu prints it with LC_ALL=C; other locales have a point before three digits.
+_NUMBER: Final = re.compile(r"([0-9]+|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.0|\.00|\.0{4,})?")
 
 
 def part_of(text: str, wanted: Callable[[KernelRow], bool]) -> str:
@@ -185,11 +182,9 @@ def _records(text: str) -> Iterator[str]:
 
 def _rows(text: str) -> Iterator[KernelRow]:
     header, units, *rows = _cells(text)
-    metrics = [index for index, name in enumerate(header) if _METRIC.fullmatch(name)]
     _check_units(header, units)
-    mark = _decimal_mark((row[i], header[i]) for row in rows for i in metrics)
     for row in rows:
-        yield _row(header, row, metrics, mark)
+        yield _row(header, row)
 
 
 def _cells(text: str) -> list[list[str]]:
@@ -231,7 +226,7 @@ def _check_units(header: Sequence[str], units: Sequence[str]) -> None:
             )
 
 
-def _row(header: Sequence[str], row: Sequence[str], metrics: Sequence[int], mark: str) -> KernelRow:
+def _row(header: Sequence[str], row: Sequence[str]) -> KernelRow:
     cells = dict(zip(header, row, strict=True))
     ranges = (_RANGE.search(cell) for name, cell in cells.items() if "_Range:" in name)
     found = next((match for match in ranges if match), None)
@@ -239,59 +234,17 @@ def _row(header: Sequence[str], row: Sequence[str], metrics: Sequence[int], mark
         kernel=cells.get("Kernel Name", ""),
         range=found[0] if found else None,
         compute_capability=cells.get("CC", ""),
-        values={header[index]: _number(row[index], mark, header[index]) for index in metrics},
+        values={n: _number(cell, n) for n, cell in cells.items() if _COUNT.fullmatch(n)},
     )
 
 
-def _decimal_mark(cells: Iterable[tuple[str, str]]) -> str:
-    """The decimal mark of all ``cells``, told from those that leave no doubt; a point if none does.
-
-    Each cell comes with its metric.  ``1,234`` may be either, but where a whole number is counted;
-    ``1,234,567`` and ``1,234.5`` mean a point, ``12,5`` a comma.
-    """
-    found = {mark for cell, name in cells if (mark := _mark_of(_GROUPING.sub("", cell), name))}
-    if len(found) > 1:
-        raise _UnreadableError(
-            "locale",
-            "ncu's table mixes a decimal point with a decimal comma, so that its numbers cannot be "
-            "told; run it with LC_ALL=C.",
-        )
-    return found.pop() if found else "."
-
-
-def _mark_of(cell: str, metric: str) -> str | None:
-    marks: list[str] = re.findall(r"[.,]", cell)
-    if len(set(marks)) == 2:
-        return marks[-1]
-    if len(marks) > 1:
-        return "." if marks[0] == "," else ","
-    whole, mark, fraction = re.split(r"([.,])", cell) if marks else (cell, "", "")
-    doubtful = len(fraction) == 3 and len(whole.lstrip("-")) <= 3 and whole.lstrip("-") != "0"
-    if mark and doubtful and _COUNT.fullmatch(metric):
-        return "," if mark == "." else "."
-    return None if not mark or doubtful else mark
-
-
-def _number(cell: str, mark: str, metric: str) -> int | float | None:
+def _number(cell: str, metric: str) -> int | None:
     if cell.strip().lower() in _NO_VALUE:
         return None
-    grouping = "," if mark == "." else "."
-    plain = _GROUPING.sub("", cell).replace(grouping, "").replace(mark, ".")
-    try:
-        number = float(plain)
-    except ValueError:
+    if not (number := _NUMBER.fullmatch(cell)):
         raise _UnreadableError(
-            "locale",
-            f"ncu printed {cell!r} for {metric}, which is no number in its locale; run it with "
-            "LC_ALL=C.",
-        ) from None
-    whole, _, fraction = plain.partition(".")
-    if not fraction.strip("0") and "e" not in plain.lower():
-        return int(whole)
-    if _COUNT.fullmatch(metric) and not number.is_integer():
-        raise _UnreadableError(
-            "rounded",
+            "number",
             f"ncu printed {cell!r} for {metric}, which counts whole numbers; run it with LC_ALL=C "
             "and --print-units base.",
         )
-    return number
+    return int(number[1].replace(",", ""))

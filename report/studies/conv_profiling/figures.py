@@ -204,7 +204,6 @@ def _of_output(size: Quantity | int | Missing | None, batch: int) -> float | Non
 def _estimate(inputs: Inputs) -> Figure:
     """From the source's estimate of memory to its measurement, which the terms meet."""
     drawn = as_figure(reported_estimate(inputs))
-    label = drawn.whole.label.replace("From zero", "Memory")
-    drawn = replace(drawn, whole=replace(drawn.whole, label=label))
+    drawn = replace(drawn, x_label=drawn.x_label.replace("From zero", "Memory"))
     drawing = Drawing((drawn,), height=drawn.height)
     return Figure("fig-estimate", "", "", drawing, (inputs.reported_file,))

@@ -7,10 +7,8 @@ from itertools import pairwise
 from math import inf
 from typing import Final
 
-from report.evidence.network_families import CNNS
-from report.evidence.published_gains import Comparison
-from report.evidence.published_rates import Setting
-from report.evidence.published_survey import Series
+from report.evidence.published_rates import CNNS, Setting
+from report.evidence.published_survey import Comparison, Series
 
 OLD, MIDDLE, NEW = CARDS = tuple(f"NVIDIA GeForce RTX {number}" for number in (3090, 4090, 5090))
 PRO: Final = "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"

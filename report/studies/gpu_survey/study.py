@@ -12,9 +12,7 @@ from figures.canvas import Drawing
 from figures.dots import Dots
 from figures.roofline import Marks, Roofline
 from report.evidence import published_survey
-from report.evidence.network_families import CNNS
-from report.evidence.published_gains import counted
-from report.evidence.published_rates import TRANSFERS, Setting
+from report.evidence.published_rates import CNNS, TRANSFERS, Setting, counted
 from report.evidence.published_survey import Ends, Series, Survey, class_name
 from report.paper.claims import judge
 from report.paper.declared import Field, quantile_fields, table
