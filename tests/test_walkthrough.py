@@ -112,6 +112,8 @@ def take(command: str, checkout: Path, said: dict[str, str]) -> str:
         command, folder = f"{command} --seconds 1", ROOT
     elif " check " in command:
         tolerated = "problem  ceilings"  # where other tests run, they may be measured too low
+        if "--into" in command:
+            shutil.copytree(checkout / "handed-in", checkout / "class")
     return run(command, folder, tolerated)
 
 
