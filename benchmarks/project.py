@@ -127,33 +127,31 @@ def differences(found: Products, wanted: Products, when: str) -> tuple[str, ...]
 def change_record(folder: Path) -> None:
     """Move one sample: the smallest time of the largest forward case becomes the largest.
 
-    The record and the folder beside it get the name of their new content, as if the machine had
-    measured this: one that was edited is left out of every paper.
+    The record gets the name of its new content, as if the machine had measured this: one that was
+    edited is left out of every paper.
     """
     from report.records.choice import choose_records
-    from report.records.filed import content_hash
-    from report.records.store import read_anywhere, read_study
+    from report.records.store import packed, read_attachments, read_study, short_digest, text_of
 
     data = folder / "data"
-    path = data / choose_records(read_study(EDITED_STUDY, data))[0].primary.file
-    content = json.loads(path.read_text("utf-8"))
-    samples = _largest_forward(content)["samples"]
-    samples[samples.index(min(samples))] = 1.01 * max(samples)
-    path.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
-    changed = content_hash(read_anywhere(path, data).record)
-    name = f"{path.stem.rpartition('-')[0]}-{changed}"
-    if path.with_suffix("").is_dir():
-        path.with_suffix("").rename(path.with_name(name))
-    path.rename(path.with_name(f"{name}.json"))
+    stored = choose_records(read_study(EDITED_STUDY, data))[0].primary
+    path = data / stored.file
+    content = json.loads(text_of(path.read_bytes(), path.name, ""))
+    samples = _largest_forward(content)
+    samples[samples.index(min(samples))] = 2 * max(samples)
+    text = json.dumps(content, indent=1).encode()
+    name = f"{path.stem.rpartition('-')[0]}-{short_digest(text)}{path.suffix}"
+    path.with_name(name).write_bytes(packed(text, read_attachments(stored, ("*",), data)))
+    path.unlink()
 
 
-def _largest_forward(content: dict[str, Any]) -> dict[str, Any]:
+def _largest_forward(content: dict[str, Any]) -> list[int]:
     """The times of the first undisturbed process of the largest forward case."""
     forward = [case for case in content["cases"] if case["factors"].get("pass") == "forward"]
     case = max(forward, key=lambda case: case["factors"]["batch"])
-    good = (r for r in case["rounds"] if r["status"] == "ok" and not r.get("disturbance"))
-    times = (s for s in next(good)["series"] if s["quantity"] == "time")
-    return next(times)
+    good = (r for r in case["rounds"] if "status" not in r and "disturbance" not in r)
+    times: list[int] = next(good)["series"]["time"]
+    return times
 
 
 def change_word(folder: Path, turn: int) -> None:

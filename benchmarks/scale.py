@@ -26,7 +26,7 @@ from benchmarks.timing import run_python
 from report.records.choice import choose_records
 from report.records.filed import encode
 from report.records.record import Record, Series
-from report.records.store import list_records, read_record, read_study, record_name
+from report.records.store import list_records, packed, read_record, read_study, record_name
 
 STUDY: Final = "conv_scaling"
 #: Cases of one record where the axis is the number of cases, and where it is that of records.
@@ -136,7 +136,7 @@ def write_records(data: Path, records: int, cases: int) -> int:
 def _write(record: Record, data: Path) -> int:
     # Without the store's fsync: nothing is lost if these files are.
     (data / record.study).mkdir(parents=True, exist_ok=True)
-    return (data / record.study / record_name(record)).write_bytes(encode(record) + b"\n")
+    return (data / record.study / record_name(record)).write_bytes(packed(encode(record)))
 
 
 def write_project(folder: Path, studies: int) -> None:

@@ -35,6 +35,7 @@ from experiments.options import add_run, request_of
 from experiments.theory.command import add_theory, theory
 from report.errors import RidgepointError
 from report.instruments import gates
+from report.records import ENDING
 from report.records.record import Record
 from report.records.usage import fate_of
 from report.system.completion import complete
@@ -223,7 +224,7 @@ def next_build(study: str, path: Path, records: Path) -> tuple[str, ...]:
     except RidgepointError as error:
         return (str(error),)
     # A name begins with the time, so that the last one is the newest.
-    newest = max(each.name for each in path.parent.glob("[0-9]*.json")) == path.name
+    newest = max(each.name for each in path.parent.glob(f"[0-9]*{ENDING}")) == path.name
     use = [] if used else ["--use", "latest" if newest else file]
     own = records.resolve() != Path("data").resolve()
     data = ["--data", os.fspath(records)] if own else []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import cache
@@ -17,6 +16,7 @@ from report.engine.pipeline import ROOT
 from report.records.filed import encode
 from report.records.record import Cache, Case, Environment, Record, Round, Series
 from report.records.store import read_study, record_name
+from tests import factory
 
 _changed = msgspec.structs.replace
 _PROCESSORS: Final = (
@@ -123,9 +123,9 @@ def write_class(
     path = folder
     for record in the_class(study, machines, cases):
         path = folder / record_name(record)
-        path.write_bytes(encode(record) + b"\n")
+        factory.file_record(path, encode(record))
     text = path.read_bytes()
     path.write_bytes(text[: len(text) // 2])
-    foreign = folder / "20261123T120000Z-a-laptop-0123abcd.json"
-    foreign.write_text(json.dumps({"context": {"date": "2026-11-23"}, "benchmarks": []}), "utf-8")
+    foreign = folder / "20261123T120000Z-a-laptop-0123abcd.zip"
+    factory.file_record(foreign, b'{"context": {"date": "2026-11-23"}, "benchmarks": []}')
     return path, foreign

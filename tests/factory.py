@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
+from zipfile import ZipFile
 
 import msgspec
 
@@ -32,7 +34,8 @@ from report.records.record import (
     Status,
     Torch,
 )
-from report.records.store import Stored, record_name, write_record
+from report.records.store import RECORD, Stored, packed, record_name, write_record
+from report.records.store import text_of as text_in
 from tests.networks import mnist_conv2
 
 ROOT = Path(__file__).parents[1]
@@ -50,6 +53,37 @@ GPU = Gpu(
     cuda="12.9",
     cudnn="9.10",
 )
+
+
+def text_of(path: Path) -> bytes:
+    """What the record ``path`` says."""
+    return text_in(path.read_bytes(), path.name, "")
+
+
+def file_record(path: Path, text: bytes, files: Mapping[str, bytes] = {}) -> None:
+    """Write a record that says ``text``, whatever that is, with files of that name."""
+    path.write_bytes(packed(text, files))
+
+
+def published(study: str, pattern: str) -> bytes:
+    """The one file of such a name among those of the imported records of a study."""
+    (found,) = (
+        archive.read(name)
+        for path in (ROOT / "data" / study / "imported").glob("*.zip")
+        for archive in (ZipFile(path),)
+        for name in archive.namelist()
+        if fnmatchcase(name, pattern)
+    )
+    return found
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    """Change what the record ``path`` says in all places, and leave the files with it."""
+    with ZipFile(path) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    text = files.pop(RECORD).decode()
+    assert old in text
+    file_record(path, text.replace(old, new).encode(), files)
 
 
 def layer(batch: int, name: str = "conv2") -> Convolution:

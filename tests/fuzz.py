@@ -33,7 +33,8 @@ from report.paper.bibliography import check_bibliography
 from report.paper.manuscript import render_manuscript
 from report.records.editions import read_editions
 from report.records.filed import encode, parse
-from report.records.store import read_record, record_name
+from report.records.store import packed, read_record, record_name
+from tests import factory
 from tests.factory import ROOT
 from tests.small import SMALL, small
 
@@ -67,9 +68,7 @@ def _use_record(path: Path, random: Random) -> str:
     if random.randrange(_COMPUTED) == 0:
         shutil.copytree(ROOT / "data" / "reported", data / "reported")
         shutil.copyfile(ROOT / "data" / "devices.yaml", data / "devices.yaml")
-        path.with_suffix("").mkdir()
-        for name, content in whole.files.items():
-            (path.with_suffix("") / name).write_bytes(content)
+        factory.file_record(path, factory.text_of(path), whole.files)
         found = compute(study, gather(study, data))
         json.dumps(found.as_json(study, ()), allow_nan=False)
         render_manuscript(ROOT / "templates" / "papers" / f"{study}.qmd.j2", found)
@@ -109,7 +108,7 @@ def attack(kind: str, random: Random, room: Path) -> tuple[str, str]:
     if kind in SMALL:
         path /= _name(text, kind, renamed=random.random() < 0.5)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text)
+    path.write_bytes(packed(text) if kind in SMALL else text)
     try:
         signal.alarm(_LIMIT_S)
         return use(path, random), ""

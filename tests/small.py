@@ -22,13 +22,13 @@ class Small(NamedTuple):
 
 def _conv_scaling() -> Small:
     """Cases of every subject of a real run."""
-    (path, *_) = sorted((factory.ROOT / "data" / "conv_scaling").glob("*-1t-*.json"))
-    document = json.loads(path.read_bytes())
+    (path, *_) = sorted((factory.ROOT / "data" / "conv_scaling").glob("*-1t-*.zip"))
+    document = json.loads(factory.text_of(path))
     by_subject: dict[str, list[Any]] = {}
     for case in document["cases"]:
         by_subject.setdefault(case["factors"]["subject"], []).append(case)
-        for series in case["series"]:
-            del series["samples"][8:]
+        for samples in case.get("series", {}).values():
+            del samples[8:]
     cases = [case for found in by_subject.values() for case in found[:: len(found) // 8 + 1]]
     changed = {**document, "cases": cases, "attachments": []}
     return Small(parse(json.dumps(changed).encode(), path.name))

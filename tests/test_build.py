@@ -24,7 +24,7 @@ from report.engine.pipeline import ROOT, Request, choose_engine
 from report.errors import RenderError
 from report.records.store import read_record, write_record
 from report.studies import STUDIES
-from tests import folders, tiny
+from tests import factory, folders, tiny
 from tests.factory import data_folder
 from tests.latex import needs_latex
 
@@ -37,8 +37,8 @@ def data(tmp_path: Path) -> Path:
 
 
 def example_record(data: Path) -> str:
-    """Put the old record of the tests into ``data``; returns its file relative to it."""
-    (old,) = (ROOT / "tests" / "records" / "v1").glob("*.json")
+    """Put a quick record of another machine into ``data``; returns its file relative to it."""
+    (old,) = (ROOT / "tests" / "records").glob("*.zip")
     target = data / STUDY / old.name
     target.parent.mkdir()
     shutil.copyfile(old, target)
@@ -116,7 +116,7 @@ def test_a_page_of_one_file_holds_what_it_shows(measured: Path) -> None:
 
 
 def test_values_hold_raw_numbers_units_and_sources(measured: Path) -> None:
-    (file,) = (ROOT / "tests" / "records" / "v1").glob("*.json")
+    (file,) = (ROOT / "tests" / "records").glob("*.zip")
     content = json.loads((measured / "values" / f"{STUDY}.json").read_text("utf-8"))
     for table in content["tables"].values():
         width = len(table["columns"])
@@ -140,7 +140,7 @@ def test_values_hold_raw_numbers_units_and_sources(measured: Path) -> None:
 
 def another_record(data: Path, moment: str) -> Path:
     """A quick record of the same device as ``example_record``, started at ``moment``."""
-    (old,) = (data / STUDY).glob("*.json")
+    (old,) = (data / STUDY).glob("*.zip")
     record = msgspec.structs.replace(
         read_record(old, data).record,
         started=moment,
@@ -155,7 +155,7 @@ def test_an_altered_record_is_noted_in_the_build_the_page_and_the_paper(
 ) -> None:
     """Where there is no other one: else it is left out."""
     path = data / example_record(data)
-    path.write_text(path.read_text("utf-8").replace('"seed": 0', '"seed": 1'), "utf-8")
+    factory.edit(path, '"seed": 0', '"seed": 1')
     out = tmp_path / "out"
     for again in ("first", "second"):
         assert built(out, data) == 0
@@ -184,7 +184,7 @@ def test_an_altered_record_beside_another_is_left_out_unless_it_is_named(
     """Which record is used may be what the edit has changed."""
     good = example_record(data)
     path = another_record(data, moment)
-    path.write_text(path.read_text("utf-8").replace(old, new), "utf-8")
+    factory.edit(path, old, new)
     chosen = choose(STUDY, data)
     assert chosen.runs == ((good,),)
     assert chosen.notices[0].startswith(f"left out: data/{STUDY}/{path.name}: its content does not")
@@ -201,10 +201,10 @@ def test_a_bad_record_stops_the_study_and_keeps_old_output(
     assert built(out, data, "--html") == 0
     before = digests(out)
     path = data / file
-    path.write_text(path.read_text("utf-8").replace('"unit": "s"', '"unit": "ms"', 1), "utf-8")
+    factory.edit(path, '"time":"ns"', '"time":"ms"')
     assert built(out, data, "--html") == 1
     error = capsys.readouterr().err.strip().splitlines()[-1]
-    assert error.startswith(f"error: data/{file}: cases[")
+    assert error.startswith(f"error: data/{file}: units.time: ")
     assert "found 'ms'" in error
     assert "Traceback" not in error
     assert digests(out) == before
@@ -213,13 +213,13 @@ def test_a_bad_record_stops_the_study_and_keeps_old_output(
 def test_a_failing_study_does_not_stop_the_others(tmp_path: Path, data: Path) -> None:
     """Two studies of which the first fails: the second is built, and the summary says both."""
     (data / STUDY).mkdir()
-    (data / STUDY / "no-record.json").write_text("{}", "utf-8")
+    (data / STUDY / "no-record.zip").write_text("{}", "utf-8")
     out = tmp_path / "out"
     request = Request((STUDY, "conv_profiling"), ("html",), out, "typst", data=data)
     summary = pipeline.build(request, lambda words, share: None)
     assert [outcome.study for outcome in summary.outcomes] == [STUDY, "conv_profiling", ""]
     assert [outcome.study for outcome in summary.failed] == [STUDY]
-    assert "no-record.json: found a name that is not" in str(summary.failed[0].failure)
+    assert "no-record.zip: found a name that is not" in str(summary.failed[0].failure)
     assert (out / "html" / "conv_profiling" / "index.html").exists()
     assert not (out / "html" / STUDY).exists()
 

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 )
 
 from report.engine.manifest import INDEX
-from tests import tiny
+from tests import factory, tiny
 from tests.tiny import STUDY, TEMPLATE, replace
 
 Change = Callable[[Path], None]
@@ -30,16 +30,15 @@ Change = Callable[[Path], None]
 
 def slower(project: Path) -> None:
     """Make all times of the record twice as long, or as they were."""
-    path, kept = tiny.record_of(project), project / "kept.json"
+    path, kept = tiny.record_of(project), project / "kept.zip"
     if kept.exists():
         kept.replace(path)
         return
     shutil.copyfile(path, kept)
-    record = json.loads(path.read_text("utf-8"))
-    for case in record["cases"]:
-        for series in (series for round in case["rounds"] for series in round["series"]):
-            series["samples"] = [2 * sample for sample in series["samples"]]
-    path.write_text(json.dumps(record), "utf-8")
+    record = json.loads(factory.text_of(path))
+    for series in (round["series"] for case in record["cases"] for round in case["rounds"]):
+        series.update({name: [2 * sample for sample in series[name]] for name in series})
+    factory.file_record(path, json.dumps(record).encode())
 
 
 def another_typst(project: Path) -> None:

@@ -26,7 +26,7 @@ from tests.degraded import DEGRADED, committed, one_of_each_kind
 from tests.papers import assert_whole, rows
 
 STUDY = "conv_scaling"
-OWN = [study for study in STUDIES if any((ROOT / "data" / study).glob("*.json"))]
+OWN = [study for study in STUDIES if any((ROOT / "data" / study).glob("*.zip"))]
 #: More than are told in detail, and than a figure names.
 MACHINES = 12
 #: About so many cases of each record are enough for what is drawn, and for the one study alone.
@@ -106,7 +106,9 @@ def test_a_class_with_bad_records_is_built_and_the_check_names_them(
     for expected, words in ((0, []), (1, ["--check"])):
         assert build.main([*command, *words]) == expected
         said = capsys.readouterr().out
-        for path, why in zip(bad, ("cases[", "schema: this field is missing"), strict=True):
+        for path, why in zip(
+            bad, ("no whole zip archive", "schema: this field is missing"), strict=True
+        ):
             (note,) = [x for x in said.splitlines() if "left out" in x and path.name in x]
             assert why in note and "; " in note, "place, and what to do"
     records = (tmp_path / "out" / "html" / "records.html").read_text("utf-8")
@@ -122,17 +124,17 @@ def test_a_bad_record_that_is_named_or_in_a_role_or_alone_is_an_error(tmp_path: 
     path.write_bytes(b"{")
     file = path.relative_to(data).as_posix()
     assert len(choose(STUDY, data).runs) == 1
-    with pytest.raises(RecordError, match="not valid JSON"):
+    with pytest.raises(RecordError, match="no whole zip archive"):
         choose(STUDY, data, (file,))
     (data / "editions.yaml").write_text(f"{STUDY}: {{roles: {{cpu: [{file}]}}}}\n", "utf-8")
-    with pytest.raises(RecordError, match="not valid JSON"):
+    with pytest.raises(RecordError, match="no whole zip archive"):
         choose(STUDY, data)
     key = machine(base_record(STUDY, CASES), 2).environment.key
     (data / "editions.yaml").write_text(f"{STUDY}: {{roles: {{cpu: {key}}}}}\n", "utf-8")
-    with pytest.raises(RecordError, match="not valid JSON"):
+    with pytest.raises(RecordError, match="no whole zip archive"):
         choose(STUDY, data)
     (data / "editions.yaml").unlink()
     for good in data.glob(f"{STUDY}/*laptop-1-*"):
         good.unlink()
-    with pytest.raises(RecordError, match="not valid JSON"):
+    with pytest.raises(RecordError, match="no whole zip archive"):
         choose(STUDY, data)

@@ -16,6 +16,7 @@ from report.instruments.counters.logs import CaseLogs, attachment_name, pack, un
 from report.records.filed import parse
 from report.records.store import read_attachment, read_record
 from report.theory.work import macs
+from tests import factory
 
 #: As valgrind 3.19 wrote it for one call of a convolution; the command is shortened.
 LOG = """\
@@ -143,7 +144,7 @@ ROOT = Path(__file__).parents[1]
 def test_the_records_say_what_their_logs_say() -> None:
     """Every record in the project that keeps logs; no count is without its log."""
     name, data, compared = attachment_name(lackey.TOOL), ROOT / "data", 0
-    for path in data.glob("[a-z]*/*Z-*.json"):
+    for path in data.glob("[a-z]*/*Z-*.zip"):
         stored = read_record(path, data)
         counted = {}
         if name in {item.name for item in stored.record.attachments}:
@@ -162,9 +163,9 @@ def test_the_records_say_what_their_logs_say() -> None:
 
 def test_the_layer_executes_what_theory_says_to_the_unit() -> None:
     """The record of the tests, from this code on a real machine: every warm call of the layer."""
-    (path,) = (ROOT / "tests" / "records" / "v1").glob("*.json")
+    (path,) = (ROOT / "tests" / "records").glob("*.zip")
     compared = 0
-    for case in parse(path.read_bytes(), path.name).cases:
+    for case in parse(factory.text_of(path), path.name).cases:
         counted = case.samples("lackey_multiply_adds")
         if counted and case.factors["subject"] == "layer":
             passes = 3 if case.factors["pass"] == "forward_backward" else 1

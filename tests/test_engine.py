@@ -39,7 +39,7 @@ from report.engine.task import Task, do
 from report.system.outputs import install
 
 STUDY = "conv_scaling"
-FILES = Files({STUDY: (f"data/{STUDY}/a.json",)}, ("templates/ridgepoint.lua",))
+FILES = Files({STUDY: (f"data/{STUDY}/a.zip",)}, ("templates/ridgepoint.lua",))
 BOTH = Wanted(html=True, pdf=True, engine="typst")
 
 
@@ -259,7 +259,7 @@ def test_a_memory_that_cannot_be_written_harms_nobody(tmp_path: Path) -> None:
 def world(tmp_path: Path, project: Path) -> World:
     """A world with the files of ``project``; ``data`` and ``out`` lie below it."""
     (project / "data" / STUDY).mkdir(parents=True)
-    (project / "data" / STUDY / "a.json").write_text("{}")
+    (project / "data" / STUDY / "a.zip").write_text("{}")
     (project / "report" / "engine" / "actions").mkdir(parents=True)
     (project / "report" / "engine" / "actions" / "study.py").touch()
     study = project / "report" / "studies" / STUDY
@@ -278,7 +278,7 @@ def test_reasons_name_what_changed(world: World) -> None:
     closure = world.code.closure(step.roots)
     before = Manifest({step.id: Entry(now, {})}, {now.code: closure})
     assert list(reasons(step, now, before, world)) == []
-    record = f"data/{STUDY}/a.json"
+    record = f"data/{STUDY}/a.zip"
     changed = now._replace(
         files={**now.files, record: "other", "data/editions.yaml": "new"},
         versions={**now.versions, "msgspec": "2"},

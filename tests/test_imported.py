@@ -101,23 +101,23 @@ def test_a_written_file_is_listed_apart_from_own_records(tmp_path: Path) -> None
     assert stored.file == path.relative_to(tmp_path).as_posix()
     assert not stored.alterations
     assert list_records("gpu_survey", tmp_path) == ()
-    path.write_bytes(path.read_bytes().replace(b"0.5", b"0.4"))
+    factory.edit(path, "0.5", "0.4")
     assert read_import(path, tmp_path).alterations
 
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('"clock": "not said", ', "", "no reason why clock is null"),
+        ('"clock":"not said",', "", "no reason why clock is null"),
         ('"clock": null', '"clock": 1e9', "missing.clock: found a reason"),
         ('"Apache-2.0"', '"free for all!"', "origin.licence"),
         ("1e-6}", "0.3}", "rounding.mean_time: expected a power of ten"),
-        ('"precision": "amp"', '"network": "amp"', "conditions.network: found a name"),
-        ('"mean_time": 1e-6', '"speed": 1', "rounding.speed"),
-        ("[0.25]]", "[0.25, 1]]", r"table.rows\[1\]: found another number"),
-        ("[0.25]]", "[-1]]", r"cases\[1\].series\[0\]"),
+        ('"precision":"amp"', '"network":"amp"', "conditions.network: found a name"),
+        ('"mean_time":1e-6', '"speed":1', "rounding.speed"),
+        ("[0.25]]", "[0.25, 1]]", r"rows\[1\]: found another number"),
+        ("[0.25]]", "[-1]]", r"cases\[1\].series.mean_time\[0\]"),
         ('"a"],[0.5', '"b"],[0.5', r"same combination as in cases\[0\]"),
-        ('"schema": 1', '"schema": 2', "schema"),
+        ('"schema": 2', '"schema": 3', "schema"),
         ('"schema"', "schema", "not valid JSON"),
     ],
 )

@@ -34,12 +34,19 @@ from report.instruments.trace import read_trace
 from report.paper.tables import Column, Table, to_latex, to_markdown
 from report.records import unpacking
 from report.records.editions import read_editions
-from report.records.filed import encode, file_hash, parse
+from report.records.filed import encode, parse
 from report.records.imported_files import list_imports
 from report.records.network_counts import Counts, read_counts, write_counts
 from report.records.record import Record
 from report.records.schema import record_schema
-from report.records.store import digest, list_records, read_record, record_name, write_record
+from report.records.store import (
+    digest,
+    list_records,
+    name_of,
+    read_record,
+    record_name,
+    write_record,
+)
 from report.records.strict_yaml import YamlError, parse_yaml
 from report.records.usage import choices_of, fate
 from report.render.shell import script_of
@@ -140,9 +147,9 @@ class Refusal(NamedTuple):
     beyond_schema: bool = False
 
 
-TIME, BEFORE = ("cases", 0, "series", 0), ("cases", 0, "series", 1)
+TIME, BEFORE = ("cases", 0, "series", "time"), ("cases", 0, "series", "allocated_before")
 ROUNDS, IN_ROUNDS = ("cases", 8, "rounds"), "cases[8].rounds"
-LAYER = ("networks", 0, 0)
+LAYER = ("layers", 0)
 FACTORS = json.loads(TEXT)["cases"][1]["factors"]
 FIRST, PEAK = ("tables", 0), ("devices", 0, "peaks", 0)
 SHARD = {"number": 1, "of": 2, "sweep": "0" * 64}
@@ -150,20 +157,21 @@ REFUSALS: tuple[Refusal, ...] = tuple(Refusal(*row) for row in (
     ("record", change("remark", to=1), "remark", "unknown field"),
     ("record", change("code", "tool", to=1), "code.tool", "unknown field"),
     ("record", drop("study"), "study", "missing"),
-    ("record", drop("cases", 2, "status"), "cases[2].status", "missing"),
+    ("record", drop("cases", 2, "factors"), "cases[2].factors", "missing"),
     ("record", change("protocol", "seed", to="0"), "protocol.seed", 'found "0"'),
     ("record", change("study", to=None), "study", "found null"),
-    ("record", change(*TIME, "samples", 1, to="1"), "samples[1]", 'found "1"'),
+    ("record", change(*TIME, 1, to="1"), "series.time[1]", 'found "1"'),
     ("record", change("cases", to={}), "cases", "found an object"),
-    ("record", change(*TIME, "samples", 3, to=-1e-3), "series[0].samples[3]", "-0.001"),
-    ("record", change(*TIME, "samples", 0, to=1e300), "series[0].samples[0]", "64 bits", True),
-    ("record", change(*TIME, "samples", 0, to=HUGE), "series[0].samples[0]", "64 bits", True),
-    ("record", change(*TIME, "samples", 0, to=5e-324), "samples[0]", "at least 1e-12", True),
-    ("record", change(*BEFORE, "samples", 0, to=-1), "series[1].samples[0]", "found -1"),
-    ("record", change(*BEFORE, "samples", 2, to=0.5), "series[1].samples[2]", "found 0.5"),
-    ("record", change(*TIME, "unit", to="ms"), "cases[0].series[0].unit", "found 'ms'"),
-    ("record", change(*TIME, "quantity", to="duration"), "series[0].quantity", "'duration'"),
-    ("record", again("cases", 1, "series"), "cases[1].series", "quantity time twice", True),
+    ("record", change(*TIME, 3, to=-1e-3), "series.time[3]", "-0.001"),
+    ("record", change(*TIME, 0, to=1e300), "series.time[0]", "64 bits", True),
+    ("record", change(*TIME, 0, to=HUGE), "series.time", "64 bits", True),
+    ("record", change(*TIME, 0, to=1e-300), "time[0]", "at least 1e-12", True),
+    ("record", change(*BEFORE, 0, to=-1), "series.allocated_before[0]", "found -1"),
+    ("record", change(*BEFORE, 2, to=0.5), "allocated_before[2]", "found 0.5"),
+    ("record", change("units", "time", to="ms"), "units.time", "found 'ms'"),
+    ("record", change("units", "allocated_before", to="ns"), "units.allocated_before", "'ns'"),
+    ("record", change("units", "duration", to="s"), "units.duration", "no quantity"),
+    ("record", drop("units", "time"), "cases[0].series.time", "not in units", True),
     ("record", change("cases", 3, "factors", to=FACTORS), "cases[3].factors", "cases[1]", True),
     ("record", change("cases", 3, "factors", to={**FACTORS, "batch": 4.0}),
      "cases[3].factors", "cases[1]", True),
@@ -173,25 +181,24 @@ REFUSALS: tuple[Refusal, ...] = tuple(Refusal(*row) for row in (
     ("record", change("cases", 0, "reason", to="no"), "cases[0].reason", "found 'no'"),
     ("record", change("cases", 0, "status", to="failed"), "cases[0].reason", "found null"),
     ("record", change("cases", 0, "status", to="fine"), "cases[0].status", "'fine'"),
-    ("record", change(*LAYER, "type", to="conv3d"), "networks[0][0]", "'conv3d'"),
+    ("record", change(*LAYER, "type", to="conv3d"), "layers[0]", "'conv3d'"),
     ("record", change(*LAYER, "input_shape", to=[]), "input_shape", ">= 1"),
-    ("record", change(*LAYER, "kernel", to=[MANY, 3]), "networks[0][0].kernel", "4096"),
+    ("record", change(*LAYER, "kernel", to=[MANY, 3]), "layers[0].kernel", "4096"),
     ("record", change("networks", 0, to=[]), "networks[0]", "found a list of 0"),
-    ("record", change("cases", 1, "layers", "network", to=1), "cases[1].layers.network",
-     "1 networks", True),
-    ("record", change("cases", 1, "layers", "network", to=-1), "layers.network", "found -1"),
-    ("record", change("cases", 1, "layers", "batch", to=0), "layers.batch", "found 0"),
-    ("record", change(*LAYER, "input_shape", 0, to=2), "cases[1].layers.batch", "one image", True),
+    ("record", change("cases", 1, "layers", 0, to=1), "cases[1].layers", "network 1", True),
+    ("record", change("cases", 1, "layers", 0, to=-1), "layers[0]", "found -1"),
+    ("record", change("cases", 1, "layers", 1, to=0), "layers[1]", "found 0"),
+    ("record", change("networks", 0, 0, 1, to=5), "networks[0]", "found layer 5", True),
+    ("record", change(*LAYER, "input_shape", 0, to=2), "cases[1].layers", "one image", True),
     ("record", change(*ROUNDS, 0, "process", to=-1), f"{IN_ROUNDS}[0].process", "found -1"),
     ("record", change(*ROUNDS, 0, "process", to=MANY), f"{IN_ROUNDS}[0].process", "10000"),
     ("record", again(*ROUNDS), IN_ROUNDS, "same process twice", True),
     ("record", change(*ROUNDS, 1, "policy", to="lazy"), f"{IN_ROUNDS}[1].policy", "lazy"),
     ("record", change(*ROUNDS, 1, "reason", to="no"), f"{IN_ROUNDS}[1].reason", "found 'no'"),
     ("record", change(*ROUNDS, 1, "status", to="failed"), f"{IN_ROUNDS}[1].reason", "null"),
-    ("record", drop(*ROUNDS, 0, "disturbance"), f"{IN_ROUNDS}[0].disturbance", "missing"),
+    ("record", drop(*ROUNDS, 0, "policy"), f"{IN_ROUNDS}[0].policy", "missing"),
     ("record", change(*ROUNDS, 0, "disturbance", to=LONG), "[0].disturbance", "2000", True),
-    ("record", change(*ROUNDS, 0, "series", 0, "samples", 1, to=-1), "[0].samples[1]", "-1"),
-    ("record", change(*ROUNDS, 0, "series", 0, "unit", to="ms"), "[0].series[0].unit", "'ms'"),
+    ("record", change(*ROUNDS, 0, "series", "time", 1, to=-1), "[0].series.time[1]", "-1"),
     ("record", change("environment", "device", to="cuda"), "environment.gpu", "found null"),
     ("record", change("environment", "threads", to=0), "environment.threads", "found 0"),
     ("record", change("environment", "memory_bytes", to=HUGE), "memory_bytes", "64 bits", True),
@@ -209,8 +216,8 @@ REFUSALS: tuple[Refusal, ...] = tuple(Refusal(*row) for row in (
     ("record", drop("schema"), "schema", "version is unknown"),
     ("record", change("schema", to="1"), "schema", 'found "1"'),
     ("record", change("schema", to=True), "schema", "found true"),
-    ("record", change("schema", to=0), "schema", "version 0, older than 1"),
-    ("record", change("schema", to=99), "schema", "version 99, newer than 3"),
+    ("record", change("schema", to=3), "schema", "version 3, older than 4"),
+    ("record", change("schema", to=99), "schema", "version 99, newer than 4"),
     ("reported", change("remark", to="x"), "remark", "unknown field"),
     ("reported", drop("device"), "device", "missing"),
     ("reported", change("source", to="Goyal 2024"), "source", "regex"),
@@ -299,13 +306,13 @@ SEED = b'"seed": 0'
         (SEED, b'"seed": ', "protocol.seed", "found ,"),
         (SEED, b'"seed": 1e400', "protocol.seed", "range"),
         (SEED, b'"seed": ' + b"9" * 5000, "protocol.seed", "data"),
-        (SEED, b'"seed": 0, "seed": 7', "line 8, protocol.seed", "twice"),
+        (SEED, b'"seed": 0, "seed": 7', "protocol.seed", "twice"),
         (SEED, rb'"seed": 0, "\u0073eed": 0', "protocol.seed", "twice"),
-        (b'"batch": 1,', b'"batch": 1, "batch": 1,', "factors.batch", "twice"),
-        (b'"samples": [', b'"samples": [1.0], "samples": [', "samples", "twice"),
-        (b'"schema": 3', b'"schema": 3e400', "schema", "data"),
-        (b'"schema": 3', b'"schema": ' + b"9" * 5000, "schema", "data"),
-        (b'"schema": 3', b'"schema": [1', "schema", "not valid JSON"),
+        (b'"batch":1,', b'"batch":1, "batch":1,', "factors.batch", "twice"),
+        (b'"time":[', b'"time":[1],"time":[', "time", "twice"),
+        (b'"schema": 4', b'"schema": 4e400', "schema", "data"),
+        (b'"schema": 4', b'"schema": ' + b"9" * 5000, "schema", "data"),
+        (b'"schema": 4', b'"schema": [1', "schema", "not valid JSON"),
         (b"a clock", b"a cl\xf6ck", "protocol.timer", "0xf6"),
         (b'"a clock"', rb'"a \" { [ , : clock" ?', "protocol", "found ?"),
         (TEXT, b"", "line 1, the top level", "the end of the file"),
@@ -315,7 +322,7 @@ SEED = b'"seed": 0'
         (TEXT, b"<html>", "the top level", "<html>"),
         (TEXT, b"[]", "the top level", "expected object, found a list of 0"),
         (TEXT, b'{"schema":' * 100_000, "the top level", "nested"),
-        (TEXT, b'{"schema": 3, "study": "' + rb"\"" * 240_000, "study", "the end of the file"),
+        (TEXT, b'{"schema": 4, "study": "' + rb"\"" * 240_000, "study", "the end of the file"),
     ],
     ids=lambda value: value[:30].decode("latin-1") if isinstance(value, bytes) else value,
 )
@@ -341,12 +348,11 @@ def test_no_damage_escapes_as_another_error(start: int, cut: int, junk: bytes) -
 
 
 def test_a_field_twice_is_refused_although_the_name_fits_the_text(tmp_path: Path) -> None:
-    twice = TEXT.replace(b'"samples": [', b'"samples": [1.0], "samples": [', 1)
-    name = record_name(RECORD)[: -len("00000000.json")]
-    path = tmp_path / "conv_scaling" / f"{name}{file_hash(twice)}.json"
+    twice = TEXT.replace(b'"time":[', b'"time":[1],"time":[', 1)
+    path = tmp_path / "conv_scaling" / name_of(twice, RECORD.started, RECORD.environment.key)
     path.parent.mkdir()
-    path.write_bytes(twice)
-    with pytest.raises(RecordError, match=r"samples: found this field twice"):
+    factory.file_record(path, twice)
+    with pytest.raises(RecordError, match=r"time: found this field twice"):
         read_record(path, tmp_path)
 
 
@@ -465,12 +471,9 @@ def refiled(record: Record, data: Path, fault: Fault, files: dict[str, bytes] | 
     document = json.loads(encode(record))
     fault(document)
     text = json.dumps(document).encode()
-    path = data / record.study / record_name(parse(text, "x.json"))
+    path = data / record.study / name_of(text, record.started, record.environment.key)
     path.parent.mkdir(exist_ok=True)
-    path.write_bytes(text)
-    for name, content in (files or {}).items():
-        path.with_suffix("").mkdir(exist_ok=True)
-        (path.with_suffix("") / name).write_bytes(content)
+    factory.file_record(path, text, files or {})
     return path.relative_to(data).as_posix()
 
 
@@ -486,7 +489,7 @@ IMPOSSIBLE: tuple[tuple[str, Fault, str], ...] = (
     (ONE, change(*LAYER, "input_shape", to=[1, 32, HUGE, 26]), "layer conv2"),
     (ONE, change(*LAYER, "output_shape", to=[1, 64]), "layer conv2"),
     (ONE, change(*LAYER, "padding", to=[10**30] * 2), "layer conv2"),
-    (ONE, change("cases", 0, "layers", "batch", to=HUGE), "layer conv2"),
+    (ONE, change("cases", 0, "layers", 1, to=HUGE), "layer conv2"),
     *(
         (study, change("cases", first_of(study, subject), "factors", name, to=level), name)
         for study, subject, name in (
@@ -512,11 +515,9 @@ def test_a_case_that_no_study_can_compute_from_is_named(
     data = factory.data_folder(tmp_path)
     document = json.loads(encode(small(study).record))
     fault(document)
-    path = data / study / "20261101T100000Z-example-2t-00000000.json"
-    path.with_suffix("").mkdir(parents=True)
-    path.write_text(json.dumps(document))
-    for name, content in small(study).files.items():
-        (path.with_suffix("") / name).write_bytes(content)
+    path = data / study / "20261101T100000Z-example-2t-00000000.zip"
+    path.parent.mkdir(parents=True)
+    factory.file_record(path, json.dumps(document).encode(), small(study).files)
     with pytest.raises(RidgepointError) as caught:
         compute(study, gather(study, data))
     message = assert_sentence(caught.value, f"data/{study}/{path.name}: ")
@@ -533,7 +534,7 @@ def swapped(document: Any) -> None:
 def renamed(document: Any) -> None:
     """Layers of a residual network whose shortcuts cannot be told."""
     for layer in (layer for network in document["networks"] for layer in network):
-        layer["name"] = layer["name"].replace("shortcut", "x")
+        layer[0] = layer[0].replace("shortcut", "x")
 
 
 def bad_trace(content: bytes) -> tuple[Fault, dict[str, bytes]]:
@@ -573,7 +574,7 @@ def test_a_record_that_a_study_fails_with_is_left_out(name: str, tmp_path: Path)
     bad = refiled(whole.record, data, fault, files or dict(whole.files))
     chosen, inputs, findings = compute_usable(study, data)
     (notice,) = (each for each in chosen.notices if each.startswith("left out: "))
-    assert notice.startswith(f"left out: data/{bad.removesuffix('.json')}")
+    assert notice.startswith(f"left out: data/{bad.removesuffix('.zip')}")
     assert [item.file for item in inputs.records] == [f"{study}/{record_name(good)}"]
     assert findings.as_json(study, ()) == expected
 
@@ -590,7 +591,7 @@ def test_a_single_record_that_a_study_fails_with_is_named(tmp_path: Path) -> Non
 def test_a_cut_import_beside_whole_ones_is_left_out(tmp_path: Path) -> None:
     data, study = factory.data_folder(tmp_path), "gpu_survey"
     (data / study / "imported").mkdir(parents=True)
-    for path in sorted((DATA / study / "imported").glob("*.json"))[:2]:
+    for path in sorted((DATA / study / "imported").glob("*.zip"))[:2]:
         (data / study / "imported" / path.name).write_bytes(path.read_bytes())
     first = list_imports(study, data)[0].file
     (data / first).write_bytes((data / first).read_bytes()[:5000])

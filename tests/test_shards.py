@@ -31,11 +31,18 @@ from report.records.shards import (
     runs_of,
     whole,
 )
-from report.records.store import Stored, digest, read_record, record_name, write_record
+from report.records.store import (
+    Stored,
+    digest,
+    read_attachments,
+    read_record,
+    record_name,
+    write_record,
+)
 from tests import factory
 
 SWEEP = "a" * 64
-REAL = sorted((factory.ROOT / "data" / "conv_scaling").glob("20261122T173825Z-intel-xeon-*.json"))[
+REAL = sorted((factory.ROOT / "data" / "conv_scaling").glob("20261122T173825Z-intel-xeon-*.zip"))[
     -1
 ]
 
@@ -137,7 +144,7 @@ def test_a_real_record_that_was_split_gives_the_same_values_to_the_byte(
     record = real()
     assert merged(split(record, of)).cases == sorted_rounds(record).cases
     at_once, in_parts = tmp_path / "one", tmp_path / "many"
-    files = {a.name: (REAL.with_suffix("") / a.name).read_bytes() for a in record.attachments}
+    files = read_attachments(read_record(REAL, REAL.parents[1]), ("*",), REAL.parents[1])
     data_of(at_once, [(record, files)])
     data_of(in_parts, list(zip(split(record, of), split_files(files, record, of), strict=True)))
     assert values(in_parts) == values(at_once)

@@ -288,8 +288,8 @@ def test_a_step_that_watching_slows_has_no_shares() -> None:
 def test_the_processes_of_both_pooled_runs_profile_a_step() -> None:
     """Counted by hand in the files of two runs of a machine, process by process."""
     files = (
-        "training_roofline/20261123T223101Z-intel-xeon-emerald-rapids-1t-84557d-d5670335.json",
-        "training_roofline/20261124T014801Z-intel-xeon-emerald-rapids-1t-84557d-d9ea9624.json",
+        "training_roofline/20261123T223101Z-intel-xeon-emerald-rapids-1t-84557d-53e5b366.zip",
+        "training_roofline/20261124T014801Z-intel-xeon-emerald-rapids-1t-84557d-3f4fccef.zip",
     )
     counted: dict[str, list[str]] = {}
     for file in files:

@@ -54,7 +54,7 @@ def test_a_record_is_named_by_a_path_or_by_a_part_of_its_name(data: Path, tmp_pa
         (str(data / file), Path("/")),
         (str(link / file), Path("/")),
         (file, Path("/")),
-        (file.removesuffix(".json"), Path("/")),
+        (file.removesuffix(".zip"), Path("/")),
         ("20261102", Path("/")),
     ):
         assert named_records([text], [STUDY], data, here) == {STUDY: (file,)}

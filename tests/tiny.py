@@ -101,7 +101,7 @@ def _case(width: int) -> Case:
 
 
 def record_of(project: Path) -> Path:
-    (path,) = (project / "data" / STUDY).glob("*.json")
+    (path,) = (project / "data" / STUDY).glob("*.zip")
     return path
 
 

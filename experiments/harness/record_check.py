@@ -18,7 +18,7 @@ from experiments.harness.summary import factors_text, instability
 from report.errors import RecordError, RidgepointError
 from report.instruments import gates
 from report.records.record import Record
-from report.records.store import Stored, read_anywhere, read_attachments, write_once
+from report.records.store import Stored, read_anywhere, read_attachments, write_archive
 
 _WORST_FIRST: Final[tuple[Level, ...]] = ("problem", "note", "ok")
 
@@ -90,18 +90,14 @@ def _closing(results: Sequence[Level]) -> str:
 
 
 def _copied(stored: Stored, path: Path, into: Path) -> tuple[bool, str]:
-    """Copy a record with the files that it names, and never over another; whether, and in words.
-
-    What lies beside it and is not named stays where it is.
-    """
+    """Copy a record, and never over another; whether, and in words."""
     target = into / stored.record.study / path.name
     try:
-        text = path.read_bytes()
+        content = path.read_bytes()
         if target.exists():
-            same = target.read_bytes() == text
+            same = target.read_bytes() == content
             return same, f"is there: {target}" if same else f"not copied: another {target} is there"
-        files = read_attachments(stored, ("*",), _folder(path))
-        write_once(target, text, stored.record.attachments, files)
+        write_archive(target, content)
     except RidgepointError as error:
         return False, f"not copied: {error}"
     except OSError as error:
@@ -137,14 +133,9 @@ def _as_written(stored: Stored) -> Check:
 
 
 def _files(stored: Stored, folder: Path) -> Check:
-    """Whether all files that the record names lie in the folder beside it."""
-    names = [attachment.name for attachment in stored.record.attachments]
-    beside = (folder / stored.file).with_suffix("")
-    if names and not beside.is_dir():
-        text = f"the folder {beside.name} with {len(names)} files is not beside the record"
-        return Check("problem", "files", f"{text}; hand it in too")
-    read_attachments(stored, ("*",), folder)
-    return Check("ok", "files", f"{len(names)} beside the record, as it names them")
+    """Whether the archive holds all files that the record names; raises ``RecordError``."""
+    files = read_attachments(stored, ("*",), folder)
+    return Check("ok", "files", f"{len(files)} in the record, as it names them")
 
 
 def _complete(record: Record) -> Check:

@@ -14,9 +14,8 @@ from experiments.harness import queue
 from experiments.harness.journal import Header, RunLog, is_written, journals, read_run_log
 from experiments.harness.rounds import turns
 from report.errors import MeasurementError
-from report.records.header import Head
 from report.records.pooling import unlike
-from report.records.record import Shard
+from report.records.record import Head, Shard
 from report.records.shards import (
     OPTION,
     measures_case,

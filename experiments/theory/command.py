@@ -66,7 +66,7 @@ def _add_device(go: argparse.ArgumentParser) -> None:
         "--device-peaks",
         metavar="NAME",
         help="also the least time and the attainable rate on a device of data/devices.yaml, such "
-        "as A100, or on the measured roofs of a record (a .json file)",
+        "as A100, or on the measured roofs of a record (a .zip file)",
     )
     go.add_argument(
         "--device",

@@ -12,6 +12,7 @@ from experiments.harness.isolated import ROOT
 from experiments.harness.study import UsageError
 from report.evidence import peaks
 from report.evidence.devices import Operation, read_devices
+from report.records import ENDING
 from report.records.record import Ceiling
 from report.records.store import read_record
 from report.theory.roofline import Roof, sheet_roof
@@ -31,7 +32,7 @@ def named_roof(name: str, dtype: str) -> NamedRoof:
 
     Raises ``UsageError`` where there is none for arithmetic in ``dtype``.
     """
-    return _measured(Path(name), dtype) if name.endswith(".json") else _of_sheet(name, dtype)
+    return _measured(Path(name), dtype) if name.endswith(ENDING) else _of_sheet(name, dtype)
 
 
 def _of_sheet(name: str, dtype: str) -> NamedRoof:

@@ -120,7 +120,7 @@ def _at_fault(study: str, inputs: Inputs, message: str) -> tuple[str, bool]:
     """
     parts = dict(_parts(inputs))
     for file in parts:
-        if file.removesuffix(".json") in message:
+        if file in message:
             return file, len(parts) > 1
     if inputs.reported_file in message or _fails(study, _without_records(inputs)):
         return inputs.reported_file, False
@@ -153,7 +153,7 @@ def _fails(study: str, inputs: Inputs) -> bool:
 def _sentence(study: str, file: str, error: Exception) -> str:
     """What went wrong with a file; of what nobody foresaw, also in which line of code."""
     if isinstance(error, RidgepointError):
-        named = file and file.removesuffix(".json") in str(error)
+        named = file and file in str(error)
         return str(error) if named else f"data/{file or study}: {error}"
     frames = traceback.extract_tb(error.__traceback__)
     inside = [frame for frame in frames if Path(frame.filename).is_relative_to(_ROOT / "report")]

@@ -27,7 +27,6 @@ from report.records.shards import first_parts, runs_of, whole
 from report.records.store import (
     Listed,
     Stored,
-    digest,
     parts_of,
     read_attachments,
     read_record,
@@ -64,7 +63,7 @@ class Chosen:
 
     ``runs`` are the files of each device: the one that speaks for it, then those that are pooled
     with it; ``imported`` are the files of what others measured.  ``digests`` are those of the
-    records and their attachments, file relative to the data directory → SHA-256 in hexadecimal.
+    records, file relative to the data directory → SHA-256 in hexadecimal.
     ``roles`` are the records of the machines that the paper describes, by role.
     ``notices`` are what is wrong with records; ``listing`` says of every one what became of it.
     """
@@ -116,13 +115,6 @@ def choose(
     choices = choices_of(listed, data, edition, asked)
     imported, lost = usable_imports(study, data, faulty)
     quarantined += lost
-    primary = (part for choice in choices for part in parts_of(choice.primary))
-    read: list[Listed | StoredImport] = [*primary, *imported]
-    beside = {
-        f"{item.file.removesuffix('.json')}/{name}": digest(content)
-        for item in read
-        for name, content in read_attachments(item, attachments_of(study), data).items()
-    }
     used: list[Listed | StoredImport] = [
         part for choice in choices for item in choice.used for part in parts_of(item)
     ]
@@ -130,7 +122,7 @@ def choose(
     return Chosen(
         origin=_origin(study, choices, there, data, edition.date if edition else None),
         runs=tuple(tuple(f for item in choice.used for f in item.files) for choice in choices),
-        digests={**{item.file: item.sha256 for item in [*used, *imported]}, **beside},
+        digests={item.file: item.sha256 for item in (*used, *imported)},
         notices=(*(each.notice for each in quarantined), *_alterations(there)),
         imported=tuple(item.file for item in imported),
         listing=(
@@ -219,6 +211,6 @@ def _of_shards(stored: Stored, patterns: tuple[str, ...], data: Path) -> dict[st
     found: dict[str, bytes] = {}
     for part in first_parts(stored):
         for name, content in read_attachments(part, patterns, data).items():
-            place = f"{part.file.removesuffix('.json')}/{name}"
+            place = f"{part.file}/{name}"
             found[name] = joined_logs(found[name], content, place) if name in found else content
     return found

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from report.errors import RecordError
+from report.records import ENDING
 from report.studies import STUDIES
 
 LATEST: Final = "latest"
@@ -90,6 +91,6 @@ def _records(studies: Iterable[str], data: Path) -> list[str]:
     return [
         f"{study}/{path.name}"
         for study in studies
-        for path in sorted((data / study).glob("*.json"))
+        for path in sorted((data / study).glob(f"*{ENDING}"))
         if not path.name.startswith(".")
     ]

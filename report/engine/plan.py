@@ -19,7 +19,7 @@ from report.engine.graph import (
 from report.engine.manifest import Entry, Inputs, Manifest, chosen
 from report.engine.packages import versions
 from report.engine.step import Files, Step, Wanted
-from report.records import IMPORTED, SHARED
+from report.records import ENDING, IMPORTED, SHARED
 from report.studies import STUDIES
 
 _NONE = "none"
@@ -67,7 +67,7 @@ def list_files(places: Places, studies: Iterable[str] = STUDIES) -> Files:
             f"data/{folder}/{name}"
             for folder in (study, f"{study}/{IMPORTED}")
             for name in sorted(_names(os.path.join(places.data, folder)))
-            if name.endswith(".json") and not name.startswith(".")
+            if name.endswith(ENDING) and not name.startswith(".")
         )
         for study in studies
     }
@@ -88,9 +88,8 @@ def inputs_of(step: Step, world: World, done: Mapping[str, Entry]) -> Inputs:
     Files that are not there count too: a step is run again when they appear.
     """
     files = {name: world.contents.digest(world.places.of(name)) or _NONE for name in step.files}
-    more = _named_by(step, world, done)
     return Inputs(
-        files={**files, **more},
+        files=files,
         code=world.code.digest(step.roots),
         versions=versions(step.packages, world.packages),
         upstream={
@@ -98,19 +97,6 @@ def inputs_of(step: Step, world: World, done: Mapping[str, Entry]) -> Inputs:
         },
         parameters=dict(step.parameters),
     )
-
-
-def _named_by(step: Step, world: World, done: Mapping[str, Entry]) -> dict[str, str]:
-    """The files beside the records of the step that reads them."""
-    if step.action != "study":
-        return {}
-    folders = (name.removesuffix(".json") for name in step.files if name.endswith(".json"))
-    attached = (f"{folder}/{name}" for folder in folders for name in _sorted_names(folder, world))
-    return {name: world.contents.digest(world.places.of(name)) or _NONE for name in attached}
-
-
-def _sorted_names(folder: str, world: World) -> list[str]:
-    return sorted(_names(world.places.of(folder)))
 
 
 def _digest_of(outputs: Mapping[str, str]) -> str:

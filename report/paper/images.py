@@ -43,6 +43,6 @@ def data_set(inputs: Inputs, run: Run) -> DataSet | None:
     if content is None:
         return None
     decoder = msgspec.json.Decoder(_Identity)
-    place = f"data/{run.file.removesuffix('.json')}/images.json"
+    place = f"data/{run.file}/images.json"
     found = strict.parse_json(content, decoder.decode, place, _REMEDY)
     return DataSet(found.name, found.source, found.split, found.train.images, found.test.images)

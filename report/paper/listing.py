@@ -7,10 +7,9 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from report.paper.machines import facts_of
-from report.records.header import Outcome
 from report.records.imported import ImportedEnvironment
 from report.records.imported_files import StoredImport
-from report.records.record import Environment, Factor
+from report.records.record import Environment, Factor, Outcome
 from report.records.store import Listed
 from report.records.usage import Choices, fate
 

@@ -1,20 +1,29 @@
 """What is wrong with a record of the right types: values that cannot be, or contradict each other.
 
-Every fault is «field: what was found», the fields as ``cases[3].series[0].samples[7]``.  Numbers
+Every fault is «field: what was found», the fields as ``cases[3].series.time[7]``.  Numbers
 are bounded so that no computation on them overflows, texts so that a table can print them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from report.records.quantities import LARGEST, QUANTITIES, SHORTEST_S, Quantity
+from report.records.quantities import LARGEST, QUANTITIES, SHORTEST_S
 from report.records.strict import repeated
 
 if TYPE_CHECKING:
-    from report.records.record import Case, Ceiling, Environment, Factor, Record, Round, Series
+    from report.records.record import (
+        Attachment,
+        Case,
+        Ceiling,
+        Environment,
+        Factor,
+        Record,
+        Round,
+        Series,
+    )
 
 LONGEST_NAME: Final = 200
 _LONGEST_REASON: Final = 2000
@@ -33,7 +42,12 @@ def faults(record: Record) -> Iterator[str]:
     yield from case_faults(record.cases)
     if record.shard is not None and record.shard.number > record.shard.of:
         yield f"shard.number: expected at most {record.shard.of}, found {record.shard.number}"
-    if twice := repeated(attachment.name for attachment in record.attachments):
+    yield from attachment_faults(record.attachments)
+
+
+def attachment_faults(attachments: Iterable[Attachment]) -> Iterator[str]:
+    """Names that stand twice in the archive of a record, where ``record.json`` is its own."""
+    if twice := repeated(("record.json", *(attachment.name for attachment in attachments))):
         yield f"attachments: found the name {twice} twice"
 
 
@@ -143,14 +157,9 @@ def _outcome_faults(found: Case | Round) -> Iterator[str]:
     elif found.reason is None:
         yield f"reason: found null, but what is {found.status} needs a reason"
     yield from text_faults({"reason": found.reason or ""}, _LONGEST_REASON)
-    names = [series.quantity for series in found.series]
-    if len(set(names)) < len(names):
-        yield f"series: found the quantity {repeated(names)} twice"
-    for index, series in enumerate(found.series):
-        quantity = QUANTITIES.get(series.quantity)
-        right = quantity and quantity.unit == series.unit and quantity.admits(series.samples)
-        if not right:
-            yield f"series[{index}].{_series_fault(series, quantity)}"
+    for series in found.series:
+        if not QUANTITIES[series.quantity].admits(series.samples):
+            yield f"series.{series.quantity}{_series_fault(series)}"
 
 
 def _factor_faults(factors: Mapping[str, Factor]) -> Iterator[str]:
@@ -161,13 +170,10 @@ def _factor_faults(factors: Mapping[str, Factor]) -> Iterator[str]:
     yield from _number_faults(numbers)
 
 
-def _series_fault(series: Series, quantity: Quantity | None) -> str:
+def _series_fault(series: Series) -> str:
     """What is wrong with a series that is known to be wrong."""
-    if quantity is None:
-        return f"quantity: found {series.quantity!r}, which is none of report/records/quantities.py"
-    if series.unit != quantity.unit:
-        return f"unit: {series.quantity} is measured in {quantity.unit}, found {series.unit!r}"
+    quantity = QUANTITIES[series.quantity]
     for index, sample in enumerate(series.samples):
         if not quantity.admits((sample,)):
-            return f"samples[{index}]: {series.quantity} is {quantity.range}, found {sample}"
-    return f"samples: {series.quantity} is {quantity.range}, and so must be the sum, which is not"
+            return f"[{index}]: {series.quantity} is {quantity.range}, found {sample}"
+    return f": {series.quantity} is {quantity.range}, and so must be the sum, which is not"

@@ -1,16 +1,14 @@
-"""The record as it lies in a file: JSON in which nothing stands twice.
+"""The record as it lies in a file: JSON in which nothing stands twice, a line for each round.
 
-Every network's layers stand once, as those of one image, and cases refer to them; in memory a case
-has its layers at hand.  A
-file holds a line for each series, layer and ceiling, so that git can compare runs and
-people can read them.
+Layers stand once, as those of one image; networks refer to them by number, and cases to networks.
+``units`` gives the unit of each quantity in the file: durations that are whole nanoseconds are
+written as such, and read as the same floats in seconds.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
-from typing import Annotated, Any, Final, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -18,77 +16,124 @@ from report.errors import RecordError
 from report.records import strict
 from report.records.faults import faults
 from report.records.layers import Extent, Layer
-from report.records.migration import MIGRATIONS
+from report.records.quantities import QUANTITIES
 from report.records.record import (
     SCHEMA_VERSION,
     Attachment,
     Case,
+    Ceiling,
+    Count,
     Factor,
+    Head,
+    Moment,
+    Outcome,
+    Peak,
+    Policy,
     Record,
+    Repeats,
     Round,
+    Sample,
     Series,
     Status,
     Text,
     Whole,
+    WorkUnit,
 )
 
-#: The layers that a network runs, in their order.
-Network: TypeAlias = Annotated[tuple[Layer, ...], msgspec.Meta(min_length=1)]
+Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+#: Samples of each quantity, in the unit that ``units`` gives for it.
+Measured: TypeAlias = dict[str, tuple[Sample, ...]]
+#: The layers of a network in their order: each one's name, and its number in ``layers``.
+Network: TypeAlias = Annotated[tuple[tuple[str, Number], ...], msgspec.Meta(min_length=1)]
+
+REMEDY: Final = "restore the file with git, or run the experiment again"
+_NANO: Final = 1e9
+#: Whole numbers of nanoseconds up to here are floats too, so that dividing them rounds only once.
+_LARGEST_NANO: Final = 2**53
 
 
 class _Filed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
-    """A part of a file: every field required, no other field allowed."""
+    """A part of a file; no other field is allowed."""
 
 
-class LayersRef(_Filed, frozen=True):
+class LayersRef(_Filed, frozen=True, array_like=True, kw_only=False):
     """The layers of a case: those of ``networks[network]`` at ``batch`` images."""
 
-    network: Annotated[int, msgspec.Meta(ge=0)]
+    network: Number
     batch: Extent
 
 
-class FiledCase(_Filed, frozen=True, omit_defaults=True):
-    """One combination of factors with its outcome; ``reason`` is null exactly when it is ok.
+class FiledRound(_Filed, frozen=True, kw_only=True, omit_defaults=True):
+    """One process's measurement of a case; it went well where nothing else is said."""
 
-    ``layers`` is null where none ran; ``rounds`` stand where there are any.  ``operations`` of
-    older records are not read.
+    process: Repeats
+    policy: Policy | None
+    status: Status = "ok"
+    reason: Text | None = None
+    disturbance: Text | None = None
+    series: Measured
+
+
+class FiledCase(_Filed, frozen=True, kw_only=True, omit_defaults=True):
+    """One combination of factors with its outcome; it went well where nothing else is said.
+
+    ``layers`` is absent where none ran, ``series`` and ``rounds`` where nothing was measured so.
     """
 
     factors: dict[str, Factor]
-    status: Status
-    reason: Text | None
-    layers: LayersRef | None
-    series: tuple[Series, ...]
-    rounds: tuple[Round, ...] = ()
-    operations: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    status: Status = "ok"
+    reason: Text | None = None
+    layers: LayersRef | None = None
+    series: Measured = {}
+    rounds: tuple[FiledRound, ...] = ()
 
 
-class FiledRecord(Whole, frozen=True, kw_only=True, omit_defaults=True):
+class FiledCeiling(_Filed, frozen=True, kw_only=True, omit_defaults=True):
+    """A measured peak; its samples are durations in ``unit``."""
+
+    operation: Peak
+    moment: Moment
+    dtype: Text
+    size: Text
+    work: Count
+    work_unit: WorkUnit
+    instrument: Text | None = None
+    working_set: Count | None = None
+    unit: Literal["s", "ns"]
+    samples: tuple[Sample, ...]
+
+
+class FiledRecord(Whole, frozen=True, kw_only=True):
     """One invocation of one experiment on one machine.
 
-    ``networks`` are the layers of each network that ran, in the order of running: as of one image,
-    or, where the layers of one run differ in their images, as they ran.
+    ``layers`` are as of one image, or, where the layers of one network differ in their images, as
+    they ran.
     """
 
-    operations: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    attachments: tuple[Attachment, ...]
+    units: dict[str, Text]
+    ceilings: tuple[FiledCeiling, ...]
+    layers: tuple[Layer, ...]
     networks: tuple[Network, ...]
     cases: tuple[FiledCase, ...]
-    attachments: tuple[Attachment, ...]
 
 
 class _Versioned(msgspec.Struct):
     schema: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-_REMEDY: Final = "restore the file with git, or run the experiment again"
-#: So many lists and mappings may lie in each other in one line: a series with its samples.
-_LINE_DEPTH: Final = 2
-_HOLDING: Final = (dict, list)
-#: All but the cases lies in a file as it is in memory.
-_SHARED: Final = tuple(name for name in Record.__struct_fields__ if name != "cases")
-_encoder = msgspec.json.Encoder(order="deterministic")
+class _Listed(Head, frozen=True, kw_only=True, gc=False):
+    """Head and outcomes in one look at the text, most of which is neither."""
+
+    cases: tuple[Outcome, ...]
+
+
+#: What lies in a file as it is in memory.
+_SHARED: Final = (*Whole.__struct_fields__, "attachments")
 _decoder = msgspec.json.Decoder(FiledRecord)
 _versioned = msgspec.json.Decoder(_Versioned)
+_listed = msgspec.json.Decoder(_Listed)
+_head = msgspec.json.Decoder(Head)
 
 
 # -------------------------------------------------------------------------------------- writing
@@ -96,63 +141,137 @@ _versioned = msgspec.json.Decoder(_Versioned)
 
 def encode(record: Record) -> bytes:
     """The record as JSON, a line for each part that a person reads as one."""
-    return laid_out(msgspec.json.decode(_encoder.encode(_filed(record)))).encode()
-
-
-def content_hash(record: Record) -> str:
-    """Eight hexadecimal digits that change with any value of the record (not with its layout)."""
-    return hashlib.sha256(_encoder.encode(_filed(record))).hexdigest()[:8]
-
-
-def file_hash(text: bytes) -> str | None:
-    """``content_hash`` of a record that lies as ``encode`` wrote it, without reading it.
-
-    In any other order of its fields the digits are others; None for what is no JSON.
-    """
-    try:
-        return hashlib.sha256(msgspec.json.format(text, indent=-1)).hexdigest()[:8]
-    except strict.NO_JSON:
-        return None
-
-
-def _filed(record: Record) -> FiledRecord:
+    units = units_of(record.cases)
+    layers: dict[Layer, int] = {}
     networks: dict[Network, int] = {}
     # By identity, since cases share their layers and comparing all of them would take long.
     known = {id(case.layers): case.layers for case in record.cases}
-    refs = {key: _ref(layers, networks) for key, layers in known.items()}
-    return FiledRecord(
-        **{name: getattr(record, name) for name in _SHARED},
-        networks=tuple(networks),
-        cases=tuple(
-            FiledCase(
-                factors=case.factors,
-                status=case.status,
-                reason=case.reason,
-                layers=refs[id(case.layers)],
-                series=case.series,
-                rounds=case.rounds,
+    refs = {key: _ref(found, layers, networks) for key, found in known.items()}
+    return laid_out(
+        FiledRecord(
+            **{name: getattr(record, name) for name in _SHARED},
+            units=units,
+            ceilings=tuple(map(_filed_ceiling, record.ceilings)),
+            cases=tuple(filed_case(case, units, refs[id(case.layers)]) for case in record.cases),
+            layers=tuple(layers),
+            networks=tuple(networks),
+        )
+    )
+
+
+def laid_out(filed: msgspec.Struct) -> bytes:
+    """A file's text: a line for each member at the top, and for each of what these hold."""
+    members = (f'"{name}": {_lines(getattr(filed, name))}' for name in filed.__struct_fields__)
+    return ("{\n " + ",\n ".join(members) + "\n}\n").encode()
+
+
+def _lines(part: object) -> str:
+    if isinstance(part, tuple) and part and not isinstance(part[0], str):
+        return "[\n  " + ",\n  ".join(map(_one_line, part)) + "\n ]"
+    if isinstance(part, msgspec.Struct):
+        fields = msgspec.to_builtins(part, order="deterministic").items()
+        members = (f'"{name}": {_compact(value)}' for name, value in fields)
+        return "{\n  " + ",\n  ".join(members) + "\n }"
+    return _compact(part)
+
+
+def _one_line(part: object) -> str:
+    """One part of a list; of a case, a line for each of its rounds."""
+    if not isinstance(part, FiledCase) or not part.rounds:
+        return _compact(part)
+    rounds = ",\n   ".join(map(_compact, part.rounds))
+    return (
+        f'{_compact(msgspec.structs.replace(part, rounds=()))[:-1]},"rounds":[\n   {rounds}\n  ]}}'
+    )
+
+
+def _compact(part: object) -> str:
+    return msgspec.json.encode(part).decode()
+
+
+def units_of(cases: Iterable[Case]) -> dict[str, str]:
+    """The unit of each quantity in the file: nanoseconds where all its samples are whole ones."""
+    series = [each for case in cases for each in case.all_series]
+    units = {each.quantity: each.unit for each in series}
+    inexact = {each.quantity for each in series if not _is_nano(each.samples)}
+    return {
+        name: "ns" if unit == "s" and name not in inexact else unit
+        for name, unit in sorted(units.items())
+    }
+
+
+def _is_nano(samples: Sequence[Sample]) -> bool:
+    """Whether whole nanoseconds are read as exactly these samples (s)."""
+    return all(
+        0 <= sample * _NANO <= _LARGEST_NANO and round(sample * _NANO) / _NANO == sample
+        for sample in samples
+    )
+
+
+def _filed_ceiling(ceiling: Ceiling) -> FiledCeiling:
+    nano = _is_nano(ceiling.samples)
+    fields = {name: getattr(ceiling, name) for name in Ceiling.__struct_fields__}
+    samples = _nano(ceiling.samples) if nano else ceiling.samples
+    return FiledCeiling(**{**fields, "samples": samples}, unit="ns" if nano else "s")
+
+
+def filed_case(case: Case, units: Mapping[str, str], layers: LayersRef | None) -> FiledCase:
+    """A case as it lies in a file with these ``units``."""
+    return FiledCase(
+        factors=dict(sorted(case.factors.items())),
+        status=case.status,
+        reason=case.reason,
+        layers=layers,
+        series=_measured(case.series, units),
+        rounds=tuple(
+            FiledRound(
+                process=round_.process,
+                policy=round_.policy,
+                status=round_.status,
+                reason=round_.reason,
+                disturbance=round_.disturbance,
+                series=_measured(round_.series, units),
             )
-            for case in record.cases
+            for round_ in case.rounds
         ),
     )
 
 
-def _ref(layers: Network, networks: dict[Network, int]) -> LayersRef | None:
-    """How a case refers to its layers, which are added to the ``networks`` if they are new."""
-    if not layers:
+def _measured(series: Iterable[Series], units: Mapping[str, str]) -> Measured:
+    found: Measured = {}
+    for each in series:
+        if each.quantity in found:
+            raise ValueError(f"found the quantity {each.quantity} twice")
+        nano = units[each.quantity] == "ns"
+        found[each.quantity] = _nano(each.samples) if nano else each.samples
+    return found
+
+
+def _nano(samples: Iterable[Sample]) -> tuple[int, ...]:
+    return tuple([round(sample * _NANO) for sample in samples])
+
+
+def _ref(
+    found: Sequence[Layer], layers: dict[Layer, int], networks: dict[Network, int]
+) -> LayersRef | None:
+    """How a case refers to its layers, which are added to those of the record if they are new."""
+    if not found:
         return None
-    batch = _batch(layers)
-    network = layers if batch is None else _at_batch(layers, 1)
-    return LayersRef(network=networks.setdefault(network, len(networks)), batch=batch or 1)
+    batch = _batch(found)
+    network = tuple(
+        (layer.name, layers.setdefault(msgspec.structs.replace(layer, name=""), len(layers)))
+        for layer in (found if batch is None else _at_batch(found, 1))
+    )
+    return LayersRef(networks.setdefault(network, len(networks)), batch or 1)
 
 
-def _batch(layers: Network) -> int | None:
+def _batch(layers: Sequence[Layer]) -> int | None:
     """The images that all layers have in their shapes; None where they differ."""
     found = {shape[0] for layer in layers for shape in (layer.input_shape, layer.output_shape)}
     return found.pop() if len(found) == 1 else None
 
 
-def _at_batch(layers: Network, batch: int) -> Network:
+def _at_batch(layers: Sequence[Layer], batch: int) -> tuple[Layer, ...]:
     return tuple(
         msgspec.structs.replace(
             layer,
@@ -161,39 +280,6 @@ def _at_batch(layers: Network, batch: int) -> Network:
         )
         for layer in layers
     )
-
-
-def laid_out(part: Any, indent: str = "") -> str:
-    """``part`` as JSON, in one line where it is flat, else each member in lines of its own."""
-    if type(part) not in _HOLDING or not part or _flat(part, _LINE_DEPTH):
-        return _one_line(part)
-    inner = indent + " "
-    if isinstance(part, dict):
-        opening, closing = "{}"
-        members = [f"{_compact(key)}: {laid_out(part[key], inner)}" for key in part]
-    else:
-        opening, closing = "[]"
-        members = [laid_out(member, inner) for member in part]
-    lines = f",\n{inner}".join(members)
-    return f"{opening}\n{inner}{lines}\n{indent}{closing}"
-
-
-def _one_line(part: Any) -> str:
-    """With spaces where a person looks, not between thousands of samples."""
-    if type(part) is not dict:
-        return _compact(part)
-    return "{" + ", ".join(f"{_compact(key)}: {_compact(part[key])}" for key in part) + "}"
-
-
-def _compact(part: Any) -> str:
-    return msgspec.json.encode(part).decode()
-
-
-def _flat(part: Any, depth: int) -> bool:
-    """Whether at most ``depth`` lists and mappings lie in each other."""
-    members = part.values() if isinstance(part, dict) else part
-    inner = (member for member in members if type(member) in _HOLDING)
-    return depth > 0 and all(_flat(member, depth - 1) for member in inner)
 
 
 # -------------------------------------------------------------------------------------- reading
@@ -207,109 +293,165 @@ def parse(text: bytes, place: str) -> Record:
     """
     with strict.no_cycles():
         try:
-            # One look at a file that is right; at any other a second one tells why it is not.
             filed = _decoder.decode(text)
         except strict.NO_JSON:
-            filed = _other(text, place)
-        strict.refuse_repeated_keys(text, place, _REMEDY)
-        record = _record(filed, place)
-        strict.refuse_first(faults(record), place, _REMEDY)
+            check_version(text, place, SCHEMA_VERSION, REMEDY)
+            filed = strict.parse_json(text, _decoder.decode, place, REMEDY)
+        strict.refuse_repeated_keys(text, place, REMEDY)
+        try:
+            record = _record(filed)
+        except ContentError as error:
+            raise RecordError(f"{place}: {error}; {REMEDY}.") from error
+        strict.refuse_first(faults(record), place, REMEDY)
     return record
 
 
-def _record(filed: FiledRecord, place: str) -> Record:
-    """The record in memory; cases of the same layers share them."""
+class ContentError(ValueError):
+    """What a file says cannot be read: «field: what was found»."""
+
+
+class Listing(NamedTuple):
+    """What a list of records tells of one."""
+
+    head: Head
+    outcomes: tuple[Outcome, ...]
+
+
+def parse_listing(text: bytes, place: str) -> Listing:
+    """Read the head of a record, and how each of its cases ended.
+
+    There are no outcomes where the cases are wrong: only whether a record is used needs them to be
+    right, and is told by who uses it.  Raises ``RecordError`` for a wrong head as ``parse`` does.
+    """
+    try:
+        both = _listed.decode(text)
+    except strict.NO_JSON:
+        check_version(text, place, SCHEMA_VERSION, REMEDY)
+        return Listing(strict.parse_json(text, _head.decode, place, REMEDY), ())
+    head = Head(**{name: getattr(both, name) for name in Head.__struct_fields__})
+    return Listing(head, both.cases)
+
+
+def check_version(text: bytes, place: str, known: int, remedy: str) -> None:
+    """Raise ``RecordError`` for a file that states another version than the ``known`` one."""
+    raw = strict.parse_json(text, _versioned.decode, place, remedy).schema
+    if raw is msgspec.UNSET:
+        raise RecordError(
+            f"{place}: schema: this field is missing, so this is no record or its version is "
+            f"unknown; move what is not a record elsewhere, or {remedy}."
+        )
+    stated = bytes(raw).decode()
+    if not stated.isdecimal():
+        raise RecordError(f"{place}: schema: expected a whole number, found {stated}; {remedy}.")
+    if stated != f"{known}":
+        newer = len(stated) > 9 or int(stated) > known
+        what = "update ridgepoint to build from it" if newer else "run the experiment again"
+        raise RecordError(
+            f"{place}: schema: found version {stated[:9]}, {'newer' if newer else 'older'} than "
+            f"{known}, the only one that this ridgepoint reads; {what}."
+        )
+
+
+def _record(filed: FiledRecord) -> Record:
+    """The record in memory; cases of the same layers share them.  Raises ``ContentError``."""
+    units = known_units(filed.units)
     known: dict[LayersRef | None, tuple[Layer, ...]] = {None: ()}
+    cases = []
     for index, case in enumerate(filed.cases):
         if case.layers is not None and case.layers not in known:
-            where = f"{place}: cases[{index}].layers"
-            known[case.layers] = _layers(case.layers, filed.networks, where)
+            known[case.layers] = _layers(case.layers, filed, f"cases[{index}].layers")
+        cases.append(whole_case(case, units, known[case.layers], f"cases[{index}]"))
     return Record(
         **{name: getattr(filed, name) for name in _SHARED},
-        cases=tuple(
-            Case(
-                factors=case.factors,
-                status=case.status,
-                reason=case.reason,
-                layers=known[case.layers],
-                series=case.series,
-                rounds=case.rounds,
+        ceilings=tuple(
+            _ceiling(each, f"ceilings[{index}]") for index, each in enumerate(filed.ceilings)
+        ),
+        cases=tuple(cases),
+    )
+
+
+def known_units(units: Mapping[str, str]) -> Mapping[str, str]:
+    """The ``units`` of a file, checked; raises ``ContentError``."""
+    for name, unit in units.items():
+        quantity = QUANTITIES.get(name)
+        if quantity is None:
+            raise ContentError(
+                f"units.{name}: found a name that is no quantity of report/records/quantities.py"
             )
-            for case in filed.cases
+        if unit != quantity.unit and (unit, quantity.unit) != ("ns", "s"):
+            raise ContentError(f"units.{name}: measured in {quantity.unit}, found {unit!r}")
+    return units
+
+
+def whole_case(
+    case: FiledCase, units: Mapping[str, str], layers: tuple[Layer, ...], where: str
+) -> Case:
+    """A case of a file with these ``units``; raises ``ContentError``."""
+    return Case(
+        factors=case.factors,
+        status=case.status,
+        reason=case.reason,
+        layers=layers,
+        series=_series(case.series, units, f"{where}.series"),
+        rounds=tuple(
+            Round(
+                process=round_.process,
+                policy=round_.policy,
+                status=round_.status,
+                reason=round_.reason,
+                disturbance=round_.disturbance,
+                series=_series(round_.series, units, f"{where}.rounds[{index}].series"),
+            )
+            for index, round_ in enumerate(case.rounds)
         ),
     )
 
 
-def _layers(ref: LayersRef, networks: Sequence[Network], where: str) -> Network:
-    """The layers to which a case refers; raises ``RecordError`` where there are none."""
-    if ref.network >= len(networks):
-        raise RecordError(
-            f"{where}.network: found {ref.network}, but the record has {len(networks)} networks; "
-            f"{_REMEDY}."
+def _series(measured: Measured, units: Mapping[str, str], where: str) -> tuple[Series, ...]:
+    if missing := measured.keys() - units.keys():
+        raise ContentError(f"{where}.{min(missing)}: found a quantity that is not in units")
+    return tuple(
+        Series(quantity=name, unit="s", samples=_seconds(samples, f"{where}.{name}"))
+        if units[name] == "ns"
+        else Series(quantity=name, unit=units[name], samples=samples)
+        for name, samples in measured.items()
+    )
+
+
+def _seconds(samples: tuple[Sample, ...], where: str) -> tuple[Sample, ...]:
+    try:
+        return tuple([sample / _NANO for sample in samples])
+    except OverflowError:
+        raise ContentError(f"{where}: found a number of more than 64 bits") from None
+
+
+def _ceiling(filed: FiledCeiling, where: str) -> Ceiling:
+    fields = {name: getattr(filed, name) for name in Ceiling.__struct_fields__}
+    nano = filed.unit == "ns"
+    samples = _seconds(filed.samples, f"{where}.samples") if nano else filed.samples
+    return Ceiling(**{**fields, "samples": samples})
+
+
+def _layers(ref: LayersRef, filed: FiledRecord, where: str) -> tuple[Layer, ...]:
+    """The layers to which a case refers; raises ``ContentError`` where there are none."""
+    if ref.network >= len(filed.networks):
+        raise ContentError(
+            f"{where}: found network {ref.network}, but the record has {len(filed.networks)}"
         )
-    network = networks[ref.network]
+    network = filed.networks[ref.network]
+    if missing := [number for _, number in network if number >= len(filed.layers)]:
+        raise ContentError(
+            f"networks[{ref.network}]: found layer {missing[0]}, but the record has "
+            f"{len(filed.layers)}"
+        )
+    layers = tuple(
+        msgspec.structs.replace(filed.layers[number], name=name) for name, number in network
+    )
     if ref.batch == 1:
-        return network
-    if _batch(network) != 1:
-        raise RecordError(
-            f"{where}.batch: found {ref.batch}, but the layers of networks[{ref.network}] are not "
-            f"those of one image; {_REMEDY}."
+        return layers
+    if _batch(layers) != 1:
+        raise ContentError(
+            f"{where}: found {ref.batch} images, but the layers of networks[{ref.network}] are not "
+            "those of one image"
         )
-    return _at_batch(network, ref.batch)
-
-
-# ------------------------------------------------------------------------------- older versions
-
-
-def _other(text: bytes, place: str) -> FiledRecord:
-    """A record of an older schema; raises ``RecordError`` for what is none."""
-    version = _schema_version(text, place)
-    if version < SCHEMA_VERSION:
-        return _migrated(text, version, place)
-    return strict.parse_json(text, _decoder.decode, place, _REMEDY)
-
-
-def _schema_version(text: bytes, place: str) -> int:
-    """The version that the file states, one that ``parse`` can read; else ``RecordError``."""
-    raw = strict.parse_json(text, _versioned.decode, place, _REMEDY).schema
-    if raw is msgspec.UNSET:
-        raise RecordError(
-            f"{place}: schema: this field is missing, so this is no record or its version is "
-            f"unknown; move what is not a record elsewhere, or {_REMEDY}."
-        )
-    try:
-        version = msgspec.json.decode(raw)
-    except strict.NO_JSON:  # a number out of range
-        version = None
-    if not isinstance(version, int) or isinstance(version, bool):
-        found = bytes(raw).decode()
-        raise RecordError(f"{place}: schema: expected a whole number, found {found}; {_REMEDY}.")
-    if version > SCHEMA_VERSION:
-        raise RecordError(
-            f"{place}: schema: found version {version}, newer than {SCHEMA_VERSION}, the newest "
-            "that this ridgepoint reads; update ridgepoint to build from it."
-        )
-    oldest = min(MIGRATIONS, default=SCHEMA_VERSION)
-    if version < oldest:
-        raise RecordError(
-            f"{place}: schema: found version {version}, older than {oldest}, the oldest that this "
-            "ridgepoint can migrate; run the experiment again."
-        )
-    return version
-
-
-def _migrated(text: bytes, version: int, place: str) -> FiledRecord:
-    """An older record, brought up the ladder of ``MIGRATIONS`` and then read like a new one."""
-    data = strict.parse_json(text, msgspec.json.decode, place, _REMEDY)
-    for step in range(version, SCHEMA_VERSION):
-        try:
-            data = MIGRATIONS[step](data)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise RecordError(
-                f"{place}: {error}: not what a record of schema version {step} holds here, so it "
-                f"cannot be migrated; {_REMEDY}."
-            ) from error
-    try:
-        return msgspec.convert(data, FiledRecord)
-    except msgspec.ValidationError as error:
-        raise strict.refusal(error, data, place, _REMEDY) from error
+    return _at_batch(layers, ref.batch)

@@ -13,7 +13,13 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from report.records.faults import LONGEST_NAME, case_faults, moment_faults, text_faults
+from report.records.faults import (
+    LONGEST_NAME,
+    attachment_faults,
+    case_faults,
+    moment_faults,
+    text_faults,
+)
 from report.records.quantities import LARGEST, QUANTITIES
 from report.records.record import (
     Attachment,
@@ -27,10 +33,9 @@ from report.records.record import (
     Text,
     Timestamp,
 )
-from report.records.strict import repeated
 
-#: The version of imported records, which have a ladder of their own once there is a second one.
-IMPORT_SCHEMA: Final = 1
+#: The version of imported records; those of version 1 were converted.
+IMPORT_SCHEMA: Final = 2
 
 #: An SPDX licence expression, such as ``MIT`` or ``Apache-2.0 WITH LLVM-exception``.
 Licence = Annotated[
@@ -94,12 +99,13 @@ class ImportedEnvironment(_Part, frozen=True):
     power_limit: Positive | None = None
 
 
-class ImportedWhole(_Part, frozen=True):
+class ImportedWhole(_Part, frozen=True, kw_only=True):
     """What an imported record says beside its cases, in memory as in its file.
 
     ``conditions`` hold for all cases, such as the precision; ``rounding`` is the step to which the
     file rounds a quantity, a power of ten in its unit; ``missing`` gives the reason for all that is
-    null, and for more that a reader would ask for.
+    null, and for more that a reader would ask for.  ``converted_from`` is the digest of the file of
+    an older version that was converted to this one.
     """
 
     schema: Annotated[int, msgspec.Meta(ge=IMPORT_SCHEMA, le=IMPORT_SCHEMA)]
@@ -111,9 +117,10 @@ class ImportedWhole(_Part, frozen=True):
     conditions: dict[str, Factor]
     rounding: dict[str, Positive]
     missing: dict[str, Text]
+    converted_from: Digest | None = None
 
 
-class ImportedRecord(ImportedWhole, frozen=True):
+class ImportedRecord(ImportedWhole, frozen=True, kw_only=True):
     """One published file of measurements."""
 
     cases: tuple[Case, ...]
@@ -144,8 +151,7 @@ def faults(record: ImportedRecord) -> Iterator[str]:
     for name in sorted(shared):
         yield f"conditions.{name}: found a name that is a factor of cases too"
     yield from case_faults(record.cases)
-    if twice := repeated(attachment.name for attachment in record.attachments):
-        yield f"attachments: found the name {twice} twice"
+    yield from attachment_faults(record.attachments)
 
 
 def nullable(record: ImportedRecord) -> Mapping[str, object]:

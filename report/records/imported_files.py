@@ -1,4 +1,4 @@
-"""Imported records on disk: ``data/<study>/imported/<UTC time>-<device>-<hash>.json``.
+"""Imported records on disk: ``data/<study>/imported/<UTC time>-<device>-<hash>.zip``.
 
 Published tables have a thousand rows of the same columns.  They lie in the file as one table, a
 line for each row; in memory every row is a case as any other.
@@ -6,7 +6,6 @@ line for each row; in memory every row is a case as any other.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -16,23 +15,23 @@ from typing import Final
 import msgspec
 
 from report.errors import RecordError
-from report.records import IMPORTED, strict
-from report.records.filed import FiledCase, laid_out
+from report.records import ENDING, IMPORTED, strict
+from report.records.filed import (
+    ContentError,
+    FiledCase,
+    check_version,
+    filed_case,
+    known_units,
+    laid_out,
+    whole_case,
+)
 from report.records.files import read_file
-from report.records.header import Outcome
-from report.records.imported import ImportedRecord, ImportedWhole, faults
+from report.records.imported import IMPORT_SCHEMA, ImportedRecord, ImportedWhole, faults
 from report.records.once import kept
-from report.records.record import Attachment, Case, Factor, Sample, Series, Text
-from report.records.store import digest, parts_of_name, write_once
+from report.records.record import Attachment, Case, Factor, Outcome, Sample, Text
+from report.records.store import digest, name_of, parts_of_name, short_digest, text_of, write_once
 
 _REMEDY: Final = "restore the file with git, or import the published file again"
-
-
-class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """A measured column of a table."""
-
-    quantity: Text
-    unit: Text
 
 
 class Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -42,20 +41,19 @@ class Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
     samples: tuple[Sample | None, ...]
 
 
-class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """Cases of the same ``factors`` with at most one sample of each of the ``columns``."""
+class FiledImport(ImportedWhole, frozen=True, kw_only=True):
+    """One published file of measurements.
 
-    factors: tuple[Text, ...]
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    ``rows`` are cases of the same ``factors`` with at most one sample of each quantity of
+    ``columns``; they come before the other ``cases``.
+    """
 
-
-class FiledImport(ImportedWhole, frozen=True):
-    """One published file of measurements; the cases of ``table`` come before the others."""
-
-    table: Table | None
-    cases: tuple[FiledCase, ...]
     attachments: tuple[Attachment, ...]
+    units: dict[str, Text]
+    factors: tuple[Text, ...]
+    columns: tuple[Text, ...]
+    rows: tuple[Row, ...]
+    cases: tuple[FiledCase, ...]
 
 
 @dataclass(frozen=True)
@@ -76,71 +74,54 @@ class StoredImport:
         return self.record.label
 
 
-_encoder = msgspec.json.Encoder(order="deterministic")
 _decoder = msgspec.json.Decoder(FiledImport)
-#: All but the cases lies in a file as it is in memory.
-_SHARED: Final = tuple(name for name in ImportedRecord.__struct_fields__ if name != "cases")
+#: What lies in a file as it is in memory.
+_SHARED: Final = (*ImportedWhole.__struct_fields__, "attachments")
 
 
 # -------------------------------------------------------------------------------------- writing
 
 
 def encode(record: ImportedRecord) -> bytes:
-    """The record as JSON, a line for each row, series and case part."""
-    return laid_out(msgspec.json.decode(_encoder.encode(_filed(record)))).encode()
-
-
-def import_name(filed: FiledImport) -> str:
-    """The file name: when it was imported, the device, and a short hash of the content."""
-    moment = filed.origin.imported.replace("-", "").replace(":", "")
-    digits = hashlib.sha256(_encoder.encode(filed)).hexdigest()[:8]
-    return f"{moment}-{filed.environment.key}-{digits}.json"
+    """The record as JSON, a line for each row and case."""
+    if any(case.layers for case in record.cases):
+        raise RecordError(f"{record.origin.file}: imported cases have no layers; leave them out.")
+    units = {each.quantity: each.unit for case in record.cases for each in case.all_series}
+    factors, columns, rows = _table(record.cases)
+    return laid_out(
+        FiledImport(
+            **{name: getattr(record, name) for name in _SHARED},
+            units=dict(sorted(units.items())),
+            factors=factors,
+            columns=columns,
+            rows=rows,
+            cases=tuple(filed_case(case, units, None) for case in record.cases[len(rows) :]),
+        )
+    )
 
 
 def write_import(record: ImportedRecord, data: Path, attachments: dict[str, bytes]) -> Path:
     """Write ``record`` with the files that it names, once; raises ``RecordError``."""
-    target = data / record.study / IMPORTED / import_name(_filed(record))
-    return write_once(target, encode(record) + b"\n", record.attachments, attachments)
+    text = encode(record)
+    name = name_of(text, record.origin.imported, record.environment.key)
+    return write_once(data / record.study / IMPORTED / name, text, record.attachments, attachments)
 
 
-def _filed(record: ImportedRecord) -> FiledImport:
-    table, rest = _folded(record.cases)
-    if any(case.layers for case in rest):
-        raise RecordError(f"{record.origin.file}: imported cases have no layers; leave them out.")
-    return FiledImport(
-        **{name: getattr(record, name) for name in _SHARED},
-        table=table,
-        cases=tuple(
-            FiledCase(
-                factors=case.factors,
-                status=case.status,
-                reason=case.reason,
-                layers=None,
-                series=case.series,
-                rounds=case.rounds,
-            )
-            for case in rest
-        ),
-    )
-
-
-def _folded(cases: Sequence[Case]) -> tuple[Table | None, Sequence[Case]]:
-    """The first cases that have the columns of the very first one, as a table, and the others."""
+def _table(cases: Sequence[Case]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[Row, ...]]:
+    """Factors and columns of the first case, and the first cases that are rows of these."""
     if not cases:
-        return None, cases
+        return (), (), ()
     factors = tuple(sorted(cases[0].factors))
-    columns = tuple(Column(series.quantity, series.unit) for series in cases[0].series)
-    found = takewhile(bool, (_row(case, factors, columns) for case in cases))
-    rows = tuple(row for row in found if row)
-    if len(rows) < 2:
-        return None, cases
-    return Table(factors, columns, rows), cases[len(rows) :]
+    columns = tuple(series.quantity for series in cases[0].series)
+    rows = tuple(takewhile(bool, (_row(case, factors, columns) for case in cases)))
+    found = tuple(row for row in rows if row)
+    return (factors, columns, found) if len(found) > 1 else ((), (), ())
 
 
-def _row(case: Case, factors: Sequence[str], columns: Sequence[Column]) -> Row | None:
+def _row(case: Case, factors: Sequence[str], columns: Sequence[str]) -> Row | None:
     """The case as a row; None if it is no row of these columns."""
-    samples = {Column(s.quantity, s.unit): s.samples for s in case.series}
-    plain = case.status == "ok" and not case.rounds and not case.layers
+    samples = {series.quantity: series.samples for series in case.series}
+    plain = case.status == "ok" and not case.rounds
     single = all(len(found) == 1 for found in samples.values())
     ordered = [column for column in columns if column in samples] == list(samples)
     if not (plain and single and ordered and tuple(sorted(case.factors)) == tuple(factors)):
@@ -155,29 +136,26 @@ def _row(case: Case, factors: Sequence[str], columns: Sequence[Column]) -> Row |
 def parse_import(text: bytes, place: str, remedy: str = _REMEDY) -> ImportedRecord:
     """Read one imported record; raises ``RecordError`` as ``report.records.filed.parse`` does."""
     with strict.no_cycles():
-        filed = strict.parse_json(text, _decoder.decode, place, remedy)
+        filed = _filed(text, place, remedy)
         return _whole(filed, text, place, remedy)
+
+
+def _filed(text: bytes, place: str, remedy: str) -> FiledImport:
+    try:
+        return _decoder.decode(text)
+    except strict.NO_JSON:
+        check_version(text, place, IMPORT_SCHEMA, remedy)
+        return strict.parse_json(text, _decoder.decode, place, remedy)
 
 
 def _whole(filed: FiledImport, text: bytes, place: str, remedy: str) -> ImportedRecord:
     """The record with its cases; raises ``RecordError`` for what decoding does not notice."""
-    with strict.no_cycles():
-        strict.refuse_repeated_keys(text, place, remedy)
-        strict.refuse_first(_filed_faults(filed), place, remedy)
-        cases = (
-            Case(
-                factors=case.factors,
-                status=case.status,
-                reason=case.reason,
-                layers=(),
-                series=case.series,
-                rounds=case.rounds,
-            )
-            for case in filed.cases
-        )
-        rows = _unfolded(filed.table) if filed.table else ()
-        record = _record(filed, (*rows, *cases))
-        strict.refuse_first(faults(record), place, remedy)
+    strict.refuse_repeated_keys(text, place, remedy)
+    try:
+        record = _record(filed, tuple(_cases(filed)))
+    except ContentError as error:
+        raise RecordError(f"{place}: {error}; {remedy}.") from error
+    strict.refuse_first(faults(record), place, remedy)
     return record
 
 
@@ -185,31 +163,26 @@ def _record(filed: FiledImport, cases: tuple[Case, ...]) -> ImportedRecord:
     return ImportedRecord(**{name: getattr(filed, name) for name in _SHARED}, cases=cases)
 
 
-def _filed_faults(filed: FiledImport) -> Iterator[str]:
-    """What would be lost in memory."""
+def _cases(filed: FiledImport) -> Iterator[Case]:
+    """All cases, those of the rows first; raises ``ContentError``."""
+    units = known_units(filed.units)
+    expected = (len(filed.factors), len(filed.columns))
+    for index, row in enumerate(filed.rows):
+        if (len(row.levels), len(row.samples)) != expected:
+            raise ContentError(f"rows[{index}]: found another number of cells than of columns")
+        case = FiledCase(
+            factors=dict(zip(filed.factors, row.levels, strict=True)),
+            series={
+                name: (sample,)
+                for name, sample in zip(filed.columns, row.samples, strict=True)
+                if sample is not None
+            },
+        )
+        yield whole_case(case, units, (), f"rows[{index}]")
     for index, case in enumerate(filed.cases):
         if case.layers is not None:
-            yield f"cases[{index}].layers: found layers, which imported cases do not have"
-    if filed.table is not None:
-        expected = (len(filed.table.factors), len(filed.table.columns))
-        for index, row in enumerate(filed.table.rows):
-            if (len(row.levels), len(row.samples)) != expected:
-                yield f"table.rows[{index}]: found another number of levels or samples than columns"
-
-
-def _unfolded(table: Table) -> Iterator[Case]:
-    for row in table.rows:
-        yield Case(
-            factors=dict(zip(table.factors, row.levels, strict=True)),
-            status="ok",
-            reason=None,
-            layers=(),
-            series=tuple(
-                Series(quantity=column.quantity, unit=column.unit, samples=(sample,))
-                for column, sample in zip(table.columns, row.samples, strict=True)
-                if sample is not None
-            ),
-        )
+            raise ContentError(f"cases[{index}].layers: imported cases do not have layers")
+        yield whole_case(case, units, (), f"cases[{index}]")
 
 
 def list_imports(study: str, data: Path, *, whole: bool = True) -> tuple[StoredImport, ...]:
@@ -223,7 +196,7 @@ def list_imports(study: str, data: Path, *, whole: bool = True) -> tuple[StoredI
 
 def import_paths(study: str, data: Path) -> list[Path]:
     """The files of imported records of a study in the order of their names."""
-    paths = (data / study / IMPORTED).glob("*.json")
+    paths = (data / study / IMPORTED).glob(f"*{ENDING}")
     return sorted(path for path in paths if not path.name.startswith("."))
 
 
@@ -235,22 +208,24 @@ def read_import(path: Path, data: Path) -> StoredImport:
 
 def _read_import(path: Path, data: Path, *, whole: bool) -> StoredImport:
     place = (path.relative_to(data.parent) if path.is_relative_to(data.parent) else path).as_posix()
-    parts_of_name(path, place)
-    text = read_file(path, place, _REMEDY, data)
-    filed = strict.parse_json(text, _decoder.decode, place, _REMEDY)
-    record = _whole(filed, text, place, _REMEDY) if whole else _record(filed, ())
+    name = parts_of_name(path, place)
+    content = read_file(path, place, _REMEDY, data)
+    text = text_of(content, place, _REMEDY)
+    with strict.no_cycles():
+        filed = _filed(text, place, _REMEDY)
+        record = _whole(filed, text, place, _REMEDY) if whole else _record(filed, ())
     if (record.study, IMPORTED) != (path.parent.parent.name, path.parent.name):
         raise RecordError(
             f"{place}: study: found {record.study!r}; move the file to {record.study}/{IMPORTED}."
         )
-    altered = () if import_name(filed) == path.name else ("its content does not match its name",)
+    same = short_digest(text) == name["hash"]
+    altered = () if same else ("its content does not match its name",)
     file = path.relative_to(data).as_posix()
-    return StoredImport(record, file, digest(text), altered, tuple(_outcomes(filed)))
+    return StoredImport(record, file, digest(content), altered, tuple(_outcomes(filed)))
 
 
 def _outcomes(filed: FiledImport) -> Iterator[Outcome]:
-    if filed.table is not None:
-        for row in filed.table.rows:
-            yield Outcome(dict(zip(filed.table.factors, row.levels, strict=False)), "ok", None)
+    for row in filed.rows:
+        yield Outcome(dict(zip(filed.factors, row.levels, strict=False)))
     for case in filed.cases:
         yield Outcome(case.factors, case.status, case.reason)

@@ -37,13 +37,22 @@ ELEMENT_BYTES: dict[str, int] = {
 }
 
 
-class _Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
+class _Layer(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    omit_defaults=True,
+    gc=False,
+):
     """What every layer has: its name in the network and the tensors it reads and writes.
+
+    In the table of a record's layers it has no name, since networks name it.
 
     It cannot be part of a reference cycle, and records hold so many that looking for one is felt.
     """
 
-    name: str
+    name: str = ""
     input_shape: Shape
     output_shape: Shape
     dtype: DType

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from report.records.header import Head
 from report.records.quantities import FIXED
-from report.records.record import Case, Environment, Host, Record
+from report.records.record import Case, Environment, Head, Host, Record
 
 #: What of a host tells one kind of machine from another; the same kind may have several machines.
 _KIND: tuple[str, ...] = ("vendor", "family", "model", "stepping", "flags", "virtualisation")

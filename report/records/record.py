@@ -2,15 +2,8 @@
 
 A record holds raw samples, the geometry of every layer that ran, the environment, the command and
 the hash of the measuring code.  It holds no aggregate and no theory: those are computed when a
-paper is built.  Reading is strict (unknown and missing fields, wrong types, NaN, impossible values)
-and migrates older schema versions; parsing here is pure, files are the business of
-``report.records.store``.
-
-Schema history
-    1   2026-11  first version
-    2   2026-11  layers stand once a network; cases have rounds, one a process and memory policy;
-                 more of the host's identity; ceilings name their instrument and working set
-    3   2026-11  the operators of the networks that cases ran
+paper is built.  ``report.records.filed`` reads and writes its text, ``report.records.store`` its
+file.
 """
 
 from __future__ import annotations
@@ -23,7 +16,8 @@ import msgspec
 from report.records.layers import Layer
 from report.records.microarchitecture import with_microarchitecture
 
-SCHEMA_VERSION: Final = 3
+#: Versions 1 to 3 are those of records that were converted to this one; their digests remain.
+SCHEMA_VERSION: Final = 4
 
 Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
@@ -242,6 +236,11 @@ class Case(_Part, frozen=True):
     series: tuple[Series, ...]
     rounds: tuple[Round, ...] = ()
 
+    @property
+    def all_series(self) -> tuple[Series, ...]:
+        """Its own series, then those of its rounds."""
+        return (*self.series, *(series for round_ in self.rounds for series in round_.series))
+
     def samples(self, quantity: str, policy: Policy = "retained") -> tuple[Sample, ...]:
         """The raw samples of ``quantity``, process after process, empty if the case has none."""
         own = _samples(self.series, quantity)
@@ -287,10 +286,9 @@ class Protocol(_Part, frozen=True):
 
 
 class Attachment(_Part, frozen=True):
-    """A file kept beside the record: what a counter printed, as it was printed.
+    """A file that belongs to the record: what a counter printed, as it was printed.
 
-    It lies in the folder that has the record's name without ``.json``; ``sha256`` is that of the
-    file as it lies there.
+    It lies in the archive of the record; ``sha256`` is that of the file itself.
     """
 
     name: FileName
@@ -313,7 +311,8 @@ class Shard(_Part, frozen=True):
 class Whole(_Part, frozen=True, kw_only=True):
     """What a record says beside its cases, in memory as in its file.
 
-    ``shard`` is null for a run that measured all that was planned; a file leaves it out then.
+    ``shard`` is null for a run that measured all that was planned; ``converted_from`` is the digest
+    of the file of an older version that was converted to this one, null for any other.
     """
 
     schema: Annotated[int, msgspec.Meta(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
@@ -324,12 +323,36 @@ class Whole(_Part, frozen=True, kw_only=True):
     code: Code
     protocol: Protocol
     environment: Environment
-    ceilings: tuple[Ceiling, ...]
     shard: Shard | None = None
+    converted_from: Digest | None = None
 
 
 class Record(Whole, frozen=True, kw_only=True):
     """One invocation of one experiment on one machine."""
 
+    ceilings: tuple[Ceiling, ...]
     cases: tuple[Case, ...]
     attachments: tuple[Attachment, ...]
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The fields of a ``Record`` that tell one run from another, read without its cases."""
+
+    schema: Annotated[int, msgspec.Meta(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
+    study: Slug
+    started: Timestamp
+    finished: Timestamp
+    command: tuple[Text, ...]
+    code: Code
+    protocol: Protocol
+    environment: Environment
+    shard: Shard | None = None
+    attachments: tuple[Attachment, ...]
+
+
+class Outcome(msgspec.Struct, frozen=True, gc=False):
+    """How one combination of factors ended; ``reason`` is null exactly when it went well."""
+
+    factors: dict[str, Factor]
+    status: Status = "ok"
+    reason: Text | None = None

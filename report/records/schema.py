@@ -14,9 +14,15 @@ from typing import Any, Final
 import msgspec
 
 from report.records.filed import FiledRecord
-from report.records.quantities import QUANTITIES
+from report.records.quantities import QUANTITIES, Quantity
 from report.records.record import SCHEMA_VERSION
 
+#: Only what is not ok has a reason.
+_REASON: Final[dict[str, Any]] = {
+    "if": {"properties": {"status": {"const": "ok"}}},
+    "then": {"properties": {"reason": {"type": "null"}}},
+    "else": {"required": ["reason"], "properties": {"reason": {"type": "string"}}},
+}
 SCHEMA_FILE: Final = Path(__file__).resolve().parents[2] / "data" / "record.schema.json"
 
 
@@ -25,10 +31,21 @@ def record_schema() -> dict[str, Any]:
     (reference,), parts = msgspec.json.schema_components([FiledRecord])
     for part in parts.values():
         part["description"] = " ".join(part.get("description", "").replace("``", "").split())
-    parts["Series"]["allOf"] = [_unit_of(name) for name in QUANTITIES]
-    parts["Series"]["properties"]["quantity"] = {"enum": list(QUANTITIES)}
-    for name in ("FiledCase", "Round"):
-        parts[name].update(_null_exactly_if("reason", status="ok"))
+    for name in ("FiledCase", "FiledRound"):
+        parts[name].update(_REASON)
+        parts[name]["properties"]["series"] = {"$ref": "#/$defs/Measured"}
+    parts["FiledRecord"]["properties"]["units"] = {
+        "type": "object",
+        "description": "the unit of each quantity in this file; ns where all are whole ones",
+        "properties": {name: {"enum": _units(each)} for name, each in QUANTITIES.items()},
+        "additionalProperties": False,
+    }
+    parts["Measured"] = {
+        "type": "object",
+        "description": "the samples of each quantity, in the unit that units gives for it",
+        "properties": {name: _samples(each) for name, each in QUANTITIES.items()},
+        "additionalProperties": False,
+    }
     parts["Environment"].update(_null_exactly_if("gpu", device="cpu"))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -39,19 +56,16 @@ def record_schema() -> dict[str, Any]:
     }
 
 
-def _unit_of(name: str) -> dict[str, Any]:
-    """A quantity fixes the unit and the range of its samples."""
-    quantity = QUANTITIES[name]
+def _units(quantity: Quantity) -> list[str]:
+    return [quantity.unit, "ns"] if quantity.unit == "s" else [quantity.unit]
+
+
+def _samples(quantity: Quantity) -> dict[str, Any]:
+    """What a quantity is, and the range of its samples."""
     sample: dict[str, Any] = {"type": "integer" if quantity.whole else "number"}
     if not quantity.signed:
         sample["minimum"] = 0
-    return {
-        "if": {"properties": {"quantity": {"const": name}}},
-        "then": {
-            "properties": {"unit": {"const": quantity.unit}, "samples": {"items": sample}},
-            "description": quantity.meaning,
-        },
-    }
+    return {"type": "array", "description": quantity.meaning, "items": sample}
 
 
 def _null_exactly_if(name: str, **condition: str) -> dict[str, Any]:
@@ -65,8 +79,15 @@ def _null_exactly_if(name: str, **condition: str) -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """The content of ``data/record.schema.json``."""
-    return json.dumps(record_schema(), indent=1, ensure_ascii=False) + "\n"
+    """The content of ``data/record.schema.json``, a line for each part."""
+    schema = record_schema()
+    lines = (f"  {_compact(name)}: {_compact(part)}" for name, part in schema.pop("$defs").items())
+    parts = ",\n".join(lines)
+    return f'{_compact(schema)[:-1]},\n "$defs": {{\n{parts}\n }}\n}}\n'
+
+
+def _compact(part: object) -> str:
+    return json.dumps(part, ensure_ascii=False)
 
 
 if __name__ == "__main__":

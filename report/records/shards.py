@@ -14,9 +14,18 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from report.records.header import Head
 from report.records.pooling import contradiction, unlike
-from report.records.record import Attachment, Case, Ceiling, Policy, Record, Round, Shard, Status
+from report.records.record import (
+    Attachment,
+    Case,
+    Ceiling,
+    Head,
+    Policy,
+    Record,
+    Round,
+    Shard,
+    Status,
+)
 from report.records.store import Item, Named, Stored
 
 #: The option of a run that makes it a shard, as a record's command names it.

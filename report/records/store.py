@@ -1,35 +1,50 @@
-"""Records on disk: where they lie, how they are written once, and how they are read."""
+"""Records on disk: where they lie, how they are written once, and how they are read.
+
+A record is one archive (zip): ``record.json``, which ``report.records.filed`` reads, and beside it
+what counters and profilers printed.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import re
 import secrets
-import shutil
-from collections.abc import Iterable, Mapping, Sequence
+import struct
+import zipfile
+import zlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, Protocol, Self, TypeVar
 
 from report.errors import RecordError
-from report.records.filed import content_hash, encode, file_hash, parse
+from report.records import ENDING
+from report.records.filed import encode, parse, parse_listing
 from report.records.files import read_file
-from report.records.header import Head, Outcome, parse_listing
 from report.records.once import kept
-from report.records.record import Attachment, Record
+from report.records.record import Attachment, Head, Outcome, Record
 from report.records.strict import no_cycles
+from report.records.unpacking import LARGEST_UNPACKED
 
-#: ``data/<study>/<UTC time>-<device>-<short hash>.json``
+#: ``data/<study>/<UTC time>-<device>-<short hash>.zip``
 _NAME: Final = re.compile(
-    r"(?P<time>[0-9]{8}T[0-9]{6}Z)-(?P<key>[a-z0-9-]+)-(?P<hash>[0-9a-f]{8})\.json"
+    r"(?P<time>[0-9]{8}T[0-9]{6}Z)-(?P<key>[a-z0-9-]+)-(?P<hash>[0-9a-f]{8})\.zip"
 )
 _REMEDY: Final = "restore the file with git, or give read permission"
+_BESIDE: Final = "restore the file with git, or run the experiment again"
 #: What is said of a record whose content was changed after it was measured.
 EDITED: Final = "its content does not match the hash in its name"
 #: No run writes as much; reading more could take all memory.
 _LARGEST_BYTES: Final = 2**29
+#: What reading an archive that is none raises.
+_BROKEN: Final = (
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, ValueError,
+)  # fmt: skip
+#: The file of the archive that holds what was measured.
+RECORD: Final = "record.json"
 
 
 @dataclass(frozen=True)
@@ -136,23 +151,34 @@ def parts_of(item: Item) -> tuple[Item, ...]:
 
 
 def record_name(record: Record) -> str:
-    """The file name of a record: start time, device and short hash of the content."""
-    return f"{_moment(record)}-{record.environment.key}-{content_hash(record)}.json"
+    """The file name of a record: start time, device and short hash of what it says."""
+    return name_of(encode(record), record.started, record.environment.key)
 
 
-def _moment(record: Record | Head) -> str:
-    return record.started.replace("-", "").replace(":", "")
+def name_of(text: bytes, moment: str, key: str) -> str:
+    """The file name of a record of any kind, whose text is this."""
+    return f"{_digits(moment)}-{key}-{short_digest(text)}{ENDING}"
+
+
+def short_digest(text: bytes) -> str:
+    """The digits in a record's name, which change with any byte of what it says."""
+    return digest(text)[:8]
+
+
+def _digits(moment: str) -> str:
+    return moment.replace("-", "").replace(":", "")
 
 
 def write_record(record: Record, data: Path, attachments: Mapping[str, bytes] = {}) -> Path:
     """Write ``record`` under ``data/<study>/`` atomically and without ever replacing a file.
 
-    ``attachments`` are the files that ``record.attachments`` names; their folder is whole before
-    the record appears.  Returns the record's path.  Raises ``RecordError`` if the files are not
-    those that the record names, if one of that name exists, or if the folder cannot be written.
+    ``attachments`` are the files that ``record.attachments`` names.  Returns the record's path.
+    Raises ``RecordError`` if the files are not those that the record names, if one of that name
+    exists, or if the folder cannot be written.
     """
-    target = data / record.study / record_name(record)
-    return write_once(target, encode(record) + b"\n", record.attachments, attachments)
+    text = encode(record)
+    target = data / record.study / name_of(text, record.started, record.environment.key)
+    return write_once(target, text, record.attachments, attachments)
 
 
 def write_once(
@@ -160,22 +186,34 @@ def write_once(
 ) -> Path:
     """Write a record and the ``attachments`` that it has ``named``, as ``write_record`` does."""
     _check_attachments(named, attachments, target)
-    folder = target.with_suffix("")
+    return write_archive(target, packed(text, attachments))
+
+
+def write_archive(target: Path, content: bytes) -> Path:
+    """Write the archive of a record, as ``write_record`` does."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        if attachments:
-            _write_folder(folder, attachments)
+        _write_new(target, content)
     except OSError as error:
-        raise _unwritable(folder if attachments else target.parent, error) from error
-    try:
-        _write_new(target, text)
-    except FileExistsError:
-        raise _exists(target) from None
-    except OSError as error:
-        if attachments:
-            shutil.rmtree(folder, ignore_errors=True)  # ours, and of no use without the record
-        raise _unwritable(target, error) from error
+        if isinstance(error, FileExistsError) and target.exists():
+            raise RecordError(
+                f"{target}: a record of this name exists already and records are never replaced; "
+                "nothing was written."
+            ) from None
+        raise RecordError(
+            f"{target}: cannot be written ({error.strerror}); make room for it or give write "
+            "permission, and try again."
+        ) from error
     return target
+
+
+def packed(text: bytes, attachments: Mapping[str, bytes] = {}) -> bytes:
+    """The archive of a record whose ``text`` is this, the same bytes for the same content."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, content in {RECORD: text, **attachments}.items():
+            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED, 9)
+    return stream.getvalue()
 
 
 def _check_attachments(
@@ -192,61 +230,68 @@ def _check_attachments(
             )
 
 
-def _write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Create ``folder`` with ``files``, whole or not at all; ``RecordError`` if it is there."""
-    scratch = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp")
-    scratch.mkdir()
-    try:
-        for name, content in files.items():
-            _write_new(scratch / name, content)
-        if folder.exists():
-            raise _exists(folder)
-        scratch.rename(folder)  # fails if somebody else has made it and filled it by now
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
 def digest(content: bytes) -> str:
     """SHA-256 in hexadecimal, as an ``Attachment`` names it."""
     return hashlib.sha256(content).hexdigest()
 
 
 def read_attachment(stored: Attaching, name: str, data: Path) -> bytes:
-    """The file ``name`` beside a record, as it lies on disk.
+    """The file ``name`` beside a record.
 
     Raises ``RecordError`` if the record names no such file, or if it is missing or altered.
     """
-    found = next((item for item in stored.record.attachments if item.name == name), None)
-    if found is None:
-        raise RecordError(f"{stored.file}: the record has no attachment {name}; mend the name.")
-    path = (data / stored.file).with_suffix("") / name
-    place = path.relative_to(data).as_posix()
-    remedy = "restore the file with git, or run the experiment again"
-    content = read_file(path, place, remedy, data)
-    if digest(content) != found.sha256:
-        raise RecordError(f"{place}: found other content than the record's digest says; {remedy}.")
-    return content
+    if all(name != item.name for item in stored.record.attachments):
+        raise RecordError(f"{stored.file}: the record has no attachment {name}; correct the name.")
+    return _read_all(stored, {name}, data)[name]
 
 
 def read_attachments(stored: Attaching, patterns: Iterable[str], data: Path) -> dict[str, bytes]:
     """The files beside a record whose names fit one of ``patterns``; raises ``RecordError``."""
     names = (attachment.name for attachment in stored.record.attachments)
-    wanted = [name for name in names if any(fnmatchcase(name, each) for each in patterns)]
-    return {name: read_attachment(stored, name, data) for name in wanted}
+    wanted = {name for name in names if any(fnmatchcase(name, each) for each in patterns)}
+    return _read_all(stored, wanted, data) if wanted else {}
 
 
-def _exists(path: Path) -> RecordError:
-    return RecordError(
-        f"{path}: a record of this name exists already and records are never replaced; "
-        "nothing was written."
-    )
+def _read_all(stored: Attaching, names: Collection[str], data: Path) -> dict[str, bytes]:
+    """The named files of the archive beside a record, as the record's digests say they are."""
+    path = data / stored.file
+    digests = {item.name: item.sha256 for item in stored.record.attachments if item.name in names}
+    content = read_file(path, stored.file, _BESIDE, data)
+    files = unpacked_files(content, digests, stored.file, _BESIDE)
+    for name, content in files.items():
+        if digest(content) != digests[name]:
+            raise RecordError(
+                f"{stored.file}: {name}: found other content than the record says; {_BESIDE}."
+            )
+    return files
 
 
-def _unwritable(path: Path, error: OSError) -> RecordError:
-    return RecordError(
-        f"{path}: cannot be written ({error.strerror}); make room for it or give write "
-        "permission, and try again."
-    )
+def unpacked_files(
+    content: bytes, names: Iterable[str], place: str, remedy: str
+) -> dict[str, bytes]:
+    """These files of the archive that a record is, which messages call ``place``.
+
+    Raises ``RecordError`` that ends with ``remedy``, also for a file that is too large.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return {name: _member(archive, name) for name in names}
+    except KeyError as error:
+        raise RecordError(f"{place}: {str(error.args[0]).rstrip('.')}; {remedy}.") from error
+    except _BROKEN as error:
+        why = str(error).rstrip(".")
+        raise RecordError(f"{place}: found no whole zip archive ({why}); {remedy}.") from error
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> bytes:
+    """One file of an archive; a small one may hold any number of bytes."""
+    if archive.getinfo(name).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"{name} is neither stored nor deflated")
+    with archive.open(name) as stream:
+        content = stream.read(LARGEST_UNPACKED + 1)
+    if len(content) > LARGEST_UNPACKED:
+        raise ValueError(f"{name} holds more than {LARGEST_UNPACKED:,} B")
+    return content
 
 
 def _write_new(target: Path, content: bytes) -> None:
@@ -287,19 +332,15 @@ def read_record(path: Path, data: Path) -> Stored:
 @kept
 def read_anywhere(path: Path, data: Path) -> Stored:
     """As ``read_record``, of a file in any folder of ``data``, such as one that was handed in."""
-    text, place, name = _read(path, data)
-    # First, since it needs room beside the text, as the record does afterwards.
-    as_written = file_hash(text) == name["hash"]
+    _, text, place, name = _read(path, data)
     record = parse(text, place)
-    # Another layout of the same content is no edit.
-    same = as_written or content_hash(record) == name["hash"]
-    return Stored(record, path.relative_to(data).as_posix(), _alterations(record, name, same))
+    return Stored(record, path.relative_to(data).as_posix(), _alterations(record, name, text))
 
 
-def _alterations(record: Record | Head, name: Mapping[str, str], same: bool) -> tuple[str, ...]:
-    """How a record differs from what its file's ``name`` says; ``same`` if its hash does not."""
+def _alterations(record: Record | Head, name: Mapping[str, str], text: bytes) -> tuple[str, ...]:
+    """How a record and its ``text`` differ from what the file's ``name`` says."""
     known = (
-        ("start", _moment(record), name["time"]),
+        ("start", _digits(record.started), name["time"]),
         ("device", record.environment.key, name["key"]),
     )
     others = tuple(
@@ -307,15 +348,21 @@ def _alterations(record: Record | Head, name: Mapping[str, str], same: bool) -> 
         for what, content, said in known
         if content != said
     )
-    return others if same else (EDITED, *others)
+    return others if short_digest(text) == name["hash"] else (EDITED, *others)
 
 
-def _read(path: Path, data: Path) -> tuple[bytes, str, dict[str, str]]:
-    """The text of a record, how messages name it, and the parts of its name."""
+def _read(path: Path, data: Path) -> tuple[bytes, bytes, str, dict[str, str]]:
+    """A record's file, its text, how messages name it, and the parts of its name."""
     place = place_in(path, data)
     name = parts_of_name(path, place)
     _check_size(path, place)
-    return read_file(path, place, _REMEDY, data), place, name
+    content = read_file(path, place, _REMEDY, data)
+    return content, text_of(content, place, _REMEDY), place, name
+
+
+def text_of(content: bytes, place: str, remedy: str) -> bytes:
+    """What a record of any kind says, of the ``content`` of its file; raises ``RecordError``."""
+    return unpacked_files(content, (RECORD,), place, remedy)[RECORD]
 
 
 def parts_of_name(path: Path, place: str) -> dict[str, str]:
@@ -323,7 +370,7 @@ def parts_of_name(path: Path, place: str) -> dict[str, str]:
     match = _NAME.fullmatch(path.name)
     if match is None:
         raise RecordError(
-            f"{place}: found a name that is not <UTC time>-<device>-<hash>.json; give the file its "
+            f"{place}: found a name that is not <UTC time>-<device>-<hash>.zip; give the file its "
             "name back, or move what is not a record elsewhere."
         )
     return match.groupdict()
@@ -379,22 +426,12 @@ def survey_records(study: str, data: Path) -> tuple[tuple[Listed, ...], dict[str
 
 
 def _paths(study: str, data: Path) -> list[Path]:
-    return sorted(p for p in (data / study).glob("*.json") if not p.name.startswith("."))
+    return sorted(p for p in (data / study).glob(f"*{ENDING}") if not p.name.startswith("."))
 
 
 def _listed(path: Path, data: Path) -> Listed:
-    text, place, name = _read(path, data)
-    as_written = file_hash(text) == name["hash"]
-    head, outcomes, whole = parse_listing(text, place)
+    content, text, place, name = _read(path, data)
+    head, outcomes = parse_listing(text, place)
     _check_folder(head.study, path, place)
-    same = as_written or _hash_of(whole, text, place) == name["hash"]
     file = path.relative_to(data).as_posix()
-    return Listed(head, file, digest(text), _alterations(head, name, same), outcomes)
-
-
-def _hash_of(whole: Record | None, text: bytes, place: str) -> str | None:
-    """The hash of a record in another layout; None for cases that no experiment wrote."""
-    try:
-        return content_hash(whole or parse(text, place))
-    except RecordError:
-        return None
+    return Listed(head, file, digest(content), _alterations(head, name, text), outcomes)

@@ -67,21 +67,52 @@ def _decode_yaml(text: bytes, kind: type[Kind], place: str, remedy: str) -> Kind
     except YamlError as error:
         raise _no_yaml(error, place, remedy) from error
     except msgspec.ValidationError as error:
-        steps = _with_key(_path_of(error), document.content, kind)
+        steps = _with_key(
+            _path_of(error), document.content, lambda part: msgspec.convert(part, kind)
+        )
         line = document.lines.get(tuple(steps))
         raise refusal(error, document.content, place, remedy, steps, line) from error
 
 
-def _with_key(steps: list[str], content: object, kind: type) -> list[str]:
-    """The path with the key for which msgspec, in a mapping of any keys, writes ``[...]``."""
-    if steps[:1] != ["[...]"] or not isinstance(content, dict):
+def _with_key(steps: list[str], content: object, check: Callable[[object], object]) -> list[str]:
+    """The path with the key for which msgspec, in a mapping of any keys, writes ``[...]``.
+
+    ``check`` raises ``ValidationError`` for ``content``, as it does with that key alone.
+    """
+    if "[...]" not in steps:
         return steps
-    for key, value in content.items():
+    at = steps.index("[...]")
+    holder = _value_at(content, steps[:at])
+    if not isinstance(holder, dict):
+        return steps
+    whole = dict(holder)
+    for key, value in whole.items():
+        holder.clear()
+        holder[key] = value
         try:
-            msgspec.convert({key: value}, kind)
-        except msgspec.ValidationError:
-            return [key, *steps[1:]]
+            check(content)
+        except msgspec.ValidationError as error:
+            if _path_of(error) == steps:
+                return [*steps[:at], key, *steps[at + 1 :]]
+        finally:
+            holder.clear()
+            holder.update(whole)
     return steps
+
+
+def _value_at(content: object, steps: Iterable[str]) -> object:
+    """What stands at a path; unset where there is no such place."""
+    for step in steps:
+        if step.startswith("["):
+            index = step.strip("[]")
+            if not (index.isdigit() and isinstance(content, list) and int(index) < len(content)):
+                return msgspec.UNSET
+            content = content[int(index)]
+        elif isinstance(content, dict) and step in content:
+            content = content[step]
+        else:
+            return msgspec.UNSET
+    return content
 
 
 def _no_yaml(error: YamlError, place: str, remedy: str) -> RecordError:
@@ -97,7 +128,9 @@ def parse_json(text: bytes, decode: Callable[[bytes], Kind], place: str, remedy:
     try:
         return decode(text)
     except msgspec.ValidationError as error:
-        raise refusal(error, _untyped(text), place, remedy) from error
+        content = _untyped(text)
+        steps = _with_key(_path_of(error), content, lambda part: decode(msgspec.json.encode(part)))
+        raise refusal(error, content, place, remedy, steps) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RecordError(f"{place}: {_malformed(text, str(error))}; {remedy}.") from error
     except RecursionError:
@@ -232,18 +265,9 @@ def _expected(what: str, shown: str) -> str:
 
 def _shown(content: object, steps: Iterable[str]) -> str:
     """The value at a path as a message shows it; empty if it cannot be told."""
+    content = _value_at(content, steps)
     if content is msgspec.UNSET:
         return ""
-    for step in steps:
-        if step.startswith("["):
-            index = step.strip("[]")
-            if not (index.isdigit() and isinstance(content, list) and int(index) < len(content)):
-                return ""
-            content = content[int(index)]
-        elif isinstance(content, dict) and step in content:
-            content = content[step]
-        else:
-            return ""
     if isinstance(content, dict | list):
         return "an object" if isinstance(content, dict) else f"a list of {len(content)}"
     try:

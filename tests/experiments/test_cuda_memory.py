@@ -26,8 +26,8 @@ from report.theory.cuda_memory import TAKES_NOTHING, requests, workspace
 from report.theory.network import Theory
 
 DATA = Path(__file__).parents[2] / "data"
-INFERENCE = "inference_memory/20261122T103140Z-nvidia-h100-80gb-hbm3-b89cf651.json"
-TRAINING = "training_roofline/20261122T103542Z-nvidia-h100-80gb-hbm3-33271968.json"
+INFERENCE = "inference_memory/20261122T103140Z-nvidia-h100-80gb-hbm3-a086b081.zip"
+TRAINING = "training_roofline/20261122T103542Z-nvidia-h100-80gb-hbm3-893e6327.zip"
 #: What cuBLAS holds from its first product on, by the record's history (B).
 CUBLAS = 33_554_432 + 1_048_576
 

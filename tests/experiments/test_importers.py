@@ -24,12 +24,13 @@ from report.missing import Missing
 from report.records.imported import ImportedRecord
 from report.records.imported_files import list_imports
 from report.records.store import read_attachment
+from tests import factory
 
 HERE = Path(__file__).parent / "imported"
 ROOT = HERE.parents[2]
 TIMM = "benchmark-infer-amp-nchw-pt113-cu117-rtx3090.csv"
-(COUNTED,) = ROOT.glob("data/conv_profiling/imported/*/*_924719_*.json.gz")
-(TIMELINE,) = ROOT.glob("data/training_roofline/imported/*/*.raw.gz")
+COUNTED = factory.published("conv_profiling", "*_924719_*.json.gz")
+TIMELINE = factory.published("training_roofline", "*.raw.gz")
 
 #: Two allocations of which the first ends, as PyTorch 2.1 and later pickle them.
 SNAPSHOT: dict[str, Any] = {
@@ -188,7 +189,7 @@ def test_kernels_of_any_maker_and_of_compiled_code(
 
 
 def test_a_trace_with_counters(tmp_path: Path) -> None:
-    record = imported(tmp_path, "trace.json", COUNTED.read_bytes())
+    record = imported(tmp_path, "trace.json", COUNTED)
     assert record.environment.model == "NVIDIA A100-PG509-200"
     assert {"clock", "power_limit", "driver"} <= set(record.missing)
     (case,) = record.cases
@@ -198,7 +199,7 @@ def test_a_trace_with_counters(tmp_path: Path) -> None:
 
 
 def test_a_memory_timeline(tmp_path: Path) -> None:
-    record = imported(tmp_path, "timeline.json", TIMELINE.read_bytes())
+    record = imported(tmp_path, "timeline.json", TIMELINE)
     highest = {case.factors["category"]: case.samples("allocated_peak")[0] for case in record.cases}
     assert highest["optimizer state"] == 4 * 25_557_032
     assert highest["parameter"] == 102_440_608
@@ -325,8 +326,8 @@ TWO_GPUS = traced("one GPU", KERNEL).replace(b"[{", b'[{"name": "another"}, {', 
         ("ncu.csv", LONG, "--page raw"),
         ("ncu.csv", b"==ERROR== ERR_NVGPUCTRPERM - The user\n", "ERR_NVGPUCTRPERM"),
         ("ncu.csv", b"==ERROR== Unknown Error on device 0.", "Unknown Error on device 0"),
-        ("trace.json", gzip.decompress(COUNTED.read_bytes())[:-40], "not valid JSON"),
-        ("trace.json.gz", COUNTED.read_bytes()[:-40], "not a whole gzip file"),
+        ("trace.json", gzip.decompress(COUNTED)[:-40], "not valid JSON"),
+        ("trace.json.gz", COUNTED[:-40], "not a whole gzip file"),
         ("trace.json", b'{"traceEvents": []}', "expected operators of torch.profiler"),
         ("trace.json", traced("some GPU"), "found no kernel"),
         ("trace.json", TWO_GPUS, "2 kinds of GPU"),
@@ -335,7 +336,7 @@ TWO_GPUS = traced("one GPU", KERNEL).replace(b"[{", b'[{"name": "another"}, {', 
         ("trace.json", traced("G", {"name": "[memory]", "args": {"Bytes": True}}), "args.Bytes"),
         ("trace.json", traced("G", {"name": "[memory]", "args": {"Bytes": 1, "Device Type": "x"}}),
          "args.Device Type"),
-        ("timeline.json", gzip.decompress(TIMELINE.read_bytes())[:-40], "not valid JSON"),
+        ("timeline.json", gzip.decompress(TIMELINE)[:-40], "not valid JSON"),
         ("timeline.json", b"[[5, 2, 512, 9]]", "expected a category from 0 to 7, found 9"),
         ("timeline.json", b"[[5, 2, -512, 4]]", "found -512 B, which action 2 cannot do"),
         ("timeline.json", b"[[5, 2, 512, 4], [4, 2, 512, 4]]", "before the event above it"),

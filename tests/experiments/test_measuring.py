@@ -24,10 +24,10 @@ from experiments.harness.profiling import LIMIT
 from experiments.harness.record_check import checks_of
 from experiments.harness.study import Factors, Study
 from report.instruments.trace import read_trace
-from report.records.filed import content_hash
+from report.records.filed import encode
 from report.records.quantities import QUANTITIES
 from report.records.record import Case, Series
-from report.records.store import Stored, read_attachment
+from report.records.store import Stored, read_attachment, record_name
 from tests.experiments.conftest import ROOT, measured, run_study
 
 #: A batch of a thousand million images fits into no machine: 86 TB.
@@ -137,17 +137,16 @@ def test_the_record_can_be_handed_in(run: Callable[[str], Run], name: str) -> No
     # Beside other tests a ceiling may be slower than what it bounds.
     assert "problem" not in {level for topic, level in levels.items() if topic != "ceilings"}
     record = found.stored.record
-    assert Path(found.stored.file).stem.endswith(content_hash(record))
+    assert Path(found.stored.file).name == record_name(record)
     assert record.command[:5] == ("python", "-m", "experiments", "run", name)
     assert record.started <= record.finished and record.environment.load_after is not None
-    beside = {path.name for path in (found.records / found.stored.file).with_suffix("").glob("*")}
-    assert beside == set(found.files())
+    assert set(found.files()) == {item.name for item in record.attachments}
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_nothing_names_the_machine_or_its_user(run: Callable[[str], Run], name: str) -> None:
     found = run(name)
-    texts = [(found.records / found.stored.file).read_bytes()]
+    texts = [encode(found.stored.record)]
     for file, content in found.files().items():
         texts.append(gzip.decompress(content) if file.endswith(".gz") else content)
     words = [str(Path.home()) + "/", str(ROOT), str(found.records.parent)]

@@ -6,7 +6,6 @@ import gzip
 import json
 from collections import Counter
 from functools import cache
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -17,9 +16,9 @@ from experiments.harness.operators import Input, capture
 from experiments.networks import catalogue
 from report.theory.conditions import Conditions
 from report.theory.network import Theory
+from tests import factory
 
-IMPORTED = Path(__file__).parents[2] / "data" / "training_roofline" / "imported"
-(MEASURED,) = IMPORTED.glob("*/memory_timeline.raw.gz")
+MEASURED = factory.published("training_roofline", "memory_timeline.raw.gz")
 PARAMETER, OPTIMIZER, ACTIVATION = 0, 1, 4
 #: The CUDA allocator of PyTorch rounds every block up to a multiple of this (B).
 BLOCK = 512
@@ -33,7 +32,7 @@ def highest() -> Counter[int]:
     """
     live: Counter[int] = Counter()
     peak: Counter[int] = Counter()
-    for _, _, size, category in json.loads(gzip.decompress(MEASURED.read_bytes())):
+    for _, _, size, category in json.loads(gzip.decompress(MEASURED)):
         live[category] += size
         peak[category] = max(peak[category], live[category])
     return peak

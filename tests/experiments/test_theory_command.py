@@ -96,7 +96,7 @@ def test_an_unknown_operator_is_refused_by_name(
         (("{file}:build", "--input", "2x3"), "'2x3' is not possible"),
         (("{file}:build", "--input", "2,3,8,9"), "cannot be captured"),
         (("{file}:build", "--input", "2,3,8,8", "--device-peaks", "A99"), "no peaks in float32"),
-        (("{file}:build", "--input", "2,3,8,8", "--device-peaks", "a.json"), "no such file"),
+        (("{file}:build", "--input", "2,3,8,8", "--device-peaks", "a.zip"), "no such file"),
         (("{file}:build", "--input", "2,3,8,8", "--allocator", ""), "add --device cuda"),
     ],
 )
@@ -108,7 +108,7 @@ def test_what_cannot_be_told_is_one_sentence(
     assert sentence in err and err.count("\n") == 1
 
 
-H100 = "data/conv_scaling/20261122T102337Z-nvidia-h100-80gb-hbm3-72bbe530.json"
+H100 = "data/conv_scaling/20261122T102337Z-nvidia-h100-80gb-hbm3-1de971c8.zip"
 
 
 @pytest.mark.parametrize("peaks", ["H100", H100])

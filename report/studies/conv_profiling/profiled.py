@@ -79,7 +79,7 @@ def traces(inputs: Inputs, run: Run) -> tuple[Traced, ...]:
         scope, batch = str(case.factors["scope"]), int(case.factors["batch"])
         name = f"trace.{scope}-{batch}.json.gz"
         if name in files:
-            place = f"data/{run.file.removesuffix('.json')}/{name}"
+            place = f"data/{run.file}/{name}"
             trace = read_trace(files[name], place)
             found.append(Traced(run, scope, batch, name, files[name], trace))
     return tuple(sorted(found, key=lambda traced: (traced.scope, traced.batch)))

@@ -94,7 +94,7 @@ def traces(inputs: Inputs, run: Run) -> dict[str, Trace]:
     for network in NETWORKS:
         for name, content in sorted(attached.items()):
             if name.startswith(f"trace.{network.lower()}-"):
-                where = f"data/{run.file.removesuffix('.json')}/{name}"
+                where = f"data/{run.file}/{name}"
                 found[network] = read_trace(content, where)
     return found
 

@@ -66,7 +66,7 @@ def published(inputs: Inputs) -> Published | None:
         found = next((name for name in files if name.endswith(_TIMELINE)), None)
         if found is None or _LIFETIMES not in files:
             continue
-        place = f"data/{stored.file.removesuffix('.json')}"
+        place = f"data/{stored.file}"
         lifetimes = read_lifetimes(files[_LIFETIMES], f"{place}/{_LIFETIMES}")
         return Published(
             stored,
