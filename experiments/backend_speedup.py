@@ -27,29 +27,26 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Final
 
 from experiments.backends import child, convnet, perceptron
-from experiments.backends.child import Pictures, Task
+from experiments.backends.child import Task
 from experiments.backends.libraries import ON_CPU, ON_GPU
-from experiments.harness.images import check_folder, image_files
+from experiments.harness.images import image_files
 from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import (
     FULL,
     QUICK,
-    CaseFile,
     Factor,
     Factors,
     Levels,
+    Results,
     Session,
     Study,
     replanned,
 )
 from report.records.layers import DType, Layer
 from report.records.record import Factor as Level
-from report.records.record import Series
 
 if TYPE_CHECKING:
     from experiments.datasets import Images, Split
@@ -161,15 +158,16 @@ def layers(factors: Factors) -> tuple[Layer, ...]:
     return perceptron.layers(int(factors["hidden"]), int(factors["samples"]), dtype)
 
 
-def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
-    """The bytes of a case and the course of its training, in a process of its own."""
+def memory(factors: Factors, session: Session) -> Results:
+    """The bytes of a case, the course of its training, and what its library and images are."""
     if session.device == "cpu" and factors["backend"] in ON_GPU:
         raise UnavailableError(
             f"{factors['backend']} computes on a GPU; measure it with --device cuda where one is."
         )
-    if session.device == "cuda" and _is_sized(factors):
-        return ()  # a process of its own, which takes seconds, only where the width is varied
-    return child.isolated_call(child.measured, _task(factors, session))
+    if session.device == "cpu" or not _is_sized(factors):  # a GPU's time is dear
+        yield from child.measured(_task(factors, session))
+    if factors["subject"] == "training":
+        yield from image_files(_images(str(factors["dataset"]), session.images))
 
 
 def _is_sized(factors: Factors) -> bool:
@@ -178,17 +176,7 @@ def _is_sized(factors: Factors) -> bool:
     return factors["subject"] == "scaling" and factors["samples"] != widened
 
 
-def needs(factors: Factors) -> tuple[object, ...]:
-    """What a process must have begun with to measure a case: its library, told what to compute."""
-    return factors["backend"], factors["dtype"], factors["execution"]
-
-
-def begin(factors: Factors, session: Session) -> None:
-    """Import the library of a case, and start nothing: the cases are measured in forks."""
-    child.begin(_untrained(factors, session))
-
-
-def time_case(factors: Factors, session: Session) -> tuple[Series, ...]:
+def times(factors: Factors, session: Session) -> Results:
     """The times of a case, in this process, which has used no library yet."""
     return child.timed(_task(factors, session))
 
@@ -201,13 +189,10 @@ def _task(factors: Factors, session: Session) -> Task:
         threads=session.threads,
         protocol=session.protocol,
         iterations=ITERATIONS[str(factors["network"])] if training else 0,
-        train=_pictures(images.train, int(factors["samples"])),
-        test=_pictures(images.test) if training and session.process == 0 else None,
+        train=_arrays(images.train, int(factors["samples"])),
+        test=_arrays(images.test) if training and session.process == 0 else None,
+        describe=_is_source(factors),
     )
-
-
-def _untrained(factors: Factors, session: Session) -> Task:
-    return Task(factors=factors, threads=session.threads, protocol=session.protocol)
 
 
 @lru_cache(maxsize=1)
@@ -220,35 +205,10 @@ def _images(dataset: str, folder: Path | None) -> Images:
     return resplit(handwritten(folder), HELD_OUT)
 
 
-def _pictures(split: Split, count: int | None = None) -> Pictures:
-    return Pictures(split.pixels[:count].tobytes(), split.labels[:count].tobytes())
-
-
-def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
-    """Which images were trained on, with some of them; what each library is."""
-    if factors["subject"] != "training":
-        return ()
-    images = image_files(_images(str(factors["dataset"]), session.images))
-    return (*images, _library_file(factors, session)) if _is_source(factors) else images
-
-
-def _library_file(factors: Factors, session: Session) -> CaseFile:
-    task = _untrained(factors, session)
-    content = msgspec.json.encode(child.isolated_call(child.described, task), order="sorted")
-    return CaseFile(
-        name=f"backend.{factors['backend']}.json",
-        meaning=f"version, libraries below and device of {factors['backend']}",
-        content=msgspec.json.format(content, indent=1) + b"\n",
-    )
-
-
-def effort(factors: Factors) -> float:
-    """About so many seconds, on two cores."""
-    samples = float(factors["samples"])
-    if factors["network"] == "convnet":
-        return 2 + samples * (0.01 if factors["subject"] == "training" else 0.003)
-    work = samples * float(factors["hidden"])
-    return 3 + work * (2e-6 if factors["dtype"] == "float64" else 1e-6)
+def _arrays(split: Split, count: int | None = None) -> tuple[Any, Any]:
+    """Pixels ``(N, 784)`` and labels ``(N,)``."""
+    labels = split.labels[:count]
+    return split.pixels[:count].reshape(len(labels), -1), labels
 
 
 _TIMER: Final = "time.perf_counter_ns around one iteration a sample, which has ended on its device"
@@ -266,44 +226,11 @@ _ON_CPU: Final = Study(
         Factor("execution", levels=("eager", "compiled", "inductor"), quick=("eager", "compiled")),
         Factor("dataset", levels=("digits",), quick=("digits",)),
     ),
-    measures=(
-        "first_call_time",
-        "time",
-        "cpu_time",
-        "page_faults",
-        "context_switches",
-        "forward_time",
-        "backward_time",
-        "matrix_product_time",
-        "bias_time",
-        "relu_time",
-        "softmax_time",
-        "gradient_time",
-        "update_time",
-        "unfold_time",
-        "pooling_time",
-        "call_time",
-        "product_alone_time",
-        "to_device_time",
-        "from_device_time",
-        "train_loss",
-        "train_accuracy",
-        "test_loss",
-        "test_accuracy",
-        "memory_events",
-        "allocated",
-        "resident",
-    ),
     cases=cases,
     layers=layers,
-    measure=measure_case,
-    timed=time_case,
-    uses_torch=False,
-    alike=needs,
-    begin=begin,
-    effort=effort,
-    files=files,
-    prepare=check_folder,
+    memory=memory,
+    times=times,
+    process=child.process,
     images="mnist",
     full=replanned(
         FULL,

@@ -25,34 +25,27 @@ processor has and with AVX2's.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
+from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from experiments.harness import primitives, quantity_groups
-from experiments.harness.images import check_folder, image_files, images_of
-from experiments.harness.measure import measure_memory, measure_time
+from experiments.harness import primitives
+from experiments.harness.images import image_files, images_of
+from experiments.harness.measure import build, measure_memory, subject_of
 from experiments.harness.study import (
-    SEED,
     CaseFile,
-    Counting,
     Device,
     Factor,
     Factors,
     Levels,
+    Results,
     Session,
     Study,
+    Subject,
 )
-from experiments.harness.workload import Workload
-from report.records.layers import Layer
 from report.records.record import Factor as Level
 from report.records.record import Series
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from experiments.harness.training import History
 
 #: The dimensions of the example, and the batches at which others are measured.
 BASE: Final[Factors] = {"channels": "32-64", "kernel": 3, "input": 28}
@@ -67,13 +60,7 @@ TRAINED: Final = ("32-64", "20-40")
 #: The source trained for four epochs; the digits, a fortieth of MNIST, need more.
 EPOCHS: Final = {"digits": 10, "mnist": 4}
 
-#: Forward, backward and both gradients cost about three forward passes.
-_PASSES: Final = {"forward": 1, "forward_backward": 3}
-#: Under lackey an image of the layer takes half a second.  Up to which batch a pass is counted
-#: unless all is asked for, and up to which it is called twice.
-_COUNTED_UP_TO: Final = {"forward": 16, "forward_backward": 8}
-_TWICE_UP_TO: Final = 16
-
+_MODES: Final = ("forward", "forward_backward")
 _SUBJECTS: Final = ("layer", "trace", "training")
 
 
@@ -144,27 +131,29 @@ def _training_cases(levels: Levels) -> list[Factors]:
     ]
 
 
-def layers(factors: Factors) -> tuple[Layer, ...]:
-    """The layers of a case, found on the meta device: of a training those for one image."""
+def subject(factors: Factors) -> Subject:
+    """The layer, or a step of the network without its update, dropout included."""
     import torch
+    from torch.nn.functional import nll_loss
 
-    from experiments.harness.capture import layers_of
-
-    with torch.device("meta"):
-        module, shape = _subject(factors)
-        return layers_of(module, torch.empty(shape), root="conv2")
-
-
-def _subject(factors: Factors) -> tuple[nn.Module, tuple[int, ...]]:
-    """The module, and the shape of its input."""
     from experiments.networks import mnist
 
     batch = int(factors.get("batch", 1))
     if _is_network(factors):
-        return mnist.mnist_cnn(_channels(factors)), (batch, *mnist.INPUT_SHAPE)
-    channels, kernel, size = _dimensions(factors)
-    shape = mnist.second_convolution_input_shape(channels, size)
-    return mnist.second_convolution(channels, kernel), (batch, *shape)
+        module, source = mnist.mnist_cnn(_channels(factors)), torch.randn(batch, *mnist.INPUT_SHAPE)
+        labels = torch.randint(10, (batch,))
+        loss = partial(nll_loss, target=labels)
+        return Subject(module, source, "forward_backward", loss=loss)
+    dimensions = {**BASE, **factors}
+    channels = _channels(factors)
+    shape = mnist.second_convolution_input_shape(channels, int(dimensions["input"]))
+    return Subject(
+        mnist.second_convolution(channels, int(dimensions["kernel"])),
+        torch.randn(batch, *shape),
+        mode=factors["pass"],  # type: ignore[arg-type]
+        precision=factors.get("precision", "float32"),  # type: ignore[arg-type]
+        name="conv2",
+    )
 
 
 def _is_network(factors: Factors) -> bool:
@@ -176,111 +165,30 @@ def _channels(factors: Factors) -> tuple[int, int]:
     return int(first), int(second)
 
 
-def _dimensions(factors: Factors) -> tuple[tuple[int, int], int, int]:
-    """Channels, kernel and extent of the images; the example's where a case names none."""
-    whole = {**BASE, **factors}
-    return _channels(factors), int(whole["kernel"]), int(whole["input"])
-
-
-def _output_shape(factors: Factors) -> tuple[int, ...]:
-    """Images, channels, height and width of what the layer puts out."""
-    from experiments.networks.mnist import second_convolution_output_shape
-
-    return int(factors["batch"]), *second_convolution_output_shape(*_dimensions(factors))
-
-
-def build(factors: Factors, device: Device) -> Workload:
-    """Module and input on ``device``, the same values every time; not of what is trained.
-
-    Sets the precision of convolutions on a GPU for this process until the next case.
-    """
-    import torch
-
-    torch.manual_seed(SEED)
-    torch.backends.cudnn.allow_tf32 = factors.get("precision") == "tfloat32"
-    with torch.device(device):
-        return _network(factors) if _is_network(factors) else _layer(factors)
-
-
-def _layer(factors: Factors) -> Workload:
-    import torch
-
-    from experiments.harness.passes import forward, forward_backward
-
-    module, shape = _subject(factors)
-    if factors["pass"] == "forward":
-        return forward(module, torch.randn(shape))
-    source = torch.randn(shape, requires_grad=True)
-    return forward_backward(module, source, torch.randn(_output_shape(factors)))
-
-
-def _network(factors: Factors) -> Workload:
-    """A training step without its update, dropout included, on random images and labels."""
-    import torch
-    from torch.nn.functional import nll_loss
-
-    from experiments.harness.passes import loss_backward
-
-    module, shape = _subject(factors)
-    return loss_backward(module, torch.randn(shape), torch.randint(10, shape[:1]), nll_loss)
-
-
-def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
-    """Memory of the layer and of what is traced, the course of a training."""
+def memory(factors: Factors, session: Session) -> Results:
+    """Memory and logs of the layer, memory and trace of a call, the course of a training."""
     if factors["subject"] == "training":
-        return _trained(factors, session)
-    return measure_memory(lambda: build(factors, session.device), session)
-
-
-def time_case(factors: Factors, session: Session) -> tuple[Series, ...]:
-    """Times of the layer in this process."""
-    return measure_time(lambda: build(factors, session.device), session)
+        yield from _trained(factors, session)
+        yield from image_files(images_of(factors, session))
+        return
+    make = partial(build, STUDY, factors, session.device)
+    if factors["subject"] == "layer" and factors["batch"] == LOGGED_BATCH:
+        yield from primitives.log_files(make, factors, session)
+    yield from measure_memory(make, session)
+    if factors["subject"] == "trace":
+        yield _trace_file(factors, session.device)
 
 
 def _trained(factors: Factors, session: Session) -> tuple[Series, ...]:
     """Every step and every epoch, from weights that start from the seed."""
     import torch
 
-    from experiments.harness.training import train
+    from experiments.harness.training import history_series, train
 
-    torch.manual_seed(SEED)
     torch.backends.cudnn.allow_tf32 = False
-    with torch.device(session.device):
-        module, _ = _subject(factors)
+    module = subject_of(STUDY, factors, session.device).module
     images = images_of(factors, session)
-    return training_series(train(module, images, epochs=EPOCHS[str(factors["dataset"])]))
-
-
-def training_series(history: History) -> tuple[Series, ...]:
-    """A loss a step; scores and duration (s) an epoch."""
-    epochs = history.epochs
-    return (
-        Series(quantity="step_loss", unit="1", samples=history.losses),
-        Series(quantity="epoch_time", unit="s", samples=tuple(e.seconds for e in epochs)),
-        Series(quantity="train_loss", unit="1", samples=tuple(e.train.loss for e in epochs)),
-        Series(
-            quantity="train_accuracy", unit="1", samples=tuple(e.train.accuracy for e in epochs)
-        ),
-        Series(quantity="test_loss", unit="1", samples=tuple(e.test.loss for e in epochs)),
-        Series(quantity="test_accuracy", unit="1", samples=tuple(e.test.accuracy for e in epochs)),
-    )
-
-
-def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
-    """oneDNN's logs and the trace of a call; which images were trained on, and some of them."""
-    match factors["subject"]:
-        case "layer" if session.device == "cpu" and factors["batch"] == LOGGED_BATCH:
-            return primitives.log_files(log_case, factors, session)
-        case "trace":
-            return (_trace_file(factors, session.device),)
-        case "training":
-            return image_files(images_of(factors, session))
-    return ()
-
-
-def log_case(factors: Factors, session: Session) -> bytes:
-    """oneDNN's lines on one call in this process, which has ``primitives.VERBOSE``."""
-    return primitives.log_of(session, lambda: build(factors, session.device))
+    return history_series(train(module, images, epochs=EPOCHS[str(factors["dataset"])]))
 
 
 def _trace_file(factors: Factors, device: Device) -> CaseFile:
@@ -288,43 +196,7 @@ def _trace_file(factors: Factors, device: Device) -> CaseFile:
 
     scope, batch = factors["scope"], factors["batch"]
     of = f"the {scope}, forward and backward, at batch {batch}"
-    return trace_file(f"{scope}-{batch}", of, lambda: build(factors, device), device)
-
-
-def effort(factors: Factors) -> float:
-    """Small batches last about equally long, large ones in proportion to their size."""
-    match factors["subject"]:
-        case "trace":
-            return 100.0
-        case "training":
-            return 2000.0
-    return _PASSES[str(factors["pass"])] * max(64.0, float(factors["batch"]))
-
-
-def multiply_adds(factors: Factors) -> int:
-    """Those expected of one call of the layer, about, to tell how long counting takes; else 0."""
-    if factors["subject"] != "layer":
-        return 0
-    taps = _channels(factors)[0] * int(factors["kernel"]) ** 2
-    return _PASSES[str(factors["pass"])] * taps * math.prod(_output_shape(factors))
-
-
-def calls(factors: Factors, thorough: bool) -> int:
-    """How often a case is called while its multiply-adds are counted: small batches twice.
-
-    Without ``thorough`` the largest are left out, so that a full plan stays within minutes.
-    """
-    if factors["subject"] != "layer":
-        return 0
-    batch = int(factors["batch"])
-    if not thorough and batch > _COUNTED_UP_TO[str(factors["pass"])]:
-        return 0
-    return 2 if batch <= _TWICE_UP_TO else 1
-
-
-def calls_on_gpu(factors: Factors, thorough: bool) -> int:
-    """The layer is counted at every batch: a GPU's counters only replay each kernel."""
-    return 2 if factors["subject"] == "layer" else 0
+    return trace_file(f"{scope}-{batch}", of, partial(build, STUDY, factors, device), device)
 
 
 _ON_CPU: Final = Study(
@@ -340,31 +212,15 @@ _ON_CPU: Final = Study(
         Factor("kernel", levels=(3, 1, 5), quick=(3, 1)),
         Factor("input", levels=(28, 16, 20, 32), quick=(28,)),
         Factor("batch", levels=tuple(2**n for n in range(10)), quick=(1, 8, 64), any_count=True),
-        Factor("pass", levels=tuple(_PASSES), quick=tuple(_PASSES)),
+        Factor("pass", levels=_MODES, quick=_MODES),
         Factor("scope", levels=tuple(TRACED), quick=tuple(TRACED)),
         Factor("dataset", levels=("digits",), quick=("digits",)),
     ),
-    measures=(
-        *quantity_groups.TIME,
-        *quantity_groups.MEMORY,
-        *quantity_groups.COUNTED_WORK,
-        *quantity_groups.LEARNING,
-    ),
+    subject=subject,
     cases=cases,
-    layers=layers,
-    measure=measure_case,
-    timed=time_case,
+    memory=memory,
     is_timed=lambda factors: factors["subject"] == "layer",
-    effort=effort,
-    files=files,
-    counting=Counting(
-        workload=build,
-        multiply_adds=multiply_adds,
-        calls=calls,
-        warm_up=_layer_case("32-64", 3, 28, "forward_backward", 1),
-        calls_on_gpu=calls_on_gpu,
-    ),
-    prepare=check_folder,
+    is_counted=lambda factors, thorough: factors["subject"] == "layer",
     images="mnist",
 )
 

@@ -16,9 +16,9 @@ from types import FrameType
 from typing import Final, NamedTuple
 
 from experiments.harness.close import close
+from experiments.harness.progress import Observer
 from experiments.harness.run import Request, StoppedError, Terminated, run
 from experiments.harness.study import CeilingSize, CounterChoice, Device, UsageError
-from experiments.harness.sweep import Observer
 from report.errors import RidgepointError
 
 

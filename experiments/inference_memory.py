@@ -30,39 +30,38 @@ import gc
 import time
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 
 from experiments import inference_sweeps as sweeps
-from experiments.harness import quantity_groups, runtime
 from experiments.harness.limits import limited, refuse_beyond
-from experiments.harness.measure import measure_memory, measure_time
+from experiments.harness.measure import build, layers_of_case, measure_memory, measure_time
 from experiments.harness.memory import REPEATS, call_once
 from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import (
     FULL,
     QUICK,
     CaseFile,
-    Counting,
     Device,
     Factor,
     Factors,
+    Process,
+    Results,
     Session,
     Study,
+    Subject,
     replanned,
 )
-from experiments.harness.workload import Workload
-from experiments.inference_calls import build, input_shape, layers
+from experiments.harness.workload import Build, Workload
 from experiments.inference_refusals import needed_bytes, refuse_float16
-from experiments.inference_scores import (
-    history_series,
-    image_series,
-    images_file,
-    trained,
-    weights_file,
-)
+from experiments.inference_scores import course, image_results
 from report.records.record import Series
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
 
 #: Calls with more multiply-adds (thousands of millions) are warmed up once, and their bytes, which
 #: are the same every time, are measured once.
@@ -75,23 +74,66 @@ TRACED_BATCH: Final = 64
 _COUNTED_BATCHES: Final = frozenset({1, 64, 1024})
 
 
-def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
+def subject(factors: Factors) -> Subject:
+    """A network in evaluation mode, or a product of matrices."""
+    import torch
+
+    from experiments.networks import catalogue
+    from experiments.networks.variants import executed
+
+    if factors["subject"] == "matrix_product":
+        return _product(int(factors["side"]), getattr(torch, str(factors["precision"])))
+    network = cast("nn.Sequential", catalogue.network(str(factors["network"])))
+    tile = factors.get("tile")
+    way = str(factors.get("execution", "eager"))
+    return Subject(
+        network.eval(),
+        torch.randn(input_shape(factors)),
+        layout=factors.get("layout", "contiguous"),  # type: ignore[arg-type]
+        precision=factors.get("precision", "float32"),  # type: ignore[arg-type]
+        executed=lambda _: executed(network, way, None if tile is None else int(tile)),  # type: ignore[arg-type]
+    )
+
+
+def _product(side: int, kind: torch.dtype) -> Subject:
+    import torch
+
+    left, right = torch.randn(side, side, dtype=kind), torch.randn(side, side, dtype=kind)
+    layer = torch.nn.Linear(side, side, bias=False, device="meta")
+    source = torch.empty(side, side, device="meta")
+    return Subject(layer, source, mode=lambda: torch.mm(left, right), name="product")
+
+
+def input_shape(factors: Factors) -> tuple[int, int, int, int]:
+    """``(N, C, H, W)``; of a training, one image."""
+    from experiments.networks.catalogue import INPUT_SHAPES
+
+    channels, height, width = INPUT_SHAPES[str(factors["network"])]
+    height, width = (int(factors.get("image", extent)) for extent in (height, width))
+    return int(factors.get("batch", 1)), channels, height, width
+
+
+def memory(factors: Factors, session: Session) -> Results:
     """What the subject of a case asks for; raises what torch raises.
 
     Raises ``UnavailableError`` for what this machine cannot do and ``NotStartedError`` for what
     cannot fit into its memory.
     """
     refuse_float16(factors, session.device)
+    make = partial(build, STUDY, factors, session.device)
     match factors["subject"]:
         case "training":
-            return history_series(trained(factors, session)[1])
+            yield from course(factors, session)
         case "accuracy":
-            return image_series(factors, session)
+            yield from image_results(factors, session)
         case "matrix_product":
-            return measure_memory(lambda: build(factors, session.device), session)
-    if session.device == "cpu" and "memory_limit" not in factors:
-        refuse_beyond(needed_bytes(layers(factors)))
-    return _inference(factors, session)
+            yield from measure_memory(make, session)
+        case _ if "memory_limit" in factors:
+            yield _under_limit(make, int(factors["memory_limit"]) * _MIB, session.device)
+        case _:
+            if session.device == "cpu":
+                refuse_beyond(needed_bytes(layers_of_case(STUDY, factors)))
+            yield from _inference(make, factors, session)
 
 
 def is_timed(factors: Factors) -> bool:
@@ -101,36 +143,40 @@ def is_timed(factors: Factors) -> bool:
     return factors["subject"] == "matrix_product"
 
 
-def time_case(factors: Factors, session: Session) -> tuple[Series, ...]:
-    """Times of a case in this process; raises what torch raises."""
+def times(factors: Factors, session: Session) -> Results:
+    """Times of a case in this process; of a long call one is enough to warm up."""
+    make = partial(build, STUDY, factors, session.device)
     if factors["subject"] == "matrix_product":
-        return measure_time(lambda: build(factors, session.device), session)
+        return measure_time(make, session)
+    if _is_long(factors):
+        calls = min(1, session.protocol.warmup_calls)
+        protocol = msgspec.structs.replace(session.protocol, warmup_calls=calls)
+        session = replace(session, protocol=protocol)
     with limited() if session.device == "cpu" else nullcontext():
-        return measure_time(lambda: build(factors, session.device), _patient(factors, session))
+        return measure_time(make, session)
 
 
-def _inference(factors: Factors, session: Session) -> tuple[Series, ...]:
-    """Bytes, and what else this process finds of a case."""
-
-    def made() -> Workload:
-        return build(factors, session.device)
+def _inference(make: Build, factors: Factors, session: Session) -> Results:
+    """Bytes, and what else is measured once of a call; a trace of some."""
+    compiled = factors["execution"] == "compiled"
 
     def warm() -> Workload:
-        workload = made()
-        if factors["execution"] == "compiled":
+        workload = make()
+        if compiled:
             call_once(workload)
         return workload
 
-    if "memory_limit" in factors:
-        return _under_limit(factors, session)
-    repeats = 1 if factors["execution"] == "compiled" or _is_long(factors) else REPEATS
     with limited() if session.device == "cpu" else nullcontext():
-        first = _first_call(_probe(made()))
-        found = measure_memory(warm, session, repeats)
-    compiling = (first,) if factors["execution"] == "compiled" else ()
+        first = _first_call(make())
+        found = measure_memory(warm, session, 1 if compiled or _is_long(factors) else REPEATS)
+    if compiled:
+        yield first
     events = _keeps_events(factors, session.device)
-    kept = (each for each in found if events or each.quantity != "memory_events")
-    return (*compiling, *kept, *_transfers(factors, session))
+    yield from (each for each in found if events or each.quantity != "memory_events")
+    if session.device == "cuda" and factors["execution"] == "eager":
+        yield from _transfers(make, factors, session)
+    if is_traced(factors):
+        yield _trace_file(make, factors, session.device)
 
 
 def _keeps_events(factors: Factors, device: Device) -> bool:
@@ -142,70 +188,40 @@ def _keeps_events(factors: Factors, device: Device) -> bool:
     return "tile" not in factors and (device == "cuda" or factors["precision"] == "float32")
 
 
-def _patient(factors: Factors, session: Session) -> Session:
-    """Of a long call one is enough to warm up."""
-    if not _is_long(factors):
-        return session
-    calls = min(1, session.protocol.warmup_calls)
-    return replace(session, protocol=msgspec.structs.replace(session.protocol, warmup_calls=calls))
-
-
 def _is_long(factors: Factors) -> bool:
     return sweeps.gmacs(factors) > _ONCE_FROM
 
 
-def _probe(workload: Workload) -> float:
-    """Duration of one call (s); where memory runs out, it must not do so inside the profiler."""
-    start = time.perf_counter()
-    workload.call()
-    return time.perf_counter() - start
-
-
-def _under_limit(factors: Factors, session: Session) -> tuple[Series, ...]:
+def _under_limit(make: Build, growth: int, device: Device) -> Series:
     """``first_call_time`` of a call that fits into the limit; only the call is limited."""
-    if session.device != "cpu":
+    if device != "cpu":
         raise UnavailableError(
             "The limit on memory is one on the address space of a CPU's process."
         )
-    workload = build(factors, session.device)
+    workload = make()
     gc.collect()
-    with limited(int(factors["memory_limit"]) * _MIB):
-        return (_first_call(_probe(workload)),)
+    with limited(growth):
+        return _first_call(workload)
 
 
-def _first_call(seconds: float) -> Series:
+def _first_call(workload: Workload) -> Series:
+    """Where memory runs out, it must not do so inside the profiler: hence a call before that."""
+    start = time.perf_counter()
+    workload.call()
+    seconds = time.perf_counter() - start
     return Series(quantity="first_call_time", unit="s", samples=(seconds,))
 
 
-def _transfers(factors: Factors, session: Session) -> tuple[Series, ...]:
+def _transfers(make: Build, factors: Factors, session: Session) -> tuple[Series, ...]:
     """Copies between the host and a GPU, of the plain cases in float32."""
-    if session.device == "cpu" or factors["execution"] != "eager":
-        return ()
     import torch
 
-    from experiments.harness.transfers import transfers
+    from experiments.harness.timing import transfers
 
-    result = build(factors, session.device).call()
+    result = make().call()
     assert isinstance(result, torch.Tensor)
     source = torch.empty(input_shape(factors), device=session.device)
     return transfers(source, result, session.protocol)
-
-
-def prepare(session: Session) -> None:
-    """Let the processes of a run share compiled code."""
-    runtime.keep_compiled_code()
-
-
-def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
-    """Traces; which images were trained on; which weights were scored."""
-    match factors["subject"]:
-        case "training":
-            return (images_file(),)
-        case "accuracy":
-            return (weights_file(factors, session),)
-        case "inference" if is_traced(factors):
-            return (_trace_file(factors, session.device),)
-    return ()
 
 
 def is_traced(factors: Factors) -> bool:
@@ -219,43 +235,23 @@ def is_traced(factors: Factors) -> bool:
     )
 
 
-def _trace_file(factors: Factors, device: Device) -> CaseFile:
+def _trace_file(make: Build, factors: Factors, device: Device) -> CaseFile:
     from experiments.harness.profiling import trace_file
 
     network, batch, layout = (str(factors[name]) for name in ("network", "batch", "layout"))
     name = f"{network.lower()}-{batch}-{layout.replace('_', '-')}"
-    of = f"{network} at batch {batch}, {layout}"
-    return trace_file(name, of, lambda: build(factors, device), device)
+    return trace_file(name, f"{network} at batch {batch}, {layout}", make, device)
 
 
-def effort(factors: Factors) -> float:
-    """Seconds, about, on a machine of 50 GMAC/s."""
-    match factors["subject"]:
-        case "matrix_product":
-            return 4.0
-        case "training":
-            return 60.0
-        case "accuracy":
-            return 5.0
-    seconds = sweeps.gmacs(factors) / 50
-    if "memory_limit" in factors:
-        return seconds
-    compiling = 15.0 if factors["execution"] == "compiled" else 0.0
-    return compiling + max(1.5, 13 * seconds if sweeps.is_timed(factors) else 4 * seconds)
-
-
-def multiply_adds(factors: Factors) -> int:
-    """Those expected of one call, about; they only tell how long counting takes."""
-    return round(1e9 * sweeps.gmacs(factors)) if factors["subject"] == "inference" else 0
-
-
-def calls_on_gpu(factors: Factors, thorough: bool) -> int:
+def is_counted_on_gpu(factors: Factors, thorough: bool) -> bool:
     """Plain float32 networks at a few batches, or at all."""
-    if factors["subject"] != "inference" or "memory_limit" in factors:
-        return 0
-    if factors["execution"] != "eager" or factors["precision"] != "float32":
-        return 0
-    return 1 if thorough or factors["batch"] in _COUNTED_BATCHES else 0
+    plain = factors["subject"] == "inference" and "memory_limit" not in factors
+    return (
+        plain
+        and factors["execution"] == "eager"
+        and factors["precision"] == "float32"
+        and (thorough or factors["batch"] in _COUNTED_BATCHES)
+    )
 
 
 _ON_CPU: Final = Study(
@@ -276,37 +272,17 @@ _ON_CPU: Final = Study(
         Factor("memory_limit", levels=(128,), quick=(128,), any_count=True),
         Factor("dataset", levels=("digits",), quick=("digits",)),
     ),
-    measures=(
-        *quantity_groups.TIME,
-        "wait_time",
-        "to_device_time",
-        "from_device_time",
-        "memory_events",
-        "allocated",
-        "resident",
-        *quantity_groups.LEARNING,
-        "image_loss",
-        "image_correct",
-    ),
+    subject=subject,
     cases=sweeps.cases,
-    layers=layers,
-    measure=measure_case,
-    timed=time_case,
+    memory=memory,
+    times=times,
     is_timed=lambda factors: (
         is_timed(factors) and ("batch" not in factors or sweeps.is_timed_on_cpu(factors))
     ),
     under_every_policy=sweeps.under_every_policy,
-    effort=effort,
-    files=files,
-    counting=Counting(
-        workload=build,
-        multiply_adds=multiply_adds,
-        calls=lambda factors, thorough: 0,  # under a program that takes a thousand times as long
-        warm_up=sweeps.inference("LeNet-5", 1),
-        calls_on_gpu=calls_on_gpu,
-    ),
-    imports=("torch._dynamo", "torch._inductor"),
-    prepare=prepare,
+    # Under a program that makes a call a thousand times slower no network is called.
+    is_counted=lambda factors, thorough: False,
+    process=lambda factors, session: Process(("torch", "torch._dynamo", "torch._inductor")),
     full=replanned(
         FULL,
         minimum_samples=2,
@@ -327,6 +303,7 @@ _GPU_FACTORS: Final = (
 _ON_GPU: Final = replace(
     _ON_CPU,
     cases=sweeps.cases_on_gpu,
+    is_counted=is_counted_on_gpu,
     factors=tuple(
         next((other for other in _GPU_FACTORS if other.name == factor.name), factor)
         for factor in _ON_CPU.factors

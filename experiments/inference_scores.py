@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from experiments.harness.study import SEED, CaseFile, Device, Factors, Session
+from experiments.harness.measure import precisely
+from experiments.harness.study import SEED, CaseFile, Device, Factors, Results, Session
 from report.records.record import Series
 
 if TYPE_CHECKING:
@@ -22,15 +22,6 @@ EPOCHS: Final = 4
 _SCORED_AT_ONCE: Final = 100
 
 
-def precisely(precision: str, device: Device) -> AbstractContextManager[object]:
-    """``torch.autocast`` to a reduced precision; nothing for float32."""
-    import torch
-
-    if precision == "float32":
-        return nullcontext()
-    return torch.autocast(device, dtype=getattr(torch, precision))
-
-
 @lru_cache(maxsize=1)
 def images() -> Images:
     """The digits, as large as CIFAR-10's images."""
@@ -39,54 +30,66 @@ def images() -> Images:
     return digits(size=32, channels=3)
 
 
-def trained(factors: Factors, session: Session) -> tuple[nn.Module, History]:
+def trained(factors: Factors, session: Session) -> tuple[nn.Module, History | None]:
     """The network of a case, trained from the seed; once in a process."""
     return _trained(str(factors["network"]), session.device)
 
 
 @lru_cache(maxsize=1)
-def _trained(network: str, device: Device) -> tuple[nn.Module, History]:
+def _trained(network: str, device: Device) -> tuple[nn.Module, History | None]:
+    """Trained once in a run: the processes of other cases read its weights."""
     import torch
 
+    from experiments.harness.runtime import shared_folder
     from experiments.harness.training import train
     from experiments.networks import catalogue
 
     torch.manual_seed(SEED)
     with torch.device(device):
         module = catalogue.network(network)
+    weights = shared_folder() / f"{network}.{device}.pt"
+    if weights.exists():
+        module.load_state_dict(torch.load(weights, map_location=device))
+        return module.eval(), None
     history = train(module, images(), epochs=EPOCHS)
+    torch.save(module.state_dict(), weights)
     return module.eval(), history
 
 
-def history_series(history: History) -> tuple[Series, ...]:
-    """A loss a step; scores and duration (s) an epoch."""
-    epochs = history.epochs
-    found: dict[str, tuple[float, ...]] = {
-        "step_loss": history.losses,
-        "epoch_time": tuple(epoch.seconds for epoch in epochs),
-        "train_loss": tuple(epoch.train.loss for epoch in epochs),
-        "train_accuracy": tuple(epoch.train.accuracy for epoch in epochs),
-        "test_loss": tuple(epoch.test.loss for epoch in epochs),
-        "test_accuracy": tuple(epoch.test.accuracy for epoch in epochs),
-    }
-    return tuple(
-        Series(quantity=name, unit="s" if name == "epoch_time" else "1", samples=samples)
-        for name, samples in found.items()
-    )
+def course(factors: Factors, session: Session) -> Results:
+    """The course of the training, and which images it was made on."""
+    from experiments.datasets import identity
+    from experiments.harness.training import history_series
+
+    _, history = trained(factors, session)
+    assert history is not None
+    yield from history_series(history)
+    meaning = "which images were trained and tested on"
+    yield CaseFile("images.json", meaning, identity(images()))
 
 
-def image_series(factors: Factors, session: Session) -> tuple[Series, ...]:
-    """``image_loss`` (nats) and ``image_correct`` of every test image, in their order."""
+def image_results(factors: Factors, session: Session) -> Results:
+    """``image_loss`` (nats) and ``image_correct`` of every test image, in their order.
+
+    Beside them stands which weights gave the scores: the same in every precision.
+    """
     from experiments.harness.training import prepared
 
     module, _ = trained(factors, session)
     _, test = prepared(images(), session.device)
-    losses, correct = scored(
-        module, test.inputs, test.labels, str(factors["precision"]), session.device
-    )
-    return (
-        Series(quantity="image_loss", unit="1", samples=tuple(losses.tolist())),
-        Series(quantity="image_correct", unit="1", samples=tuple(correct.long().tolist())),
+    network, precision = str(factors["network"]), str(factors["precision"])
+    losses, correct = scored(module, test.inputs, test.labels, precision, session.device)
+    yield Series(quantity="image_loss", unit="1", samples=tuple(losses.tolist()))
+    yield Series(quantity="image_correct", unit="1", samples=tuple(correct.long().tolist()))
+    content = {
+        "network": network,
+        "images": images().digest,
+        "weights": weights_digest(module),
+    }
+    yield CaseFile(
+        f"weights.{network.lower()}-{precision}.json",
+        f"SHA-256 of the weights of {network} that were scored in {precision}, and of the images",
+        json.dumps(content, sort_keys=True).encode() + b"\n",
     )
 
 
@@ -111,33 +114,6 @@ def scored(
     scores = torch.cat(parts)
     losses = functional.cross_entropy(scores, labels, reduction="none")
     return losses.cpu(), (scores.argmax(dim=1) == labels).cpu()
-
-
-def images_file() -> CaseFile:
-    """Which images were trained and tested on."""
-    from experiments.datasets import identity
-
-    return CaseFile(
-        name="images.json",
-        meaning="which images were trained and tested on",
-        content=identity(images()),
-    )
-
-
-def weights_file(factors: Factors, session: Session) -> CaseFile:
-    """Which weights gave the scores: the same in every precision."""
-    network, precision = str(factors["network"]), factors["precision"]
-    content = {
-        "network": network,
-        "images": images().digest,
-        "weights": weights_digest(trained(factors, session)[0]),
-    }
-    return CaseFile(
-        name=f"weights.{network.lower()}-{precision}.json",
-        meaning=f"SHA-256 of the weights of {network} that were scored in {precision}, and of the "
-        "images",
-        content=json.dumps(content, sort_keys=True).encode() + b"\n",
-    )
 
 
 def weights_digest(module: nn.Module) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, cast
+from typing import cast
 
 import torch
 
-from experiments.harness import layer_times, memory, sensors, steps, timing
-from experiments.harness.measure import measure_memory
+from experiments.harness import layer_times, sensors, steps, timing
+from experiments.harness.images import photographs_in
 from experiments.harness.profiling import trace_of_call
 from experiments.harness.study import SEED, CaseFile, Device, Factors, Session
 from experiments.harness.training_step import (
@@ -28,11 +28,7 @@ from experiments.harness.training_step import (
 from experiments.harness.workload import Workload
 from experiments.networks.blocks import CLASSES
 from experiments.networks.catalogue import network
-from experiments.training_layers import layers
 from report.records.record import Series
-
-#: Memory is measured twice, so that a paper can check that it is the same.
-_MEMORY_REPEATS: Final = 2
 
 
 def train(factors: Factors, session: Session) -> tuple[Series, ...]:
@@ -81,12 +77,11 @@ class _Graphed:
 
 
 def _loader(factors: Factors, session: Session, made: Trainer) -> steps.Feed:
-    from experiments.datasets.image_folder import photographs
     from experiments.harness.loading import batches
 
     assert session.images is not None
     found: Iterator[Batch] = batches(
-        photographs(session.images),
+        photographs_in(session.images),
         int(factors["batch"]),
         int(factors["image"]),
         count=1 + session.protocol.warmup_calls + session.protocol.maximum_samples,
@@ -97,27 +92,9 @@ def _loader(factors: Factors, session: Session, made: Trainer) -> steps.Feed:
     return lambda: made.placed(next(found))
 
 
-def needed(factors: Factors, session: Session) -> tuple[Series, ...]:
-    """Bytes of an eager step on images that are in memory; of others nothing."""
-    if factors["execution"] != "eager" or factors["dataset"] != "synthetic":
-        return ()
-    build = partial(second_step, factors, session.device)
-    if session.device == "cpu":
-        return memory.measure_allocated(build, _MEMORY_REPEATS)
-    return measure_memory(build, session, _MEMORY_REPEATS)
-
-
-def second_step(factors: Factors, device: Device) -> Workload:
-    """A step after the first, which has made the momentum and the gradients that then stay."""
-    made, batch = _made(factors, device)
-    made.step(batch)
-    return Workload(lambda: made.step(batch), _nothing)
-
-
-def profile(factors: Factors, session: Session) -> tuple[Series, ...]:
-    """Steps with every layer timed; on a CPU the clock is the host's, on a GPU the device's."""
+def profile(factors: Factors, session: Session, names: Sequence[str]) -> tuple[Series, ...]:
+    """Steps with the layers ``names`` timed; by the host's clock or the device's."""
     made, batch = _made(factors, session.device)
-    names = [layer.name for layer in layers(factors)]
     for _ in range(steps.LEAST_WARMUP):
         made.step(relabelled(batch, CLASSES))
     clock = timing.cpu_clock if session.device == "cpu" else timing.cuda_clock
@@ -134,7 +111,7 @@ def _nothing() -> None:
     """A step needs no reset: it drops the gradients itself."""
 
 
-def trace(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
+def trace(factors: Factors, session: Session) -> CaseFile:
     """A Chrome trace of one step, with marks around its phases and around each layer."""
     words = (factors[name] for name in ("network", "image", "batch", "precision", "layout"))
     name = "-".join(str(word).lower().replace("_", "-") for word in words)
@@ -143,7 +120,7 @@ def trace(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
         f"a Chrome trace of one training step of {factors['network']} at batch {factors['batch']}, "
         f"{factors['image']} pixels, each layer marked; Perfetto and chrome://tracing open it"
     )
-    return (CaseFile(f"trace.{name}.json.gz", meaning, content),)
+    return CaseFile(f"trace.{name}.json.gz", meaning, content)
 
 
 def _watched_step(factors: Factors, device: Device) -> Workload:

@@ -27,53 +27,89 @@ What each subject leaves behind, series and files, stands in ``experiments.train
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import lru_cache, partial
-from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from functools import partial
+from typing import Final
 
-from experiments.harness import isolated, machine, quantity_groups, runtime, sensors
+from experiments.harness import machine, sensors
+from experiments.harness.images import photographs_in
+from experiments.harness.measure import build, layers_of_case, measure_memory
+from experiments.harness.memory import measure_allocated
 from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import (
     FULL,
     QUICK,
     CaseFile,
-    Counting,
     Device,
     Factor,
     Factors,
+    Process,
+    Results,
     Session,
     Study,
+    Subject,
     replanned,
 )
-from experiments.harness.workload import Workload
 from experiments.training_cases import CPU, GPU, NETWORKS, PLAIN, SWEEPS, cases
-from experiments.training_layers import layers
-from report.records.record import Factor as Level
+from report.records.layers import DType, Layer, Linear
 from report.records.record import Policy, Series
-
-if TYPE_CHECKING:
-    from experiments.datasets.image_folder import Photographs
-
-Result = TypeVar("Result")
 
 # ------------------------------------------------------------------------------------- measuring
 
 
-def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
-    """What is measured once of a case, all but a sensor's by a process of its own."""
+def subject(factors: Factors) -> Subject:
+    """A step of training on random images."""
+    import torch
+
+    from experiments.networks.catalogue import network
+
+    batch, size = int(factors["batch"]), int(factors["image"])
+    return Subject(
+        network(str(factors["network"]), in_place=True),
+        torch.randn(batch, 3, size, size),
+        mode="step",
+        layout=factors["layout"],  # type: ignore[arg-type]
+        precision=factors["precision"],  # type: ignore[arg-type]
+    )
+
+
+def layers(factors: Factors) -> tuple[Layer, ...] | None:
+    """The layers of what is no network."""
+    match factors["subject"]:
+        case "sensor":
+            return ()
+        case "matrix_product":
+            shape = (int(factors["side"]),) * 2
+            kind: DType = "bfloat16" if factors["precision"] == "bfloat16" else "tfloat32"
+            return (
+                Linear(
+                    name="product", input_shape=shape, output_shape=shape, dtype=kind, bias=False
+                ),
+            )
+    return None
+
+
+def memory(factors: Factors, session: Session) -> Results:
+    """Bytes of an eager step on images in memory; the trace of a profiled one; ceilings."""
+    from experiments import training_processes
+
     _refuse_bfloat16(factors, session.device)
     match factors["subject"]:
         case "sensor":
-            return (_reading(str(factors["sensor"]), session),)
+            yield _reading(str(factors["sensor"]), session)
+        case "matrix_product":
+            yield from training_processes.multiply(factors, session)
         case "profile":
-            return ()
-    if session.device == "cuda" and factors["subject"] == "training":
-        # The allocator of a GPU is emptied before each case, and processes take seconds to begin.
-        return measure_here(factors, session)
-    return _isolated_call(measure_here, factors, session)
+            if factors["precision"] == "float32":
+                yield training_processes.trace(factors, session)
+        case _ if factors["dataset"] == "folder":
+            yield _photographs_file(session)
+        case _ if factors["execution"] == "eager":
+            make = partial(build, STUDY, factors, session.device)
+            if session.device == "cpu":
+                yield from measure_allocated(make, _MEMORY_REPEATS)
+            else:
+                yield from measure_memory(make, session, _MEMORY_REPEATS)
 
 
 def _refuse_bfloat16(factors: Factors, device: Device) -> None:
@@ -89,19 +125,14 @@ def _refuse_bfloat16(factors: Factors, device: Device) -> None:
         )
 
 
-def measure_here(factors: Factors, session: Session) -> tuple[Series, ...]:
-    """The same in this process."""
-    processes = _processes(session)
-    multiplies = factors["subject"] == "matrix_product"
-    measure = processes.multiply if multiplies else processes.needed
-    return cast(tuple[Series, ...], measure(factors, session))
-
-
-def time_case(factors: Factors, session: Session) -> tuple[Series, ...]:
+def times(factors: Factors, session: Session) -> Results:
     """Steps of training, timed in this process, whole or layer by layer."""
-    processes = _processes(session)
-    time = processes.profile if factors["subject"] == "profile" else processes.train
-    return cast(tuple[Series, ...], time(factors, session))
+    from experiments import training_processes
+
+    if factors["subject"] == "profile":
+        names = [layer.name for layer in layers_of_case(STUDY, factors)]
+        return training_processes.profile(factors, session, names)
+    return training_processes.train(factors, session)
 
 
 def _reading(sensor: str, session: Session) -> Series:
@@ -109,112 +140,32 @@ def _reading(sensor: str, session: Session) -> Series:
     return sensors.as_series(sensors.SENSORS[sensor], (found,))
 
 
-def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
-    """The trace of a profiled step; which photographs were trained on."""
-    if factors["subject"] == "profile" and factors["precision"] == "float32":
-        return _isolated_call(trace_here, factors, session)
-    if factors.get("dataset") == "folder":
-        return (_photographs_file(session),)
-    return ()
-
-
-def trace_here(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
-    """The trace of a step, made in this process."""
-    return cast(tuple[CaseFile, ...], _processes(session).trace(factors, session))
-
-
-def _processes(session: Session) -> ModuleType:
-    """What processes of their own do, which needs torch."""
-    runtime.start_torch(session.device, session.threads)
-    from experiments import training_processes
-
-    return training_processes
-
-
-def _isolated_call(
-    function: Callable[[Factors, Session], Result], factors: Factors, session: Session
-) -> Result:
-    return isolated.run(partial(function, factors, session))
-
-
-def prepare(session: Session) -> None:
-    """Look through the user's photographs before anything is measured; raises ``DataSetError``.
-
-    What torch.compile makes is kept for the other processes of the run.
-    """
-    runtime.keep_compiled_code()
-    if session.images is not None:
-        from experiments.datasets.image_folder import require_pillow
-
-        require_pillow()
-        _photographs(session.images)
-
-
 def _photographs_file(session: Session) -> CaseFile:
     from experiments.datasets.image_folder import identity
 
     assert session.images is not None
-    content = identity(_photographs(session.images))
+    content = identity(photographs_in(session.images))
     return CaseFile("images.json", "which photographs were trained on", content)
 
 
-@lru_cache(maxsize=1)
-def _photographs(folder: Path) -> Photographs:
-    from experiments.datasets.image_folder import photographs
-
-    return photographs(folder)
-
-
-def effort(factors: Factors) -> float:
-    """Seconds, about: a process has to start, then it is work, or the time that a case has."""
-    if factors["subject"] == "sensor":
-        return 0.01
-    if factors["subject"] == "matrix_product":
-        return 5.0
-    compiling = 30.0 if factors.get("execution", "eager") != "eager" else 0.0
-    return 5.0 + compiling + max(2.0, 15 * _full_sized(factors) * _SECONDS[factors["network"]])
-
-
-def _full_sized(factors: Factors) -> float:
-    """The images of a step, as if all had 224 pixels a side."""
-    return int(factors["batch"]) * int(factors["image"]) ** 2 / 224**2
-
-
-def build(factors: Factors, device: Device) -> Workload:
-    """The step whose work is counted."""
-    from experiments.training_processes import second_step
-
-    return second_step(factors, device)
-
-
-def multiply_adds(factors: Factors) -> int:
-    """Those expected of a step, about; they only tell how long counting takes."""
-    return round(3 * _full_sized(factors) * _FORWARD[factors["network"]])
-
-
-def calls(factors: Factors, thorough: bool) -> int:
+def is_counted(factors: Factors, thorough: bool) -> bool:
     """A step of one small image, only if all is asked: a thousand times slower it takes minutes."""
-    one = factors.get("batch") == 1 and int(factors["image"]) <= _COUNTED_IMAGE
-    return int(thorough and _is_counted(factors) and one)
+    small = factors.get("batch") == 1 and int(factors["image"]) <= _COUNTED_IMAGE
+    return thorough and _is_plain(factors) and small
 
 
-def calls_on_gpu(factors: Factors, thorough: bool) -> int:
+def is_counted_on_gpu(factors: Factors, thorough: bool) -> bool:
     """One size of batch, unless all is asked: a step has some thousand kernels to replay."""
-    return int(_is_counted(factors) and (thorough or factors["batch"] == _COUNTED_BATCH))
+    return _is_plain(factors) and (thorough or factors["batch"] == _COUNTED_BATCH)
 
 
-def _is_counted(factors: Factors) -> bool:
+def _is_plain(factors: Factors) -> bool:
     """Whether a case is an eager step in float32; one of its processes is enough."""
     return factors["subject"] == "training" and factors.items() >= _COUNTED.items()
 
 
-#: Seconds, and multiply-adds forward, of one image of full size, about.
-_SECONDS: Final[Mapping[Level, float]] = {"ResNet-18": 0.08, "ResNet-50": 0.2, "MobileNetV2": 0.05}
-_FORWARD: Final[Mapping[Level, float]] = {
-    "ResNet-18": 1.8e9,
-    "ResNet-50": 4.1e9,
-    "MobileNetV2": 3e8,
-}
+#: Memory is measured twice, so that a paper can check that it is the same.
+_MEMORY_REPEATS: Final = 2
 #: What a case has whose work is counted.
 _COUNTED: Final[Factors] = {**PLAIN, "dataset": "synthetic"}
 _COUNTED_IMAGE: Final = 64
@@ -249,49 +200,17 @@ _ON_CPU: Final = Study(
         Factor("workers", levels=(1,), quick=(1,), any_count=True),
         Factor("side", levels=(2048,), quick=(1024,), any_count=True),
     ),
-    measures=(
-        "first_call_time",
-        "warmup_time",
-        "time",
-        "forward_time",
-        "backward_time",
-        "update_time",
-        "cpu_time",
-        "page_faults",
-        "context_switches",
-        "wait_time",
-        "step_loss",
-        "loader_wait_time",
-        "layer_forward_time",
-        "layer_backward_time",
-        "memory_events",
-        "allocated",
-        *quantity_groups.COUNTED_WORK,
-        *sensors.SENSORS.values(),
-    ),
+    subject=subject,
     cases=partial(cases, scale=CPU),
     layers=layers,
-    measure=measure_case,
-    timed=time_case,
+    memory=memory,
+    times=times,
     is_timed=lambda factors: factors["subject"] in {"training", "profile"},
+    is_counted=is_counted,
     # An optimizer imports the compiler, whether it is used or not.
-    imports=("torch._dynamo", "torch._inductor", "experiments.training_processes"),
-    effort=effort,
-    files=files,
-    counting=Counting(
-        workload=build,
-        multiply_adds=multiply_adds,
-        calls=calls,
-        warm_up={
-            "network": "MobileNetV2",
-            "image": 64,
-            "batch": 1,
-            "precision": "float32",
-            "layout": "contiguous",
-        },
-        calls_on_gpu=calls_on_gpu,
+    process=lambda factors, session: Process(
+        ("torch", "torch._dynamo", "torch._inductor", "experiments.training_processes")
     ),
-    prepare=prepare,
     images="folder",
     # A step takes up to seconds: fewer of them in a process leave time for more processes.
     full=replanned(
@@ -327,6 +246,7 @@ _ON_GPU: Final = replace(
         for factor in _ON_CPU.factors
     ),
     cases=partial(cases, scale=GPU),
+    is_counted=is_counted_on_gpu,
     full=replanned(FULL, maximum_samples=50, case_budget_s=1.5, processes=_PROCESSES),
 )
 

@@ -6,18 +6,15 @@ every case a cold one, and repetitions in several processes show what one draws 
 
 from __future__ import annotations
 
-import importlib
 import os
-from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from experiments.harness import isolated, memory
+from experiments.harness import memory
 from experiments.harness.outcomes import UnavailableError
-from experiments.harness.study import Factors
+from experiments.harness.study import CaseFile, Factors, Process, Results, Session
 from report.records.record import Protocol, Series
 
 if TYPE_CHECKING:
@@ -25,36 +22,22 @@ if TYPE_CHECKING:
     from experiments.backends.subject import Images, Subject
 
 
-class Pictures(msgspec.Struct, frozen=True):
-    """Images in bytes: pixels row by row, 784 an image, and a label each."""
-
-    pixels: bytes
-    labels: bytes
-
-    def arrays(self) -> Images:
-        """The same as arrays of NumPy, ``(N, 784)`` and ``(N,)``."""
-        import numpy as np
-
-        labels = np.frombuffer(self.labels, np.uint8)
-        return np.frombuffer(self.pixels, np.uint8).reshape(len(labels), -1), labels
-
-
-class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """A case, and the images that it takes; without ``train`` its library can only be described.
+@dataclass(frozen=True)
+class Task:
+    """A case, and the images that it takes.
 
     ``iterations`` is the length of a training, 0 for a case that learns nothing; with ``test`` its
-    course is told too.
+    course is told too.  ``describe`` asks for what its library is.
     """
 
     factors: Factors
     threads: int
     protocol: Protocol
-    iterations: int = 0
-    train: Pictures | None = None
-    test: Pictures | None = None
+    iterations: int
+    train: Images
+    test: Images | None = None
+    describe: bool = False
 
-
-Found = TypeVar("Found")
 
 #: What the libraries are imported by; importing starts no thread of theirs.
 _IMPORTED: Final = {
@@ -67,12 +50,14 @@ _IMPORTED: Final = {
 _COMPILER: Final = ("torch._dynamo", "torch._inductor")
 
 
-def isolated_call(function: Callable[[Task], Found], task: Task) -> Found:
-    """What ``function`` finds in a process of its own; raises ``OutcomeError``."""
-    return isolated.run(partial(function, task), variables(task))
+def process(factors: Factors, session: Session) -> Process:
+    """The library of a case, told what to compute; a process that times has imported it already."""
+    backend = str(factors["backend"])
+    imports = _IMPORTED[backend] + _COMPILER * (factors["execution"] == "inductor")
+    return Process(imports if session.process else (), variables(factors, session.threads))
 
 
-def variables(task: Task) -> dict[str, str]:
+def variables(factors: Factors, threads: int) -> dict[str, str]:
     """What stands in the environment when a library is imported.
 
     Every library reads its number of threads then.  JAX computes in float32 whatever is asked for
@@ -80,48 +65,40 @@ def variables(task: Task) -> dict[str, str]:
     """
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
     return {
-        **dict.fromkeys(names, str(task.threads)),
+        **dict.fromkeys(names, str(threads)),
         "JAX_PLATFORMS": "cpu",
-        "JAX_ENABLE_X64": "1" if task.factors["dtype"] == "float64" else "0",
+        "JAX_ENABLE_X64": "1" if factors["dtype"] == "float64" else "0",
     }
 
 
-def described(task: Task) -> dict[str, Any]:
-    """What the library of a case says of itself, in this process."""
-    from experiments.backends import libraries
-
-    library = libraries.load(str(task.factors["backend"]), task.threads)
-    return libraries.described(library, task.threads)
-
-
-def measured(task: Task) -> tuple[Series, ...]:
+def measured(task: Task) -> Results:
     """The bytes of a case, and the course of its training, in this process."""
     from experiments.backends import times
     from experiments.backends.memory import measured, resident
 
     library, footprint = _started(task)
     case = _subject(task, library)
-    found: tuple[Series, ...] = ()
     if task.test is not None:
-        found = times.course(case, case.placed(), task.test.arrays(), task.iterations)
-    return (*found, *resident(case), *measured(case), *footprint)
+        yield from times.course(case, case.placed(), task.test, task.iterations)
+    yield from (*resident(case), *measured(case), *footprint)
+    if task.describe:
+        yield _description(library, task.threads)
 
 
-def begin(task: Task) -> None:
-    """Import what a library needs in this process, and neither use it nor start its threads.
+def _description(library: Library, threads: int) -> CaseFile:
+    """What the library of a case says of itself."""
+    from experiments.backends import libraries
 
-    One that is not there is left to ``timed``, which says so.
-    """
-    os.environ.update(variables(task))
-    compiles = task.factors["execution"] == "inductor"
-    for name in _IMPORTED[str(task.factors["backend"])] + _COMPILER * compiles:
-        with suppress(ImportError):
-            importlib.import_module(name)
+    content = msgspec.json.encode(libraries.described(library, threads), order="sorted")
+    return CaseFile(
+        name=f"backend.{library.name}.json",
+        meaning=f"version, libraries below and device of {library.name}",
+        content=msgspec.json.format(content, indent=1) + b"\n",
+    )
 
 
 def timed(task: Task) -> tuple[Series, ...]:
     """The times of a case, in this process, which has not used its library yet."""
-    os.environ.update(variables(task))
     library, _ = _started(task)
     return _times(task, library)
 
@@ -167,10 +144,9 @@ def limit_cores(threads: int) -> None:
 def _subject(task: Task, library: Library) -> Subject:
     from experiments.backends.subject import subject
 
-    assert task.train is not None
     if task.factors["execution"] != "eager" and library.compiled is None:
         raise UnavailableError(f"{library.name} is measured eagerly only.")
-    return subject(library, task.factors, task.train.arrays())
+    return subject(library, task.factors, task.train)
 
 
 def _times(task: Task, library: Library) -> tuple[Series, ...]:

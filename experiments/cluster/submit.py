@@ -22,8 +22,8 @@ from typing import Any, Final
 import msgspec
 
 from experiments.harness import code, queue, run
+from experiments.harness.progress import Observer
 from experiments.harness.study import UsageError
-from experiments.harness.sweep import Observer
 from experiments.harness.sweep_status import ShardState, sweeps
 from experiments.options import add_measured, count
 from report.errors import MeasurementError
@@ -210,7 +210,7 @@ def _active(study: str, sweep: Shard, jobs: Jobs, running: dict[int, Any]) -> di
 
 def _shards(request: run.Request, sweep: Shard) -> Sequence[ShardState]:
     """What there is of the shards that these jobs measure, on the newest kind of machine."""
-    measuring = code.identify()[0].measuring_code
+    measuring = code.identify(request.study)[0].measuring_code
     for state in reversed(sweeps(request.study, request.records)):
         if (state.shard.sweep, state.shard.of, state.code) == (sweep.sweep, sweep.of, measuring):
             return state.shards

@@ -11,12 +11,10 @@ What is measured, and why by several instruments, is told in ``peak_arithmetic``
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import partial
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator
+from typing import Any, Final
 
 from experiments.harness import (
-    isolated,
     page_mapping,
     peak_arithmetic,
     peak_bandwidth,
@@ -24,45 +22,16 @@ from experiments.harness import (
     timing,
 )
 from experiments.harness.instruments import Instrument, sampled
+from experiments.harness.journal import Ceilings
 from experiments.harness.outcomes import OutcomeError
 from experiments.harness.study import SEED, CeilingSize, Device
-from report.errors import MeasurementError
-from report.records.record import Ceiling, Moment
+from report.records.record import Moment
 
-_LIMIT_S: Final = 300
 #: Samples of each ceiling, whose best is what papers call the ceiling.
 RUNS: Final[dict[CeilingSize, int]] = {"large": 12, "small": 8}
 
 
-class Found(NamedTuple):
-    """Measured ceilings, and why some are not among them; ``reason`` is null if all are."""
-
-    ceilings: tuple[Ceiling, ...]
-    reason: str | None
-
-
-def measure_isolated(
-    device: Device,
-    threads: int,
-    size: CeilingSize,
-    moment: Moment,
-    variables: Mapping[str, str] | None = None,
-) -> Found:
-    """All ceilings, measured by a new process with the same number of threads.
-
-    ``variables`` are added to its environment, such as those of a memory policy.  Raises
-    ``MeasurementError`` with what went wrong in that process.
-    """
-    if size == "none":
-        return Found((), "the study asks for no ceilings")
-    call = partial(measure, device, threads, size, moment)
-    try:
-        return isolated.run(call, variables, limit_s=_LIMIT_S)
-    except OutcomeError as error:
-        raise MeasurementError(f"The ceilings could not be measured: {error.reason}") from error
-
-
-def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> Found:
+def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> Ceilings:
     """All ceilings, in this process; raises what torch raises.
 
     The price of a page is that of the host, which a run on a GPU does not ask for.
@@ -77,11 +46,11 @@ def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> 
         ]
     there = tuple(ceiling for ceiling in found if ceiling is not None)
     if device == "cuda":
-        return Found(there, None)
+        return Ceilings(ceilings=there)
     try:
-        return Found((*there, page_mapping.measured(moment)), None)
+        return Ceilings(ceilings=(*there, page_mapping.measured(moment)))
     except OutcomeError as error:
-        return Found(there, error.reason)
+        return Ceilings(ceilings=there, reason=error.reason)
 
 
 def _instruments(

@@ -10,7 +10,7 @@ from typing import Final
 from experiments import registry
 from experiments.harness import counting, environment, rounds
 from experiments.harness.journal import (
-    CeilingsBefore,
+    Ceilings,
     Journal,
     RunLog,
     is_written,
@@ -19,7 +19,7 @@ from experiments.harness.journal import (
 )
 from experiments.harness.recording import ceiling_reasons, files_of, record_of, utc
 from experiments.harness.study import Study
-from experiments.harness.sweep import elsewhere
+from experiments.harness.sweep import elsewhere, unmeasured
 from experiments.harness.sweep_status import is_same_sweep, read_shard
 from report.errors import MeasurementError
 from report.records.record import Case, Record
@@ -67,7 +67,7 @@ def _closed(study: Study, path: Path, records: Path) -> tuple[Record, Path]:
     with Journal(path, run_log.valid_bytes) as journal:
         study = study.on(run_log.header.environment.device)
         counted = counting.kept(study, run_log, _ENDED)
-        before = run_log.ceilings or CeilingsBefore(ceilings=(), reason=_ENDED)
+        before = run_log.ceilings or Ceilings(reason=_ENDED)
         record = record_of(
             run_log,
             cases=counted.added(rounds.added(_so_far(study, run_log), run_log.rounds)),
@@ -90,12 +90,6 @@ def _so_far(study: Study, run_log: RunLog) -> tuple[Case, ...]:
     found = {**run_log.finished, **elsewhere(study, run_log.header)}
     return tuple(
         found.get(index)
-        or Case(
-            factors=factors,
-            status="unavailable",
-            reason=f"{_ENDED[:1].upper()}{_ENDED[1:]}.",
-            layers=study.layers(factors),
-            series=(),
-        )
+        or unmeasured(study, factors, "unavailable", f"{_ENDED[:1].upper()}{_ENDED[1:]}.")
         for index, factors in enumerate(run_log.header.cases)
     )

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Final
 
 from report.records.record import Code
 
-ROOT = Path(__file__).parents[2]
-_FOLDERS = ("experiments", "report/records", "report/instruments")
-_FILES = ("report/errors.py",)
-_NOT_MEASURING = ("experiments/importers", "experiments/cluster")
+ROOT: Final = Path(__file__).parents[2]
+#: The program of the processes that measure.
+_WORKER: Final = "experiments/harness/worker.py"
 
 
-def identify(root: Path = ROOT) -> tuple[Code, dict[str, str]]:
-    """The code under ``root``, and the reason for each field that is null."""
-    digest = hash_of(measuring_sources(root), root)
+def identify(study: str, root: Path = ROOT) -> tuple[Code, dict[str, str]]:
+    """The code under ``root`` that measures ``study``, and the reason for each field that is null.
+
+    ``study`` is the name of a file of ``experiments``.
+    """
+    digest = hash_of(measuring_sources(study, root), root)
     try:
         # A folder inside somebody else's checkout is not one.
         if not Path(_git(root, "rev-parse", "--show-toplevel")).samefile(root):
@@ -32,17 +36,33 @@ def identify(root: Path = ROOT) -> tuple[Code, dict[str, str]]:
     return Code(commit=commit, tree_clean=changes == "", measuring_code=digest), {}
 
 
-def measuring_sources(root: Path) -> tuple[Path, ...]:
-    """Everything under ``experiments/``, and what reads records and counters, sorted.
+def measuring_sources(study: str, root: Path) -> tuple[Path, ...]:
+    """The worker, the experiment of ``study``, and all that they import of this repository, sorted.
 
-    But for what reads measurements of others and submits jobs: nothing that is measured depends on
-    it.
+    What plans a run, writes its record or looks at the machine before it does not change a sample.
     """
-    inside = (path for folder in _FOLDERS for path in (root / folder).rglob("*.py"))
-    others = tuple(root / folder for folder in _NOT_MEASURING)
-    measuring = (path for path in inside if not any(map(path.is_relative_to, others)))
-    files = (*measuring, *(root / name for name in _FILES))
-    return tuple(sorted(files, key=lambda path: path.relative_to(root).as_posix()))
+    waiting = [root / _WORKER, root / "experiments" / f"{study}.py"]
+    found: set[Path] = set()
+    while waiting:
+        path = waiting.pop()
+        if path not in found and path.is_file():
+            found.add(path)
+            waiting += _imported(path, root)
+    return tuple(sorted(found, key=lambda path: path.relative_to(root).as_posix()))
+
+
+def _imported(path: Path, root: Path) -> Iterator[Path]:
+    """The files that may hold what a source imports, at its top or in a function."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [each.name for each in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
+        for name in names:
+            if name.partition(".")[0] in ("experiments", "report"):
+                place = root.joinpath(*name.split("."))
+                yield from (place.with_suffix(".py"), place / "__init__.py")
 
 
 def hash_of(files: Iterable[Path], root: Path) -> str:

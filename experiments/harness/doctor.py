@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from experiments.harness import cgroups, host, machine, memory, policies, quiet, runtime, sensors
-from experiments.harness.counters.tools import TOOLS
+from experiments.harness.counting import TOOLS
 from experiments.harness.journal import journals
 from experiments.harness.text import text_of
 from experiments.harness.variables import variables

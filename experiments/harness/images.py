@@ -10,12 +10,27 @@ from experiments.harness.study import CaseFile, Factors, Session
 
 if TYPE_CHECKING:
     from experiments.datasets import Images
+    from experiments.datasets.image_folder import Photographs
 
 
-def check_folder(session: Session) -> None:
-    """Read the user's own images before anything is measured; raises ``DataSetError``."""
-    if session.images is not None:
-        _read(session.images)
+def check(dataset: str | None, folder: Path) -> None:
+    """Look through the user's own images before anything is measured; raises ``DataSetError``.
+
+    ``dataset`` is what a study reads of ``folder``: ``mnist``, or photographs.
+    """
+    if dataset == "mnist":
+        _read(folder)
+    else:
+        photographs_in(folder)
+
+
+@lru_cache(maxsize=1)
+def photographs_in(folder: Path) -> Photographs:
+    """The photographs of a folder; kept between cases."""
+    from experiments.datasets.image_folder import photographs, require_pillow
+
+    require_pillow()
+    return photographs(folder)
 
 
 def images_of(factors: Factors, session: Session) -> Images:

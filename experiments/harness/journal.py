@@ -1,9 +1,10 @@
 """What a run has done so far, on disk before the next case begins.
 
 ``data/<study>/.<start>-<device>.journal.jsonl`` holds one JSON object a line: the run, the
-ceilings before it, every start of a case, every outcome, every file that it leaves, what each
-process found of it, and what was counted of it afterwards; each line is on disk before the run
-goes on.  So a run that is interrupted, killed or cut off from power loses at most the case that
+ceilings before it, every outcome of a case, every file that it leaves, what each process measured
+of it, and what was counted of it afterwards; each line is on disk before the run goes on.  The
+processes that measure write the same lines, so that a sample is encoded twice: here and in the
+record.  So a run that is interrupted, killed or cut off from power loses at most the case that
 ran.  The file is hidden, ignored by git, and removed once the record is written.
 """
 
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +23,7 @@ from experiments.harness.study import CounterChoice, Factors
 from report.errors import MeasurementError
 from report.records.record import Case, Ceiling, Code, Environment, Protocol, Round, Shard
 
-JOURNAL_VERSION: Final = 2
+JOURNAL_VERSION: Final = 3
 
 _SUFFIX: Final = ".journal.jsonl"
 
@@ -37,7 +37,7 @@ class _Line(
 class Header(_Line, frozen=True, kw_only=True, tag="run"):
     """The first line: all of the record that is known when the run begins."""
 
-    journal: Literal[2] = JOURNAL_VERSION
+    journal: Literal[3] = JOURNAL_VERSION
     study: str
     started: str
     command: tuple[str, ...]
@@ -49,23 +49,11 @@ class Header(_Line, frozen=True, kw_only=True, tag="run"):
     shard: Shard | None = None
 
 
-class CeilingsBefore(_Line, frozen=True, kw_only=True, tag="ceilings_before"):
-    """The ceilings measured before the first case, with a reason if some or all failed."""
+class Ceilings(_Line, frozen=True, kw_only=True, tag="ceilings"):
+    """The ceilings of one moment, with a reason if some or all are missing."""
 
-    ceilings: tuple[Ceiling, ...]
-    reason: str | None
-
-
-class Start(_Line, frozen=True, kw_only=True, tag="start"):
-    """A case begins; without a later line for it, it ended the process."""
-
-    case: int
-
-
-class Stop(_Line, frozen=True, kw_only=True, tag="stop"):
-    """A person stopped the run during a case: its start does not count against it."""
-
-    case: int
+    ceilings: tuple[Ceiling, ...] = ()
+    reason: str | None = None
 
 
 class Keep(_Line, frozen=True, kw_only=True, tag="keep"):
@@ -101,7 +89,37 @@ class Count(_Line, frozen=True, kw_only=True, tag="count"):
     reason: str | None
 
 
-Line: TypeAlias = Header | CeilingsBefore | Start | Stop | Keep | Finish | Ended | Count
+Line: TypeAlias = Header | Ceilings | Keep | Finish | Ended | Count
+
+
+class Ready(_Line, frozen=True, tag="ready"):
+    """A process has imported what it needs, and begins."""
+
+
+class Called(_Line, frozen=True, kw_only=True, tag="called"):
+    """The process ``pid``, which made one call of a case (``role``), has ended well."""
+
+    case: int
+    role: str
+    pid: int
+
+
+class Failed(_Line, frozen=True, kw_only=True, tag="failed"):
+    """What a process of a case raised; the first of a case is the cause."""
+
+    case: int
+    reason: str
+
+
+class Done(_Line, frozen=True, kw_only=True, tag="done"):
+    """All that a process does for a case is done; ``reason`` says why it ended badly."""
+
+    case: int
+    reason: str | None
+
+
+#: What a process that measures says.
+Message: TypeAlias = Ceilings | Keep | Finish | Ended | Ready | Called | Failed | Done
 
 _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
@@ -110,26 +128,34 @@ _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 class RunLog:
     """What the lines of a journal say together.
 
-    ``starts`` counts, for each case, the starts that no person stopped; ``valid_bytes`` is the
-    length of the file up to the last whole line.
+    ``valid_bytes`` is the length of the file up to the last whole line.
     """
 
     header: Header
     valid_bytes: int
-    ceilings: CeilingsBefore | None = None
-    starts: Counter[int] = field(default_factory=Counter)
+    ceilings: Ceilings | None = None
     finished: dict[int, Case] = field(default_factory=dict)
     files: dict[str, Keep] = field(default_factory=dict)
     rounds: list[Ended] = field(default_factory=list)
     counts: dict[tuple[str, int], Count] = field(default_factory=dict)
 
-    def crashing_cases(self) -> tuple[int, ...]:
-        """Cases that have no outcome although they were started twice or more."""
-        return tuple(
-            case
-            for case, count in sorted(self.starts.items())
-            if count >= 2 and case not in self.finished
-        )
+    def add(self, line: Line) -> None:
+        """Take in what a line says."""
+        match line:
+            case Ceilings():
+                self.ceilings = line
+            case Keep(name=name):
+                self.files[name] = line
+            case Finish(case=case, outcome=outcome):
+                self.finished[case] = outcome
+            case Ended():
+                self.rounds.append(line)
+            case Count(tool=tool, case=case):
+                self.counts[tool, case] = line
+            case Header():
+                raise MeasurementError(
+                    "A journal holds two runs; delete it and run without --resume."
+                )
 
 
 def journal_path(folder: Path, started: str, key: str) -> Path:
@@ -163,7 +189,7 @@ def read_run_log(path: Path) -> RunLog:
                 f"{path.name}: {damage}; delete that line and run with --resume, which goes on "
                 "with what the others hold."
             )
-        _tell(run_log, line)
+        run_log.add(line)
         run_log.valid_bytes += len(text)
     return run_log
 
@@ -186,26 +212,6 @@ def _header(path: Path, text: bytes) -> Header:
         f"{path.name}: the journal does not begin with its run{why}; delete the file and run "
         "without --resume."
     )
-
-
-def _tell(run_log: RunLog, line: Line) -> None:
-    match line:
-        case CeilingsBefore():
-            run_log.ceilings = line
-        case Start(case=case):
-            run_log.starts[case] += 1
-        case Stop(case=case):
-            run_log.starts[case] -= 1
-        case Keep(name=name):
-            run_log.files[name] = line
-        case Finish(case=case, outcome=outcome):
-            run_log.finished[case] = outcome
-        case Ended():
-            run_log.rounds.append(line)
-        case Count(tool=tool, case=case):
-            run_log.counts[tool, case] = line
-        case Header():
-            raise MeasurementError("A journal holds two runs; delete it and run without --resume.")
 
 
 class Journal:

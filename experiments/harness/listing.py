@@ -11,7 +11,7 @@ from experiments.harness.text import period_text
 
 _MEANING: Final = (
     "A full run stops timing at its limit, and often ends long before; what is measured once and",
-    "counted comes on top. list STUDY tells its factors, plans and what it measures.",
+    "counted comes on top. list STUDY tells its factors and plans.",
 )
 
 
@@ -45,7 +45,6 @@ def _study(study: Study) -> str:
             f"  full plan: {_plan(study, quick=False)}",
             f"  quick plan (--quick): {_plan(study, quick=True)}",
             *_on_gpu(study.on_gpu),
-            f"  measures: {', '.join(study.measures)}",
         )
     )
 

@@ -22,8 +22,8 @@ from experiments.harness.journal import (
     read_header,
     read_run_log,
 )
+from experiments.harness.progress import Observer
 from experiments.harness.recording import utc
-from experiments.harness.sweep import Observer
 from report.errors import MeasurementError
 from report.records.pooling import unlike
 from report.records.record import Record, Shard

@@ -1,25 +1,24 @@
 """Which primitives of oneDNN compute a call, as oneDNN itself tells, and with which instructions.
 
-oneDNN reads both variables when it is first used in a process.  The log is that of one warm call:
-what the first call does besides, such as making kernels, stands in no time that is reported.
+oneDNN reads the variables when it is first used in a process, so that each log comes from a child
+of its own.  It is that of one warm call: what the first call does besides, such as making kernels,
+stands in no time that is reported.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from typing import IO, Final
 
-from experiments.harness import isolated, runtime
 from experiments.harness.redirection import redirected
 from experiments.harness.study import CaseFile, Factors, Session
+from experiments.harness.worker import can_fork, fork
 from experiments.harness.workload import Build
+from report.errors import MeasurementError
 from report.instruments import onednn
-
-#: A study's own function, at the top of its module, that gives ``log_of`` one of its cases.
-LogCase: TypeAlias = Callable[[Factors, Session], bytes]
 
 #: Makes oneDNN print a line a primitive.
 VERBOSE: Final[Mapping[str, str]] = {"ONEDNN_VERBOSE": "1"}
@@ -30,36 +29,48 @@ _PREFIX: Final = b"onednn_verbose,"
 _CALLED: Final = b",primitive,exec,"
 
 
-def log_files(log_case: LogCase, factors: Factors, session: Session) -> tuple[CaseFile, ...]:
+def log_files(build: Build, factors: Factors, session: Session) -> Iterator[CaseFile]:
     """What oneDNN tells of a call, with all instructions and with AVX2's alone.
 
-    ``log_case`` runs in processes of its own.
+    To be asked for before this process uses oneDNN.
     """
-    return tuple(
-        CaseFile(
+    if not can_fork(session.device):
+        return
+    for kind, variables in ((onednn.NATIVE, {}), (onednn.AVX2, AVX2)):
+        yield CaseFile(
             onednn.log_file(factors, kind),
             f"what oneDNN prints of one warm call with its {kind} instructions",
-            isolated.run(partial(log_case, factors, session), {**VERBOSE, **variables}),
+            log_of(build, {**VERBOSE, **variables}),
         )
-        for kind, variables in ((onednn.NATIVE, {}), (onednn.AVX2, AVX2))
-    )
 
 
-def log_of(session: Session, build: Build) -> bytes:
-    """What oneDNN prints about itself, and about one warm call, of a process with ``VERBOSE``."""
-    runtime.start_torch(session.device, session.threads)
-    workload = build()
-    first = _printed(workload.call)
-    workload.reset()
-    warm = _printed(workload.call)
-    about = [line for line in first if _CALLED not in line]
-    return b"".join(line + b"\n" for line in (*about, *(x for x in warm if _CALLED in x)))
+def log_of(build: Build, variables: Mapping[str, str]) -> bytes:
+    """What oneDNN prints about itself, and about one warm call, in a child with ``variables``.
+
+    Raises ``MeasurementError`` where the child fails.
+    """
+    with tempfile.TemporaryFile() as first, tempfile.TemporaryFile() as warm:
+
+        def act() -> None:
+            os.environ.update(variables)
+            workload = build()
+            _print_into(first, workload.call)
+            workload.reset()
+            _print_into(warm, workload.call)
+
+        _, status = os.waitpid(fork(act), 0)
+        if status:
+            raise MeasurementError("The call whose primitives oneDNN is asked for fails.")
+        about = [line for line in _lines(first) if _CALLED not in line]
+        return b"".join((*about, *(line for line in _lines(warm) if _CALLED in line)))
 
 
-def _printed(call: Callable[[], object]) -> list[bytes]:
-    """oneDNN's lines of what a call prints on the standard output of the process."""
-    with tempfile.TemporaryFile() as stream:
-        with redirected(sys.stdout, 1, stream):
-            call()
-        stream.seek(0)
-        return [line for line in stream.read().splitlines() if line.startswith(_PREFIX)]
+def _print_into(stream: IO[bytes], call: Callable[[], object]) -> None:
+    with redirected(sys.stdout, 1, stream):
+        call()
+
+
+def _lines(stream: IO[bytes]) -> list[bytes]:
+    """oneDNN's lines of what was printed."""
+    stream.seek(0)
+    return [line for line in stream.read().splitlines(True) if line.startswith(_PREFIX)]

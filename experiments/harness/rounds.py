@@ -9,32 +9,24 @@ as there is time; both are kept.
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from random import Random
 from statistics import median
 from typing import Final
 
 import msgspec
 
-from experiments import registry
-from experiments.harness import isolated, policies, worker
-from experiments.harness.counting import Watcher
-from experiments.harness.journal import Ended, Journal, RunLog
-from experiments.harness.study import Session, Study
+from experiments.harness.journal import Done, Ended, Journal, RunLog
+from experiments.harness.processes import measured
+from experiments.harness.progress import Observer
+from experiments.harness.study import Factors, Session, Study
 from experiments.harness.summary import duration_text, factors_text
-from experiments.harness.text import last_line, period_text
-from experiments.harness.worker import Task
-from report.errors import MeasurementError
+from experiments.harness.text import period_text
 from report.records.record import Case, Policy, Protocol, Round
 from report.records.shards import measures_process, outcome
-from report.system.subprocesses import started
 
 #: Further processes for what was disturbed: at most so many a policy, and so much of the time.
 REPEATS: Final = 3
@@ -138,17 +130,15 @@ def _is_well(ended: Ended, policy: Policy) -> bool:
 class Rounds:
     """What all rounds of a run share; ``cases`` are the timed ones by their number."""
 
-    module: str
+    study: Study
     session: Session
-    cases: Mapping[int, str]
+    cases: Mapping[int, Factors]
     run_log: RunLog
     journal: Journal
-    watcher: Watcher
+    observer: Observer
     began: float
     #: The share of all planned processes that this run starts, 1 unless it is a shard.
     share: float
-    #: What the cases of one process have in common, by the number of a case.
-    alike: Callable[[int], object]
 
     @property
     def protocol(self) -> Protocol:
@@ -166,40 +156,39 @@ class Rounds:
 
 
 def measure(
-    study: Study, session: Session, run_log: RunLog, journal: Journal, watcher: Watcher
+    study: Study, session: Session, run_log: RunLog, journal: Journal, observer: Observer
 ) -> None:
     """Measure what the journal does not hold yet; every outcome is in it before the next begins.
 
     Raises ``MeasurementError`` if a process cannot be started at all.
     """
-    timed = {
-        index: factors_text(factors)
+    cases = {
+        index: factors
         for index, factors in enumerate(run_log.header.cases)
-        if study.timed is not None
+        if study.has_times
         and study.is_timed(factors)
         and _may_be_timed(run_log.finished.get(index))
     }
     processes = run_log.header.protocol.processes
-    planned = turns(processes) if timed else ()
+    planned = turns(processes) if cases else ()
     all_turns = [t for t in planned if measures_process(run_log.header.shard, t.process)]
-    everywhere = [c for c in timed if study.under_every_policy(run_log.header.cases[c])]
+    everywhere = [case for case, factors in cases.items() if study.under_every_policy(factors)]
     rounds = Rounds(
-        module=registry.STUDIES[study.name],
+        study=study,
         session=session,
-        cases=timed,
+        cases=cases,
         run_log=run_log,
         journal=journal,
-        watcher=watcher,
+        observer=observer,
         began=time.monotonic(),
         share=len(all_turns) / len(planned) if planned else 1.0,
-        alike=lambda case: study.alike(run_log.header.cases[case]),
     )
-    if timed:
-        watcher.note(f"Measuring {len(timed)} cases in {len(all_turns)} processes.")
+    if cases:
+        observer.note(f"Measuring {len(cases)} cases in {len(all_turns)} processes.")
     for number, turn in enumerate(all_turns):
         left = len(all_turns) - number
-        cases = timed if turn.policy == _main(processes) else everywhere
-        chosen = affordable(cases, run_log.rounds, turn.policy, left, rounds.left())
+        here = cases if turn.policy == _main(processes) else everywhere
+        chosen = affordable(here, run_log.rounds, turn.policy, left, rounds.left())
         _take(turn, chosen, rounds, done=number / len(all_turns), share=1 / len(all_turns))
     for policy, count in processes.items():
         own = sum(turn.policy == policy for turn in all_turns)
@@ -207,7 +196,7 @@ def measure(
 
 
 def _may_be_timed(alone: Case | None) -> bool:
-    """Whether a case ended well in the run's own process, or is left to that of another shard."""
+    """Whether a case ended well when it was measured once, or is left to another shard there."""
     return alone is None or alone.status == "ok"
 
 
@@ -222,32 +211,38 @@ def _repeat(policy: Policy, planned: int, most: int, rounds: Rounds) -> None:
         cases = to_repeat(rounds.cases, rounds.run_log.rounds, policy, planned)
         if not cases or rounds.left(1 + REPEAT_SHARE) <= 0:
             return
-        rounds.watcher.note(f"Measuring {len(cases)} cases again, which were disturbed.")
+        rounds.observer.note(f"Measuring {len(cases)} disturbed cases again.")
         _take(Turn(process, policy), cases, rounds, done=1.0, share=0.0)
 
 
 def _take(turn: Turn, cases: Iterable[int], rounds: Rounds, done: float, share: float) -> None:
-    """One process, for the cases of which the journal holds nothing of it.
-
-    Where a case ends the process, the others are measured by another one under its number; so are
-    those of another kind, which need another library.
-    """
+    """One process, for the cases of which the journal holds nothing of it."""
     key = (turn.policy, turn.process)
     had = {e.case for e in rounds.run_log.rounds if (e.round.policy, e.round.process) == key}
     order = [c for c in shuffled(cases, rounds.protocol.seed, turn) if c not in had]
-    planned = len(had) + len(order)
-    while order:
-        kind = rounds.alike(order[0])
-        together = [case for case in order if rounds.alike(case) == kind]
-        for ended in _processed(turn, together, rounds):
-            if ended is not None:
-                rounds.journal.append(ended)
-                rounds.run_log.rounds.append(ended)
-                had.add(ended.case)
-            text = None if ended is None else f"{rounds.cases[ended.case]}: {_outcome_text(ended)}"
-            at = done + share * len(had) / planned
-            rounds.watcher.progressed(text, min(at, 1.0), _time_left(rounds, at))
-        order = [case for case in order if case not in had]
+    session = replace(rounds.session, process=turn.process)
+    waiting = {case: rounds.cases[case] for case in order}
+    planned, began = len(had) + len(order), time.monotonic()
+    for message in measured(
+        rounds.study, "time", session, turn.policy, waiting, rounds.observer.debug
+    ):
+        if isinstance(message, Done):
+            if message.reason is None:
+                continue
+            seconds = time.monotonic() - began
+            ended = Ended(case=message.case, round=_failed(turn, message.reason), seconds=seconds)
+        elif isinstance(message, Ended):
+            ended = message
+        else:
+            rounds.observer.progressed(None, done, "")
+            continue
+        began = time.monotonic()
+        rounds.journal.append(ended)
+        rounds.run_log.add(ended)
+        had.add(ended.case)
+        at = min(done + share * len(had) / planned, 1.0)
+        text = f"{factors_text(rounds.cases[ended.case])}: {_outcome_text(ended)}"
+        rounds.observer.progressed(text, at, _time_left(rounds, at))
 
 
 def _outcome_text(ended: Ended) -> str:
@@ -268,47 +263,6 @@ def _time_left(rounds: Rounds, done: float) -> str:
     by_pace = spent / done - spent if done > 0 else float("inf")
     left = min(by_pace, max(rounds.left(), 0.0))
     return period_text(left) if left != float("inf") else "unknown time"
-
-
-def _processed(turn: Turn, order: Sequence[int], rounds: Rounds) -> Iterator[Ended | None]:
-    """Start one process and give each case as it ends, and None for each second without."""
-    device = rounds.session.device
-    task = Task(
-        module=rounds.module,
-        session=replace(rounds.session, process=turn.process),
-        policy=turn.policy,
-        apart=worker.can_fork(device),
-        cases=tuple((index, rounds.run_log.header.cases[index]) for index in order),
-    )
-    with tempfile.TemporaryDirectory(prefix="ridgepoint-rounds-") as name:
-        folder = Path(name)
-        lines, said = folder / "rounds.jsonl", folder / "said.txt"
-        lines.touch()
-        words = isolated.command(partial(worker.work, task, lines), folder)
-        # Ended with its child, which would else go on measuring for nobody.
-        with (
-            said.open("wb") as stream,
-            started(
-                words,
-                cwd=isolated.ROOT,
-                env={**os.environ, **policies.variables(turn.policy)},
-                stdout=stream,
-                stderr=stream,
-            ) as process,
-        ):
-            count, began = 0, time.monotonic()
-            for line in isolated.lines(process, lines):
-                if line is not None:
-                    count, began = count + 1, time.monotonic()
-                yield None if line is None else msgspec.json.decode(line, type=Ended)
-        if count < len(order):  # a case ended the process
-            words = said.read_text(errors="replace")
-            if count == 0 and process.returncode > 0:
-                raise MeasurementError(
-                    f"The process that measures could not start: {last_line(words)}."
-                )
-            failed = _failed(turn, isolated.ended(process.returncode, words))
-            yield Ended(case=order[count], round=failed, seconds=time.monotonic() - began)
 
 
 def _failed(turn: Turn, reason: str) -> Round:

@@ -11,10 +11,10 @@ import msgspec
 
 from experiments import registry
 from experiments.harness import (
-    ceilings,
     code,
     counting,
     environment,
+    images,
     policies,
     quiet,
     rounds,
@@ -22,8 +22,10 @@ from experiments.harness import (
     timing,
 )
 from experiments.harness.identity import checked_label, machine_number
-from experiments.harness.journal import CeilingsBefore, Header, Journal, RunLog
+from experiments.harness.journal import Ceilings, Header, Journal, RunLog
 from experiments.harness.opening import can_resume, measured_before, opened
+from experiments.harness.processes import working
+from experiments.harness.progress import Observer
 from experiments.harness.recording import ceiling_reasons, files_of, record_of, utc
 from experiments.harness.selection import Selection, select
 from experiments.harness.study import (
@@ -36,7 +38,9 @@ from experiments.harness.study import (
     UsageError,
     replanned,
 )
-from experiments.harness.sweep import Observer, sweep
+from experiments.harness.sweep import sweep
+from experiments.harness.text import last_line
+from experiments.harness.worker import Task
 from report.errors import MeasurementError, RidgepointError
 from report.records.record import Moment, Protocol, Record, Shard
 from report.records.shards import OPTION, measures_case
@@ -130,8 +134,9 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
         observer.note("This is measured already; nothing is measured again.")
         return there
     session = Session(request.device, header.protocol, request.images, threads)
-    if study.prepare is not None:
-        study.prepare(session)
+    if request.images is not None:
+        images.check(study.images, request.images)
+    runtime.share_work()
     resume = request.resume or (request.if_missing and can_resume(request.records, header))
     run_log, journal = opened(request.records, header, observer, resume=resume)
     with journal:
@@ -170,7 +175,7 @@ def _header(request: Request, study: Study, selection: Selection, threads: int) 
         name=checked_label(request.label),
         number=machine_number(request.records, make=False),
     )
-    identity, missing = code.identify()
+    identity, missing = code.identify(request.study)
     protocol = _possible(selection.plan.protocol, request.device)
     missing |= _impossible(selection.plan.protocol, request.device)
     return Header(
@@ -219,10 +224,10 @@ def shard_of(
         return None
     number, of = request.shard
     most = len(selection.cases)
-    if study.timed is not None:
+    if study.has_times:
         most = max(protocol.processes.values(), default=1)
     if of > most:
-        what = "processes" if study.timed is not None else "cases"
+        what = "processes" if study.has_times else "cases"
         raise UsageError(f"{of} shards are too many: there are {most} {what}; give {most} or less.")
     return Shard(number=number, of=of, sweep=sweep_of(request, selection))
 
@@ -263,46 +268,44 @@ def _measured(
     observer: Observer,
 ) -> tuple[Record, dict[str, bytes]]:
     """The record, and the files to keep beside it."""
-    header = run_log.header
     size = selection.plan.ceilings
-    device, threads = header.environment.device, header.environment.threads
     if run_log.ceilings is None:
-        run_log.ceilings = CeilingsBefore(
-            **_ceilings(device, threads, size, "before", observer)._asdict()
-        )
-        journal.append(run_log.ceilings)
+        before = _ceilings(session, size, "before", observer)
+        journal.append(before)
+        run_log.add(before)
+    assert run_log.ceilings is not None
     alone = sweep(study, session, run_log, journal, observer)
     rounds.measure(study, session, run_log, journal, observer)
-    cases = rounds.added(alone, run_log.rounds)
-    after = _ceilings(device, threads, size, "after", observer)
-    counted = counting.count(study, run_log, journal, observer)
+    after = _ceilings(session, size, "after", observer)
+    counted = counting.count(study, session, run_log, journal, observer)
     missing = {**ceiling_reasons(run_log.ceilings.reason, after.reason), **counted.missing}
     record = record_of(
         run_log,
-        cases=counted.added(cases),
+        cases=counted.added(rounds.added(alone, run_log.rounds)),
         ceilings=(*run_log.ceilings.ceilings, *after.ceilings),
-        environment=environment.closed(header.environment, missing),
+        environment=environment.closed(run_log.header.environment, missing),
         attachments=counted.attachments,
         finished=_now(),
     )
     return record, files_of(run_log, counted)
 
 
-def _ceilings(
-    device: Device,
-    threads: int,
-    size: CeilingSize,
-    moment: Moment,
-    observer: Observer,
-) -> ceilings.Found:
+def _ceilings(session: Session, size: CeilingSize, moment: Moment, observer: Observer) -> Ceilings:
+    """All ceilings, measured by a new process under the memory policy of the studies."""
+    if size == "none":
+        return Ceilings(reason="the study asks for no ceilings")
     observer.note(f"Measuring the ceilings {moment} the series.")
-    kept = policies.unavailable("retained", device) is None
+    kept = policies.unavailable("retained", session.device) is None
     variables = policies.variables("retained") if kept else {}
-    try:
-        return ceilings.measure_isolated(device, threads, size, moment, variables)
-    except MeasurementError as error:
-        observer.note(str(error))
-        return ceilings.Found((), str(error))
+    task = Task(role="ceilings", session=session, ceilings=(size, moment))
+    with working(task, variables) as running:
+        for message in running.messages():
+            if isinstance(message, Ceilings):
+                return message
+        said = last_line(running.said())
+    reason = f"The ceilings could not be measured: {said}"
+    observer.note(reason)
+    return Ceilings(reason=reason)
 
 
 def places(request: Request) -> tuple[str, ...]:

@@ -6,7 +6,8 @@ import os
 import sys
 import tempfile
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from experiments.harness.study import Device, UsageError
 from report.errors import MeasurementError
@@ -19,6 +20,8 @@ INSTALL = "python -m pip install -e '.[experiments]'"
 INSTALL_NETWORKS = (
     "python -m pip install --no-deps torchvision==0.28.0 timm==1.0.31 huggingface_hub safetensors"
 )
+#: Names the folder that the processes of a run share.
+_SHARED: Final = "RIDGEPOINT_SHARED"
 
 
 def cores_available() -> int:
@@ -84,11 +87,18 @@ def prepare_torch(threads: int) -> types.ModuleType:
     return torch
 
 
-def keep_compiled_code() -> None:
-    """Let all processes of this run share what torch.compile made, from nothing on."""
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = _compiled_code().name
+def share_work() -> None:
+    """Let all processes of this run share what torch.compile made, and weights, from nothing on."""
+    folder = _shared().name
+    os.environ[_SHARED] = folder
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+
+
+def shared_folder() -> Path:
+    """Where the processes of this run keep what another one needs; a process alone has its own."""
+    return Path(os.environ.get(_SHARED) or _shared().name)
 
 
 @lru_cache(maxsize=1)
-def _compiled_code() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="ridgepoint-compiled-")
+def _shared() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="ridgepoint-shared-")

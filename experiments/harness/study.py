@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from experiments.harness.text import period_text
-from experiments.harness.workload import Workload
 from report.errors import MeasurementError
 from report.records.layers import Layer
 from report.records.record import Factor as Level
 from report.records.record import Policy, Protocol, Series
 
 if TYPE_CHECKING:
-    pass
+    import torch
+    from torch import nn
 
 Device: TypeAlias = Literal["cpu", "cuda"]
 CeilingSize: TypeAlias = Literal["large", "small", "none"]
+Layout: TypeAlias = Literal["contiguous", "channels_last"]
 CounterChoice: TypeAlias = Literal["none", "auto", "all"]
 Factors: TypeAlias = dict[str, Level]
 Levels: TypeAlias = Mapping[str, tuple[Level, ...]]
@@ -146,71 +148,89 @@ class CaseFile:
     content: bytes
 
 
-@dataclass(frozen=True)
-class Counting:
-    """How the executed work of a study's cases is counted; imports torch only when called.
+Mode: TypeAlias = Literal["forward", "forward_backward", "step"] | Callable[[], object]
+Precision: TypeAlias = Literal["float32", "tfloat32", "bfloat16", "float16"]
 
-    ``workload`` makes a case on a device.  ``multiply_adds`` are those expected of one call, for
-    the time left.  ``calls`` says how often a case is called under a program that makes it a
-    thousand times slower: 0 leaves it out, 2 takes apart what the first call does besides; the
-    second argument asks for all that can be counted, however long it lasts.  ``calls_on_gpu`` says
-    the same for a GPU, whose counters only replay each kernel some times.  ``warm_up`` is a small
-    case that uses what most cases use.
+
+@dataclass(frozen=True)
+class Subject:
+    """What one call of a case computes.
+
+    ``module`` takes ``inputs``, the images of the call along their first axis.  The mode is
+    ``forward`` under ``torch.no_grad()``; ``forward_backward`` with gradients, of ``loss`` where
+    there is one, else of a fixed random gradient of the output; ``step``, one of training by
+    stochastic gradient descent on the cross entropy; or a function that is called instead.
+    ``executed`` turns the module into the one that runs, for example a compiled one; the record
+    keeps the layers as they stand.  ``name`` is that of a module that is a layer itself.
     """
 
-    workload: Callable[[Factors, Device], Workload]
-    multiply_adds: Callable[[Factors], int]
-    calls: Callable[[Factors, bool], int]
-    warm_up: Factors
-    calls_on_gpu: Callable[[Factors, bool], int] = lambda factors, thorough: 2
+    module: nn.Module
+    inputs: torch.Tensor
+    mode: Mode = "forward"
+    layout: Layout = "contiguous"
+    precision: Precision = "float32"
+    loss: Callable[[torch.Tensor], torch.Tensor] | None = None
+    executed: Callable[[nn.Module], nn.Module] | None = None
+    name: str = "layer"
+
+
+class Process(msgspec.Struct, frozen=True):
+    """What a process has imported, and in its environment, before it measures the first case."""
+
+    imports: tuple[str, ...] = ("torch",)
+    variables: dict[str, str] = {}
+
+
+Results: TypeAlias = Iterable[Series | CaseFile]
+
+
+def every_combination(levels: Levels) -> tuple[Factors, ...]:
+    """A case for each combination of levels."""
+    return tuple(dict(zip(levels, chosen, strict=True)) for chosen in product(*levels.values()))
 
 
 @dataclass(frozen=True)
 class Study:
     """A question with the cases that answer it.
 
-    ``cases`` turns the levels of each factor into the combinations to measure, in order.
-    ``layers`` gives the geometry of the layers of a case without running it on the device.
-    ``measure`` returns what the run's own process finds of a case, such as its bytes; what it
-    raises becomes the case's outcome.  ``timed`` returns what each of several processes finds of
-    it, such as its times, of the cases that ``is_timed`` names; None where nothing is.  Under the
-    memory policies beside that of the studies only those ``under_every_policy`` are.  Those
-    processes have imported torch, unless ``uses_torch`` says that the cases choose their library,
-    and the modules of ``imports``, so that no case pays for what all need.  Where ``alike`` tells
-    cases apart, those for which it returns the same share such a process, which calls ``begin``
-    with the first of them for what they need.
-    ``effort`` estimates how long a case lasts relative to others; it serves only the time left.
-    ``files`` are called after ``measure``, for what belongs beside the record, such as a trace.
-    ``counting`` is None where the executed work is not counted.
-    ``prepare`` is called once before anything is measured; what it raises ends the run, since it
-    holds for every case: a data set that cannot be read.
-    ``on_gpu`` is the study as a GPU measures it, where other cases fit; None if it is the same.
-    ``images`` names the data set that a folder given as ``--data`` holds, as the level of the
-    factor ``dataset``; it is None where a study reads no images.
+    ``subject`` gives what a case computes; it is called with torch's seed set and with tensors on
+    the device by default, and on tensors without memory for the layers of a case.  ``cases`` turns
+    the levels of each factor into the combinations to measure, in order.  All else is there for
+    studies whose cases differ among themselves:
+
+    - ``memory`` and ``times`` measure in place of the harness, the one once, the other in each of
+      several processes, of the cases that ``is_timed`` names; what they raise becomes the case's
+      outcome, and a file that they give lies beside the record.  Under the memory policies beside
+      that of the studies only those ``under_every_policy`` are timed.
+    - ``is_counted`` tells whose executed work is counted, with True where all is asked for.
+    - ``process`` tells what a process needs for a case; cases that need the same share one.
+    - ``layers`` gives those of cases without a module.
+    - ``images`` names the data set that a folder given as ``--data`` holds, as the level of the
+      factor ``dataset``.
+    - ``on_gpu`` is the study as a GPU measures it, where other cases fit.
     """
 
     name: str
     question: str
     factors: tuple[Factor, ...]
-    measures: tuple[str, ...]
-    cases: Callable[[Levels], tuple[Factors, ...]]
-    layers: Callable[[Factors], tuple[Layer, ...]]
-    effort: Callable[[Factors], float]
-    measure: Callable[[Factors, Session], tuple[Series, ...]] = lambda factors, session: ()
-    timed: Callable[[Factors, Session], tuple[Series, ...]] | None = None
+    subject: Callable[[Factors], Subject] | None = None
+    cases: Callable[[Levels], tuple[Factors, ...]] = every_combination
+    layers: Callable[[Factors], tuple[Layer, ...] | None] = lambda factors: None
+    memory: Callable[[Factors, Session], Results] | None = None
+    times: Callable[[Factors, Session], Results] | None = None
     is_timed: Callable[[Factors], bool] = lambda factors: True
     under_every_policy: Callable[[Factors], bool] = lambda factors: True
-    uses_torch: bool = True
-    imports: tuple[str, ...] = ()
-    alike: Callable[[Factors], object] = lambda factors: None
-    begin: Callable[[Factors, Session], None] = lambda factors, session: None
-    files: Callable[[Factors, Session], tuple[CaseFile, ...]] | None = None
-    counting: Counting | None = None
-    prepare: Callable[[Session], None] | None = None
+    is_counted: Callable[[Factors, bool], bool] = lambda factors, thorough: True
+    process: Callable[[Factors, Session], Process] = lambda factors, session: Process()
     images: str | None = None
     full: Plan = FULL
     quick: Plan = QUICK
     on_gpu: Study | None = None
+
+    @property
+    def has_times(self) -> bool:
+        """Whether anything is measured again and again."""
+        return self.subject is not None or self.times is not None
 
     def on(self, device: Device) -> Study:
         """The study as it is measured on ``device``."""

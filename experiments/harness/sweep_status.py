@@ -110,7 +110,7 @@ def _state(
     every = turns(head.protocol.processes)
     measured = {p.record.shard.number: p for p in parts if p.record.shard is not None}
     unfinished = {log.header.shard.number: (p, log) for p, log in logs if log.header.shard}
-    timed = registry.load(head.study).timed is not None
+    timed = registry.load(head.study).has_times
 
     def state(number: int) -> ShardState:
         mine = Shard(number=number, of=shard.of, sweep=shard.sweep)

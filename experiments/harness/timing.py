@@ -13,12 +13,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from experiments.harness.study import Device
 from experiments.harness.workload import Workload
 from report.records.quantities import QUANTITIES
 from report.records.record import Protocol, Series
+
+if TYPE_CHECKING:
+    import torch
 
 #: The warm-up ends after this share of a case's time at the latest.
 WARMUP_SHARE: Final = 0.5
@@ -225,3 +228,34 @@ def collector_off() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+def transfers(source: torch.Tensor, result: torch.Tensor, protocol: Protocol) -> tuple[Series, ...]:
+    """How long a call's input takes to a GPU, and its result back, apart from the call.
+
+    ``to_device_time`` of ``source`` and ``from_device_time`` of ``result``, both on the device.
+
+    Both copies go through page-locked memory of the host, which the device reads and writes
+    itself; a copy from other memory goes through such memory too, with one more copy on the host.
+    One sample is one copy, in s by the device's clock.
+    """
+    return (
+        _copied(source, _locked(source), "to_device_time", protocol),
+        _copied(_locked(result), result, "from_device_time", protocol),
+    )
+
+
+def _locked(tensor: torch.Tensor) -> torch.Tensor:
+    """The same values in page-locked memory of the host."""
+    return tensor.cpu().pin_memory()
+
+
+def _copied(
+    target: torch.Tensor, source: torch.Tensor, quantity: str, protocol: Protocol
+) -> Series:
+    copy = Workload(lambda: target.copy_(source, non_blocking=True), reset=lambda: None)
+    for _ in range(protocol.warmup_calls):
+        cuda_clock(copy)
+    with collector_off():
+        durations = repeated(copy, protocol, cuda_clock)
+    return Series(quantity=quantity, unit="s", samples=tuple(d.wall for d in durations))

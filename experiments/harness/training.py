@@ -21,6 +21,7 @@ from torch.nn import functional
 from experiments.datasets.images import Images, Split
 from experiments.harness.study import SEED
 from report.errors import MeasurementError
+from report.records.record import Series
 
 BATCH: Final = 64
 LEARNING_RATE: Final = 1.0
@@ -131,6 +132,23 @@ def normalisation(split: Split) -> tuple[np.ndarray, np.ndarray]:
         moments.append((mean, math.sqrt(variance) or 1.0))
     means, deviations = np.array(moments, np.float32).T.reshape(2, -1, 1, 1)
     return means, deviations
+
+
+def history_series(history: History) -> tuple[Series, ...]:
+    """A loss a step; scores and duration (s) an epoch."""
+    epochs = history.epochs
+    found: dict[str, tuple[float, ...]] = {
+        "step_loss": history.losses,
+        "epoch_time": tuple(epoch.seconds for epoch in epochs),
+        "train_loss": tuple(epoch.train.loss for epoch in epochs),
+        "train_accuracy": tuple(epoch.train.accuracy for epoch in epochs),
+        "test_loss": tuple(epoch.test.loss for epoch in epochs),
+        "test_accuracy": tuple(epoch.test.accuracy for epoch in epochs),
+    }
+    return tuple(
+        Series(quantity=name, unit="s" if name == "epoch_time" else "1", samples=samples)
+        for name, samples in found.items()
+    )
 
 
 def evaluate(module: nn.Module, part: Prepared) -> Score:

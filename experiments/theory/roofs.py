@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Literal
 
-from experiments.harness.isolated import ROOT
+from experiments.harness.code import ROOT
 from experiments.harness.study import UsageError
 from report.evidence import peaks
 from report.evidence.devices import Operation, read_devices

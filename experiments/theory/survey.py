@@ -16,8 +16,9 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from experiments.harness import memory, passes
-from experiments.harness.isolated import ROOT
+from experiments.harness import memory
+from experiments.harness.code import ROOT
+from experiments.harness.measure import forward
 from experiments.harness.operators import Input, built, capture
 from experiments.theory.checked import checked, of_capture
 from experiments.theory.networks import import_timm, network
@@ -103,7 +104,7 @@ def peak(name: str, layout: Layout, side: int | None = 64) -> Peak:
         return peak(name, layout, None)  # it takes its own size alone
     kept = FORMATS[layout]
     call = memory.profiled(
-        lambda: passes.forward(laid_out(named.build(), layout), torch.randn(shape).to(**kept))
+        lambda: forward(laid_out(named.build(), layout), torch.randn(shape).to(**kept))
     )
     measured, predicted = call.peak, theory.peak.total
     if predicted > measured or (theory.complete and predicted < measured):

@@ -14,9 +14,9 @@ import tiny_study
 
 from experiments import registry
 from experiments.harness import counting
-from experiments.harness.counters.tools import TOOLS, Tool
+from experiments.harness.counting import Tool
 from experiments.harness.journal import Finish, Header, Journal, read_run_log
-from experiments.harness.study import CounterChoice, Factors, Study
+from experiments.harness.study import CounterChoice, Factors, Session, Study
 from report.records.record import Case, Code, Environment, Series
 from report.records.store import Stored, read_study
 from tests import factory
@@ -30,33 +30,18 @@ class Notes:
 
     def __init__(self) -> None:
         self.notes: list[str] = []
-        self.began_with: int | None = None
-        self.ended_cases: list[int] = []
-        self.errors: list[Exception] = []
-        self.closed = 0
-        self.counted: list[tuple[str, float, str]] = []
+        self.printed: list[str] = []
+        self.ended: list[tuple[str, float, str]] = []
 
     def note(self, text: str) -> None:
         self.notes.append(text)
 
-    def began(self, cases: tuple[Factors, ...], finished: Mapping[int, Case], study: Study) -> None:
-        self.began_with = len(finished)
-
-    def case_began(self, index: int) -> None:
-        pass
-
-    def case_ended(self, index: int, case: Case) -> None:
-        self.ended_cases.append(index)
-
-    def case_raised(self, index: int, error: Exception) -> None:
-        self.errors.append(error)
-
-    def ended(self) -> None:
-        self.closed += 1
+    def debug(self, text: str) -> None:
+        self.printed.append(text)
 
     def progressed(self, text: str | None, done: float, left: str) -> None:
         if text is not None:
-            self.counted.append((text, done, left))
+            self.ended.append((text, done, left))
 
 
 @pytest.fixture
@@ -68,6 +53,7 @@ def notes() -> Notes:
 def tiny(monkeypatch: pytest.MonkeyPatch) -> Study:
     """The tiny study, known to the command under its name."""
     monkeypatch.setitem(registry.STUDIES, "tiny", "tiny_study")
+    monkeypatch.setenv("PYTHONPATH", str(FOLDER))
     return tiny_study.STUDY
 
 
@@ -132,7 +118,8 @@ def count(
     run_log = read_run_log(path)
     run_log.header = msgspec.structs.replace(run_log.header, counters=counters)
     with Journal(path, run_log.valid_bytes) as writing:
-        return counting.count(study, run_log, writing, notes, tools or TOOLS)
+        session = Session(run_log.header.environment.device, run_log.header.protocol)
+        return counting.count(study, session, run_log, writing, notes, tools or None)
 
 
 #: ``python -m experiments``, measuring nothing again that was disturbed: beside other tests all is,

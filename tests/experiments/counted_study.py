@@ -9,14 +9,17 @@ import ctypes
 import os
 import signal
 from dataclasses import replace
+from typing import Any
 
 from tiny_study import STUDY as TINY
 
-from experiments.harness.study import Counting, Device, Factors
-from experiments.harness.workload import Workload
+from experiments.harness.study import Factors, Subject
+from report.records.layers import Linear
+
+NOTHING: Any = None
 
 
-def workload(factors: Factors, device: Device) -> Workload:
+def subject(factors: Factors) -> Subject:
     size = int(factors["size"])
     fused = ctypes.CDLL("libm.so.6").fmaf
     number = ctypes.c_float(1.5)  # converted once, so that a call converts nothing
@@ -29,16 +32,13 @@ def workload(factors: Factors, device: Device) -> Workload:
         for _ in range(size):
             fused(number, number, number)
 
-    return Workload(call, reset=lambda: None)
+    return Subject(NOTHING, NOTHING, mode=call)
 
 
-STUDY = replace(
-    TINY,
-    name="counted",
-    counting=Counting(
-        workload=workload,
-        multiply_adds=lambda factors: abs(int(factors["size"])),
-        calls=lambda factors, thorough: 2 if thorough or int(factors["size"]) < 6 else 0,
-        warm_up={"size": 1},
-    ),
-)
+def layers(factors: Factors) -> tuple[Linear]:
+    shape = (1, int(factors["size"]))
+    layer = Linear(name="l", input_shape=shape, output_shape=(1, 1), dtype="float32", bias=False)
+    return (layer,)
+
+
+STUDY = replace(TINY, name="counted", subject=subject, layers=layers)

@@ -9,14 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.harness import ceilings, instruments, page_mapping, peak_arithmetic
-from experiments.harness.ceilings import Found
+from experiments.harness import instruments, page_mapping, peak_arithmetic
 from experiments.harness.instruments import Instrument
+from experiments.harness.journal import Ceilings
 from experiments.harness.outcomes import OutcomeError
 from experiments.harness.peak_bandwidth import working_sets
+from experiments.harness.processes import working
+from experiments.harness.study import QUICK, Session
 from experiments.harness.timing import Duration
+from experiments.harness.worker import Task
 from experiments.harness.workload import Workload
-from report.errors import MeasurementError
 from report.records.caches import capacities, last_capacity
 from report.records.record import Cache, Ceiling
 
@@ -41,13 +43,15 @@ hosts = st.lists(
 
 
 @pytest.fixture(scope="module")
-def small() -> Found:
+def small() -> Ceilings:
     pytest.importorskip("torch")
-    variables = {"RIDGEPOINT_TEST": "passed on"}
-    return ceilings.measure_isolated("cpu", 1, "small", "before", variables)
+    session = Session("cpu", QUICK.protocol)
+    with working(Task(role="ceilings", session=session, ceilings=("small", "before"))) as running:
+        (found,) = (each for each in running.messages() if isinstance(each, Ceilings))
+    return found
 
 
-def test_the_work_of_arithmetic_is_that_of_its_shapes(small: Found) -> None:
+def test_the_work_of_arithmetic_is_that_of_its_shapes(small: Ceilings) -> None:
     (side,) = peak_arithmetic.SIDES["cpu", "small"]
     found = {(c.operation, c.instrument): c for c in small.ceilings if c.work_unit == "FLOP"}
     assert found["matrix_product", "torch.mm"].work == 2 * side**3
@@ -55,23 +59,10 @@ def test_the_work_of_arithmetic_is_that_of_its_shapes(small: Found) -> None:
     assert found["convolution", "torch.nn.Conv2d"].work == 2 * 8 * 26 * 26 * 256 * 9 * 256
 
 
-def test_pages_are_counted_or_their_absence_is_told(small: Found) -> None:
+def test_pages_are_counted_or_their_absence_is_told(small: Ceilings) -> None:
     found = [ceiling for ceiling in small.ceilings if ceiling.operation == "page_mapping"]
     assert [c.work for c in found] == ([] if small.reason else [64 * 2**20 // mmap.PAGESIZE])
     assert all(len(ceiling.samples) >= 20 for ceiling in found)
-
-
-@pytest.mark.usefixtures("without_gpu")
-def test_a_process_that_fails_is_one_sentence() -> None:
-    with pytest.raises(MeasurementError, match=r"not be measured: .*no CUDA device") as caught:
-        ceilings.measure_isolated("cuda", 1, "small", "before")
-    assert "\n" not in str(caught.value)
-
-
-def test_samples_bound_the_best_of_all_instruments_at_both_moments() -> None:
-    # Each of n ceilings is bounded at 1 - 0.05/n by the extremes of its samples.
-    for size, found in (("large", 7), ("small", 3)):
-        assert 2 * 0.5 ** ceilings.RUNS[size] <= 0.05 / (2 * found)  # type: ignore[index]
 
 
 # --------------------------------------------------------------------------------- pure parts

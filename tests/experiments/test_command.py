@@ -95,7 +95,7 @@ def test_a_whole_run_of_the_tiny_study(
     out, err = capsys.readouterr()
     (stored,) = read_study("tiny", tmp_path / "data")
     assert f"Record: data/{stored.file}" in out and "500 ms" in out
-    assert "[2/2] size=9: 500 ms" in err
+    assert "left] size=9: 500 ms" in err
     assert stored.untouched
     assert stored.record.command == (
         *("python", "-m", "experiments", "run", "tiny", "--device", "cpu", "--threads", "1"),

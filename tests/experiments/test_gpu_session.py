@@ -22,7 +22,7 @@ def test_every_part_leaves_cases_and_work_to_count_where_it_counts() -> None:
         study, selection = selected(request)
         assert selection.cases
         assert selection.plan.protocol.budget_s == 1.0
-        assert part.counters == "none" or study.counting is not None
+        assert part.counters == "none" or study.subject is not None
 
 
 @pytest.fixture

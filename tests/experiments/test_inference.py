@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from math import isclose
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,9 +15,10 @@ from experiments import inference_memory as study
 from experiments import inference_refusals as refusals
 from experiments import inference_scores as scores
 from experiments import inference_sweeps as sweeps
-from experiments.harness.outcomes import NotStartedError
-from experiments.harness.study import Factors, Session
-from experiments.harness.sweep import run_case
+from experiments.harness.measure import build, memory_of
+from experiments.harness.outcomes import NotStartedError, UnavailableError
+from experiments.harness.study import CaseFile, Factors, Session
+from report.records.record import Series
 
 STUDY = study.STUDY
 
@@ -33,8 +35,15 @@ def session() -> Session:
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
+def measured(factors: Factors, session: Session) -> tuple[dict[str, Any], list[CaseFile]]:
+    """The samples of a case by quantity, and its files."""
+    found = list(memory_of(STUDY, factors, session))
+    samples = {each.quantity: each.samples for each in found if isinstance(each, Series)}
+    return samples, [each for each in found if isinstance(each, CaseFile)]
+
+
 def output(factors: Factors) -> Any:
-    return study.build(factors, "cpu").call()
+    return build(STUDY, factors, "cpu").call()
 
 
 @pytest.mark.parametrize(
@@ -101,9 +110,8 @@ def test_without_a_compiler_a_compiled_case_is_unavailable(
     from experiments.networks import variants
 
     monkeypatch.setattr(variants.shutil, "which", lambda name: None)
-    case, _ = run_case(STUDY, sweeps.inference("LeNet-5", 2, execution="compiled"), session)
-    assert case.status == "unavailable"
-    assert "C++ compiler" in str(case.reason)
+    with pytest.raises(UnavailableError, match=r"C\+\+ compiler"):
+        measured(sweeps.inference("LeNet-5", 2, execution="compiled"), session)
 
 
 @pytest.mark.parametrize(
@@ -116,9 +124,9 @@ def test_without_a_compiler_a_compiled_case_is_unavailable(
 def test_events_that_would_fill_megabytes_are_left_out_and_their_peak_is_not(
     session: Session, large: Factors
 ) -> None:
-    case, _ = run_case(STUDY, large, session)
-    assert (case.status, case.samples("memory_events")) == ("ok", ())
-    assert len(set(case.samples("allocated_peak"))) == 1
+    samples, _ = measured(large, session)
+    assert "memory_events" not in samples
+    assert len(set(samples["allocated_peak"])) == 1
 
 
 def test_float16_without_kernels_is_measured_on_one_image_only(
@@ -130,11 +138,9 @@ def test_float16_without_kernels_is_measured_on_one_image_only(
         sweeps.inference("LeNet-5", 2, precision="float16"),
         {**scored, "precision": "float16"},
     ):
-        case, _ = run_case(STUDY, refused, session)
-        assert case.status == "unavailable"
-        assert "no float16 kernels" in str(case.reason)
-    case, _ = run_case(STUDY, sweeps.inference("LeNet-5", 1, precision="float16"), session)
-    assert case.status == "ok"
+        with pytest.raises(UnavailableError, match="no float16 kernels"):
+            measured(refused, session)
+    assert measured(sweeps.inference("LeNet-5", 1, precision="float16"), session)[0]
     refusals.refuse_float16(refused, "cuda")
     monkeypatch.setattr(refusals, "has_float16_kernels", lambda: True)
     refusals.refuse_float16(refused, "cpu")
@@ -145,14 +151,14 @@ def test_a_case_that_cannot_fit_is_not_started(
 ) -> None:
     monkeypatch.setattr(study, "build", lambda *_: pytest.fail("it was started"))
     with pytest.raises(NotStartedError, match="Not started"):
-        study.measure_case(sweeps.inference("VGG-16", 10**6), session)
+        measured(sweeps.inference("VGG-16", 10**6), session)
 
 
 # ------------------------------------------------------------------------------ trained scores
 
 
 @pytest.fixture
-def few_images(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def few_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Sixty-four images to train on and ten to test on, one epoch."""
     pytest.importorskip("sklearn")
     from experiments.datasets import Split, digits
@@ -165,6 +171,7 @@ def few_images(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     )
     monkeypatch.setattr(scores, "images", lambda: few)
     monkeypatch.setattr(scores, "EPOCHS", 1)
+    monkeypatch.setenv("RIDGEPOINT_SHARED", str(tmp_path))
     scores._trained.cache_clear()
     yield
     scores._trained.cache_clear()
@@ -173,21 +180,19 @@ def few_images(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("few_images")
 def test_every_precision_scores_the_same_weights_image_by_image(session: Session) -> None:
     named = {"network": "ResNet-20", "dataset": "digits"}
-    course, files = run_case(STUDY, {"subject": "training", **named}, session)
-    assert course.status == "ok"
-    assert (len(course.samples("step_loss")), len(course.samples("test_accuracy"))) == (1, 1)
+    course, files = measured({"subject": "training", **named}, session)
+    assert (len(course["step_loss"]), len(course["test_accuracy"])) == (1, 1)
     assert [file.name for file in files] == ["images.json"]
     weights = set()
     for precision in ("float32", "bfloat16"):
-        factors = {"subject": "accuracy", **named, "precision": precision}
-        case, (file,) = run_case(STUDY, factors, session)
-        assert len(case.samples("image_loss")) == len(case.samples("image_correct")) == 10
-        assert set(case.samples("image_correct")) <= {0, 1}
+        scores._trained.cache_clear()  # as in a process of its own
+        factors: Factors = {"subject": "accuracy", **named, "precision": precision}
+        found, (file,) = measured(factors, session)
+        assert len(found["image_loss"]) == len(found["image_correct"]) == 10
+        assert set(found["image_correct"]) <= {0, 1}
         assert file.name == f"weights.resnet-20-{precision}.json"
         weights.add(file.content)
         if precision == "float32":
-            loss = sum(case.samples("image_loss")) / 10
-            assert isclose(loss, course.samples("test_loss")[-1], rel_tol=1e-5)
-            share = sum(case.samples("image_correct")) / 10
-            assert isclose(share, course.samples("test_accuracy")[-1])
+            assert isclose(sum(found["image_loss"]) / 10, course["test_loss"][-1], rel_tol=1e-5)
+            assert isclose(sum(found["image_correct"]) / 10, course["test_accuracy"][-1])
     assert len(weights) == 1

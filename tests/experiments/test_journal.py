@@ -9,11 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.harness.journal import (
-    CeilingsBefore,
+    Ceilings,
     Finish,
     Journal,
-    Start,
-    Stop,
     journal_path,
     journals,
     read_run_log,
@@ -30,14 +28,12 @@ def outcome(size: int) -> Case:
 
 @pytest.fixture
 def written(tmp_path: Path, tiny: Study) -> Path:
-    """A run whose second case has begun."""
+    """A run of which one case is finished."""
     path = journal_path(tmp_path, "2026-11-20T10:00:00Z", "some-cpu-2t")
     with Journal(path) as journal:
         journal.append(make_header(tiny))
-        journal.append(CeilingsBefore(ceilings=(), reason="none asked for"))
-        journal.append(Start(case=0))
+        journal.append(Ceilings(reason="none asked for"))
         journal.append(Finish(case=0, outcome=outcome(1)))
-        journal.append(Start(case=1))
     return path
 
 
@@ -45,7 +41,6 @@ def test_what_was_written_is_read_back(written: Path, tiny: Study) -> None:
     run_log = read_run_log(written)
     assert run_log.header == make_header(tiny)
     assert run_log.finished == {0: outcome(1)}
-    assert run_log.starts == {0: 1, 1: 1}
     assert run_log.ceilings is not None and run_log.ceilings.reason == "none asked for"
     assert run_log.valid_bytes == written.stat().st_size
 
@@ -62,7 +57,6 @@ def test_cut_anywhere_after_the_first_line_it_tells_a_prefix(cut: int) -> None:
             journal.append(make_header(tiny_study.STUDY))
             first = path.stat().st_size
             for index in range(3):
-                journal.append(Start(case=index))
                 journal.append(Finish(case=index, outcome=outcome(index)))
         content = path.read_bytes()
         path.write_bytes(content[: first + cut % (len(content) - first + 1)])
@@ -91,7 +85,7 @@ def test_a_damaged_end_costs_no_line_before_it(written: Path, garbage: bytes) ->
 
 def test_damage_between_good_lines_is_refused_with_its_line(written: Path) -> None:
     lines = written.read_bytes().split(b"\n")
-    lines[2] = b'{"kind":"start"'
+    lines.insert(2, b'{"kind":"finish"')
     written.write_bytes(b"\n".join(lines))
     with pytest.raises(MeasurementError, match=r"line 3 .*delete that line.*--resume"):
         read_run_log(written)
@@ -101,19 +95,6 @@ def test_damage_between_good_lines_is_refused_with_its_line(written: Path) -> No
     written.write_bytes(b"")
     with pytest.raises(MeasurementError, match="does not begin with its run"):
         read_run_log(written)
-
-
-def test_a_case_is_crashing_only_if_nobody_stopped_it(written: Path) -> None:
-    def after(*lines: Start | Stop) -> tuple[int, ...]:
-        with Journal(written, read_run_log(written).valid_bytes) as journal:
-            for line in lines:
-                journal.append(line)
-        return read_run_log(written).crashing_cases()
-
-    assert after() == ()
-    assert after(Stop(case=1)) == ()
-    assert after(Start(case=1)) == ()
-    assert after(Start(case=1)) == (1,)
 
 
 def test_only_one_process_writes(written: Path) -> None:

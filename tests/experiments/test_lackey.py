@@ -10,12 +10,12 @@ import counted_study
 import pytest
 
 from experiments import registry
-from experiments.harness import counting, host
-from experiments.harness.counters import lackey
-from experiments.harness.counters.plan import Counted, Event, Job, Plan, Ready
-from experiments.harness.counters.tools import Tool, calls_on_cpu
-from experiments.harness.journal import read_run_log
-from experiments.harness.study import CounterChoice
+from experiments.harness import counting, host, lackey
+from experiments.harness.counting import Tool
+from experiments.harness.journal import Count, Ready, read_run_log
+from experiments.harness.ncu import Event
+from experiments.harness.study import CounterChoice, Session
+from experiments.harness.worker import Task
 from report.errors import MeasurementError
 from report.instruments.counters.lackey import series_of
 from report.instruments.counters.logs import unpack
@@ -40,29 +40,30 @@ class Played:
         self.raising: dict[int, BaseException] = {}
         self.asked: list[list[int]] = []
 
-    def count(self, plan: Plan) -> Iterator[Event]:
-        self.asked.append([job.case for job in plan.jobs])
+    def count(self, task: Task) -> Iterator[Event]:
+        self.asked.append([case for case, _ in task.cases])
         yield Ready()
         yield None
-        for job in plan.jobs:
-            if job.case in self.raising:
-                raise self.raising.pop(job.case)
-            reason = "no luck" if job.factors["size"] == 4 else None
-            logs = {} if reason else {"figure": str(100 * int(job.factors["size"]))}
-            yield Counted(case=job.case, logs=logs, reason=reason)
+        for case, factors in task.cases:
+            if case in self.raising:
+                raise self.raising.pop(case)
+            reason = "no luck" if factors["size"] == 4 else None
+            logs = {} if reason else {"figure": str(100 * int(factors["size"]))}
+            yield Count(tool="lackey", case=case, logs=logs, reason=reason)
 
     @property
     def tool(self) -> Tool:
         return Tool(
             name="lackey",
+            role="lackey",
             device="cpu",
             quantities=("lackey_multiply_adds",),
             meaning="figures",
             unavailable=lambda: self.refusal,
             count=self.count,
-            calls=calls_on_cpu,
+            calls=lambda work, thorough: 2 if thorough or work < 6 else 0,
             start_s=10.0,
-            seconds=lambda job: float(job.multiply_adds),
+            seconds=float,
             at_once=lambda: 2,
             series=series,
         )
@@ -154,19 +155,19 @@ def test_nothing_is_counted_without_reason_given(
 # ------------------------------------------------------------------------------ the program
 
 
-PLAN = Plan(
+SIZES = (10, 1000, 10, -1, -9)
+TASK = Task(
+    role="lackey",
     module="counted_study",
-    warm_up={"size": 1},
+    session=Session("cpu", STUDY.full.protocol),
+    cases=tuple((case, {"size": size}) for case, size in enumerate(SIZES)),
+    calls=(2, 2, 1, 2, 1),
     at_once=2,
-    jobs=tuple(
-        Job(case=case, factors={"size": size}, calls=calls, multiply_adds=size)
-        for case, (size, calls) in enumerate(((10, 2), (1000, 2), (10, 1), (-1, 2), (-9, 1)))
-    ),
 )
 
 
 @pytest.fixture(scope="module")
-def counted() -> dict[int, Counted]:
+def counted() -> dict[int, Count]:
     """What the real valgrind counts of cases whose work is known."""
     if (reason := lackey.unavailable()) is not None:
         pytest.skip(reason)
@@ -174,9 +175,9 @@ def counted() -> dict[int, Counted]:
         pytest.skip("this processor has no fused multiply-add")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join((str(FOLDER / "stand_in"), str(FOLDER))))
-        events = list(lackey.count(PLAN))
+        events = list(lackey.count(TASK))
     assert Ready() in events
-    return {event.case: event for event in events if isinstance(event, Counted)}
+    return {event.case: event for event in events if isinstance(event, Count)}
 
 
 @pytest.mark.parametrize(
@@ -184,7 +185,7 @@ def counted() -> dict[int, Counted]:
     [(0, 10, "base first second"), (1, 1000, "base first second"), (2, 10, "base first")],
 )
 def test_every_multiply_add_is_counted_and_nothing_else(
-    counted: dict[int, Counted], case: int, size: int, roles: str
+    counted: dict[int, Count], case: int, size: int, roles: str
 ) -> None:
     found = {item.quantity: item.samples[0] for item in series_of(counted[case].logs, "log")}
     assert found["lackey_multiply_adds_first"] == size
@@ -195,8 +196,10 @@ def test_every_multiply_add_is_counted_and_nothing_else(
     assert str(Path.home()) not in text and "/bin/python" not in text
 
 
-def test_a_case_that_fails_says_why_and_the_others_go_on(counted: dict[int, Counted]) -> None:
+def test_a_case_that_fails_says_why_and_the_others_go_on(counted: dict[int, Count]) -> None:
     assert sorted(counted) == [0, 1, 2, 3, 4]
     assert counted[3].reason == "ValueError: no such size in file.py"
-    assert counted[4].reason == "the process of the first call ended with signal 9"
+    assert (
+        counted[4].reason == "first call: Its process was killed, most likely for lack of memory."
+    )
     assert counted[3].logs == counted[4].logs == {}

@@ -20,6 +20,7 @@ from image_files import write_idx
 
 from experiments import registry
 from experiments.harness import memory
+from experiments.harness.measure import layers_of_case
 from experiments.harness.profiling import LIMIT
 from experiments.harness.record_check import checks_of
 from experiments.harness.study import Factors, Study
@@ -105,7 +106,7 @@ def test_every_case_has_its_outcome_layers_and_samples(
     for case in found.cases:
         wanted = "out_of_memory" if does_not_fit(case.factors) else "ok"
         assert (case.status, case.reason is None) == (wanted, wanted == "ok"), case.reason
-        assert case.layers == found.study.layers(case.factors)
+        assert case.layers == layers_of_case(found.study, case.factors)
         for series in rows(case):
             quantity = QUANTITIES[series.quantity]
             assert (series.unit, quantity.admits(series.samples)) == (quantity.unit, True)

@@ -6,6 +6,7 @@ import getpass
 import os
 import platform
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -77,7 +78,9 @@ def fake_torch(cudnn: int | None) -> Any:
     )
 
 
-def test_the_key_of_a_run_on_a_gpu_names_it_and_counts_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_of_a_run_on_a_gpu_names_it_however_many_a_job_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     torch = pytest.importorskip("torch")
     one = fake_torch(90100).cuda
     monkeypatch.setattr(torch.cuda, "current_device", one.current_device)
@@ -91,7 +94,7 @@ def test_the_key_of_a_run_on_a_gpu_names_it_and_counts_all(monkeypatch: pytest.M
         monkeypatch.setattr(torch.cuda, "device_count", lambda count=count: count)
         keys.append(environment.gather(torch, "cuda", 2).key)
     assert all(re.fullmatch("nvidia-h200-[0-9a-f]{6}", key) for key in keys)
-    assert keys[0] != keys[1]
+    assert keys[0] == keys[1]
 
 
 @pytest.mark.usefixtures("without_gpu")
@@ -106,35 +109,38 @@ def test_threads_that_are_not_there_are_refused(threads: int) -> None:
         runtime.checked_threads(threads)
 
 
-def test_the_hash_follows_every_source_and_nothing_else(tmp_path: Path) -> None:
-    for name in ("experiments/a.py", "experiments/harness/b.py", "experiments/notes.txt"):
-        file = tmp_path / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("1")
-    (tmp_path / "report" / "records").mkdir(parents=True)
-    for name in ("errors", "work", "records/store"):
-        (tmp_path / "report" / f"{name}.py").write_text("1")
-
-    def digest() -> str:
-        return code.hash_of(code.measuring_sources(tmp_path), tmp_path)
-
-    first = digest()
-    (tmp_path / "experiments" / "notes.txt").write_text("2")
-    (tmp_path / "report" / "work.py").write_text("2")
-    assert digest() == first
-    (tmp_path / "report" / "records" / "store.py").write_text("2")
-    second = digest()
-    (tmp_path / "report" / "records" / "store.py").write_bytes(b"a = 1\nb\n")
-    lines = digest()
-    (tmp_path / "report" / "records" / "store.py").write_bytes(b"a = 1\r\nb\r\n")  # core.autocrlf
-    assert digest() == lines != second
-    (tmp_path / "report" / "records" / "store.py").write_text("2")
-    (tmp_path / "experiments" / "harness" / "b.py").rename(tmp_path / "experiments" / "b.py")
-    assert len({first, second, digest()}) == 3
-
-
 #: A name in Latin-1: no text in UTF-8, and a folder as good as another where there is Linux.
 UNDECODABLE = os.fsdecode(b"caf\xe9")
+
+
+def test_only_what_measures_a_study_decides_whether_runs_pool(tmp_path: Path) -> None:
+    root = tmp_path / "copy"
+    for room in ("experiments", "report"):
+        shutil.copytree(code.ROOT / room, root / room, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def hashes(changed: str) -> list[bool]:
+        """Whether the hash of two studies is the same once a file has one more line."""
+        path = root / "experiments" / changed
+        before, plain = [hash_of(name) for name in names], path.read_text()
+        path.write_text(f"{plain}# One more line.\n")
+        after = [hash_of(name) for name in names]
+        path.write_text(plain)
+        return [a == b for a, b in zip(before, after, strict=True)]
+
+    def hash_of(name: str) -> str:
+        return code.hash_of(code.measuring_sources(name, root), root)
+
+    names = ("conv_scaling", "training_roofline")
+    for changed in ("harness/doctor.py", "harness/run.py", "harness/rounds.py", "options.py",
+                    "importers/command.py", "backends/libraries.py"):  # fmt: skip
+        assert hashes(changed) == [True, True], changed
+    for changed in ("harness/worker.py", "harness/timing.py", "harness/memory.py"):
+        assert hashes(changed) == [False, False], changed
+    assert hashes("conv_scaling.py") == hashes("networks/mnist.py") == [False, True]
+    plain, path = hash_of(names[0]), root / "experiments" / "conv_scaling.py"
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))  # core.autocrlf
+    assert hash_of(names[0]) == plain
+    assert hashes("training_processes.py") == hashes("networks/catalogue.py") == [True, False]
 
 
 @pytest.mark.parametrize("name", ["plain", UNDECODABLE])
@@ -151,7 +157,7 @@ def test_the_commit_and_whether_the_tree_is_clean(tmp_path: Path, name: str) -> 
 
     (tmp_path / "report").mkdir()
     (tmp_path / "report" / "errors.py").write_text("1")
-    none, missing = code.identify(tmp_path)
+    none, missing = code.identify("conv_scaling", tmp_path)
     assert (none.commit, none.tree_clean) == (None, None)
     assert set(missing) == {"code.commit", "code.tree_clean"}
     git("init")
@@ -159,10 +165,10 @@ def test_the_commit_and_whether_the_tree_is_clean(tmp_path: Path, name: str) -> 
     git("commit", "-m", "first")
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "record.json").write_text("{}")
-    clean, _ = code.identify(tmp_path)
+    clean, _ = code.identify("conv_scaling", tmp_path)
     assert clean.commit is not None and clean.tree_clean is True
     (tmp_path / "report" / "work.py").write_text("2")
-    assert code.identify(tmp_path)[0].tree_clean is False
+    assert code.identify("conv_scaling", tmp_path)[0].tree_clean is False
 
 
 def test_a_checkout_of_somebody_else_is_said_to_be_one(
@@ -172,10 +178,10 @@ def test_a_checkout_of_somebody_else_is_said_to_be_one(
     (tmp_path / "report").mkdir()
     (tmp_path / "report" / "errors.py").write_text("1")
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
-    _, missing = code.identify(tmp_path)
+    _, missing = code.identify("conv_scaling", tmp_path)
     assert "another user" in missing["code.commit"] and str(tmp_path) not in str(missing)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "git is not installed" in code.identify(tmp_path)[1]["code.tree_clean"]
+    assert "git is not installed" in code.identify("conv_scaling", tmp_path)[1]["code.tree_clean"]
 
 
 def test_no_checkout_changes_line_ends() -> None:

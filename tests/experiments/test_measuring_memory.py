@@ -58,13 +58,13 @@ def test_highest_is_the_top_of_the_running_sum(events: list[int]) -> None:
 
 PROGRAM = """
 import json
-from experiments import conv_scaling
-from experiments.harness import memory, runtime
+from experiments.conv_scaling import STUDY
+from experiments.harness import measure, memory, runtime
 runtime.start_torch("cpu", 1)
 found = {}
 for direction in ("forward", "forward_backward"):
     factors = {"subject": "layer", "batch": 4, "pass": direction}
-    series = memory.measure_cpu(lambda: conv_scaling.build(factors, "cpu"))
+    series = memory.measure_cpu(lambda: measure.build(STUDY, factors, "cpu"))
     found[direction] = {s.quantity: s.samples for s in series}
 print(json.dumps(found))
 """

@@ -21,10 +21,10 @@ import pytest
 import tiny_study
 
 from experiments import registry
-from experiments.harness import counting
-from experiments.harness.counters import ncu
-from experiments.harness.counters.plan import Counted, Job, Plan, Ran
-from experiments.harness.study import CounterChoice, Counting
+from experiments.harness import counting, ncu
+from experiments.harness.journal import Count, Done
+from experiments.harness.study import CounterChoice, Session, Subject
+from experiments.harness.worker import Task
 from report.errors import MeasurementError
 from report.instruments.counters import ncu_logs
 from report.instruments.counters.logs import unpack
@@ -42,14 +42,12 @@ NAMES = [
     *("dram__bytes", "lts__t_bytes", "l1tex__t_bytes", "sm__cycles_active"),
     *(f"{level}__throughput" for level in ("dram", "lts", "l1tex", "sm")),
 ]
-PLAN = Plan(
+TASK = Task(
+    role="ncu",
     module="tiny_gpu",
-    warm_up={"size": 1},
-    at_once=1,
-    jobs=tuple(
-        Job(case=case, factors={"size": case + 1}, calls=2, multiply_adds=1) for case in range(3)
-    ),
-    threads=1,
+    session=Session("cuda", tiny_study.STUDY.full.protocol),
+    cases=tuple((case, {"size": case + 1}) for case in range(3)),
+    calls=(2, 2, 2),
     compute_capability="9.0",
 )
 
@@ -61,6 +59,8 @@ from pathlib import Path
 float32, bfloat16, float16 = "float32", "bfloat16", "float16"
 state = {"on": False, "range": None}
 
+import contextlib
+def device(name): return contextlib.nullcontext()
 def set_num_threads(n): pass
 def set_num_interop_threads(n): pass
 def manual_seed(n): pass
@@ -92,22 +92,20 @@ import dataclasses
 import os
 import tiny_study
 import torch
-from experiments.harness.study import Counting
-from experiments.harness.workload import Workload
+from experiments.harness.study import Subject
+from report.records.layers import Flatten
 
 class OutOfMemoryError(RuntimeError): pass
 
-def build(factors, device):
-    assert device == "cuda"
+def subject(factors):
     if str(factors["size"]) == os.environ.get("NO_MEMORY"):
         raise OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0")
     if str(factors["size"]) == os.environ.get("CRASHING"):
         raise SystemExit(3)
-    return Workload(lambda: torch.launch(factors["size"]), lambda: None)
+    return Subject(None, None, mode=lambda: torch.launch(factors["size"]))
 
-COUNTING = Counting(build, lambda factors: 1, lambda factors, all_: 0, {"size": 1},
-                    lambda factors, all_: 2 if all_ or factors["size"] < 4 else 0)
-STUDY = dataclasses.replace(tiny_study.STUDY, name="tiny", counting=COUNTING)
+STUDY = dataclasses.replace(tiny_study.STUDY, name="tiny", subject=subject,
+                            is_counted=lambda factors, thorough: thorough or factors["size"] < 4)
 """
 
 #: Checks what it is asked, runs the program, and prints a table as ncu does.
@@ -190,19 +188,19 @@ def stand_ins(tmp_path: Path, asked: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.fixture
-def counted(stand_ins: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[int, Counted]]:
+def counted(stand_ins: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[int, Count]]:
     """Count with the stand-ins; keyword arguments in capitals are environment variables."""
 
-    def go(limit_s: float = 60, **environment: str) -> dict[int, Counted]:
+    def go(limit_s: float = 60, **environment: str) -> dict[int, Count]:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        found = list(ncu.count(PLAN, limit_s))
-        return {event.case: event for event in found if isinstance(event, Counted)}
+        found = list(ncu.count(TASK, limit_s))
+        return {event.case: event for event in found if isinstance(event, Count)}
 
     return go
 
 
-def samples(event: Counted) -> dict[str, tuple[int | float, ...]]:
+def samples(event: Count) -> dict[str, tuple[int | float, ...]]:
     assert event.reason is None
     found = ncu_logs.series_of(event.logs, "a case")
     for series in found:
@@ -214,7 +212,7 @@ def samples(event: Counted) -> dict[str, tuple[int | float, ...]]:
 # ------------------------------------------------------------------------------ the program
 
 
-def test_the_command_line(counted: Callable[..., dict[int, Counted]], asked: Path) -> None:
+def test_the_command_line(counted: Callable[..., dict[int, Count]], asked: Path) -> None:
     counted()
     (query, _), (words, locale) = map(json.loads, asked.read_text().splitlines())
     assert (query, locale) == (["--query-metrics"], "C")
@@ -226,11 +224,11 @@ def test_the_command_line(counted: Callable[..., dict[int, Counted]], asked: Pat
     plan = metrics_for("9.0", frozenset(NAMES))
     assert isinstance(plan, MetricPlan)
     assert words[words.index("--metrics") + 1] == ",".join(plan.metrics)
-    assert "experiments.harness.counters.ncu_child:main" in words
+    assert "experiments.harness.worker" in words
 
 
 def test_a_process_takes_a_limited_number_of_cases_and_calibrates_by_itself(
-    counted: Callable[..., dict[int, Counted]], asked: Path, monkeypatch: pytest.MonkeyPatch
+    counted: Callable[..., dict[int, Count]], asked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ncu, "CASES", 2)
     found = counted()
@@ -242,7 +240,7 @@ def test_a_process_takes_a_limited_number_of_cases_and_calibrates_by_itself(
 
 
 def test_a_case_that_ends_the_program_fails_and_the_others_go_on_in_another(
-    counted: Callable[..., dict[int, Counted]], asked: Path
+    counted: Callable[..., dict[int, Count]], asked: Path
 ) -> None:
     found = counted(CRASHING="2")
     assert found[0].reason is None and found[2].reason is None
@@ -255,8 +253,8 @@ def test_leaving_early_ends_all_processes(
 ) -> None:
     monkeypatch.setenv("LINGER", "60")
     monkeypatch.setenv("PID", str(tmp_path / "pid"))
-    with closing(ncu.count(PLAN)) as told:  # type: ignore[type-var]
-        next(event for event in told if isinstance(event, Ran))
+    with closing(ncu.count(TASK)) as told:  # type: ignore[type-var]
+        next(event for event in told if isinstance(event, Done))
     pid = int((tmp_path / "pid").read_text())
     for _ in range(100):
         if not _alive(pid):
@@ -286,7 +284,7 @@ def _alive(pid: int) -> bool:
     ],
 )
 def test_why_ncu_counted_nothing_is_the_reason(
-    counted: Callable[..., dict[int, Counted]], environment: dict[str, Any], expected: str
+    counted: Callable[..., dict[int, Count]], environment: dict[str, Any], expected: str
 ) -> None:
     with pytest.raises(MeasurementError, match=expected):
         counted(**environment)
@@ -304,21 +302,17 @@ def test_no_ncu_or_one_that_cannot_be_started_is_an_outcome(
     reason = ncu.unavailable()
     assert broken if reason is None else "conda install" in reason
     with pytest.raises(MeasurementError, match="cannot be started" if broken else "not installed"):
-        list(ncu.count(PLAN))
+        list(ncu.count(TASK))
 
 
 # ---------------------------------------------------------------------------------- the step
 
 
+NOTHING: Any = None
 COUNTED = replace(
     tiny_study.STUDY,
-    counting=Counting(
-        workload=lambda factors, device: pytest.fail("made outside ncu"),
-        multiply_adds=lambda factors: 1,
-        calls=lambda factors, thorough: 0,
-        warm_up={"size": 1},
-        calls_on_gpu=lambda factors, thorough: 2 if thorough or factors["size"] < 4 else 0,
-    ),
+    subject=lambda factors: Subject(NOTHING, NOTHING, mode=lambda: pytest.fail("made here")),
+    is_counted=lambda factors, thorough: thorough or int(factors["size"]) < 4,
 )
 
 
@@ -326,7 +320,6 @@ COUNTED = replace(
 def journal(tmp_path: Path, stand_ins: None, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run on a GPU of sizes 1 to 6 that has only to be counted; size 2 ran out of memory."""
     monkeypatch.setitem(registry.STUDIES, "tiny", "tiny_gpu")
-    monkeypatch.setattr(counting, "release", lambda device: None)
     gpu = Gpu(model="NVIDIA H200", memory_bytes=2**37, compute_capability="9.0", driver="570.1",
               cuda="12.8", cudnn="90100")  # fmt: skip
     header = make_header(COUNTED, environment=make_environment(device="cuda", gpu=gpu))
@@ -358,7 +351,7 @@ def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None
     kept = unpack(outcome.files["ncu.json.gz"], "ncu", "a file")
     again = {item.case: ncu_logs.series_of(item.logs, "a case") for item in kept}
     assert again == outcome.series
-    assert [text for text, _, _ in notes.counted] == ["size=1: 4,000 FLOP", "size=3: 12,000 FLOP"]
+    assert [text for text, _, _ in notes.ended] == ["size=1: 4,000 FLOP", "size=3: 12,000 FLOP"]
     assert sorted(count(COUNTED, journal, notes, "all").series) == [0, 2, 3, 4, 5]
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from experiments.datasets import DataSetError
 from experiments.datasets.image_folder import identity, photographs
-from experiments.harness.study import Session
-from experiments.training_roofline import STUDY, prepare
+from experiments.harness.images import check
 from tests.experiments.conftest import measured
 
 
@@ -51,7 +50,7 @@ def test_which_photographs_they_were(folder: Path) -> None:
 def test_a_folder_that_cannot_be_used(folder: Path, tmp_path: Path) -> None:
     def refused(place: Path, words: str) -> None:
         with pytest.raises(DataSetError, match=words):
-            prepare(Session("cpu", STUDY.quick.protocol, place))
+            check("folder", place)
 
     refused(tmp_path / "nowhere", "nowhere: cannot be read")
     (tmp_path / "empty").mkdir()

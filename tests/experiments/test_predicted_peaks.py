@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from experiments.harness import memory, passes  # noqa: E402
+from experiments.harness import measure, memory  # noqa: E402
 from experiments.harness.operators import Input  # noqa: E402
 from experiments.harness.workload import Workload  # noqa: E402
 from experiments.networks import catalogue  # noqa: E402
@@ -35,7 +35,7 @@ def measured(build: Callable[[], nn.Module], shape: Shape, last: bool = False) -
         if last:
             module = module.to(memory_format=torch.channels_last)
             source = source.contiguous(memory_format=torch.channels_last)
-        return passes.forward(module, source)
+        return measure.forward(module, source)
 
     return memory.profiled(workload).peak
 

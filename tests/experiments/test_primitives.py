@@ -6,16 +6,40 @@ import pytest
 
 pytest.importorskip("torch")
 
-from experiments import conv_scaling
+from experiments.harness.journal import Keep
+from experiments.harness.processes import working
 from experiments.harness.study import FULL, Factors, Session
+from experiments.harness.worker import Task, can_fork
 
 LAYER: Factors = {"subject": "layer", "batch": 8, "pass": "forward", "layout": "contiguous"}
+OTHERS: tuple[Factors, ...] = (
+    {**LAYER, "batch": 1},
+    {"subject": "network", "batch": 1, "pass": "forward"},
+)
 
 
+@pytest.mark.skipif(not can_fork("cpu"), reason="oneDNN is asked in a child")
 def test_the_log_of_a_call_names_its_primitives_and_instructions() -> None:
     import torch
 
-    native, narrow = conv_scaling.files(LAYER, Session("cpu", FULL.protocol))
+    task = Task(
+        role="memory",
+        session=Session("cpu", FULL.protocol),
+        module="experiments.conv_scaling",
+        forks=True,
+        cases=tuple(
+            enumerate(
+                (
+                    LAYER,
+                    {**LAYER, "batch": 1},
+                    {"subject": "network", "batch": 1, "pass": "forward"},
+                )
+            )
+        ),
+    )
+    with working(task) as running:
+        native, narrow = (each for each in running.messages() if isinstance(each, Keep))
+    assert {native.case, narrow.case} == {0}, "only what is compared with counts is logged"
     assert native.name == "onednn.layer-forward-contiguous-8.native.txt"
     assert narrow.name == "onednn.layer-forward-contiguous-8.avx2.txt"
     for file in (native, narrow):
@@ -26,10 +50,3 @@ def test_the_log_of_a_call_names_its_primitives_and_instructions() -> None:
         assert "mb8_ic32oc64" in file.content.decode()
     if torch.backends.cpu.get_cpu_capability() != "DEFAULT":
         assert b"isa:Intel AVX2\n" in narrow.content
-
-
-def test_only_what_is_compared_with_counts_is_logged() -> None:
-    session = Session("cpu", FULL.protocol)
-    for change in ({"batch": 16}, {"subject": "network"}, {"subject": "avx2"}):
-        assert conv_scaling.files({**LAYER, **change}, session) == ()
-    assert conv_scaling.files(LAYER, Session("cuda", FULL.protocol)) == ()

@@ -19,4 +19,4 @@ def timed(factors: Factors, session: Session) -> tuple[Series, ...]:
     return (Series(quantity="time", unit="s", samples=(time.perf_counter() - began,)),)
 
 
-STUDY = replace(PLAIN, timed=timed, uses_torch=False)
+STUDY = replace(PLAIN, times=timed)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from experiments.harness.study import FULL, Factor, Factors, Levels, Session, Study
+from experiments.harness.study import FULL, Factor, Factors, Levels, Process, Session, Study
 from report.records.record import Series
 
 #: Sizes at which the timed study kills its process, or says that it was disturbed.
@@ -39,11 +39,10 @@ STUDY = Study(
     name="tiny",
     question="Does the harness work?",
     factors=(Factor("size", levels=(1, 2, 3, 4, 5, 6), quick=(1, 2), any_count=True),),
-    measures=("time",),
     cases=cases,
     layers=lambda factors: (),
-    measure=measure,
-    effort=lambda factors: 1.0,
+    memory=measure,
+    process=lambda factors, session: Process(()),
     full=PLAN,
     quick=replace(PLAN, protocol=msgspec.structs.replace(PLAN.protocol, plan="quick")),
 )

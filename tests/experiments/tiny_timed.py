@@ -29,6 +29,4 @@ def timed(factors: Factors, session: Session) -> tuple[Series, ...]:
     )
 
 
-STUDY = replace(
-    PLAIN, measure=lambda factors, session: (), timed=timed, uses_torch=False, effort=lambda f: 1.0
-)
+STUDY = replace(PLAIN, memory=lambda factors, session: (), times=timed)

@@ -12,25 +12,24 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
-from experiments.harness import isolated
-from experiments.harness.counters import ncu_child
-from experiments.harness.counters.ncu_child import Note
-from experiments.harness.counters.ncu_result import Output, has_run, settled
-from experiments.harness.counters.plan import Counted, Event, Job, Plan, Ran
+from experiments.harness.journal import Count, Done, Ready
+from experiments.harness.processes import TICK_S, working
+from experiments.harness.text import last_line
+from experiments.harness.worker import Task
 from report.errors import MeasurementError
+from report.instruments.counters.ncu import case_range
+from report.instruments.counters.ncu_logs import TOOL, logs_of
 from report.instruments.counters.ncu_metrics import MetricPlan, metric_names, metrics_for
-from report.instruments.counters.ncu_output import CountersUnavailable, complaint
-from report.system.subprocesses import started
+from report.instruments.counters.ncu_output import CountersUnavailable, complaint, read_table
 
 #: Where installers put ncu without telling the PATH.
 PLACES: Final = (
@@ -47,12 +46,12 @@ NOT_INSTALLED: Final = CountersUnavailable(
 CASES: Final = 16
 LIMIT_S: Final = 3600.0
 
-#: Guesses for the time left until a run has shown its own pace (s): a process until it has profiled
-#: its matrix products, a case with its replays.
-_START_S: Final = 40.0
-_CASE_S: Final = 5.0
-
 _QUERY_LIMIT_S: Final = 120
+#: Numbers are printed as everywhere.
+_LANGUAGE: Final = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "1"}
+
+#: What a counter tells while it runs; None is a second in which nothing happened.
+Event: TypeAlias = Ready | Done | Count | None
 
 
 def unavailable() -> str | None:
@@ -60,13 +59,8 @@ def unavailable() -> str | None:
     return NOT_INSTALLED.reason.rstrip(".") if find_ncu() is None else None
 
 
-def seconds(job: Job) -> float:
-    """How long a job lasts, about, with its part of the start."""
-    return _START_S / CASES + _CASE_S
-
-
-def count(plan: Plan, limit_s: float = LIMIT_S) -> Iterator[Event]:
-    """Count every job of ``plan`` and tell of each as soon as its process has ended.
+def count(task: Task, limit_s: float = LIMIT_S) -> Iterator[Event]:
+    """Count every case of ``task`` and tell of each as soon as its process has ended.
 
     Raises ``MeasurementError`` with the remedy where there are no counters; a process is stopped
     after ``limit_s``.  Closing the generator ends all processes.
@@ -74,18 +68,18 @@ def count(plan: Plan, limit_s: float = LIMIT_S) -> Iterator[Event]:
     program = find_ncu()
     if program is None:
         raise _refused(NOT_INSTALLED)
-    assert plan.compute_capability is not None
-    metrics = plan_for(program, plan.compute_capability)
+    metrics = plan_for(program, task.compute_capability)
     if isinstance(metrics, CountersUnavailable):
         raise _refused(metrics)
-    waiting = plan.jobs
-    while waiting:
-        part = msgspec.structs.replace(plan, jobs=waiting[:CASES])
+    left = list(zip(task.cases, task.calls, strict=True))
+    while left:
+        cases, calls = zip(*left[:CASES], strict=True)
+        part = msgspec.structs.replace(task, cases=cases, calls=calls)
         done = set()
         for event in _profiled(program, metrics, part, limit_s):
-            done |= {event.case} if isinstance(event, Counted) else set()
+            done |= {event.case} if isinstance(event, Count) else set()
             yield event
-        waiting = tuple(job for job in waiting if job.case not in done)
+        left = [each for each in left if each[0][0] not in done]
 
 
 def _refused(why: CountersUnavailable) -> MeasurementError:
@@ -117,7 +111,7 @@ def plan_for(program: str, compute_capability: str) -> MetricPlan | CountersUnav
             capture_output=True,
             text=True,
             errors="replace",
-            env=_environment(),
+            env={**os.environ, **_LANGUAGE},
             timeout=_QUERY_LIMIT_S,
             check=False,
         )
@@ -150,65 +144,81 @@ def options(program: str, metrics: MetricPlan, folder: Path) -> tuple[str, ...]:
     )
 
 
-def _profiled(program: str, metrics: MetricPlan, plan: Plan, limit_s: float) -> Iterator[Event]:
-    """One process over all jobs of ``plan``; it counts at least the first of them, or fails."""
-    notes: list[Note] = []
-    with tempfile.TemporaryDirectory(prefix="ridgepoint-ncu-") as name:
-        folder = Path(name)
-        notes_path = folder / "notes.jsonl"
-        notes_path.touch()
-        child = isolated.command(partial(ncu_child.main, plan, notes_path), folder)
-        with _started((*options(program, metrics, folder), *child), folder) as process:
-            lines = isolated.lines(process, notes_path, min(isolated.TICK_S, limit_s))
-            yield from _running(lines, plan.jobs, notes, limit_s)
-        output = Output(_read(folder / "ncu.csv"), _read(folder / "said"), tuple(notes))
-    found = settled(output, plan.jobs)
+def _profiled(program: str, metrics: MetricPlan, task: Task, limit_s: float) -> Iterator[Event]:
+    """One process over all cases of ``task``; it counts at least the first of them, or fails."""
+    reasons: dict[int, str | None] = {}
+    deadline = time.monotonic() + limit_s
+    try:
+        with working(task, _LANGUAGE, partial(options, program, metrics)) as running:
+            for message in running.messages(min(TICK_S, limit_s)):
+                if isinstance(message, Done):
+                    reasons[message.case] = message.reason
+                    yield message
+                elif time.monotonic() > deadline:
+                    raise _refused(_too_long(f"profile {len(task.cases)} cases", limit_s))
+                else:
+                    yield None
+            output = Output(_read(running.folder / "ncu.csv"), running.said(), reasons)
+    except OSError as error:
+        raise _refused(_not_startable(error)) from error
+    found = settled(output, task)
     if isinstance(found, CountersUnavailable):
         raise _refused(found)
     yield from found
 
 
-@contextmanager
-def _started(words: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """ncu, which is ended with all that it started on leaving this block."""
-    with (folder / "said").open("wb") as said, ExitStack() as stack:
-        try:
-            process = stack.enter_context(
-                started(
-                    words,
-                    stdin=subprocess.DEVNULL,
-                    stdout=said,
-                    stderr=subprocess.STDOUT,
-                    cwd=isolated.ROOT,
-                    env=_environment(),
-                )
-            )
-        except OSError as error:
-            raise _refused(_not_startable(error)) from error
-        yield process
+@dataclass(frozen=True)
+class Output:
+    """The log file of ncu, what else was printed, and how each case that has run ended."""
+
+    log: str
+    said: str
+    reasons: Mapping[int, str | None]
 
 
-def _running(
-    lines: Iterable[bytes | None], jobs: Sequence[Job], notes: list[Note], limit_s: float
-) -> Iterator[Event]:
-    """Tell of each case as it has run, and keep the child's notes; raises if it takes too long."""
-    deadline = time.monotonic() + limit_s
-    waiting = list(jobs)
-    decoder = msgspec.json.Decoder(Note)
-    for line in lines:
-        if line is not None:
-            notes.append(decoder.decode(line))
-            while waiting and has_run(waiting[0], notes):
-                yield Ran(case=waiting.pop(0).case)
-            continue
-        if time.monotonic() > deadline:
-            raise _refused(_too_long(f"profile {len(jobs)} cases", limit_s))
-        yield None
+_NO_RANGES: Final = CountersUnavailable(
+    "ranges",
+    "ncu recorded kernels but none of our NVTX ranges, so that they belong to no case; use a "
+    "PyTorch built with NVTX.",
+)
 
 
-def _environment() -> dict[str, str]:
-    """Ours, with numbers printed as everywhere."""
-    return {**os.environ, "LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "1"}
+def settled(output: Output, task: Task) -> tuple[Count, ...] | CountersUnavailable:
+    """The cases that this process counted or failed at, in the order of ``task``.
+
+    If it ended early, the case at which it did has failed, and later ones are not among them.
+    """
+    rows = read_table(output.log)
+    said = _said(output)
+    if isinstance(rows, CountersUnavailable):
+        return said or rows
+    if not any(row.range for row in rows):
+        return _NO_RANGES
+    ended = said.reason if said else "The profiled program ended during this case; run it again."
+    return tuple(_settled(output, {row.range for row in rows}, task, ended))
+
+
+def _settled(output: Output, launched: set[str | None], task: Task, ended: str) -> Iterator[Count]:
+    for (case, factors), calls in zip(task.cases, task.calls, strict=True):
+        if case not in output.reasons:
+            yield Count(tool=TOOL, case=case, logs={}, reason=ended)
+            return
+        ranges = tuple(case_range(factors, call) for call in range(calls))
+        reason = output.reasons[case]
+        if reason is None and not launched.issuperset(ranges):
+            reason = "No kernel ran on the GPU during this case."
+        logs = {} if reason else logs_of(output.log, ranges)
+        yield Count(tool=TOOL, case=case, logs=logs, reason=reason)
+
+
+def _said(output: Output) -> CountersUnavailable | None:
+    """ncu's complaint; if the program failed, with the program's own last words."""
+    said = complaint(f"{output.log}\n{output.said}")
+    if said is None or said.kind != "application":
+        return said
+    own = "\n".join(line for line in output.said.splitlines() if not line.startswith("=="))
+    reason = f"The profiled program failed under ncu ({last_line(own)}); fix that first."
+    return CountersUnavailable("application", reason)
 
 
 def _read(path: Path) -> str:

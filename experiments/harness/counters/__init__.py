@@ -1,1 +1,0 @@
-"""Counters of executed work, each read in processes of their own and never while timing."""

@@ -1,0 +1,64 @@
+"""The tiny study as one whose cases end in the way that they name, or leave files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from dataclasses import replace
+
+from tiny_study import STUDY as PLAIN
+
+from experiments.harness.outcomes import NotStartedError, UnavailableError
+from experiments.harness.study import CaseFile, Factors, Results, Session
+from report.records.layers import Flatten
+from report.records.record import Series
+
+LAYER = Flatten(name="f", input_shape=(1, 2, 2), output_shape=(1, 4), dtype="float32")
+#: Ways to fail, and what becomes of them.
+REASONS = {
+    "no cpu memory": ("out_of_memory", "Memory ran out when 400 B more were asked for."),
+    "no gpu memory": ("out_of_memory", "Memory ran out when 2.00 GiB more were asked for."),
+    "no memory": ("out_of_memory", "Memory ran out."),
+    "too large": ("out_of_memory", "Not started"),
+    "cannot": ("unavailable", "This cannot be done here."),
+    "raise": ("failed", "ValueError: no such thing in thing.py"),
+    "die": ("failed", "killed, most likely for lack of memory"),
+    "exit": ("failed", "ended with exit code 3"),
+}
+
+
+class OutOfMemoryError(RuntimeError):
+    """Stands for torch.OutOfMemoryError, which is told by its name."""
+
+
+def memory(factors: Factors, session: Session) -> Results:
+    asked = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 400 bytes. Error"
+    match factors["way"]:
+        case "no cpu memory":
+            raise RuntimeError(f"[enforce fail at alloc_cpu.cpp:127] err == 0. {asked} code 12")
+        case "no gpu memory":
+            raise OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has")
+        case "no memory":
+            raise MemoryError
+        case "too large":
+            raise NotStartedError("Not started: its tensors need more.")
+        case "cannot":
+            raise UnavailableError("This cannot be done here.")
+        case "raise":
+            raise ValueError("no such thing in /home/somebody/thing.py\nmore")
+        case "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "exit":
+            sys.stdout.flush()
+            os._exit(3)
+        case "own file":
+            yield CaseFile(f"trace-{factors['size']}", "what it holds", b"\x00\xff")
+        case "same file":
+            yield CaseFile("images.json", "what it holds", b"1,797 digits")
+        case "other file":
+            yield CaseFile("trace", "what it holds", bytes([int(factors["size"])]))
+    yield Series(quantity="time", unit="s", samples=(0.25,))
+
+
+STUDY = replace(PLAIN, memory=memory, layers=lambda factors: (LAYER,))
