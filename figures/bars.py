@@ -1,4 +1,4 @@
-"""Named rows with horizontal bars: side by side, with intervals, or one after another as a sum."""
+"""Named rows with horizontal bars: side by side, or one after another as a sum."""
 
 from __future__ import annotations
 
@@ -14,18 +14,11 @@ _BAR, _ROW, _REST, _LEGEND_LINE = 0.115, 0.24, 0.62, 0.15
 
 @dataclass(frozen=True)
 class BarSeries:
-    """One bar a row; None where a row has none.
-
-    ``hollow`` ones are outlines, for what was not measured.  ``low`` and ``high`` are the ends of
-    the intervals, None or empty where there are none.
-    """
+    """One bar a row; None where a row has none."""
 
     label: str
     x: tuple[float | None, ...]
-    low: tuple[float | None, ...] = ()
-    high: tuple[float | None, ...] = ()
     series: int = 0
-    hollow: bool = False
 
 
 @dataclass(frozen=True)

@@ -67,19 +67,18 @@ def _of_roofline(panel: Roofline) -> Iterator[Row]:
         ends = cache.bandwidth.middle, cache.bandwidth.low, cache.bandwidth.high
         yield cache.label, "bandwidth", None, None, f"{y} / {x}", *ends
     for marks in panel.marks:
-        yield from _points(
-            marks.label, x, marks.x, y, marks.y, marks.low, marks.high, names=marks.names
-        )
+        yield from _points(marks.label, x, marks.x, y, marks.y, names=marks.names)
 
 
 def _of_named(panel: Bars | Dots) -> Iterator[Row]:
     for name, line in panel.lines if isinstance(panel, Dots) else ():
         yield "", name, None, None, panel.x_label, line, None, None
     for series in panel.series:
-        ends = zip_longest(panel.names, series.x, series.low, series.high)
-        for name, found, low, high in ends:
+        low, high = (getattr(series, end, ()) for end in ("low", "high"))
+        ends = zip_longest(panel.names, series.x, low, high)
+        for name, found, below, above in ends:
             for value in found if isinstance(found, tuple) else (found,):
-                yield series.label, name, None, None, panel.x_label, value, low, high
+                yield series.label, name, None, None, panel.x_label, value, below, above
 
 
 def _of_timeline(panel: Timeline) -> Iterator[Row]:

@@ -53,7 +53,7 @@ class CacheRoof:
 
 @dataclass(frozen=True)
 class Marks:
-    """Points of one kind; ``low`` and ``high`` are ends of intervals, empty where there are none.
+    """Points of one kind.
 
     ``names`` stand beside the points, on the right and below, where no roof can be; an empty name
     is not drawn.  ``many`` points are drawn small and pale, so that their density shows.
@@ -63,8 +63,6 @@ class Marks:
     label: str
     x: tuple[float, ...]
     y: tuple[float, ...]
-    low: tuple[float, ...] = ()
-    high: tuple[float, ...] = ()
     series: int = 0
     hollow: bool = False
     names: tuple[str, ...] = ()
@@ -107,8 +105,7 @@ class Roofline:
     @property
     def heights(self) -> tuple[float, float]:
         """The rates that are drawn: all points and peaks, with room on both sides."""
-        ends = (y for each in self.marks for y in (*each.y, *each.low, *each.high))
-        inside = [*ends, *(roof.peak.high for roof in self.roofs)]
+        inside = [*(y for marks in self.marks for y in marks.y), *(r.peak.high for r in self.roofs)]
         return (min(inside) / _ROOM, max(inside) * _ROOM) if inside else (0.1, 100.0)
 
     @property

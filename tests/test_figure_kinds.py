@@ -58,8 +58,8 @@ STACK = Bars(
 GROUPS = Bars(
     ("Products", "ReLU"),
     (
-        BarSeries("NumPy", (4.0, 1.0), (3.5, 0.9), (4.5, 1.2)),
-        BarSeries("JAX", (2.0, None), (1.9, None), (2.1, None), series=1),
+        BarSeries("NumPy", (4.0, 1.0)),
+        BarSeries("JAX", (2.0, None), series=1),
     ),
     "Time (ms)",
     reference=1.0,
@@ -74,7 +74,7 @@ ROOF = Roofline(
     "Intensity",
     "Rate",
     (RoofLine("Measured", Ceiling(190, 200, 210), Ceiling(28, 30, 32)),),
-    (Marks("a", (1.0, 20.0), (10.0, 90.0), (9.0, 80.0), (11.0, 99.0), 2, True),),
+    (Marks("a", (1.0, 20.0), (10.0, 90.0), 2, True),),
     caches=(CacheRoof("L1", Ceiling(348, 360, 372)),),
 )
 PANELS: dict[str, Panel] = {
@@ -225,10 +225,8 @@ def test_bars_side_by_side_keep_to_their_row() -> None:
     with drawn(bar_chart.draw, GROUPS) as figure:
         (axes,) = figure.axes
         found = spans(axes)
-        intervals = [line.get_xdata() for line in axes.lines if line.get_linestyle() == "-"]
     assert len(found) == 3
     assert all(abs(middle - round(middle)) < 0.4 for *_, middle in found)
-    assert [list(x) for x in intervals] == [[3.5, 4.5], [0.9, 1.2], [1.9, 2.1]]
 
 
 def test_a_diagram_has_its_boxes_and_arrows() -> None:

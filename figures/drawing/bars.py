@@ -16,7 +16,6 @@ from figures.drawing.labels import legend_above
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-HATCHES: Final = ("", "////", "||||", "xxxx", "\\\\\\\\", "----", "++++")
 #: What stands in a row without a bar.
 NOT_MEASURED: Final = "not measured"
 
@@ -51,7 +50,6 @@ def _draw_side_by_side(figure: Bars, axes: Axes) -> None:
         rows = [row + offset for row, x in enumerate(series.x) if x is not None]
         lengths = [x for x in series.x if x is not None]
         _bars(series, rows, lengths, [0.0] * len(rows), thickness, axes)
-        _draw_intervals(series, offset, axes)
 
 
 def _bars(
@@ -62,26 +60,18 @@ def _bars(
     thickness: float,
     axes: Axes,
 ) -> None:
-    colour = style.colour(series.series)
     axes.barh(
         rows,
         lengths,
         left=starts,
         height=thickness * 0.9,
-        facecolor="white" if series.hollow else colour,
+        facecolor=style.colour(series.series),
         alpha=0.85,
-        edgecolor=colour if series.hollow else "white",
-        linewidth=0.8 if series.hollow else 0.3,
-        hatch="" if series.hollow else HATCHES[series.series % len(HATCHES)],
+        edgecolor="white",
+        linewidth=0.3,
+        hatch=style.HATCHES[series.series % len(style.HATCHES)],
         label=style.legend_label(series.label),
     )
-
-
-def _draw_intervals(series: BarSeries, offset: float, axes: Axes) -> None:
-    for row, (low, high) in enumerate(zip(series.low, series.high, strict=True)):
-        if low is not None and high is not None:
-            at = row + offset
-            axes.plot([low, high], [at, at], color=style.INK, linewidth=0.8, solid_capstyle="butt")
 
 
 def _mark_empty_rows(figure: Bars, axes: Axes) -> None:

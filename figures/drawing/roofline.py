@@ -149,16 +149,9 @@ def _draw_marks(marks: Marks, axes: Axes) -> None:
         _draw_many(marks, axes)
         return
     colour = style.colour(marks.series)
-    errors = None
-    if marks.low:
-        errors = (
-            [y - low for y, low in zip(marks.y, marks.low, strict=True)],
-            [high - y for y, high in zip(marks.y, marks.high, strict=True)],
-        )
     axes.errorbar(
         marks.x,
         marks.y,
-        yerr=errors,
         color=colour,
         marker=style.marker(marks.series),
         markerfacecolor="white" if marks.hollow else colour,

@@ -16,7 +16,6 @@ from figures.timeline import LANE, LEVEL, Level, Span, Timeline
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_HATCHES: Final = ("", "////", "||||", "xxxx", "\\\\\\\\", "----", "++++")
 _BAR: Final = 0.74
 #: The part of the figure's width that its axes take, about; it decides which labels have room.
 _AXES_SHARE: Final = 0.8
@@ -70,11 +69,11 @@ def _draw_span(span: Span, row: int, figure: Timeline, axes: Axes) -> None:
         color=colour,
         edgecolor="white",
         linewidth=0.3,
-        hatch=_HATCHES[span.kind % len(_HATCHES)],
+        hatch=style.HATCHES[span.kind % len(style.HATCHES)],
     )
     if not span.label or not _fits(span, figure, axes):
         return
-    plain = _HATCHES[span.kind % len(_HATCHES)] == ""
+    plain = span.kind % len(style.HATCHES) == 0
     box = None if plain else {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
     axes.text(
         (span.start + span.end) / 2,
@@ -119,7 +118,7 @@ def _draw_legend(figure: Timeline, axes: Axes) -> None:
         Patch(
             facecolor=style.colour(kind),
             edgecolor="white",
-            hatch=_HATCHES[kind % len(_HATCHES)],
+            hatch=style.HATCHES[kind % len(style.HATCHES)],
             label=style.legend_label(name),
         )
         for kind, name in enumerate(figure.kinds)

@@ -1,11 +1,14 @@
-"""The multiply-adds that a counter saw a layer execute, from theory, whatever the study."""
+"""The multiply-adds that a counter saw a layer execute, from theory; and what theory leaves."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar
 
 from report.evidence.runs import Factors, Run
+from report.missing import Missing
+from report.quantity.expression import Quantity, absent, exact
+from report.quantity.operations import furthest_from_zero
 from report.records.layers import Layer
 from report.theory.executed import counted_terms
 from report.theory.reconciliation import Reconciliation, Term
@@ -66,3 +69,18 @@ def explained(id: str, subject: str, layer: Layer, build: str, count: int) -> Re
     counted = Term("Executed", count, "counted lanes, case less base", COUNTED)
     terms = counted_terms(layer, build)
     return Reconciliation(id, subject, "MAC", theory_macs(layer), terms, counted)
+
+
+def residual(reconciliations: Iterable[Reconciliation], unit: str, *sources: str) -> Quantity:
+    """The residual that is furthest from 0 among several reconciliations in ``unit``."""
+    source, *others = sources or ("",)
+    further = tuple(others)
+    parts = [
+        exact("measured", unit, item.measured.amount, source, further)
+        - exact("sum of terms", unit, item.end, source, further)
+        for item in reconciliations
+        if not isinstance(item.measured, Missing)
+    ]
+    if not parts:
+        return absent("residual", unit, "nothing was measured that could be reconciled")
+    return furthest_from_zero(*parts)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import html
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from report.errors import RenderError
-from report.render.citation import bibtex_entry
 from report.render.pandoc import TEMPLATES, Edition, convert
 from report.render.problems import filter_problem
 from report.render.settings import Settings
 from report.render.shell import parts, write_assets
 from report.render.source import Source, read_source
 from report.render.supplement import split, whole
+from report.text.escape import bibtex, latex
 from report.text.format import first_names
 
 #: The entry that readers cite the paper by, beside the page.
@@ -28,7 +29,6 @@ _LINKED = re.compile(r'<a[^>]*\shref="((?:tables|figures|pictures)/[^":]+)"')
 _ALIGNED = re.compile(r'(<mtd\b[^>]*?) style="text-align: (left|right|center)[^"]*"')
 #: A number with grouped digits, which the filter makes a text so that it stays whole.
 _GROUPED = re.compile(r'<mtext mathvariant="normal">([\d,.]+)</mtext>')
-#: pandoc's section of notes has no heading.
 #: A cell of a table, with its alignment.
 _CELL = re.compile(r'<(t[dh])(?: style="text-align: (\w+);")?>(.*?)</\1>', re.DOTALL)
 #: Cells with more characters than this may break their lines; names and numbers stay whole.
@@ -155,7 +155,24 @@ def _entry(page: str, paper: Source, links: PageLinks) -> str:
         return [html.unescape(text) for text in re.findall(_META.format(name), page)]
 
     (title,), authors = plain("citation_title")[:1], plain("citation_author")
-    return bibtex_entry(paper.study, title, authors, links.measured, _address(paper.study, links))
+    return _bibtex(paper.study, title, authors, links.measured, _address(paper.study, links))
+
+
+def _bibtex(study: str, title: str, authors: Sequence[str], day: str | None, url: str = "") -> str:
+    """The entry of a paper for BibTeX, in ASCII, from plain texts.
+
+    ``day`` is that of the newest record (ISO 8601), None where nothing was measured; ``url`` is the
+    address of its page, empty where it is not known.
+    """
+    fields = {
+        "title": f"{{{bibtex(latex(title))}}}",
+        # An organization would else be taken for a first and a last name.
+        "author": " and ".join(f"{{{bibtex(latex(author))}}}" for author in authors),
+        **({"year": day[:4], "note": f"Data of {day}"} if day else {}),
+        **({"url": url} if url else {}),
+    }
+    lines = "".join(f"  {name} = {{{content}}},\n" for name, content in fields.items())
+    return f"@misc{{{study},\n{lines}}}\n"
 
 
 def _address(study: str, links: PageLinks) -> str:

@@ -18,7 +18,7 @@ from report.render.command import Finished, run
 from report.render.pandoc import TEMPLATES, plain_text
 from report.render.problems import name_of, place_of_line, refusal
 from report.render.settings import Settings
-from report.render.site import Entry, describe
+from report.render.site import Entry
 from report.render.source import Source, read_source
 from report.text.escape import latex
 
@@ -49,22 +49,15 @@ _PDF_CLASSES: Final[Mapping[str, Mapping[str, Any]]] = {
 _HEADER: Final = "../ridgepoint.tex"
 
 
-def write_project(
-    sources: Mapping[str, Path], target: Path, entries: Mapping[str, Entry] | None = None
-) -> Path:
+def write_project(sources: Mapping[str, Path], target: Path, entries: Mapping[str, Entry]) -> Path:
     """Write the Quarto project of the papers ``study -> source folder`` into ``target``.
 
-    ``entries`` are what its list says of each, made from the sources if they are not given.
+    ``entries`` are what its list says of each.
     ``quarto render`` in that folder makes the site and the PDFs.  Returns the path of its
     ``_quarto.yml``; raises ``RenderError``.
     """
     papers = [read_source(folder, study) for study, folder in sources.items()]
-    listed = [
-        replace(entries[paper.study], page=_page(paper))
-        if entries
-        else describe(paper.folder, paper.study, page=_page(paper))
-        for paper in papers
-    ]
+    listed = [replace(entries[paper.study], page=_page(paper)) for paper in papers]
     for paper in papers:
         _write_paper(paper, target / paper.study)
     _write_extension(target / "_extensions" / "ridgepoint")
@@ -233,24 +226,19 @@ def _check_version(path: Path) -> None:
         )
 
 
-def render_quarto(project: Path, formats: Sequence[str] = FORMATS) -> dict[str, Path]:
+def render_quarto(project: Path, formats: Sequence[str] = FORMATS) -> Path:
     """Run ``quarto render`` on a project that ``write_project`` made.
 
-    Returns the outputs as ``collect`` does.  Raises ``RenderError`` with Quarto's own words
-    and the place that they name.
+    ``formats`` are some of ``FORMATS``.  Returns the folder of the site.  Raises ``RenderError``
+    with Quarto's own words and the place that they name.
     """
-    unknown = sorted(set(formats) - set(FORMATS))
-    if unknown or not formats:
-        raise RenderError(
-            f"quarto: {', '.join(unknown) or 'no format'} asked for; use {' or '.join(FORMATS)}."
-        )
     command: list[str | Path] = [find_quarto(), "render", str(project.resolve())]
     if set(formats) != set(FORMATS):
         command += ["--to", formats[0]]
     finished = run(command, project, _TIME_LIMIT_S, environment=_environment())
     if finished.code != 0:
         raise _refusal(project, _own_words(finished).replace(f"{project}/", ""))
-    return collect(project)
+    return project / "_site"
 
 
 def _refusal(project: Path, words: str) -> RenderError:
@@ -260,17 +248,6 @@ def _refusal(project: Path, words: str) -> RenderError:
     document = project / named[1] / f"{named[1]}.qmd"
     place = place_of_line(document, int(named[2])) if named[2] else name_of(document)
     return refusal(place, "Quarto", words)
-
-
-def collect(project: Path) -> dict[str, Path]:
-    """What Quarto made: path relative to its output folder -> file, pages and PDFs in order."""
-    site = project / "_site"
-    made = sorted(path for path in site.rglob("*") if path.suffix in (".html", ".pdf"))
-    return {
-        path.relative_to(site).as_posix(): path
-        for path in made
-        if "site_libs" not in path.parts and "figures" not in path.parts
-    }
 
 
 def _environment() -> dict[str, str]:

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from report.render.pandoc import convert
 from report.render.search import index_of_claims, index_of_paper
 from report.render.settings import Settings
 from report.render.shell import OVERVIEWS, SCRIPTS, render_template, script_of, write_assets
-from report.render.source import read_source
 from report.text.format import first_names, plain
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])")
@@ -128,14 +126,6 @@ def first_sentences(text: str, limit: int = 320) -> str:
             break
         taken = longer
     return taken
-
-
-def describe(source: Path, study: str, page: str, pdf: str | None = None) -> Entry:
-    """The entry of the paper in the folder ``source``; raises ``RenderError``."""
-    paper = read_source(source, study)
-    markdown = (str(paper.front["title"]), str(paper.front.get("abstract", "")))
-    words = in_plain_words(*convert(paper, (), markdown).plain)
-    return Entry.of(words, study=study, page=page, pdf=pdf)
 
 
 def in_plain_words(title: str, abstract: str) -> dict[str, str]:

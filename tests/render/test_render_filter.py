@@ -14,6 +14,7 @@ from report.errors import RenderError
 from report.render.html import PageLinks, render_html, write_page
 from report.render.latex import write_latex
 from report.render.quarto import write_project
+from report.render.site import Entry
 from report.render.typst import render_typst, write_typst
 
 Write = Callable[..., Path]
@@ -241,7 +242,7 @@ def test_an_author_may_bring_pictures(write: Write) -> None:
     assert render_typst(folder, "p").startswith(b"%PDF")
     write_latex(folder, "p", folder / "tex")
     write_page(folder, "p", folder / "page", PageLinks())
-    write_project({"p": folder}, folder / "quarto")
+    write_project({"p": folder}, folder / "quarto", {"p": Entry("p", "A", "", "")})
     printed = {path.name for path in (folder / "tex" / "pictures").iterdir()}
     assert printed == {"photo.png", "plan.pdf"}
     for place in (folder / "page", folder / "quarto" / "p"):

@@ -12,6 +12,7 @@ from report.missing import Missing
 from report.render import pandoc, quarto
 from report.render.html import PageLinks, render_html
 from report.render.latex import compile_latex, find_latex, write_latex
+from report.render.site import Entry
 from report.render.typst import render_typst
 from tests.render.conftest import HEAD
 
@@ -199,7 +200,7 @@ def test_quarto_is_passed_on_in_one_sentence(
     broken: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, project = broken("Text.", ""), tmp_path / "quarto"
-    quarto.write_project({"p": folder}, project)
+    quarto.write_project({"p": folder}, project, {"p": Entry("p", "A", "", "")})
     command = tmp_path / "quarto-command"
     command.write_text(
         '#!/bin/sh\ntest "$1" = --version && echo 1.6 && exit\n'

@@ -13,11 +13,11 @@ import yaml
 from report.errors import RenderError
 from report.render.pandoc import TEMPLATES, pandoc_path
 from report.render.quarto import (
-    collect,
     find_quarto,
     render_quarto,
     write_project,
 )
+from report.render.site import Entry
 
 STAND_IN = """#!{python}
 import json, pathlib, sys
@@ -52,7 +52,9 @@ def calls(quarto: Path) -> list[list[str]]:
 
 @pytest.fixture
 def project(paper: Path, tmp_path: Path) -> Path:
-    write_project({"sample": paper, "course": paper}, tmp_path / "quarto")
+    sources = dict.fromkeys(("sample", "course"), paper)
+    entries = {study: Entry(study, "A paper", "", "") for study in sources}
+    write_project(sources, tmp_path / "quarto", entries)
     return tmp_path / "quarto"
 
 
@@ -141,10 +143,9 @@ def test_quarto_is_called_once_for_all_formats(
 ) -> None:
     quarto = stand_in(tmp_path / "bin")
     monkeypatch.setenv("QUARTO_PATH", str(quarto))
-    made = render_quarto(project)
+    site = render_quarto(project)
     assert calls(quarto) == [["render", str(project.resolve())]]
-    assert list(made) == ["sample/sample.html", "sample/sample.pdf"]
-    assert collect(project) == made
+    assert (site / "sample" / "sample.pdf").read_text() == "made"
 
 
 def test_quarto_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

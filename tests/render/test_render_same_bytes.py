@@ -18,10 +18,12 @@ from pathlib import Path
 from report.render.html import PageLinks, write_page
 from report.render.latex import LatexTools, compile_latex, find_latex, write_latex
 from report.render.quarto import write_project
+from report.render.site import Entry
 from report.render.typst import render_typst
 
 source, target = Path(sys.argv[1]), Path(sys.argv[2])
-write_project({"sample": source, "course": source}, target / "quarto")
+sources = dict.fromkeys(("sample", "course"), source)
+write_project(sources, target / "quarto", {s: Entry(s, "A paper", "", "") for s in sources})
 for study in ("sample", "course"):
     place = target / study
     write_page(source, study, place / "html", PageLinks(pdf="a.pdf"))

@@ -25,7 +25,7 @@ def _rendered(
     stage: Path, project: Path, studies: tuple[str, ...], formats: list[str]
 ) -> tuple[str, ...]:
     """Render; the PDFs are put where those of the other engines are."""
-    made = render_quarto(project, formats)
-    papers = {study: made[name] for study in studies if (name := f"{study}/{study}.pdf") in made}
-    written = (write_paper(stage, study, pdf.read_bytes()) for study, pdf in papers.items())
+    site = render_quarto(project, formats)
+    papers = {study: site / study / f"{study}.pdf" for study in studies}
+    written = (write_paper(stage, s, pdf.read_bytes()) for s, pdf in papers.items() if pdf.exists())
     return tuple(name for names in written for name in names)

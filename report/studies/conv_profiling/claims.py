@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from report.evidence.residuals import residual
+from report.evidence.executed import residual
 from report.paper.claims import judge
 from report.paper.findings import Claim, Inputs
 from report.quantity.expression import Quantity, absent, exact

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from report.evidence.residuals import residual
+from report.evidence.executed import residual
 from report.instruments.operators import Sums
 from report.missing import Missing
 from report.quantity.expression import Quantity, absent, exact, recorded

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from report.evidence.audit import count_by_verdict
+from report.evidence.executed import residual
 from report.evidence.primitives import Logged
 from report.evidence.remembered import known
-from report.evidence.residuals import residual
 from report.instruments.onednn import AVX2, NATIVE
 from report.missing import Missing
 from report.paper.declared import values_of

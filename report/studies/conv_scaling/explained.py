@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from report.evidence.device_counts import replays
-from report.evidence.residuals import residual
+from report.evidence.executed import residual
 from report.paper.findings import Inputs
 from report.quantity.expression import Quantity
 from report.studies.conv_scaling.device import device_work
