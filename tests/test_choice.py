@@ -155,7 +155,7 @@ def test_what_is_asked_for_takes_the_role_that_fits_its_machine() -> None:
 
 def test_an_edition_is_rewritten_and_other_lines_stay(tmp_path: Path) -> None:
     path = tmp_path / "editions.yaml"
-    text = "# head\nconv_profiling:\n  # why\n  roles: {cpu: a}\n\ngpu_survey:\n  roles: {}\n"
+    text = "# head\nconv_profiling:\n  # why\n  roles: {cpu: a}\n\ngpu_survey:\n  roles: {cpu: a}\n"
     path.write_text(text)
     edition = Edition({"cpu": "b", "gpu": ("conv_scaling/x.json",)}, ("c",), "2026-11-02")
     write_edition("conv_scaling", edition, tmp_path)

@@ -249,8 +249,9 @@ REFUSALS: tuple[Refusal, ...] = tuple(Refusal(*row) for row in (
     ("editions", change("conv_scaling", to="a.json"), "line 1, conv_scaling", "expected object"),
     ("editions", change("conv_scaling", "roles", "cpu", to=2026), "roles", "expected str | array"),
     ("editions", change("conv_scaling", "roles", "gpus", to="a"), "roles", "'gpus'"),
+    ("editions", drop("conv_scaling", "roles", "cpu"), "conv_scaling.roles", "cpu is missing"),
     ("editions", change("conv_scaling", "data", to="2026"), "conv_scaling.data", "unknown field"),
-    ("editions", change("conv_scalling", to={"roles": {}}), "conv_scalling", "no study"),
+    ("editions", change("conv_scalling", to={"roles": {"cpu": "a"}}), "conv_scalling", "no study"),
 ))  # fmt: skip
 
 

@@ -49,10 +49,13 @@ class Inputs:
 
     @cached_property
     def cast(self) -> dict[Role, Stored]:
-        """The record in each role, in the order of tables; filled where the edition's are gone."""
+        """The record in each role, in the order of tables.
+
+        Filled from what is there where the machine that sentences are about is gone.
+        """
         records = {stored.file: stored for stored in self.records}
         named = {role: records[file] for role, file in self.roles.items() if file in records}
-        return named or filled(self.records)
+        return named if "cpu" in named else filled(self.records)
 
     @property
     def files(self) -> tuple[str, ...]:

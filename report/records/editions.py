@@ -56,6 +56,10 @@ def read_editions(data: Path, studies: Collection[str] | None = None) -> dict[st
         return {}
     # A file in which all lines are comments holds nothing.
     found: dict[str, Edition] = read_strictly(path, _FILE, "YAML", _REMEDY, data) or {}
+    silent = (
+        f"{study}.roles: cpu is missing" for study in found if "cpu" not in found[study].roles
+    )
+    refuse_first(silent, path, "give this role to the machine that sentences are about")
     if studies is not None:
         unknown = (
             f"{name}: found a name that is no study" for name in found if name not in studies
