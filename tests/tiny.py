@@ -89,7 +89,7 @@ def _studies() -> list[str]:
 def _case(width: int) -> Case:
     shape = (64, width)
     layer = Linear(name="layer", input_shape=shape, output_shape=shape, dtype="float32", bias=True)
-    times = (1e-7 * width * (1 + 1e-3 * n) for n in range(-3, 4))
+    times = (2e-7 * width * (1 + 1e-3 * n) for n in range(-3, 4))
     return Case(
         factors={"subject": "layer", "width": width},
         status="ok",
