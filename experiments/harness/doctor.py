@@ -14,7 +14,7 @@ import platform
 import shutil
 import textwrap
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,52 +79,9 @@ def verdict(done: Sequence[Check]) -> str:
     return f"This machine can measure; problems: {problems}, notes: {notes}."
 
 
-# ----------------------------------------------------------------------------------- the software
-
-
-def packages(found: Mapping[str, str | None]) -> Check:
-    """The packages that measuring needs beside PyTorch, with their versions."""
-    lacking = sorted(name for name, version in found.items() if version is None)
-    if lacking:
-        text = f"not installed: {', '.join(lacking)}; install with: {runtime.INSTALL}"
-        return Check("problem", "packages", text)
-    known = ", ".join(f"{name} {version}" for name, version in sorted(found.items()))
-    return Check("ok", "packages", known)
-
-
-def torch_check(version: str | None, capability: str | None, why: str | None) -> Check:
-    """PyTorch's version, and the vector instructions that it uses here or why it cannot start."""
-    if version is None:
-        return Check("problem", "PyTorch", f"not installed; install it with: {runtime.INSTALL}")
-    if why is not None:
-        return Check("problem", "PyTorch", f"{version} cannot be used: {why}")
-    return Check("ok", "PyTorch", f"{version}, uses {capability} on this processor")
-
-
-def settings(found: Mapping[str, str]) -> Check:
-    """Environment variables that change times; a record keeps them."""
-    if not found:
-        return Check("ok", "variables", "none is set that changes times or results")
-    said = ", ".join(f"{name}={value}" for name, value in found.items())
-    text = f"{said} may change times or results; unset what you do not mean (records keep them)"
-    return Check("note", "variables", text)
-
-
-def c_library(name: str | None) -> Check:
-    """The C library, and whether its memory policy can be set."""
-    version = name.partition(" ")[2] if name and name.startswith("glibc ") else ""
-    if policies.numbers(version) >= policies.TUNABLES_SINCE:
-        return Check("ok", "C library", f"{name}; memory policies can be set")
-    need = ".".join(map(str, policies.TUNABLES_SINCE))
-    text = f"{name or 'unknown'}; memory policies can be set with glibc {need} or newer only"
-    return Check("note", "C library", text)
-
-
-def jemalloc(name: str | None) -> Check:
-    """Whether jemalloc is there to be measured beside the C library's own allocator."""
-    if name:
-        return Check("ok", "jemalloc", f"{name}; can be measured beside the C library's allocator")
-    return Check("note", "jemalloc", "not found; install it with: apt-get install libjemalloc2")
+def _either(good: object, topic: str, yes: str, no: str) -> Check:
+    """A check that is ok, or worth a note."""
+    return Check("ok", topic, yes) if good else Check("note", topic, no)
 
 
 # ------------------------------------------------------------------------------------ the machine
@@ -157,68 +114,12 @@ def free_memory(available: int, total: int, limit: int | None = None) -> Check:
     return Check("ok", "memory", text)
 
 
-def page_faults(readable: bool) -> Check:
-    """Whether the system counts the page faults of a process."""
-    if readable:
-        return Check("ok", "page faults", "counted by the system")
-    return Check("note", "page faults", "not counted by this system; records will lack them")
-
-
-def resident(reason: str | None) -> Check:
-    """Whether the peak of resident memory can be measured."""
-    if reason is None:
-        return Check("ok", "peak memory", "the peak of resident memory can be measured")
-    return Check("note", "peak memory", f"{reason}; records will lack it")
-
-
-def governor(found: str | None) -> Check:
-    """The frequency governor."""
-    if found in ("performance", "schedutil", None):
-        return Check("ok", "governor", found or "the system shows none")
-    text = f"{found}; set another with: sudo cpupower frequency-set -g performance"
-    return Check("note", "governor", text)
-
-
-def virtual(found: str | None) -> Check:
-    """Whether this is a virtual machine."""
-    if found == host.NO_VIRTUALISATION:
-        return Check("ok", "machine", "a real one")
-    if found is None:
-        return Check("note", "machine", "whether it is a virtual one is not known")
-    text = f"a virtual one ({found}); neighbours that it does not see may disturb it"
-    return Check("note", "machine", text)
-
-
-def sensing(found: Iterable[str]) -> Check:
-    """Which sensors of the processor can be read."""
-    names = sorted(name.removeprefix("device_") for name in found)
-    if names:
-        return Check("ok", "sensors", f"{' and '.join(names)} of the processor can be read")
-    return Check("note", "sensors", "no temperature or clock can be read; records will lack them")
-
-
-def load_now(
-    busy: str | None, names: Sequence[str], load: float | None, blind: str | None
-) -> Check:
-    """What disturbs now; ``blind`` is why nobody can tell."""
-    if blind is not None:
-        return Check("note", "now", f"{blind}; close other programs before measuring")
-    average = "" if load is None else f"; load average {load:.2f}"
-    if busy is None:
-        return Check("ok", "now", f"others leave the processors alone{average}")
-    who = f" ({', '.join(names)})" if names else ""
-    text = f"{busy}{who}{average}; close them, or run with --wait-quiet 10"
-    return Check("problem", "now", text)
-
-
 # -------------------------------------------------------------------------- counters and the GPU
 
 
 def counter(name: str, reason: str | None) -> Check:
     """Whether a program can count executed work."""
-    if reason is None:
-        return Check("ok", name, "can count executed work")
-    return Check("note", name, f"cannot count here: {reason}")
+    return _either(reason is None, name, "can count executed work", f"cannot count here: {reason}")
 
 
 def profiling_permission(params: str, root: bool) -> str | None:
@@ -229,18 +130,6 @@ def profiling_permission(params: str, root: bool) -> str | None:
         "the driver shows its counters to root only: run as root, or load the driver with "
         "NVreg_RestrictProfilingToAdminUsers=0"
     )
-
-
-def gpu(names: Sequence[str], driver: bool, management: bool) -> Iterator[Check]:
-    """The GPUs that PyTorch finds, and NVIDIA's management library beside them."""
-    if not names:
-        why = "a driver is here, but PyTorch finds no GPU: install a CUDA build of PyTorch"
-        yield Check("note", "GPU", why) if driver else Check("ok", "GPU", "none; measures on CPU")
-        return
-    yield Check("ok", "GPU", f"{', '.join(names)}; measure on it with --device cuda")
-    if not management:
-        why = "not installed, so no clock, temperature or power: pip install nvidia-ml-py"
-        yield Check("note", "NVML", why)
 
 
 # ------------------------------------------------------------------------------------- the records
@@ -254,48 +143,77 @@ def disk(free: int) -> Check:
     return Check("ok", "disk", text)
 
 
-def unfinished(found: Mapping[str, int]) -> Check:
-    """Runs that were not finished, by study."""
-    if not found:
-        return Check("ok", "runs", "none is unfinished")
-    said = ", ".join(f"{study} ({count})" for study, count in sorted(found.items()))
-    text = f"unfinished: {said}; continue with --resume, or make a record of it with: "
-    return Check("note", "runs", f"{text}python -m experiments close STUDY")
-
-
 # ----------------------------------------------------------------------------------------- reading
 
 
 def _checks(records: Path) -> Iterator[Check]:
     """Everything in the order of showing; what takes longest comes last."""
     yield Check("ok", "Python", f"{platform.python_version()}, {machine.operating_system()}")
-    needed = packages({name: _version(name) for name in ("psutil", "rich")})
-    yield needed
-    yield settings(_set_by_hand())
-    info = host.cpuinfo()
-    found, _ = host.read_host(None)
-    yield Check("ok", "processor", machine.model_name(info))
-    if needed.level == "ok":
+    needed = {name: _version(name) for name in ("psutil", "rich")}
+    lacking = [name for name, version in needed.items() if version is None]
+    if lacking:
+        text = f"not installed: {', '.join(lacking)}; install with: {runtime.INSTALL}"
+        yield Check("problem", "packages", text)
+    else:
+        yield Check("ok", "packages", ", ".join(f"{n} {v}" for n, v in needed.items()))
+    by_run = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    given = ", ".join(f"{n}={value}" for n, value in variables().items() if n not in by_run)
+    yield _either(
+        not given,
+        "variables",
+        "none is set that changes times or results",
+        f"{given} may change times or results; unset what you do not mean (records keep them)",
+    )
+    yield Check("ok", "processor", machine.model_name(host.cpuinfo()))
+    if not lacking:
         yield from _by_psutil()
-    yield c_library(found.c_library)
-    library = policies.jemalloc()
-    yield jemalloc(library.name if library else None)
-    yield page_faults(importlib.util.find_spec("resource") is not None)
-    yield resident(memory.resident_unavailable())
-    yield governor(machine.governor())
-    yield virtual(found.virtualisation)
+    yield from _of_system()
     yield disk(shutil.disk_usage(_existing(records)).free)
-    yield unfinished(_unfinished(records))
+    left = ", ".join(f"{study} ({count})" for study, count in _unfinished(records).items())
+    resume = (
+        "continue with --resume, or make a record of it with: python -m experiments close STUDY"
+    )
+    yield _either(not left, "runs", "none is unfinished", f"unfinished: {left}; {resume}")
     yield _load_now()
     driver = _NVIDIA.exists() or shutil.which("nvidia-smi") is not None
     yield from _counters(driver)
     yield from _torch(driver)
 
 
-def _set_by_hand() -> dict[str, str]:
-    """Variables that change times, but for those that a run sets by itself."""
-    by_run = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
-    return {name: value for name, value in variables().items() if name not in by_run}
+def _of_system() -> Iterator[Check]:
+    """What the C library and the system can do, and whether the machine is a real one."""
+    found, _ = host.read_host(None)
+    version = (found.c_library or "").removeprefix("glibc ")
+    need = ".".join(map(str, policies.TUNABLES_SINCE))
+    yield _either(
+        policies.numbers(version) >= policies.TUNABLES_SINCE,
+        "C library",
+        f"{found.c_library}; memory policies can be set",
+        f"{found.c_library or 'unknown'}; memory policies need glibc {need} or newer",
+    )
+    jemalloc = policies.jemalloc()
+    yield _either(
+        jemalloc,
+        "jemalloc",
+        f"{jemalloc and jemalloc.name}; can be measured beside the C library's allocator",
+        "not found; install it with: apt-get install libjemalloc2",
+    )
+    faults = importlib.util.find_spec("resource") is not None
+    none = "not counted by this system; records will lack them"
+    yield _either(faults, "page faults", "counted by the system", none)
+    reason = memory.resident_unavailable()
+    peak = "the peak of resident memory can be measured"
+    yield _either(reason is None, "peak memory", peak, f"{reason}; records will lack it")
+    governor = machine.governor()
+    yield _either(
+        governor in ("performance", "schedutil", None),
+        "governor",
+        governor or "the system shows none",
+        f"{governor}; set another with: sudo cpupower frequency-set -g performance",
+    )
+    virtual = found.virtualisation or "unknown whether"
+    neighbours = f"a virtual one ({virtual}); neighbours that it does not see may disturb it"
+    yield _either(virtual == host.NO_VIRTUALISATION, "machine", "a real one", neighbours)
 
 
 def _by_psutil() -> Iterator[Check]:
@@ -305,19 +223,27 @@ def _by_psutil() -> Iterator[Check]:
     yield processors(usable, psutil.cpu_count(logical=False), total, cgroups.processors())
     room = psutil.virtual_memory()
     yield free_memory(room.available, room.total, cgroups.memory())
-    yield sensing(sensors.available("cpu"))
+    names = " and ".join(sorted(n.removeprefix("device_") for n in sensors.available("cpu")))
+    unread = "no temperature or clock can be read; records will lack them"
+    yield _either(names, "sensors", f"{names} of the processor can be read", unread)
 
 
 def _load_now() -> Check:
     """What others do for a second."""
+    load = machine.load()
+    average = "" if load is None else f"; load average {load:.2f}"
     if (blind := quiet.unavailable()) is not None:
-        return load_now(None, (), machine.load(), blind)
+        return Check("note", "now", f"{blind}; close other programs before measuring")
     before, running = quiet.read(), quiet.processes()
     time.sleep(_WATCH_S)
     after, now = quiet.read(), quiet.processes()
-    names = quiet.busiest(running, now, after.at_s - before.at_s)
     busy = quiet.busy_now(before, after, after.processors)
-    return load_now(busy, names, machine.load(), None)
+    if busy is None:
+        return Check("ok", "now", f"others leave the processors alone{average}")
+    names = ", ".join(quiet.busiest(running, now, after.at_s - before.at_s))
+    who = f" ({names})" if names else ""
+    text = f"{busy}{who}{average}; close them, or run with --wait-quiet 10"
+    return Check("problem", "now", text)
 
 
 def _counters(driver: bool) -> Iterator[Check]:
@@ -332,19 +258,28 @@ def _counters(driver: bool) -> Iterator[Check]:
 
 
 def _torch(driver: bool) -> Iterator[Check]:
+    """The GPUs that PyTorch finds, NVIDIA's management library beside them, and PyTorch itself."""
     version = _version("torch")
     if version is None:
-        yield torch_check(None, None, None)
+        yield Check("problem", "PyTorch", f"not installed; install it with: {runtime.INSTALL}")
         return
     try:
         torch: Any = runtime.import_torch()
     except (MeasurementError, OSError) as error:
-        yield torch_check(version, None, str(error))
+        yield Check("problem", "PyTorch", f"{version} cannot be used: {error}")
         return
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    names = [torch.cuda.get_device_name(index) for index in range(count)]
-    yield from gpu(names, driver, importlib.util.find_spec("pynvml") is not None)
-    yield torch_check(version, torch.backends.cpu.get_cpu_capability(), None)
+    names = ", ".join(torch.cuda.get_device_name(index) for index in range(count))
+    if names:
+        yield Check("ok", "GPU", f"{names}; measure on it with --device cuda")
+    else:
+        unseen = "a driver is here, but PyTorch finds no GPU: install a CUDA build of PyTorch"
+        yield _either(not driver, "GPU", "none; measures on CPU", unseen)
+    if names and importlib.util.find_spec("pynvml") is None:
+        why = "not installed, so no clock, temperature or power: pip install nvidia-ml-py"
+        yield Check("note", "NVML", why)
+    capability = torch.backends.cpu.get_cpu_capability()
+    yield Check("ok", "PyTorch", f"{version}, uses {capability} on this processor")
 
 
 def _unfinished(records: Path) -> dict[str, int]:
