@@ -73,7 +73,12 @@ def compute_usable(study: str, data: Path, asked: Sequence[str] = ()) -> Compute
         chosen = choose(study, data, asked, left_out)
         inputs = load(study, data, chosen)
         runs = [run for stored in inputs.records for run in stored.runs]
-        if bad := {run.file: why for run in runs if (why := gates.problem(run.record))}:
+        problems = {run.file: gates.problem(run.record) for run in runs}
+        if bad := {
+            file: f"data/{file}: {why}, which cannot be; measure again."
+            for file, why in problems.items()
+            if why
+        }:
             left_out |= bad
             continue
         chosen = replace(chosen, notices=(*chosen.notices, *_noted(inputs)))
