@@ -41,29 +41,22 @@ class Task:
 
 
 def prepare(folder: Path, studies: Sequence[str], data: Path = ROOT / "data") -> list[Task]:
-    """Write the sources of the papers into ``folder`` and compute all drawings."""
-    from report.engine.gather import gather
-    from report.studies import find_study
-
-    tasks: list[Task] = []
-    for study in studies:
-        tasks += _rendering_tasks(study, folder, data)
-        figures = find_study(study)(gather(study, data)).figures.values()
-        tasks += [Task("figure", study, (f.drawing, f"{study}/{f.id}")) for f in figures]
-    return tasks
+    """Build the papers in ``folder``, and take from that what the engines read."""
+    out = folder / "out"
+    words = ("--html", "--engine", "typst", "--out", str(out), "--data", str(data))
+    run_python(ROOT, "build.py", *studies, *words)
+    return [task for study in studies for task in _tasks(study, out, folder)]
 
 
-def _rendering_tasks(study: str, folder: Path, data: Path) -> Iterator[Task]:
-    from report.engine.compose import compose
+def _tasks(study: str, out: Path, folder: Path) -> Iterator[Task]:
+    from report.engine.task import load
     from report.render.html import PageLinks, page_edition
     from report.render.latex import latex_edition, write_latex
     from report.render.pandoc import convert
     from report.render.source import read_source
     from report.render.typst import typst_edition, write_typst
 
-    source, tex = folder / "source" / study, folder / "tex" / study
-    source.parent.mkdir(parents=True, exist_ok=True)
-    compose(study, data, ROOT / "templates" / "papers", source)
+    source, tex = out / "qmd" / study, folder / "tex" / study
     paper = read_source(source, study)
     editions = (page_edition(paper, PageLinks()), latex_edition(paper), typst_edition(paper))
     written = convert(paper, editions, (str(paper.front["title"]),)).editions
@@ -72,6 +65,8 @@ def _rendering_tasks(study: str, folder: Path, data: Path) -> Iterator[Task]:
     yield Task("pandoc", study, (paper, editions))
     yield Task("typst", study, main)
     yield Task("latexmk", study, tex)
+    for drawing in sorted((out / ".steps" / study).glob("*.drawing")):
+        yield Task("figure", study, (load(drawing), f"{study}/fig-{drawing.stem}"))
 
 
 def perform(task: Task) -> None:

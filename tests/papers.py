@@ -9,6 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from figures.drawing.render import render
+from report.engine.actions.manuscript import write_source
+from report.engine.computing import compute_usable
 from report.engine.pipeline import ROOT
 from report.evidence.devices import Devices, read_devices
 from report.evidence.reported import Reported, read_reported
@@ -49,6 +52,18 @@ def inputs_of(
         devices=devices(),
         attachments={item.file: files or {} for item in stored},
     )
+
+
+def compose(study: str, data: Path, papers: Path, folder: Path) -> Inputs:
+    """Compute a study and write its source folder, as a build does in steps."""
+    chosen, inputs, findings = compute_usable(study, data)
+    write_source(study, chosen.origin, findings, data, papers, folder)
+    (folder / "figures").mkdir()
+    for figure in findings.figures.values():
+        drawn = render(figure.drawing, salt=f"{study}/{figure.id}")
+        (folder / "figures" / f"{figure.name}.pdf").write_bytes(drawn.pdf)
+        (folder / "figures" / f"{figure.name}.svg").write_bytes(drawn.svg)
+    return inputs
 
 
 def found_in(study: str, *records: Record, **how: Any) -> Findings:

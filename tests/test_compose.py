@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from report.engine.compose import compose
 from report.engine.gather import gather
 from report.records.record import Attachment
 from report.records.store import digest, write_record
 from tests import factory
+from tests.papers import compose
 
 ROOT = Path(__file__).parents[1]
 PAPERS = ROOT / "templates" / "papers"

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from report.engine.artifacts import load, save
 from report.engine.code import Code
 from report.engine.contents import Contents, file_digest, files_below
 from report.engine.graph import (
@@ -30,12 +29,12 @@ from report.engine.manifest import (
     write_index,
     write_manifest,
 )
-from report.engine.packages import installed, versions
 from report.engine.pipeline import ROOT
 from report.engine.plan import Places, World, inputs_of, reasons
+from report.engine.programs import installed, versions
 from report.engine.progress import Progress
 from report.engine.step import Files, Step, Wanted
-from report.engine.task import Task, do
+from report.engine.task import Task, do, load, save
 from report.system.outputs import install
 
 STUDY = "conv_scaling"
@@ -339,9 +338,9 @@ def test_what_goes_wrong_in_a_step_is_in_its_result(tmp_path: Path) -> None:
 
 def test_progress_has_a_time_and_words_for_every_action() -> None:
     actions = {path.stem for path in (ROOT / "report/engine/actions").glob("[a-z]*.py")}
-    steps = [Step(f"s/{name}", "s", name, ()) for name in actions]
+    steps = [Step(f"s/{a}", "s", a, (), parameters=(("name", "x"),)) for a in actions]
     said: list[str] = []
-    progress = Progress(lambda words, share: said.append(words), {})
+    progress = Progress(lambda words, share: said.append(words))
     progress.plan(steps, ())
     for step in steps:
         progress.starts(step)

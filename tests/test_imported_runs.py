@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from report.engine.compose import compose
 from report.engine.gather import choose, load
 from report.engine.plan import Places, list_files
 from report.records.frames import sample_frame
 from report.records.imported_files import list_imports, write_import
 from tests import factory
+from tests.papers import compose
 from tests.test_imported import case, imported
 
 STUDY = "conv_scaling"

@@ -23,10 +23,10 @@ is named relative to ``out/``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Final
 
-from report.engine import packages
 from report.engine.step import Files, Reads, Step, Wanted
 from report.records import COUNTS
 from report.studies import module_of
@@ -57,9 +57,22 @@ LATEX: Final = "paper.tex"
 TYPST: Final = "paper.typ"
 #: The bibliography of a paper as BibTeX set it.
 BIBLIOGRAPHY: Final = "paper.bbl"
-_DRAWING: Final = ".drawing"
+_DRAWING_FILE: Final = ".drawing"
 _OPENED: Final = ".opened.json"
-_SHARED: Final = "site"
+
+#: The packages that each kind of work depends on, with what they are built on.
+_READING: Final = ("msgspec", "pyyaml")
+_COMPUTING: Final = (*_READING, "numpy", "scipy")
+_DRAWING: Final = (
+    "contourpy", "cycler", "fonttools", "kiwisolver", "matplotlib", "numpy", "packaging", "pillow",
+    "pyparsing", "python_dateutil",
+)  # fmt: skip
+_WRITING: Final = ("jinja2", "markupsafe", "msgspec", "numpy", "pylatex", "pyyaml")
+_PANDOC: Final = ("pypandoc_binary", "pyyaml")
+_TYPST_PDF: Final = (*_PANDOC, "fonttools", "typst")
+_PAGES: Final = (*_PANDOC, "jinja2", "markupsafe", "msgspec")
+_CONVERTING: Final = (*_PAGES, "fonttools")
+_LISTING: Final = (*_PANDOC, "jinja2", "markupsafe")
 
 
 def first_steps(study: str, files: Files, asked: Iterable[str] = ()) -> tuple[Step, ...]:
@@ -81,7 +94,7 @@ def first_steps(study: str, files: Files, asked: Iterable[str] = ()) -> tuple[St
                 f"data/{COUNTS}",
             ),
             code=(module_of(study),),
-            packages=packages.COMPUTING,
+            packages=_COMPUTING,
             parameters=(("use", use),) if use else (),
         ),
     )
@@ -89,13 +102,13 @@ def first_steps(study: str, files: Files, asked: Iterable[str] = ()) -> tuple[St
 
 def figure_names(outputs: Iterable[str]) -> tuple[str, ...]:
     """The names of the figures that the outputs of a ``study`` step describe."""
-    files = (name.rpartition("/")[2] for name in outputs if name.endswith(_DRAWING))
-    return tuple(sorted(file.removesuffix(_DRAWING) for file in files))
+    files = (name.rpartition("/")[2] for name in outputs if name.endswith(_DRAWING_FILE))
+    return tuple(sorted(file.removesuffix(_DRAWING_FILE) for file in files))
 
 
 def drawing_file(study: str, name: str) -> str:
     """Where the description of a figure lies."""
-    return f"{ARTIFACTS}/{study}/{name}{_DRAWING}"
+    return f"{ARTIFACTS}/{study}/{name}{_DRAWING_FILE}"
 
 
 def opened_file(study: str, name: str) -> str:
@@ -116,6 +129,13 @@ def bundle_file(study: str) -> str:
     return f"tex/{study}.tar.gz"
 
 
+#: What a page is made by, with what stands around every page.
+_SHELL: Final = tuple(f"templates/html/{part}.html.j2" for part in ("head", "header", "footer"))
+_PAGE: Final = ("templates/numeric.csl", "templates/html/page.html", *_SHELL)
+_FILTER: Final = ("templates/ridgepoint.lua", "templates/filter/")
+_FONTS: Final = "templates/fonts/"
+
+
 def later_steps(
     study: str, figures: Iterable[str], files: Files, wanted: Wanted, *, links_pdf: bool
 ) -> tuple[Step, ...]:
@@ -123,57 +143,62 @@ def later_steps(
 
     ``links_pdf`` tells whether the page may lead to a PDF.
     """
-    drawn = tuple(_figure(study, name, files) for name in figures)
-    written = Reads(f"{study}/manuscript")
-    formats: list[Step] = []
-    if wanted.engine != "quarto" and wanted.pdf:
-        formats += _print_steps(study, drawn, written, files, wanted)
-    if wanted.engine != "quarto" and wanted.html:
-        formats += [_samples(study), _page(study, drawn, written)]
-    if wanted.single:
-        formats.append(_single(study, drawn, written, files))
-    converted = _convert(study, drawn, written, files, _written_in(wanted, links_pdf=links_pdf))
-    return (*drawn, _manuscript(study, files, wanted.style), converted, *formats)
-
-
-def _figure(study: str, name: str, files: Files) -> Step:
-    return Step(
-        id=f"{study}/figure/{name}",
-        study=study,
-        action="figure",
-        files=files.under(_FONTS),
-        packages=packages.DRAWING,
-        reads=(Reads(f"{study}/study", (f"/{name}{_DRAWING}",)),),
-        parameters=(("name", name),),
+    step = partial(_step, study)
+    computed, written = f"{study}/study", Reads(f"{study}/manuscript")
+    drawn = tuple(
+        step(
+            "figure",
+            _DRAWING,
+            id=f"figure/{name}",
+            files=files.under(_FONTS),
+            reads=(Reads(computed, (f"/{name}{_DRAWING_FILE}",)),),
+            parameters=(("name", name),),
+        )
+        for name in figures
     )
-
-
-def _samples(study: str) -> Step:
-    return Step(
-        id=f"{study}/samples",
-        study=study,
-        action="samples",
-        packages=packages.READING,
-        reads=(Reads(f"{study}/study", (CHOSEN,)),),
-    )
-
-
-def _manuscript(study: str, files: Files, style: str | None) -> Step:
-    return Step(
-        id=f"{study}/manuscript",
-        study=study,
-        action="manuscript",
+    shown = tuple(Reads(each.id) for each in drawn)
+    manuscript = step(
+        "manuscript",
+        _WRITING,
         files=(
             "data/references.bib",
             f"templates/papers/{study}.qmd.j2",
             *files.under("templates/shared/", f"templates/papers/{study}/"),
         ),
-        # A template may call what the study's own objects know.
-        code=(module_of(study),),
-        packages=packages.WRITING,
-        reads=(Reads(f"{study}/study", (CHOSEN, FINDINGS)),),
-        parameters=(("style", style),) if style else (),
+        code=(module_of(study),),  # a template may call what the study's own objects know
+        reads=(Reads(computed, (CHOSEN, FINDINGS)),),
+        parameters=(("style", wanted.style),) if wanted.style else (),
     )
+    convert = step(
+        "convert",
+        _CONVERTING,
+        files=(
+            "data/site.yaml",
+            *files.under(*_FILTER, *_PAGE, "templates/typst/paper.typ", _FONTS),
+            *(name for name in files.under("templates/latex/") if name.endswith(".tex")),
+        ),
+        reads=(
+            written,
+            Reads(computed, (CHOSEN,)),
+            *(Reads(each.id, (".svg", ".pdf")) for each in drawn),
+        ),
+        parameters=(("formats", " ".join(_written_in(wanted, links_pdf=links_pdf))),),
+    )
+    pages: list[Step] = []
+    details = (written, Reads(computed, (CHOSEN, DETAILS)), *shown)
+    if wanted.html and wanted.engine != "quarto":
+        samples = step("samples", _READING, reads=(Reads(computed, (CHOSEN,)),))
+        reads = (*details, Reads(convert.id, (PAGE,)), Reads(samples.id))
+        pages += [samples, step("html", _PAGES, files=("data/site.yaml",), reads=reads)]
+    if wanted.single:
+        used = ("data/site.yaml", *files.under(*_FILTER, *_PAGE, "templates/html/assets/"))
+        pages.append(step("single", _PAGES, files=used, reads=details))
+    printed = _print_steps(step, drawn, written, files, wanted) if wanted.pdf else ()
+    return (*drawn, manuscript, convert, *printed, *pages)
+
+
+def _step(study: str, action: str, packages: tuple[str, ...], id: str = "", **more: Any) -> Step:
+    return Step(f"{study}/{id or action}", study, action, packages, **more)
 
 
 def _written_in(wanted: Wanted, *, links_pdf: bool) -> tuple[str, ...]:
@@ -182,158 +207,75 @@ def _written_in(wanted: Wanted, *, links_pdf: bool) -> tuple[str, ...]:
     So whoever asks for the one and the other in turns has nothing converted again.  For
     Quarto, which reads the document by itself, the page alone, so that the document is checked.
     """
-    if wanted.engine == "quarto":
+    if wanted.engine == "quarto" or not links_pdf:
         return ("html",)
-    printed = ("latex", *(("typst",) if wanted.engine == "typst" else ()))
-    return ("html", *(printed if links_pdf else ()))
-
-
-def _convert(
-    study: str, drawn: Iterable[Step], written: Reads, files: Files, formats: tuple[str, ...]
-) -> Step:
-    return Step(
-        id=f"{study}/convert",
-        study=study,
-        action="convert",
-        files=(
-            "data/site.yaml",
-            *files.under(*_FILTER, *_PAGE, "templates/typst/paper.typ", _FONTS),
-            *(name for name in files.under("templates/latex/") if name.endswith(".tex")),
-        ),
-        packages=packages.CONVERTING,
-        reads=(
-            written,
-            Reads(f"{study}/study", (CHOSEN,)),
-            *(Reads(step.id, (".svg", ".pdf")) for step in drawn),
-        ),
-        parameters=(("formats", " ".join(formats)),),
-    )
-
-
-def _page(study: str, drawn: Iterable[Step], written: Reads) -> Step:
-    return Step(
-        id=f"{study}/html",
-        study=study,
-        action="html",
-        files=("data/site.yaml",),
-        packages=packages.PAGES,
-        reads=(
-            written,
-            Reads(f"{study}/convert", (PAGE,)),
-            Reads(f"{study}/samples"),
-            Reads(f"{study}/study", (CHOSEN, DETAILS)),
-            *(Reads(step.id) for step in drawn),
-        ),
-    )
-
-
-def _single(study: str, drawn: Iterable[Step], written: Reads, files: Files) -> Step:
-    """The page with all that it shows in it, as one file."""
-    return Step(
-        id=f"{study}/single",
-        study=study,
-        action="single",
-        files=(
-            "data/site.yaml",
-            *files.under(*_FILTER, *_PAGE, "templates/html/assets/"),
-        ),
-        packages=packages.PAGES,
-        reads=(
-            written,
-            Reads(f"{study}/study", (CHOSEN, DETAILS)),
-            *(Reads(step.id) for step in drawn),
-        ),
-    )
-
-
-#: What a page is made by, with what stands around every page.
-_SHELL: Final = tuple(f"templates/html/{part}.html.j2" for part in ("head", "header", "footer"))
-_PAGE: Final = ("templates/numeric.csl", "templates/html/page.html", *_SHELL)
-_FILTER: Final = ("templates/ridgepoint.lua", "templates/filter/")
-_FONTS: Final = "templates/fonts/"
+    return ("html", "latex", *(("typst",) if wanted.engine == "typst" else ()))
 
 
 def _print_steps(
-    study: str, drawn: Iterable[Step], written: Reads, files: Files, wanted: Wanted
-) -> list[Step]:
+    step: Callable[..., Step], drawn: Iterable[Step], written: Reads, files: Files, wanted: Wanted
+) -> tuple[Step, ...]:
     """The LaTeX source, which is written whatever the engine, the PDF, and the archive."""
-    figures = tuple(Reads(step.id, (".pdf",)) for step in drawn)
-    source = Step(
-        id=f"{study}/tex",
-        study=study,
-        action="tex",
+    if wanted.engine == "quarto":
+        return ()
+    figures = tuple(Reads(each.id, (".pdf",)) for each in drawn)
+    converted = f"{written.id.rpartition('/')[0]}/convert"
+    source = step(
+        "tex",
+        _PANDOC,
         files=files.under("templates/latex/"),
-        packages=packages.PANDOC,
-        reads=(written, Reads(f"{study}/convert", (LATEX,)), *figures),
+        reads=(written, Reads(converted, (LATEX,)), *figures),
     )
-    if wanted.engine == "latex":
-        paper = Step(
-            id=f"{study}/pdf",
-            study=study,
-            action="latex",
-            packages=("tex",),
-            reads=(Reads(source.id),),
-        )
+    by_latex = wanted.engine == "latex"
+    if by_latex:
+        paper = step("latex", ("tex",), id="pdf", reads=(Reads(source.id),))
     else:
-        paper = Step(
-            id=f"{study}/pdf",
-            study=study,
-            action="typst",
+        paper = step(
+            "typst",
+            _TYPST_PDF,
+            id="pdf",
             files=files.under("templates/typst/", _FONTS),
-            packages=packages.TYPST,
-            reads=(written, Reads(f"{study}/convert", (TYPST,)), *figures),
+            reads=(written, Reads(converted, (TYPST,)), *figures),
             parameters=(("standard", wanted.standard),),
         )
-    return [source, paper, _bundle(source, paper)]
-
-
-def _bundle(source: Step, paper: Step) -> Step:
-    by_latex = paper.action == "latex"
-    return Step(
-        id=f"{source.study}/bundle",
-        study=source.study,
-        action="bundle",
-        packages=(),
-        reads=(Reads(source.id), *([Reads(paper.id, (BIBLIOGRAPHY,))] if by_latex else [])),
+    bibliography = (Reads(paper.id, (BIBLIOGRAPHY,)),) if by_latex else ()
+    bundle = step(
+        "bundle",
+        (),
+        reads=(Reads(source.id), *bibliography),
         parameters=(("bibliography", "yes" if by_latex else "no"),),
     )
+    return (source, paper, bundle)
 
 
 def shared_steps(
     written: dict[str, tuple[str, ...]], pages: dict[str, bool], files: Files, wanted: Wanted
 ) -> tuple[Step, ...]:
-    """The steps that read what several studies have made.
+    """The steps that read what several studies have made: the Quarto project and the site.
 
     ``written`` are the studies that have a manuscript, with the ids of their figures' steps;
     ``pages`` those that have a page, with whether they have a PDF.
     """
-    listed = wanted.html and wanted.engine != "quarto" and pages
-    quarto = (_quarto_step(written, files, wanted),) if written else ()
-    return quarto + ((_index_step(pages, files),) if listed else ())
-
-
-def _quarto_step(written: dict[str, tuple[str, ...]], files: Files, wanted: Wanted) -> Step:
-    """All papers as a Quarto project."""
-    manuscripts = tuple(Reads(f"{study}/manuscript") for study in written)
-    figures = tuple(Reads(id) for ids in written.values() for id in ids)
-    return Step(
-        id=f"{_SHARED}/quarto",
+    by_quarto = wanted.engine == "quarto"
+    formats = [name for name in ("html", "pdf") if getattr(wanted, name)]
+    quarto = Step(
+        id="site/quarto",
         study="",
         action="quarto",
         files=files.under("templates/quarto/", "templates/numeric.csl", "templates/filter/tabular"),
-        packages=(*packages.LISTING, *(("quarto",) if wanted.engine == "quarto" else ())),
-        reads=(*manuscripts, *figures, *(Reads(f"{study}/convert", (ENTRY,)) for study in written)),
+        packages=(*_LISTING, *(("quarto",) if by_quarto else ())),
+        reads=(
+            *(Reads(f"{study}/manuscript") for study in written),
+            *(Reads(id) for ids in written.values() for id in ids),
+            *(Reads(f"{study}/convert", (ENTRY,)) for study in written),
+        ),
         parameters=(
-            ("render", _formats(wanted) if wanted.engine == "quarto" else ""),
+            ("render", " ".join(formats) if by_quarto else ""),
             ("studies", " ".join(written)),
         ),
     )
-
-
-def _index_step(pages: dict[str, bool], files: Files) -> Step:
-    """The pages of the site that tell of all papers."""
-    return Step(
-        id=f"{_SHARED}/index",
+    index = Step(
+        id="site/index",
         study="",
         action="index",
         files=(
@@ -341,7 +283,7 @@ def _index_step(pages: dict[str, bool], files: Files) -> Step:
             *(f"data/reported/{study}.json" for study in pages),
             *files.under("templates/html/"),
         ),
-        packages=packages.PAGES,
+        packages=_PAGES,
         reads=tuple(
             read
             for study in pages
@@ -354,7 +296,5 @@ def _index_step(pages: dict[str, bool], files: Files) -> Step:
         ),
         parameters=tuple((study, "pdf" if has_pdf else "") for study, has_pdf in pages.items()),
     )
-
-
-def _formats(wanted: Wanted) -> str:
-    return " ".join(name for name in ("html", "pdf") if getattr(wanted, name))
+    listed = wanted.html and not by_quarto and pages
+    return (*((quarto,) if written else ()), *((index,) if listed else ()))

@@ -17,9 +17,8 @@ from report.engine.code import Code
 from report.engine.contents import Contents
 from report.engine.graph import SCRATCH
 from report.engine.manifest import Manifest, read_index, read_manifest, write_index
-from report.engine.packages import installed
 from report.engine.plan import Goal, Places, Verdict, World, list_files, survey
-from report.engine.programs import Tex, find_tex
+from report.engine.programs import Tex, find_tex, installed
 from report.engine.step import Step, Wanted
 from report.errors import RenderError
 from report.render.styles import DEFAULT_STANDARD, PdfStandard
@@ -129,7 +128,7 @@ def build(request: Request, announce: Announce, explain: Explain | None = None) 
     situation = _situation(request)
     found = situation.survey()
     if not found.stale:
-        _remember(situation, request, {})
+        _remember(situation, request)
         if _was_killed(situation):
             from report.engine.place import tidy
 
@@ -157,8 +156,7 @@ def _run(situation: _Situation, request: Request, announce: Announce, explain: E
     from report.engine.workers import Workers
 
     remove_abandoned()
-    seconds = situation.memory.get("seconds", {})
-    progress = Progress(announce, {id: float(str(value)) for id, value in seconds.items()})
+    progress = Progress(announce)
     found = situation.survey()
     unknown = (s for s in request.studies if f"{s}/study" not in situation.manifest.steps)
     progress.plan((verdict.step for verdict in found.stale), unknown)
@@ -169,7 +167,7 @@ def _run(situation: _Situation, request: Request, announce: Announce, explain: E
             situation.goal, situation.world, situation.manifest, stage, workers, progress, explain
         )
         outcomes = tuple(runner.run())
-    _remember(situation, request, progress.seconds, runner.manifest)
+    _remember(situation, request, runner.manifest)
     notices = (notice for outcome in outcomes for notice in outcome.notices)
     return Summary(outcomes, tuple(dict.fromkeys(notices)), situation.engine.note)
 
@@ -234,7 +232,6 @@ def choose_engine(engine: Engine, tex: Tex | None = None) -> PdfEngine:
 def _remember(
     situation: _Situation,
     request: Request,
-    seconds: dict[str, float],
     manifest: Manifest | None = None,
 ) -> None:
     """Note what was learnt of this machine, so that the next build need not ask again.
@@ -248,14 +245,13 @@ def _remember(
         contents.digest(path)
     known = situation.memory
     learned = contents.learned or code.learned or situation.programs != known.get("programs")
-    if not (learned or seconds) or not request.out.is_dir():
+    if not (learned or manifest) or not request.out.is_dir():
         return
     write_index(
         {
             "files": {**_others(known.get("files", {}), contents), **contents.memory()},
             "imports": code.memory(),
             "programs": situation.programs,
-            "seconds": {**known.get("seconds", {}), **seconds},
         },
         str(request.out),
     )

@@ -17,7 +17,7 @@ from report.engine.graph import (
     shared_steps,
 )
 from report.engine.manifest import Entry, Inputs, Manifest, chosen
-from report.engine.packages import versions
+from report.engine.programs import versions
 from report.engine.step import Files, Step, Wanted
 from report.records import ENDING, IMPORTED, SHARED
 from report.studies import STUDIES

@@ -1,4 +1,4 @@
-"""Which TeX is installed, found out once and then only looked at.
+"""Which packages and which TeX are installed, the latter found out once and then only looked at.
 
 Asking TeX takes a tenth of a second and more, which is most of the time in which a build finds
 that there is nothing to do.  So the answer is remembered with what the system says of the files
@@ -8,8 +8,12 @@ that it rests on: the programs on the PATH, TeX's own lists of its files, and th
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+#: What installers leave beside a package; ``importlib.metadata`` takes a hundred times as long.
+_ENDING: Final = ".dist-info"
 _PROGRAMS: Final = ("latexmk", "pdflatex", "kpsewhich")
 
 
@@ -69,3 +73,24 @@ def _asked() -> tuple[Tex, list[str]]:
         return Tex("none", found.reason), lists
     digests = (file_digest(path) or "none" for path in styles)
     return Tex(text_digest(tex_version(found), *digests), ""), [*lists, *styles]
+
+
+def installed(path: Iterable[str] | None = None) -> dict[str, str]:
+    """The installed packages, name → version; the first on ``path`` (``sys.path``) counts."""
+    found: dict[str, str] = {}
+    for folder in sys.path if path is None else path:
+        try:
+            names = os.listdir(folder or ".")
+        except OSError:
+            continue
+        for name in sorted(names):
+            if name.endswith(_ENDING):
+                package, _, version = name.removesuffix(_ENDING).partition("-")
+                found.setdefault(package.lower().replace("-", "_"), version)
+    return found
+
+
+def versions(packages: Iterable[str], found: Mapping[str, str]) -> dict[str, str]:
+    """The versions of ``packages`` and of Python; a package that is not there is «none»."""
+    python = ".".join(map(str, sys.version_info[:3]))
+    return {"python": python, **{name: found.get(name, "none") for name in packages}}

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import BrokenExecutor, Future
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
 from itertools import count
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Final, NamedTuple, TypeAlias
 
 from report.engine.manifest import Entry, Inputs, Manifest, behind_links, write_manifest
@@ -84,12 +82,10 @@ class Runner:
         self._progress = progress
         self._explain = explain
         self._unsaved, self._next_save = False, 0.0
-        #: What can run and has not begun yet, as a heap.
+        #: What can run and has not begun yet.
         self._waiting: list[_Ready] = []
         self._numbers = count()
         self._futures: dict[Future[Result], tuple[_Work, Step]] = {}
-        #: To wait for all futures would look at each of them whenever one ends.
-        self._ended: SimpleQueue[Future[Result]] = SimpleQueue()
 
     def run(self) -> Iterator[Outcome]:
         """Build every study, then what all share; each outcome as it is finished."""
@@ -111,8 +107,7 @@ class Runner:
         changed = works
         while changed:
             for work in changed:
-                for ready in self._ready(work):
-                    heappush(self._waiting, ready)
+                self._waiting += self._ready(work)
             for work in dict.fromkeys((*changed, *self._start())):
                 if not work.running:
                     yield self._finish(work)
@@ -149,7 +144,9 @@ class Runner:
         """Start as many steps as there are workers; returns the studies that failed before."""
         lost: list[_Work] = []
         while self._waiting and len(self._futures) < self._workers.jobs:
-            *_, work, step, why = heappop(self._waiting)
+            ready = min(self._waiting)
+            self._waiting.remove(ready)
+            *_, work, step, why = ready
             alone = not (self._waiting or self._futures)
             if alone and step.action == "study":
                 self._workers.expect("figure")
@@ -163,7 +160,6 @@ class Runner:
                 continue
             future = self._workers.submit(self._task(work, step), alone=alone)
             self._futures[future] = (work, step)
-            future.add_done_callback(self._ended.put)
         return lost
 
     def _set_out(self, work: _Work, step: Step) -> None:
@@ -186,20 +182,18 @@ class Runner:
 
     def _collect(self) -> list[_Work]:
         """Wait for a step to end and take in all that have; returns the studies of these."""
-        changed: list[_Work] = []
-        while self._futures and not (changed and self._ended.empty()):
-            future = self._ended.get()
+        changed: dict[_Work, None] = {}
+        for future in wait(self._futures, return_when=FIRST_COMPLETED).done:
             work, step = self._futures.pop(future)
-            if work not in changed:
-                changed.append(work)
+            changed[work] = None
             result = _result(future, step)
             if result.failure is None:
                 inputs = work.running.pop(step.id)
                 work.entries[step.id] = Entry(inputs, result.outputs, result.notices)
-                self._progress.done(step, result.seconds)
+                self._progress.done(step)
             else:
                 self._failed(work, step, result)
-        return changed
+        return list(changed)
 
     def _failed(self, work: _Work, step: Step, result: Result) -> None:
         """Start no more steps of a study that has failed."""
@@ -209,7 +203,6 @@ class Runner:
             if ready.work is work:
                 work.running.pop(ready.step.id)
         self._waiting = [ready for ready in self._waiting if ready.work is not work]
-        heapify(self._waiting)
 
     def _finish(self, work: _Work) -> Outcome:
         """Put a study in place that is whole, or say why it is not."""

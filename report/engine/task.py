@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
+import json
+import pickle
 import shutil
-import time
 import traceback
 from pathlib import Path
 from types import ModuleType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from report.engine.contents import file_digest
-from report.engine.graph import ARTIFACTS, paper_files
+from report.engine.graph import ARTIFACTS, ENTRY, paper_files
 from report.errors import OutputError, RidgepointError, one_line
 
 #: What the system says when a folder is full, or may not be written.
@@ -42,6 +44,12 @@ class Task(NamedTuple):
         """Where the study keeps what only later steps read."""
         return self.stage / ARTIFACTS / self.study
 
+    def entry(self, study: str) -> dict[str, object]:
+        """What lists of studies say of one, as its step ``convert`` left it."""
+        path = self.stage / ARTIFACTS / study / ENTRY
+        content: dict[str, object] = json.loads(path.read_text("utf-8"))
+        return content
+
 
 class Done(NamedTuple):
     """What an action made, relative to the stage, and what the user should know."""
@@ -58,7 +66,6 @@ class Result(NamedTuple):
 
     outputs: dict[str, str]
     notices: tuple[str, ...] = ()
-    seconds: float = 0.0
     failure: str | None = None
     trace: str = ""
 
@@ -66,11 +73,6 @@ class Result(NamedTuple):
 def import_action(action: str) -> ModuleType:
     """The module that does the work of an action, with all that it needs."""
     return importlib.import_module(f"report.engine.actions.{action}")
-
-
-def warm(action: str) -> None:
-    """Import what an action needs, so that its first step finds it there."""
-    import_action(action)
 
 
 def do(task: Task) -> Result:
@@ -82,7 +84,6 @@ def do(task: Task) -> Result:
 
 
 def _do(task: Task) -> Result:
-    start = time.monotonic()
     try:
         done: Done = import_action(task.action).perform(task)
         digests = {name: file_digest(str(task.stage / name)) for name in done.outputs}
@@ -96,7 +97,7 @@ def _do(task: Task) -> Result:
     if lost:
         return Result({}, failure=f"{task.id}: {lost[0]} could not be read back; build again.")
     outputs = {name: str(digest) for name, digest in sorted(digests.items())}
-    return Result(outputs, done.notices, time.monotonic() - start)
+    return Result(outputs, done.notices)
 
 
 def _sentence(task: Task, error: Exception) -> str:
@@ -108,6 +109,29 @@ def _sentence(task: Task, error: Exception) -> str:
         return str(unwritable(OSError(None, str(reason), str(target))))
     place = task.study or task.id
     return one_line(f"{place}: {type(error).__name__}: {error}; run again with --debug.")
+
+
+def save(thing: Any, path: Path) -> None:
+    """Write ``thing``, a tree of frozen values.
+
+    Without pickle's memory of what it has written before, the bytes do not depend on whether two
+    equal values happen to be one object.  Raises ``OSError``.
+    """
+    stream = io.BytesIO()
+    pickler = pickle.Pickler(stream, protocol=5)
+    pickler.fast = True
+    pickler.dump(thing)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(stream.getvalue())
+
+
+def load(path: Path) -> Any:
+    """What ``save`` wrote.
+
+    Only for files that a step of this build made or whose digest the manifest has confirmed, since
+    unpickling runs code.  Raises ``OSError``.
+    """
+    return pickle.loads(path.read_bytes())
 
 
 def files_in(stage: Path, folder: Path) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, Thre
 from multiprocessing import active_children, get_context, parent_process
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from report.engine.task import Result, Task, do, warm
+from report.engine.task import Result, Task, do, import_action
 from report.system.signals import hold_signals
 
 if TYPE_CHECKING:
@@ -96,12 +96,16 @@ class Workers:
         """Let the workers import what ``action`` needs while this process is busy."""
         if self.jobs > 1 and self._processes is None:
             for _ in range(self.jobs):
-                self._started().submit(warm, action)
+                self._started().submit(_warm, action)
 
     def _started(self) -> Processes:
         if self._processes is None:
             self._processes = Processes(self.jobs)
         return self._processes
+
+
+def _warm(action: str) -> None:
+    import_action(action)
 
 
 def _end_with_parent() -> None:

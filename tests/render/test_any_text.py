@@ -20,7 +20,6 @@ from pypdf import PdfReader
 from figures.bars import Bars, BarSeries
 from figures.canvas import Drawing
 from figures.drawing.render import render
-from report.engine.compose import compose
 from report.records.filed import encode
 from report.records.record import Record
 from report.records.store import record_name
@@ -30,6 +29,7 @@ from report.render.typst import render_typst
 from tests import factory
 from tests.boxes import misplaced, needs_pdftotext
 from tests.latex import TOOLS, needs_latex
+from tests.papers import compose
 
 ROOT = Path(__file__).parents[2]
 STUDY = "conv_scaling"

@@ -9,9 +9,8 @@ from figures.canvas import Drawing
 from figures.characters import visible
 from figures.data import COLUMNS, rows
 from figures.drawing.render import Rendered, render
-from report.engine.artifacts import load
 from report.engine.graph import drawing_file, opened_file
-from report.engine.task import Done, Task
+from report.engine.task import Done, Task, load
 from report.system.outputs import write_json
 from report.system.spreadsheet import csv_of
 

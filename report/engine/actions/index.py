@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from report.engine.entries import entry_of
 from report.engine.graph import ARTIFACTS, DETAILS, RECORDS
 from report.engine.task import Done, Task
 from report.records.files import shared
@@ -29,7 +28,7 @@ def _paper(task: Task, study: str, pdf: str) -> Paper:
     artifacts, html = task.stage / ARTIFACTS / study, task.stage / "html"
     pages = (page, f"{study}/{SUPPLEMENT}")
     return Paper(
-        Entry.of(entry_of(task, study), study=study, page=page, pdf=paper),
+        Entry.of(task.entry(study), study=study, page=page, pdf=paper),
         _read(task.stage / "values" / f"{study}.json", {}),
         _read(artifacts / RECORDS, []),
         _read(artifacts / DETAILS, {}).get("machines", []),

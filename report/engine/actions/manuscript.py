@@ -1,18 +1,35 @@
-"""The document of a paper with its tables, values, downloads and bibliography."""
+"""The document of a paper with its tables, values, downloads and bibliography.
+
+The source folder, from which every format is rendered, holds ``<study>.qmd``, in ``tables/`` each
+table as LaTeX and CSV, ``references.bib``, ``values.json``, in ``files/`` what the study offers to
+download, and in ``pictures/`` the author's own, which lie beside the template in a folder of the
+study's name.  Nothing here draws, so that a changed drawing function writes no document again.
+"""
 
 from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
+from typing import Any, Final
 
-from report.engine.artifacts import load
+from figures.characters import visible
 from report.engine.gather import Origin
 from report.engine.graph import CHOSEN, FINDINGS, LISTED
-from report.engine.source_folder import write_source
-from report.engine.task import Done, Task, files_in
+from report.engine.task import Done, Task, files_in, load
+from report.paper.bibliography import check_bibliography
+from report.paper.findings import Findings
+from report.paper.manuscript import render_manuscript
+from report.paper.summary import summary_of
+from report.paper.tables import to_csv, to_latex
+from report.paper.tags import refusal
+from report.records.files import read_file, shared
+from report.render.source import front_matter, in_style, style_of
+from report.render.styles import ONE_COLUMN
 from report.system.outputs import write_json
 
-_LISTED = ("title", "abstract", "devices", "measured", "question", "headline", "figure")
+_LISTED: Final = ("title", "abstract", "devices", "measured", "question", "headline", "figure")
+_PICTURES: Final = (".jpeg", ".jpg", ".pdf", ".png", ".svg")
 
 
 def perform(task: Task) -> Done:
@@ -40,3 +57,89 @@ def perform(task: Task) -> Done:
     own = (name for name in files_in(task.stage, task.source) if "/figures/" not in name)
     outputs = (*own, *(path.relative_to(task.stage).as_posix() for path in (values, listed)))
     return Done(outputs, tuple(written["unsupported"]))
+
+
+def write_source(
+    study: str,
+    origin: Origin,
+    findings: Findings,
+    data: Path,
+    papers: Path,
+    folder: Path,
+    style: str | None = None,
+) -> dict[str, Any]:
+    """Write the source folder of a study but for its figures; returns what ``values.json`` holds.
+
+    ``style`` replaces the print style that the template asks for.
+    Raises ``RidgepointError`` for a template that asks for what does not exist.
+    """
+    template = papers / f"{study}.qmd.j2"
+    manuscript = render_manuscript(
+        template, findings, origin.altered, origin.asked, origin.imported
+    )
+    findings = manuscript.findings
+    folder.mkdir(parents=True, exist_ok=True)
+    text = in_style(manuscript.text, style) if style else manuscript.text
+    (folder / f"{study}.qmd").write_text(text, encoding="utf-8")
+    front = front_matter(folder / f"{study}.qmd")
+    copy_bibliography(data, folder)
+    _write_tables(findings, folder / "tables", one_column=style_of(front) in ONE_COLUMN)
+    _write_downloads(findings, folder / "files")
+    _copy_pictures(papers / study, folder / "pictures")
+    values = {
+        **_values(study, origin, findings, front),
+        "unsupported": [refusal(template.name, each) for each in manuscript.unsupported],
+    }
+    write_json(values, folder / "values.json")
+    return values
+
+
+def copy_bibliography(data: Path, folder: Path) -> None:
+    """Put the bibliography beside the manuscript; raises ``RecordError`` if it cannot be used."""
+    remedy = "restore it with git"
+    path = shared("references.bib", data)
+    content = read_file(path, "data/references.bib", remedy, path.parent)
+    check_bibliography(content, "data/references.bib")
+    text = visible(content.decode("utf-8-sig"))
+    (folder / "references.bib").write_text(text, "utf-8", newline="\n")
+
+
+def _write_tables(findings: Findings, folder: Path, *, one_column: bool) -> None:
+    folder.mkdir()
+    for table in findings.tables.values():
+        tabular = to_latex(table, one_column=one_column)
+        (folder / f"{table.id}.tex").write_text(tabular, encoding="utf-8")
+        (folder / f"{table.id}.csv").write_text(to_csv(table), encoding="utf-8")
+
+
+def _write_downloads(findings: Findings, folder: Path) -> None:
+    """No folder where the study offers nothing."""
+    for download in findings.downloads.values():
+        folder.mkdir(exist_ok=True)
+        (folder / download.name).write_bytes(download.content)
+
+
+def _copy_pictures(origin: Path, folder: Path) -> None:
+    """No link is followed, since it may lead to any file."""
+    for path in sorted(origin.glob("*")):
+        if path.suffix in _PICTURES and path.is_file() and not path.is_symlink():
+            folder.mkdir(exist_ok=True)
+            shutil.copyfile(path, folder / path.name)
+
+
+def _values(
+    study: str, origin: Origin, findings: Findings, front: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        **findings.as_json(study, tuple(origin.records)),
+        "title": front["title"],
+        "abstract": " ".join(str(front.get("abstract", "")).split()),
+        **summary_of(study, findings, front),
+        "devices": list(origin.devices),
+        "measured": origin.measured,
+        "reported": origin.reported,
+        "imported": list(origin.imported),
+        "altered": [list(pair) for pair in origin.altered],
+        # Only a build that was told to use other records says so.
+        **({"asked": list(origin.asked)} if origin.asked else {}),
+    }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from report.engine.entries import entry_of
 from report.engine.task import Done, Task, files_in, write_paper
 from report.render.quarto import render_quarto, write_project
 from report.render.site import Entry
@@ -14,7 +13,7 @@ def perform(task: Task) -> Done:
     """Write the project; the parameters name its ``studies`` and the formats to ``render``."""
     project = task.stage / "quarto"
     sources = {study: task.stage / "qmd" / study for study in task.parameters["studies"].split()}
-    entries = {study: Entry.of(entry_of(task, study), study=study, page="") for study in sources}
+    entries = {study: Entry.of(task.entry(study), study=study, page="") for study in sources}
     write_project(sources, project, entries)
     formats = task.parameters["render"].split()
     papers = _rendered(task.stage, project, tuple(sources), formats) if formats else ()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from report.engine.artifacts import save
 from report.engine.computing import compute_usable
 from report.engine.graph import CHOSEN, DETAILS, FINDINGS, RECORDS, drawing_file
-from report.engine.task import Done, Task
+from report.engine.task import Done, Task, save
 from report.paper.details import details
 from report.paper.machines import machines
 from report.system.outputs import write_json
