@@ -199,6 +199,10 @@ class Driver:
         """The cases in the order in which their measuring began, over all processes."""
         return self.log.read_text().split()
 
+    def finished(self) -> int:
+        """How many cases the journals hold; one that ends in this moment is not among them yet."""
+        return sum(path.read_bytes().count(b'"finish"') for path in self.journals())
+
     def journals(self) -> list[Path]:
         return sorted((self.data / "tiny").glob(".*.journal.jsonl"))
 

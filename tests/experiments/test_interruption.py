@@ -24,8 +24,8 @@ def stopped_at(driver: Driver, size: str, number: int, *words: str) -> tuple[int
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline, "the case was never reached"
         time.sleep(0.02)
-    while number == signal.SIGKILL and b'"finish"' not in driver.journals()[0].read_bytes():
-        time.sleep(0.02)  # what is not in the journal yet is lost
+    while driver.finished() < int(size) - 1:
+        time.sleep(0.02)
     process.send_signal(number)
     _, messages = process.communicate(timeout=LIMIT_S)
     return process.returncode, messages
