@@ -14,7 +14,8 @@ _ROOM: Final = 1.05
 class Points:
     """Measured or reported points; ``joined`` only where the factor is ordered and complete.
 
-    ``low`` and ``high`` are the ends of the intervals, empty where there are none.
+    ``low`` and ``high`` are the ends of the intervals, empty where there are none.  Of ``many``
+    none is meant by itself, so that they are small.
     """
 
     label: str
@@ -25,6 +26,7 @@ class Points:
     series: int = 0
     hollow: bool = False
     joined: bool = False
+    many: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,93 +1,151 @@
-"""gpu_survey: published rates by hand, and what distributions of gains decide."""
+"""gpu_survey: rooflines by hand, pairs of published rates, and the program in the paper."""
 
 from __future__ import annotations
 
+import contextlib
+import gzip
+import io
+import re
 from dataclasses import replace
 from functools import cache
-from random import Random
+from pathlib import Path
 
 import pytest
+from scipy.stats import spearmanr
 
-from report.engine.computing import compute
-from report.evidence.published_rates import Row, Setting, Work, family_of, once
-from report.evidence.published_survey import Roof
-from report.missing import Missing
-from report.paper.findings import Findings
+from report.engine.pipeline import ROOT
+from report.errors import RecordError
+from report.evidence.published_gains import Card, moved, seconds
+from report.evidence.published_rates import Row, family_of, once
 from report.quantity.distribution import Distribution
 from report.quantity.evaluation import estimate
+from report.records import OPERATORS
+from report.records.network_operators import (
+    NetworkOperators,
+    Operator,
+    Read,
+    read_operators,
+    write_operators,
+)
 from report.statistics.estimates import Estimate
-from report.studies.gpu_survey.settings import MIDDLE, eager
-from report.studies.gpu_survey.study import survey_of
+from report.studies.gpu_survey.settings import STEPS
+from report.studies.gpu_survey.study import WAYS, Survey
 from tests.degraded import committed
-from tests.papers import value
+from tests.papers import value_of
 
-FOUND: Findings = compute("gpu_survey", committed("gpu_survey"))
-
-
-#: One image of 224 pixels: by hand from its layers, and as timm's tables print it.
-RESNET = Work(4_089_184_256, 11_114_984, 25_557_032)
-PRINTED = Work(4.11e9, 11.11e6, 25.56e6)
+FILE = ROOT / "data" / OPERATORS
+CARD = Card("card", peak=1e12, bandwidth=1e10, cache=1e6)
 
 
 @cache
-def resnet(setting: Setting) -> Row:
-    """The row of ResNet-50 at its usual size."""
-    rows = survey_of(committed("gpu_survey")).tables[setting].rows
-    (row,) = (row for row in rows if row.key == ("resnet50", 224, 1024))
-    return row
+def survey() -> Survey:
+    return Survey(committed("gpu_survey"))
 
 
-def test_shares_of_resnet_by_hand() -> None:
-    """RTX 4090, PyTorch 2.9.1: 4,302.84 images/s at a batch of 1,024."""
-    row = resnet(eager(MIDDLE))
-    assert (row.rate, row.printed) == (4302.84, PRINTED)
-    assert row.captured is not None and row.captured.moved is not None
-    assert replace(row.captured, moved=None) == RESNET
-    fused = 2 * (2 * 11_114_984 + 25_557_032 / 1024)
-    assert row.intensity() == pytest.approx(2 * 4_089_184_256 / fused)
-    share = 2 * 4_089_184_256 * 4302.84 / min(165.2e12, 1008e9 * 2 * 4_089_184_256 / fused)
-    assert Roof("RTX 4090", 165.2e12, 1008e9).share(row) == pytest.approx(share)
+@cache
+def captured() -> dict[str, NetworkOperators]:
+    return {each.network: each for each in read_operators(FILE)}
 
 
-def test_eager_traffic_of_resnet_by_hand() -> None:
-    """Every map is written by its convolution, and read and written by what follows.
+def test_operators_are_those_by_hand() -> None:
+    """ResNet-50 and MobileNetV2 at 224 pixels, by the shapes of their layers."""
+    for name, parameters, macs in (
+        ("resnet50", 25_557_032, 4_089_184_256),
+        ("mobilenetv2_100", 3_504_872, 300_774_272),
+    ):
+        network = captured()[name]
+        assert network.parameters == parameters
+        assert sum(each.multiply_adds for each in network.operators) == macs
 
-    Its 53 convolutions put out 11,113,984 elements, which as many normalisations read and write, 49
-    activations too, and the rest are inputs of convolutions, sums, pooling and the classifier.
+
+def test_each_operand_of_an_operator_is_moved_once() -> None:
+    """VGG-11: ReLU and pooling read and write maps that convolutions have written.
+
+    Five stages of 1, 1, 2, 2, 2 convolutions of 64 to 512 channels at 224 to 14 pixels, then three
+    products, which move less than one part in a hundred.
     """
-    row = resnet(eager(MIDDLE))
-    assert row.captured is not None and row.captured.moved is not None
-    maps = 11_113_984
-    assert 3 * maps < 6 * maps < row.captured.moved < 8 * maps
-    assert row.intensity(fused=False) < row.intensity()
+    maps = [64 * 224**2, 128 * 112**2, *2 * [256 * 56**2], *2 * [512 * 28**2], *2 * [512 * 14**2]]
+    pooled = [64 * 112**2, 128 * 56**2, 256 * 28**2, 512 * 14**2, 512 * 7**2]
+    read = [3 * 224**2, *pooled[:2], maps[2], pooled[2], maps[4], pooled[3], maps[6]]
+    before = [maps[i] for i in (0, 1, 3, 5, 7)]
+    # Pooling also writes where each maximum was.
+    least = sum(maps) + sum(read) + 2 * sum(maps) + sum(before) + 2 * sum(pooled)
+    network = captured()["vgg11"]
+    found = sum(sum(r.elements for r in o.reads) + o.writes for o in network.operators)
+    assert least <= found < 1.01 * least
 
 
-def test_published_counts_stand_in_where_theory_has_another_network() -> None:
-    row = resnet(eager(MIDDLE))
-    other = replace(row, captured=None)
-    assert other.counts == PRINTED and other.counted
-    assert other.intensity(fused=False) == 0
-    assert not replace(other, printed=Work(0, 0, 0)).counted
-    (merged,) = (
-        row
-        for row in survey_of(committed("gpu_survey")).tables[eager(MIDDLE)].rows
-        if row.network == "repvgg_b3" and row.image == 224
+def network_of(*operators: Operator) -> NetworkOperators:
+    return NetworkOperators(network="net", side=8, parameters=1, operators=operators)
+
+
+def test_the_rooflines_of_two_operators_by_hand() -> None:
+    """A product of 2 GFLOP takes 2 ms, a sum of 30 MB takes 3 ms, which a compiler merges.
+
+    Together they take 2 ms of arithmetic beside 3 ms of memory.
+    """
+    product = Operator("convolution", 10**9, 0, (Read(500, -1),), 500)
+    added = Operator("add", 0, 0, (Read(5 * 10**6, -1), Read(5 * 10**6, -1)), 5 * 10**6)
+    network = network_of(product, added)
+    assert seconds(network, 1, CARD, "operators") == pytest.approx(5e-3)
+    assert seconds(network, 1, CARD, "merged") == pytest.approx(2e-3)
+    assert seconds(network, 1, CARD, "network") == pytest.approx(3e-3, rel=1e-3)
+
+
+@pytest.mark.parametrize(("distance", "batch", "read"), [(5, 1, 0), (5, 2, 1), (-1, 1, 1)])
+def test_what_fits_into_the_cache_is_not_read_again(distance: int, batch: int, read: int) -> None:
+    operator = Operator("add", 0, 7, (Read(3, distance),), 2)
+    assert moved(operator, batch, cache=10) == 2 * (7 + batch * (3 * read + 2))
+    assert moved(operator, batch) == 2 * (7 + batch * 5)
+
+
+def test_the_sum_of_operators_is_the_longest_of_all_rooflines() -> None:
+    for network in captured().values():
+        for card in survey().cards.values():
+            longest = seconds(network, 64, card, "operators")
+            for way in ("network", "cached", "merged"):
+                assert 0 < seconds(network, 64, card, way) <= longest * (1 + 1e-12)
+
+
+def test_the_rank_correlation_is_that_of_scipy() -> None:
+    pair = survey().pairs["first"]
+    predicted, gain = pair.predicted("operators").numbers, pair.gain.numbers
+    expected = spearmanr([*predicted.values()], [gain[name] for name in predicted]).statistic
+    assert value_of(pair.order("operators")) == pytest.approx(expected, abs=0.005)
+
+
+def test_a_gain_by_hand() -> None:
+    """RTX 3090 to 4090, ResNet-50 at a batch of 1,024: the rates of both tables."""
+    before, after, _ = survey().pairs["first"].known["resnet50"]
+    assert (before.batch, after.batch) == (1024, 1024)
+    gain = survey().pairs["first"].gain.numbers["resnet50"]
+    assert gain == after.rate / before.rate
+    assert survey().pairs["first"].over(2.0).numbers["resnet50"] == pytest.approx(2.0 / gain)
+
+
+def test_networks_with_other_parameters_are_no_pair() -> None:
+    """RTX 4090: repvgg_b3 had 123.09 M parameters with PyTorch 2.4, merged 110.96 M with 2.9."""
+    tables = survey().tables
+    first, second = (
+        next(r for r in tables[setting].rows if (r.network, r.image) == ("repvgg_b3", 224))
+        for setting in (STEPS["first"].after, STEPS["second"].before)
     )
-    assert merged.captured is None
+    assert first.parameters != second.parameters
+    for id in STEPS:
+        for before, after in survey().pairs[id].rows:
+            assert (before.parameters, before[2:4]) == (after.parameters, after[2:4])
 
 
-def test_without_the_file_of_counts_published_ones_are_used() -> None:
-    inputs = replace(committed("gpu_survey"), networks=())
-    found = compute("gpu_survey", inputs)
-    fused, usual = (
-        estimate(survey_of(each).share(eager(MIDDLE), fused=True).median)
-        for each in (inputs, committed("gpu_survey"))
-    )
-    assert isinstance(fused, Estimate) and isinstance(usual, Estimate)
-    assert fused.value == pytest.approx(usual.value, rel=0.02)
-    assert isinstance(found.values["middle_share"].number, Missing)
-    assert found.claims["memory-side"].verdict == "not measured"
-    assert found.claims["compiler-beats-card"].verdict == "supported"
+def test_without_the_file_of_operators_gains_are_known_and_predictions_missing() -> None:
+    pair = Survey(replace(committed("gpu_survey"), networks=())).pairs["first"]
+    assert pair.gain.known
+    assert pair.predicted(WAYS["first"]).median.missing
+    assert pair.order("operators").missing
+
+
+def test_each_network_counts_once_at_the_usual_size() -> None:
+    rows = [Row("net", "convolution", image, 8, 1.0, 1e6) for image in (160, 288, 224)]
+    assert [row.image for row in once(rows)] == [224]
 
 
 @pytest.mark.parametrize(
@@ -95,10 +153,8 @@ def test_without_the_file_of_counts_published_ones_are_used() -> None:
     [
         ("resnet50", "convolution"),
         ("repvgg_b3", "convolution"),
-        ("regnety_640", "convolution"),
         ("mobilenetv2_100", "depthwise"),
         ("convnext_tiny", "depthwise"),
-        ("convmixer_1536_20", "depthwise"),
         ("repvit_m1", "depthwise"),
         ("mobilevit_s", "attention"),
         ("xcit_nano_12_p8_224", "attention"),
@@ -111,59 +167,60 @@ def test_a_name_tells_the_family(network: str, family: str | None) -> None:
 
 
 def test_every_published_network_has_a_family() -> None:
-    tables = survey_of(committed("gpu_survey")).tables.values()
+    tables = survey().tables.values()
     assert {row.network for table in tables for row in table.rows if row.family is None} == set()
 
 
-def test_each_network_counts_once_at_the_usual_size() -> None:
-    rows = [Row("net", "convolution", image, 8, 1.0, PRINTED) for image in (160, 288, 224)]
-    assert [row.image for row in once(rows)] == [224]
+def test_the_program_of_the_paper_runs() -> None:
+    template = (ROOT / "templates" / "papers" / "gpu_survey.qmd.j2").read_text("utf-8")
+    (program,) = re.findall(r"```python\n(.*?)```", template, re.DOTALL)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.chdir(ROOT):
+        exec(program, {})
+    predicted = survey().pairs["first"].predicted("operators").numbers
+    assert float(printed.getvalue()) == pytest.approx(predicted["resnet50"])
 
 
-def test_networks_with_other_parameters_are_no_pair() -> None:
-    """RTX 4090: repvgg_b3 had 123.09 M parameters with PyTorch 2.4, merged 110.96 M with 2.9."""
-    gain = survey_of(committed("gpu_survey")).gain("torch_291")
-    assert "repvgg_b3" not in gain.numbers and "resnet50" in gain.numbers
-    assert gain.cut(95) < 1.05
-
-
-def test_what_data_sheets_let_expect_by_hand() -> None:
-    """936 to 1008 and 1792 GB/s, 71 to 165.2 and 209.5 TFLOP/s."""
-    factors = [value(FOUND, f"card_{card}_{what}") for card, what in _FACTORS]
-    assert factors == pytest.approx([1008 / 936, 165.2 / 71, 1792 / 1008, 209.5 / 165.2])
-    for claim in ("bandwidth-predicts", "peak-predicts", "compiled-gain-less"):
-        assert FOUND.claims[claim].verdict == "refuted"
-    for low, id, high in (("bandwidth", "card_4090", "peak"), ("peak", "card_5090", "bandwidth")):
-        gain = value(FOUND, f"{id}_gain")
-        assert value(FOUND, f"{id}_{low}") < gain < value(FOUND, f"{id}_{high}")
-
-
-_FACTORS = [(card, what) for card in (4090, 5090) for what in ("bandwidth", "peak")]
-
-
-def test_a_share_of_networks_has_an_interval_and_a_single_one_three_digits() -> None:
+def test_a_share_of_networks_has_an_interval() -> None:
     gain = Distribution("gain", {str(n): 0.9 + n / 3000 for n in range(400)}, ("file",))
     faster = estimate(gain.share("that gain", lambda each: each > 1))
     assert isinstance(faster, Estimate)
     assert (faster.value, faster.n) == (99 / 400, 400) and faster.low < 0.2475 < faster.high
-    table = FOUND.tables["tbl-comparisons"]
-    shown = {
-        name: cell
-        for name, *_, cell in ([*map(table.cell_text, row, table.columns)] for row in table.rows)
-    }
-    assert shown["Compile, RTX 5090, v2.9"] == "2.83"
-
-
-def test_gains_that_point_either_way_decide_nothing() -> None:
-    """A gain of random sign for each network leaves a median of one undecided."""
-    gain = survey_of(committed("gpu_survey")).gain("instead")
-    random = Random(5)
-    swapped = {name: g ** random.choice((1, -1)) for name, g in gain.numbers.items()}
-    found = estimate(replace(gain, numbers=swapped).median)
-    assert isinstance(found, Estimate)
-    assert found.low <= 1 <= found.high
 
 
 def test_few_networks_are_no_distribution() -> None:
     few = Distribution("gain", dict.fromkeys("abc", 2.0), ("file",))
     assert few.median.missing and few.count.missing and few.quantile(5).missing
+
+
+# -------------------------------------------------------------------------------------- the file
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    networks = read_operators(FILE)
+    write_operators(tmp_path / OPERATORS, reversed(networks))
+    assert (tmp_path / OPERATORS).read_bytes() == FILE.read_bytes()
+    assert read_operators(tmp_path / "none") == ()
+
+
+LINE = b'{"network":"a","side":8,"parameters":1,"operators":[["add",0,0,[[1,-1]],1]]}\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (gzip.compress(LINE)[:-9], "cut short"),
+        (gzip.compress(LINE) + b"x", "too long"),
+        (LINE, "header"),
+        (gzip.compress(LINE + LINE), "stands twice"),
+        (gzip.compress(LINE.replace(b'"side":8', b'"side":0')), ">= 1"),
+        (gzip.compress(LINE.replace(b"1]]}", b"-1]]}")), ">= 0"),
+        (gzip.compress(LINE.replace(b'"side"', b'"size"')), "size"),
+        (gzip.compress(b"{}\n"), "network"),
+    ],
+)
+def test_a_damaged_file_is_one_sentence(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / OPERATORS).write_bytes(content)
+    with pytest.raises(RecordError, match=said) as refused:
+        read_operators(tmp_path / OPERATORS)
+    assert OPERATORS in str(refused.value)

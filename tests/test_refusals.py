@@ -36,7 +36,6 @@ from report.records import unpacking
 from report.records.editions import read_editions
 from report.records.filed import encode, parse
 from report.records.imported_files import list_imports
-from report.records.network_counts import Counts, read_counts, write_counts
 from report.records.record import Record
 from report.records.schema import record_schema
 from report.records.store import (
@@ -451,17 +450,6 @@ def test_what_unpacks_to_too_much_is_refused(name: str, monkeypatch: pytest.Monk
 def test_a_pickle_that_asks_for_all_memory_is_refused(name: str) -> None:
     with pytest.raises(RecordError, match=r"^x\.pickle: .*(pickle|entries)"):
         read_snapshot(BOMBS[name], "x.pickle")
-
-
-def test_a_cut_list_of_networks_is_refused(tmp_path: Path) -> None:
-    counted = [Counts(network=name, family=name, image="3x8x8") for name in "abc"]
-    write_counts(path := tmp_path / "networks.csv", counted)
-    assert read_counts(path) == tuple(counted)
-    lines = path.read_bytes().splitlines(keepends=True)
-    for cut in range(len(lines)):
-        path.write_bytes(b"".join(lines[:cut]))
-        with pytest.raises(RecordError, match=r"networks\.csv: line \d: expected total,"):
-            read_counts(path)
 
 
 # --------------------------------------------------------------- what no study can compute from

@@ -21,10 +21,9 @@ from experiments.harness.code import ROOT
 from experiments.harness.measure import forward
 from experiments.harness.operators import Input, built, capture
 from experiments.theory.checked import checked, of_capture
+from experiments.theory.counts import COUNTS, Counts, read_counts, write_counts
 from experiments.theory.networks import import_timm, network
 from report.errors import MeasurementError
-from report.records import COUNTS
-from report.records.network_counts import Counts, read_counts, write_counts
 from report.theory.conditions import Layout
 
 FORMATS: Final = {"contiguous": {}, "channels_last": {"memory_format": torch.channels_last}}

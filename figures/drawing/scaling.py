@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _DASHES: Final = {"theory": (4, 2), "part": (1.5, 1.5), "fit": (1, 1)}
 #: Rings stand around filled points, so that both are seen where they agree.
 _RING: Final = 5.5
+_SMALL: Final = 2.2
 #: The share of the axis that one line of a legend needs.
 _ROOM_A_LINE: Final = 0.13
 #: Labels that an axis has room for; of more levels every second or third has one.
@@ -64,6 +65,9 @@ def _draw_curve(curve: Curve, axes: Axes) -> None:
 
 def _draw_points(points: Points, axes: Axes) -> None:
     colour = style.colour(points.series)
+    if points.many:
+        axes.plot(points.x, points.y, "o", color=colour, markersize=_SMALL, alpha=0.6, mew=0)
+        return
     if points.low:
         below = [y - low for y, low in zip(points.y, points.low, strict=True)]
         above = [high - y for y, high in zip(points.y, points.high, strict=True)]

@@ -20,7 +20,7 @@ from report.engine.place import only_build, stage_in
 from report.engine.run import Outcome
 from report.engine.task import unwritable
 from report.errors import RecordError
-from report.records import COUNTS, SHARED
+from report.records import OPERATORS, SHARED
 from report.records.editions import EDITIONS
 from report.records.files import shared as shared_file
 from report.render.settings import Settings
@@ -30,7 +30,7 @@ from report.system.outputs import install
 from report.text.format import NO_BREAK
 
 #: Files that every study is computed from, beside its own.
-_OF_ALL: Final = ("devices.yaml", EDITIONS, "references.bib", COUNTS)
+_OF_ALL: Final = ("devices.yaml", EDITIONS, "references.bib", OPERATORS)
 #: What a git hook sets, and what would lead git elsewhere than to the folder it is asked about.
 _OF_A_HOOK: Final = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
 #: How many changes of each kind are printed of one study.

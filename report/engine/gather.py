@@ -18,11 +18,11 @@ from report.evidence.runs import labels
 from report.instruments.counters.logs import joined_logs
 from report.paper.findings import Inputs
 from report.paper.listing import listing, unusable
-from report.records import COUNTS
+from report.records import OPERATORS
 from report.records.editions import ROLES, Role, read_editions
 from report.records.files import shared
 from report.records.imported_files import StoredImport, read_import
-from report.records.network_counts import read_counts
+from report.records.network_operators import read_operators
 from report.records.shards import first_parts, runs_of, whole
 from report.records.store import (
     Listed,
@@ -154,7 +154,7 @@ def load(study: str, data: Path, chosen: Chosen) -> Inputs:
             **{item.file: read_attachments(item, patterns, data) for item in theirs},
         },
         imported=theirs,
-        networks=read_counts(shared(COUNTS, data)) if theirs else (),
+        networks=read_operators(shared(OPERATORS, data)) if theirs else (),
         roles=chosen.roles,
     )
 

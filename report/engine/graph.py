@@ -28,7 +28,7 @@ from functools import partial
 from typing import Any, Final
 
 from report.engine.step import Files, Reads, Step, Wanted
-from report.records import COUNTS
+from report.records import OPERATORS
 from report.studies import module_of
 
 #: Where a step leaves what only later steps read.
@@ -91,7 +91,7 @@ def first_steps(study: str, files: Files, asked: Iterable[str] = ()) -> tuple[St
                 "data/editions.yaml",
                 f"data/reported/{study}.json",
                 "data/devices.yaml",
-                f"data/{COUNTS}",
+                f"data/{OPERATORS}",
             ),
             code=(module_of(study),),
             packages=_COMPUTING,

@@ -17,12 +17,13 @@ from report.evidence.reported import CitationKey
 from report.records.record import DeviceKey, Text
 from report.records.strict import read_strictly, refuse_first, repeated
 
-Operation: TypeAlias = Literal["float32", "tfloat32", "bfloat16", "float16", "memory"]
+Operation: TypeAlias = Literal["float32", "tfloat32", "bfloat16", "float16", "memory", "cache"]
 
 _REMEDY: Final = "mend the file by the data sheet, or restore it with git"
+_UNITS: Final = {"memory": "GB/s", "cache": "MiB"}
 #: No device is slower than this, in either unit, or faster than its inverse.
 _LEAST: Final = 1e-6
-_FACTORS: Final = {"TFLOP/s": 1e12, "GB/s": 1e9}
+_FACTORS: Final = {"TFLOP/s": 1e12, "GB/s": 1e9, "MiB": 2**20}
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -32,20 +33,20 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 class Peak(_Part, frozen=True):
     """One line of a data sheet, in the unit of the print.
 
-    ``operation`` is ``memory`` (bandwidth) or the element type of the arithmetic: float32 on the
-    ordinary cores, the shorter types on the matrix units.  ``verified`` is false for a figure
-    that was not compared with a document; no paper prints it.
+    ``operation`` is ``memory`` (bandwidth), ``cache`` (size of the last one) or the element type
+    of the arithmetic: float32 on the ordinary cores, the shorter types on the matrix units.
+    ``verified`` is false for a figure that was not compared with a document; no paper prints it.
     """
 
     operation: Operation
     value: Annotated[float, msgspec.Meta(gt=0)]
-    unit: Literal["TFLOP/s", "GB/s"]
+    unit: Literal["TFLOP/s", "GB/s", "MiB"]
     source: CitationKey
     verified: bool
 
     @property
     def rate(self) -> float:
-        """The peak in FLOP/s or B/s."""
+        """The peak in FLOP/s or B/s, the size in B."""
         return self.value * _FACTORS[self.unit]
 
 
@@ -104,7 +105,7 @@ def _faults(devices: Devices) -> Iterator[str]:
         if twice := repeated(peak.operation for peak in device.peaks):
             yield f"devices[{i}].peaks: the operation {twice!r} stands twice"
         for j, peak in enumerate(device.peaks):
-            if (peak.unit == "GB/s") != (peak.operation == "memory"):
+            if peak.unit != _UNITS.get(peak.operation, "TFLOP/s"):
                 yield f"devices[{i}].peaks[{j}].unit: {peak.unit} is no unit of {peak.operation}"
             if not _LEAST <= peak.value <= 1 / _LEAST:
                 yield f"devices[{i}].peaks[{j}].value: found {peak.value}, which no device reaches"

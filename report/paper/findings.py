@@ -17,7 +17,7 @@ from report.quantity.verdicts import Verdict
 from report.records.choice import filled
 from report.records.editions import Role
 from report.records.imported_files import StoredImport
-from report.records.network_counts import Counts
+from report.records.network_operators import NetworkOperators
 from report.records.store import Stored
 from report.text.escape import markdown
 from report.theory.reconciliation import Reconciliation
@@ -32,7 +32,7 @@ class Inputs:
     """All that a study may read: its records (one a device, newest first) and published numbers.
 
     ``imported`` are records of what others measured, which are never among its own.
-    ``networks`` are what theory counts of the networks of timm.
+    ``networks`` are the operators of timm's CNNs, from theory.
     ``attachments`` are the files beside the records that the study asks for: record → name →
     content as it lies on disk.  ``roles`` are the files of the records that play one, as the
     edition has them.
@@ -44,7 +44,7 @@ class Inputs:
     devices: Devices
     attachments: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
     imported: tuple[StoredImport, ...] = ()
-    networks: tuple[Counts, ...] = ()
+    networks: tuple[NetworkOperators, ...] = ()
     roles: Mapping[Role, str] = field(default_factory=dict)
 
     @cached_property

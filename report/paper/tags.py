@@ -13,6 +13,8 @@
     the build says so; an undecided claim never prints the opposite.
     ``{% holds "id", "refuted" %}`` rests the sentence on that verdict, so that the opposite stands
     where the claim is supported.
+``{% known %}sentences, tables, figures{% endknown %}``
+    the block unless a value that it prints is missing, or a table or figure that it names.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from jinja2.parser import Parser
 
 from report.paper.findings import Claim, Figure
 from report.paper.tables import Column, Table, to_markdown
+from report.paper.values import NOT_MEASURED
 from report.text.escape import markdown
 
 #: Before the parts of a block after the first, each with its name, where no text can hold it.
@@ -35,7 +38,8 @@ _BORDER: Final = "\0"
 #: The parts that a tag may have after its first one.
 _PARTS: Final = {"figure": ("alt",), "holds": ("else", "undecided")}
 _OPPOSITE: Final = {"supported": "refuted", "refuted": "supported"}
-_AT_END: Final = re.compile(r"\{%(\s*end(?:table|figure|holds)\s*)%\}")
+_AT_END: Final = re.compile(r"\{%(\s*end(?:table|figure|holds|known)\s*)%\}")
+_MISSING: Final = f"[{NOT_MEASURED}](#v-"
 _LINK: Final = re.compile(r"\[([^\]]*)\]\(#v-[\w-]*\)\{\.value\}")
 
 
@@ -57,20 +61,29 @@ class Page:
     claims: Mapping[str, Claim]
     unsupported: list[Unsupported] = field(default_factory=list)
     sentences: dict[str, str] = field(default_factory=dict)
+    #: Of each block of ``known`` that is being printed, whether a table or figure is not there.
+    lacking: list[bool] = field(default_factory=list)
 
     def table(self, id: str, caption: str) -> str:
         """The table in Quarto markdown; refuses one that the study does not have."""
         if id not in self.tables:
-            raise TemplateRuntimeError(f"{id} is no table of the study with these data")
+            return self._lacks(id, "table")
         self.tables[id] = replace(self.tables[id], caption=_plain(caption))
         return to_markdown(self.tables[id], caption)
 
     def figure(self, id: str, caption: str, alt: str) -> str:
         """The figure in Quarto markdown; refuses one that the study does not have."""
         if id not in self.figures:
-            raise TemplateRuntimeError(f"{id} is no figure of the study with these data")
+            return self._lacks(id, "figure")
         self.figures[id] = replace(self.figures[id], caption=_plain(caption), alt=_plain(alt))
         return self.figures[id].as_markdown(caption)
+
+    def _lacks(self, id: str, kind: str) -> str:
+        """Drop the block of ``known`` around a table or figure that is not there, or refuse it."""
+        if not self.lacking:
+            raise TemplateRuntimeError(f"{id} is no {kind} of the study with these data")
+        self.lacking[-1] = True
+        return ""
 
     def claims_table(self, id: str, lines: str) -> str:
         """The claims of ``lines``, a row for each device that they were judged on."""
@@ -116,7 +129,7 @@ class Page:
 class PaperTags(Extension):
     """Teaches Jinja the tags; the environment's ``page`` prints them."""
 
-    tags = {"table", "figure", "claims", "holds"}  # noqa: RUF012 (as Jinja declares it)
+    tags = {"table", "figure", "claims", "holds", "known"}  # noqa: RUF012 (as Jinja declares it)
 
     def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
         """The source in which a line that ends with one of the tags stays a line.
@@ -128,7 +141,7 @@ class PaperTags(Extension):
     def parse(self, parser: Parser) -> nodes.Node:
         """One of the tags, up to its end."""
         token = next(parser.stream)
-        arguments = [parser.parse_expression()]
+        arguments = [] if token.value == "known" else [parser.parse_expression()]
         while parser.stream.skip_if("comma"):
             arguments.append(parser.parse_expression())
         end, parts = f"end{token.value}", _PARTS.get(token.value, ())
@@ -154,6 +167,15 @@ class PaperTags(Extension):
         if not alt.strip():
             raise TemplateRuntimeError(f"the figure {id} has no alternative text; add {{% alt %}}")
         return self._page.figure(id, caption.strip(), _LINK.sub(r"\1", alt).strip())
+
+    def _known(self, line: int, caller: Callable[[], str]) -> str:
+        page, before = self._page, len(self._page.unsupported)
+        page.lacking.append(False)
+        text = caller()
+        if not page.lacking.pop() and _MISSING not in text:
+            return text
+        del page.unsupported[before:]
+        return ""
 
     def _claims(self, line: int, id: str, caller: Callable[[], str]) -> str:
         return self._page.claims_table(id, caller())

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from report.missing import Missing
 from report.quantity.bounds import Interval, product_bounds, quotient_bounds
@@ -19,6 +19,9 @@ from report.quantity.place import caller
 from report.quantity.process import Process
 from report.quantity.units import ONE, Unit, UnitError, same_unit, unit
 from report.statistics.estimates import Estimate
+
+if TYPE_CHECKING:
+    from report.quantity.verdicts import Statement
 
 Number: TypeAlias = int | float
 
@@ -86,6 +89,24 @@ class Quantity:
     def estimates(self) -> dict[float, Estimate | Missing]:
         """What was computed of it so far, by the level that was asked for."""
         return {}
+
+    def __gt__(self, bound: Number) -> Statement:
+        """That it is above ``bound``, for a claim to judge."""
+        from report.quantity.verdicts import Range, Statement
+
+        return Statement(self, Range(low=bound))
+
+    def __lt__(self, bound: Number) -> Statement:
+        """That it is below ``bound``."""
+        from report.quantity.verdicts import Range, Statement
+
+        return Statement(self, Range(high=bound))
+
+    def near(self, number: Number, within: float) -> Statement:
+        """That it equals ``number`` up to ``within``, which is above 0."""
+        from report.quantity.verdicts import Statement, equals
+
+        return Statement(self, equals(number, within))
 
     def __add__(self, other: Quantity | Number) -> Quantity:
         return combine(ADD, self, as_quantity(other))

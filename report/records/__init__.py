@@ -6,7 +6,7 @@ from typing import Final
 ENDING: Final = ".zip"
 #: The folder in that of a study where records of others lie, apart from its own.
 IMPORTED: Final = "imported"
-#: What theory counts of the networks of timm, a file of the data directory.
-COUNTS: Final = "networks-of-timm.csv"
+#: The operators of the CNNs of timm, a file of the data directory.
+OPERATORS: Final = "operators-of-timm.jsonl.gz"
 #: What a directory of records alone takes from the project's own data.
-SHARED: Final = ("devices.yaml", "references.bib", COUNTS, "reported/")
+SHARED: Final = ("devices.yaml", "references.bib", OPERATORS, "reported/")

@@ -1,278 +1,351 @@
-"""All that the paper of gpu_survey prints, from measurements of others alone."""
+"""What the paper of gpu_survey prints, from measurements of others alone."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import chain
+from functools import cached_property
 from typing import Final, Literal
 
-from figures.canvas import Drawing
+from figures.bars import Bars, BarSeries
 from figures.dots import Dots
-from figures.roofline import Marks, Roofline
-from report.evidence import published_survey
-from report.evidence.published_rates import CNNS, TRANSFERS, Setting, counted
-from report.evidence.published_survey import Ends, Series, Survey, class_name
-from report.paper.claims import judge
-from report.paper.declared import Field, quantile_fields, table
+from figures.scaling import Curve, Points, Scaling
+from report.evidence.published_gains import Card, Pairs, Way, cards, moved, pairs
+from report.evidence.published_rates import published
 from report.paper.environments import imported_setup
-from report.paper.findings import Claim, Figure, Findings, Inputs
+from report.paper.findings import Findings, Inputs
 from report.paper.plots import distribution_rows
-from report.paper.published_roofs import EMPTY, row_marks, sheet_panel
-from report.paper.tables import Table
-from report.paper.values import declare
-from report.quantity.distribution import PERCENTS, Distribution
+from report.paper.study import Content, Study
 from report.quantity.evaluation import number
-from report.quantity.expression import Quantity, exact
-from report.quantity.verdicts import Range, Several, Statement, all_of, equals, exactly, expect
+from report.quantity.expression import Quantity, absent, exact
+from report.quantity.verdicts import Several, Statement, all_of
+from report.records import OPERATORS
+from report.records.network_operators import NetworkOperators
 from report.statistics.estimates import CONFIDENCE
 from report.studies.gpu_survey import settings
-from report.studies.gpu_survey.settings import CARDS, COMPARISONS, MIDDLE, NEW, compiled, eager
-from report.text.escape import markdown
-
-_EAGER: Final = dict(zip(("old", "middle", "new"), map(eager, CARDS), strict=True))
-_COMPILED: Final = {"middle_compiled": compiled(MIDDLE), "new_compiled": compiled(NEW)}
-#: What two cards differ in by their data sheets.
-_SHEET: Final[tuple[Literal["bandwidth", "peak"], ...]] = ("bandwidth", "peak")
-_GROUPED: Final = re.compile(settings.NORMALISED).search
-#: Of which series the lowest and the highest class are printed.
-_ENDS: Final = dict(zip(("eager", "compiled"), settings.BY_CARD[-1], strict=True)) | {
-    "compiling": settings.BY_FAMILY[0][0]
-}
-_SERIES: Final = tuple(chain(*settings.BY_CARD, *settings.BY_FAMILY))
-_CHANGE: Final = Field[Series]("Change", "", lambda s: f"{COMPARISONS[s.id].name}, {s.label}")
-_OUTER: Final = ("last_113", 5), ("last_training", 5), ("torch_291", 5), ("torch_291", 95)
-_GAIN: Final = "Rate after over rate before"
+from report.studies.gpu_survey.settings import COMPILING, INSTEAD, MARGIN, STEPS
 
 
-def survey_of(inputs: Inputs) -> Survey:
-    """The survey of the imported records; raises ``StudyError`` for one that does not fit it."""
-    return published_survey.survey_of(
-        inputs.imported, inputs.networks, inputs.devices, CARDS, COMPARISONS
-    )
+class Survey:
+    """The pairs of published rates, and the cards by their data sheets."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        """Raises ``StudyError`` for a record that does not fit it."""
+        self.inputs = inputs
+        self.tables = published(inputs.imported)
+        self.cards = cards(inputs.devices, settings.CARDS)
+        self.networks = {(each.network, each.side): each for each in inputs.networks}
+
+    @property
+    def batch(self) -> int:
+        """The batch of most pairs; 0 without any."""
+        batches = Counter(row.batch for row, _ in self.pairs["second"].rows)
+        return max(batches, key=lambda each: batches[each], default=0)
+
+    @property
+    def timed(self) -> int:
+        """How many networks have a rate in any table."""
+        return len({row.network for table in self.tables.values() for row in table.rows})
+
+    @cached_property
+    def pairs(self) -> Mapping[str, Pairs]:
+        """Every comparison by its id."""
+        return {
+            id: pairs(each, self.tables, self.networks, self.cards)
+            for id, each in {**STEPS, **COMPILING, "instead": INSTEAD}.items()
+        }
+
+    def growth(self, id: str, what: Literal["peak", "bandwidth"]) -> Quantity:
+        """By how much the data sheet's number grows in a step."""
+        names = STEPS[id].before.device, STEPS[id].after.device
+        before, after = map(self.cards.get, names)
+        if before is None or after is None:
+            return absent(what, "1", f"the data sheets of {' and '.join(names)} are not known")
+        return after.quantity(what) / before.quantity(what)
+
+
+#: How the networks of a step ran: a compiler merges some operators into others.
+WAYS: Final[dict[str, Way]] = {"first": "operators", "second": "operators", "compiled": "merged"}
+#: Kinds of normalization, by the operator that computes each.
+NORMS: Final = {"native_batch_norm": "Batch", "native_layer_norm": "Layer"}
+#: Microseconds in a second.
+MICRO: Final = 1e6
+
+study = Study(Survey)
 
 
 def findings(inputs: Inputs) -> Findings:
     """Everything that the paper prints; raises ``StudyError`` for records that do not fit it."""
-    survey = survey_of(inputs)
-    measured = any(each.rows for each in survey.tables.values())
-    counts, ratios, percents = _counts(survey), _ratios(survey), _percents(survey)
-    values = {
-        **{id: declare(id, quantity) for id, quantity in counts.items()},
-        **{id: declare(id, quantity, "measured") for id, quantity in ratios.items()},
-        **{id: declare(id, quantity, "percent") for id, quantity in percents.items()},
-    }
-    tables = (*_tables(survey), imported_setup(inputs.imported))
-    files = tuple(each.file for each in survey.tables.values())
-    return Findings(
-        values=values,
-        tables={t.id: replace(t, sources=t.sources or files) for t in tables if measured},
-        figures={f.id: replace(f, sources=f.sources or files) for f in _plots(survey) if measured},
-        claims={claim.id: claim for claim in _claims({**ratios, **percents})},
-        facts={"measured": measured, **_names(survey)},
-    )
+    return study.findings(inputs)
 
 
 # -------------------------------------------------------------------------------------- values
 
-
-def _counts(survey: Survey) -> dict[str, Quantity]:
-    """What is printed in full."""
-    rows = [row for each in survey.tables.values() for row in each.rows]
-    slower = survey.gain("card_5090")
-    found: dict[str, Quantity] = {
-        "tables": exact("tables", "1", len(survey.tables)),
-        "networks": exact("networks with a time", "1", len({row.network for row in rows})),
-        "cnns": exact("CNNs", "1", len({row.network for row in rows if row.family in CNNS})),
-        "counted": survey.share(eager(NEW), fused=True).count,
-        "captured": survey.share(eager(NEW), fused=False).count,
-        "transfers": exact("transfers of a result", "1", TRANSFERS),
-        "slower": slower.number("that lose", lambda gain: gain < 1),
+study.values(
+    {
+        "tables": lambda p: exact("tables", "1", len(p.tables)),
+        "networks": lambda p: exact("networks", "1", p.timed),
+        "batch": lambda p: exact("usual batch", "1", p.batch),
+        "captured": lambda p: exact("CNNs captured", "1", len(p.networks)),
     }
-    for id, setting in _EAGER.items():
-        shares = survey.share(setting, fused=False)
-        found[f"{id}_above"] = shares.number("above the roof", lambda share: share > 1)
-        found[f"{id}_count"] = shares.count
-    shown = "card_5090", "instead", "compiled_last", "compiled_any"
-    return found | {f"{id}_count": survey.gain(id).count for id in shown}
+)
+study.values(
+    {
+        "margin": lambda p: exact("smallest effect that matters", "1", MARGIN),
+        "confidence": lambda p: exact("confidence, chosen", "1", CONFIDENCE),
+    },
+    "percent",
+)
 
 
-def _ratios(survey: Survey) -> dict[str, Quantity]:
-    """What is printed as it would be if it were measured: gains, rates and ratios of counts."""
-    found: dict[str, Quantity] = {f"{id}_gain": survey.gain(id).median for id in COMPARISONS}
-    found |= {f"{id}_q{percent}": survey.gain(id).quantile(percent) for id, percent in _OUTER}
-    for id in ("card_4090", "card_5090"):
-        found |= {f"{id}_{what}": survey.factor(id, what) for what in _SHEET}
-        found |= {
-            f"{id}_over_{what}": found[f"{id}_gain"] / found[f"{id}_{what}"] for what in _SHEET
-        }
-    for count in ("multiply_adds", "outputs"):
-        ours = survey.agreement(eager(NEW), count)
-        found |= {f"{count}_q{percent}": ours.quantile(percent) for percent in (5, 50, 95)}
-        found[f"{count}_largest"] = ours.largest
-    for name, series in _ENDS.items():
-        low, high = (survey.of(series, settings.CLASSES[end]).median for end in (0, -1))
-        found |= {f"{name}_low": low, f"{name}_high": high, f"{name}_low_over_high": low / high}
-    found |= {name: survey.gain(id).of(network) for name, (id, network) in settings.GAINS.items()}
-    cards = survey.gain("card_5090")
-    return found | {
-        "compiled_over_eager": found["card_compiled_gain"] / found["card_5090_gain"],
-        "last_over_card": found["compiled_last_gain"] / found["card_5090_gain"],
-        "any_over_card": found["compiled_any_gain"] / found["card_5090_gain"],
-        "last_attention": survey.gain("last_240", ("attention",)).median,
-        "depthwise_gain": survey.gain("compiled_5090", CNNS[1:]).median,
-        "slowest_card": cards.smallest,
-        "fastest_card": cards.largest,
-        **_normalised(survey),
-    }
+def _values_of(id: str) -> None:
+    """The numbers of one step."""
+    way = WAYS[id]
+    study.values({f"{id}_count": lambda p: p.pairs[id].over(way).count})
+    study.values(
+        {
+            f"{id}_gain": lambda p: p.pairs[id].gain.median,
+            f"{id}_predicted": lambda p: p.pairs[id].predicted(way).median,
+            f"{id}_over": lambda p: p.pairs[id].over(way).median,
+            f"{id}_order": lambda p: p.pairs[id].order(way),
+            f"{id}_bandwidth": lambda p: p.growth(id, "bandwidth"),
+            f"{id}_peak": lambda p: p.growth(id, "peak"),
+        },
+        "measured",
+    )
+    study.values(
+        {
+            f"{id}_error": lambda p: p.pairs[id].error(way).median,
+            f"{id}_network_error": lambda p: p.pairs[id].error("network").median,
+        },
+        "percent",
+    )
 
 
-def _normalised(survey: Survey) -> dict[str, Quantity]:
-    """Of the networks that lose on the newer card and those with group normalisation."""
-    gain = survey.gain("card_5090")
-    lose, alike = ({*gain.those(lambda each: each < 1)}, {*filter(_GROUPED, gain.numbers)})
-    either, both = lose | alike, lose & alike
-    again = survey.gain("card_compiled").only(alike, "with group normalisation")
-    share = exact("both over either", "1", len(both) / (len(either) or 1))
-    alike_share = share if gain.known else gain.median
-    return {"normalised_gain": again.median, "normalised_alike": alike_share}
+for _step in STEPS:
+    _values_of(_step)
 
 
-def _percents(survey: Survey) -> dict[str, Quantity]:
-    """What is printed as a share."""
-    found: dict[str, Quantity] = {}
-    for id, setting in {**_EAGER, **_COMPILED}.items():
-        shares, ridge = survey.share(setting, fused=False), survey.over_ridge(setting)
-        found[f"{id}_share"] = shares.median
-        found[f"{id}_over"] = shares.share("above the roof", lambda share: share > 1)
-        found[f"{id}_bound"] = ridge.share("left of the ridge", lambda ratio: ratio < 1)
-    return found | {
-        "confidence": exact("confidence, chosen", "1", CONFIDENCE),
-        "most": exact("between the outer quantiles", "1", (PERCENTS[-1] - PERCENTS[0]) / 100),
-        "margin": exact("margin of equality, chosen", "1", settings.MARGIN),
-        "instead_faster": survey.gain("instead").share("that gain", lambda gain: gain > 1),
-        "new_largest": survey.share(compiled(NEW), fused=True).of("repvgg_b3", 4),
-    }
+def _gain_of(id: str) -> None:
+    study.values({f"{id}_gain": lambda p: p.pairs[id].gain.median}, "measured")
 
 
-def _names(survey: Survey) -> dict[str, str]:
-    """The cards and networks that sentences name."""
-    lose = survey.gain("card_5090").those(lambda gain: gain < 1)
-    above = survey.share(eager(MIDDLE), fused=False).those(lambda share: share > 1)
-    names = {
-        **{id: settings.short(setting.device) for id, setting in _EAGER.items()},
-        "pro": settings.short(settings.PRO),
-        "furthest": survey.agreement(eager(NEW), "outputs").extreme(max),
-        "losers": ", ".join(lose),
-        "above": ", ".join(above),
-    }
-    return {id: markdown(name) for id, name in names.items()}
+for _change in (*COMPILING, "instead"):
+    _gain_of(_change)
 
 
-def _claims(found: Mapping[str, Quantity]) -> Iterator[Claim]:
-    """Every claim that distributions can decide."""
+@study.value()
+def slower(p: Survey) -> Quantity:
+    """How many CNNs are slower on the newest card."""
+    return p.pairs["second"].gain.number("that lose", lambda gain: gain < 1)
 
-    def each(ids: Iterable[str], what: str, expected: Range) -> Several:
-        return all_of(*(Statement(found[f"{id}_{what}"], expected, "cuda") for id in ids))
 
-    more, less, alike = expect("> 1"), expect("< 1"), equals(1, within=settings.MARGIN)
-    cards = "card_4090", "card_5090"
-    yield judge("bandwidth-predicts", each(cards, "over_bandwidth", alike))
-    yield judge("peak-predicts", each(cards, "over_peak", alike))
-    yield judge("compiled-gain-less", each(["compiled"], "over_eager", less))
-    yield judge("compiled-gain-falls", each(["compiled"], "low_over_high", more))
-    yield judge("eager-gain-flat", each(["eager"], "low_over_high", alike))
-    yield judge("memory-side", each(_EAGER, "bound", expect("> 0.5")))
-    yield judge("compiler-fuses", each(_COMPILED, "share", more))
-    yield judge("compile-pays", each(settings.COMPILING, "gain", more))
-    yield judge("compiler-beats-card", each(["instead"], "gain", more))
-    yield judge("compiler-beats-last", each(["last", "any"], "over_card", more))
-    yield judge("gain-falls", each(["compiling"], "low_over_high", more))
-    yield judge("last-pays", each(settings.CHANNELS_LAST, "gain", more))
-    yield judge("bf16-is-even", each(["bf16"], "gain", alike))
-    yield judge("losers-normalise", each(["normalised"], "alike", exactly(1)))
+@study.value()
+def slower_grouped(p: Survey) -> Quantity:
+    """How many of these normalize by groups."""
+    grouped = {row.network for row, _ in p.pairs["second"].only("native_group_norm").rows}
+    gain = p.pairs["second"].gain
+    return exact(
+        "that lose, with group normalization",
+        "1",
+        len(grouped & {*gain.those(lambda each: each < 1)}),
+        OPERATORS,
+        gain.files,
+    )
+
+
+@study.value("percent")
+def cached_change(p: Survey) -> Quantity:
+    """By how much the last cache changes a predicted gain of the first step, at most."""
+    return p.pairs["first"].cached_change.median
+
+
+# -------------------------------------------------------------------------------------- claims
+
+
+@study.claim("neither-number")
+def _neither(p: Survey) -> Several:
+    first, second = (p.pairs[id].gain.median for id in ("first", "second"))
+    return all_of(
+        first / p.growth("first", "bandwidth") > 1 + MARGIN,
+        first / p.growth("first", "peak") < 1 - MARGIN,
+        second / p.growth("second", "bandwidth") < 1 - MARGIN,
+    )
+
+
+@study.claim("operators-predict")
+def _operators_predict(p: Survey) -> Several:
+    return all_of(*(p.pairs[id].error(WAYS[id]).median < MARGIN for id in ("first", "compiled")))
+
+
+@study.claim("network-fails")
+def _network_fails(p: Survey) -> Several:
+    return all_of(*(p.pairs[id].error("network").median > MARGIN for id in STEPS))
+
+
+@study.claim("eager-falls-short")
+def _eager_falls_short(p: Survey) -> Statement:
+    return p.pairs["second"].over("operators").median > 1 + MARGIN
+
+
+@study.claim("cache-changes-nothing")
+def _cache(p: Survey) -> Several:
+    return all_of(*(p.pairs[id].cached_change.median < MARGIN for id in ("first", "second")))
+
+
+@study.claim("layer-norm-falls-shorter")
+def _shorter(p: Survey) -> Statement:
+    batch, layer = (p.pairs["second"].only(norm).over("operators").median for norm in NORMS)
+    return layer / batch > 1
+
+
+@study.claim("compiling-beats-card")
+def _compiling(p: Survey) -> Statement:
+    return p.pairs["instead"].gain.median > 1
 
 
 # ------------------------------------------------------------------------------------- figures
 
 
-def _plots(survey: Survey) -> Iterator[Figure]:
-    """Every figure, with the files that it is drawn from."""
-    known = {COMPARISONS[id].name: survey.gain(id) for id in settings.AGAINST_CARD}
-    known = {name: gain for name, gain in known.items() if gain.known}
-    panel = distribution_rows("", {"": tuple(known.values())}, tuple(known), _GAIN)
-    yield _figure("fig-gains", Drawing((panel,), height=panel.height), known.values())
-    for id, panels in (("fig-cards", settings.BY_CARD), ("fig-intensity", settings.BY_FAMILY)):
-        drawn = tuple(_by_class(survey, series) for series in panels)
-        height = sum(panel.height for panel in drawn)
-        drawing = Drawing(drawn, height=height, same_axes=True, rows=len(drawn))
-        yield _figure(
-            id, drawing, (survey.of(e, ends) for e in chain(*panels) for ends in settings.CLASSES)
+@study.figure("fig-scatter", height=2.3, wide=True)
+def scatter(p: Survey) -> Iterator[Scaling]:
+    """Predicted and measured gains of every network, step by step."""
+    for id, step in STEPS.items():
+        predicted, gain = p.pairs[id].predicted(WAYS[id]).numbers, p.pairs[id].gain.numbers
+        if not predicted:
+            return
+        points = Points("", (*predicted.values(),), tuple(gain[n] for n in predicted), many=True)
+        ends = 1.0, 2.4
+        yield Scaling(
+            "Predicted gain",
+            "Measured gain",
+            (points,),
+            (Curve("equal", ends, ends),),
+            x_scale="linear",
+            y_scale="linear",
+            title=step.name,
+            y_top=2.4,
+            y_bottom=0.5,
         )
-    ways = [way(card) for card in survey.roofs for way in (eager, compiled)]
-    rooflines = tuple(_roofline(survey, card) for card in survey.roofs) or (EMPTY,)
-    drawing = Drawing(rooflines, height=2.0 * len(rooflines), same_axes=True, rows=len(rooflines))
-    yield _figure("fig-rooflines", drawing, (survey.share(s, fused=False) for s in ways))
 
 
-def _figure(id: str, drawing: Drawing, rows: Iterable[Distribution]) -> Figure:
-    files = dict.fromkeys(file for row in rows for file in row.files)
-    return Figure(id, "", "", drawing, tuple(files))
+@study.figure("fig-errors", height=1.75, wide=True, same_axes=True)
+def errors(p: Survey) -> Iterator[Dots]:
+    """Predicted over measured gain by each way of predicting, step by step."""
+    for id, step in STEPS.items():
+        if not p.pairs[id].known:
+            return
+        flat = [number(p.growth(id, what)) for what in ("bandwidth", "peak")]
+        ways: dict[str, Way | float] = {
+            **{
+                n: e
+                for n, e in zip(("Bandwidth", "Peak"), flat, strict=True)
+                if isinstance(e, float)
+            },
+            "Whole network": "network",
+            "Operators": "operators",
+            "Merged operators": "merged",
+        }
+        rows = [p.pairs[id].over(way) for way in ways.values()]
+        panel = distribution_rows(
+            step.name, {"": rows}, tuple(ways), "Predicted over measured gain"
+        )
+        yield replace(panel, names=tuple(ways), named=id == "first")
 
 
-def _by_class(survey: Survey, panel: tuple[Series, ...]) -> Dots:
-    """Gains by class of intensity, beside those that data sheets of two cards let expect."""
-    id = panel[0].id
-    factors = {str(what): number(survey.factor(id, what)) for what in _SHEET}
-    lines = {name: each for name, each in factors.items() if isinstance(each, float) and each > 1}
-    rows = {each.label: [survey.of(each, ends) for ends in settings.CLASSES] for each in panel}
-    names = tuple(map(class_name, settings.CLASSES))
-    return distribution_rows(COMPARISONS[id].name, rows, names, _GAIN, lines)
+@study.figure("fig-example", height=1.9)
+def example(p: Survey) -> Iterator[Bars]:
+    """What bounds the operators of one network on each card, and how long it took."""
+    name, words = settings.EXAMPLE
+    pair = p.pairs["first"].known.get(name), p.pairs["second"].known.get(name)
+    if not all(pair):
+        return
+    (old, middle, network), (_, new, _) = pair  # type: ignore[misc]
+    names: list[str] = []
+    memory: list[float | None] = []
+    arithmetic: list[float | None] = []
+    measured: list[float | None] = []
+    for row, card in zip((old, middle, new), p.cards.values(), strict=True):
+        short = card.device.removeprefix("NVIDIA GeForce ")
+        names += [f"{short}, roofline", f"{short}, measured"]
+        by_arithmetic, by_memory = _bounded(network, row.batch, card)
+        memory += [by_memory, None]
+        arithmetic += [by_arithmetic, None]
+        measured += [None, MICRO / row.rate]
+    series = (
+        BarSeries("operators bound by memory", tuple(memory), series=0),
+        BarSeries("by arithmetic", tuple(arithmetic), series=1),
+        BarSeries("measured, eager", tuple(measured), series=2, hollow=True),
+    )
+    yield Bars(tuple(names), series, f"Time of an image of {words} (µs)", stacked=True)
 
 
-def _roofline(survey: Survey, card: str) -> Roofline:
-    """All CNNs of a card that theory counts, eager and compiled, some of them named."""
-    marks: list[Marks] = []
-    ways = ((eager(card), "eager", settings.NAMED), (compiled(card), "compiled", settings.OUTLIERS))
-    for series, (setting, label, names) in enumerate(ways):
-        if setting in survey.tables:
-            rows = [row for row in counted(survey.tables[setting]) if row.captured]
-            named = [row for row in rows if row.network in names]
-            shown = [names[row.network] for row in named]
-            marks += [
-                row_marks(label, rows, series, many=True, fused=False),
-                row_marks("", named, series, shown, fused=False),
-            ]
-    return sheet_panel(settings.short(card), survey.roofs[card], marks)
+def _bounded(network: NetworkOperators, batch: int, card: Card) -> tuple[float, float]:
+    """Microseconds an image in operators that arithmetic bounds, and in those that memory does."""
+    found = [0.0, 0.0]
+    for each in network.operators:
+        work = 2 * batch * each.multiply_adds / card.peak
+        traffic = moved(each, batch) / card.bandwidth
+        found[traffic > work] += max(work, traffic) * MICRO / batch
+    return found[0], found[1]
+
+
+@study.figure("fig-compiling", height=1.6)
+def compiling(p: Survey) -> Iterator[Dots]:
+    """What compiling and the next card gain."""
+    shown = {each.name: p.pairs[id].gain for id, each in STEPS.items()}
+    shown |= {f"Compile, {each.name}": p.pairs[id].gain for id, each in COMPILING.items()}
+    shown |= {"Compiled 4090 for eager 5090": p.pairs["instead"].gain}
+    known = {name: gain for name, gain in shown.items() if gain.known}
+    if known:
+        rows = {"": tuple(known.values())}
+        yield distribution_rows("", rows, tuple(known), "Rate after over rate before")
 
 
 # -------------------------------------------------------------------------------------- tables
 
 
-def _tables(survey: Survey) -> Iterator[Table]:
-    """Every table; what a table of others lacks is missing in its cell."""
+@study.table("tbl-cards", rows=lambda p: p.cards.values(), digits={"L2 (MB)": 3, "Ridge": 3})
+def the_cards(p: Survey, card: Card) -> dict[str, Content]:
+    return {
+        "Card": card.device.removeprefix("NVIDIA GeForce "),
+        "Peak (TFLOP/s)": card.quantity("peak"),
+        "Bandwidth (GB/s)": card.quantity("bandwidth"),
+        "L2 (MB)": card.quantity("cache"),
+        "Ridge": card.quantity("peak") / card.quantity("bandwidth"),
+    }
 
-    def share(name: str, *, fused: bool) -> Field[Setting]:
-        return Field(name, "1", lambda way: survey.share(way, fused=fused).median, "%")
 
-    def in_class(ends: Ends) -> Field[Series]:
-        return Field(class_name(ends), "1", lambda series: survey.of(series, ends).median)
+@study.table(
+    "tbl-steps",
+    rows=lambda p: STEPS if p.pairs["first"].known else (),
+    wide=True,
+    digits={"Rank correlation": 2},
+)
+def steps(p: Survey, id: str) -> dict[str, Content]:
+    pair, way = p.pairs[id], WAYS[id]
+    return {
+        "Step": STEPS[id].name,
+        "CNNs": pair.over(way).count,
+        "Measured": pair.gain.median,
+        "Predicted": pair.predicted(way).median,
+        "Error (%)": pair.error(way).median,
+        "With L2 (%)": pair.error("cached").median,
+        "Whole network (%)": pair.error("network").median,
+        "Rank correlation": pair.order(way),
+    }
 
-    ways = [*_EAGER.values(), *_COMPILED.values()]
-    cards: list[Field[Setting]] = [
-        Field("Card", "", lambda way: settings.short(way.device)),
-        Field("Mode", "", lambda way: "eager" if way.compiler == "none" else "compiled"),
-        share("Eager roof", fused=False),
-        share("Fused roof", fused=True),
-    ]
-    yield table("tbl-cards", ways, cards)
-    rows = [(each.name, survey.gain(id)) for id, each in COMPARISONS.items()]
-    fields: list[Field[tuple[str, Distribution]]] = [
-        Field("Comparison", "", lambda row: row[0]),
-        Field("Networks", "1", lambda row: row[1].count),
-        Field("Faster", "1", lambda row: row[1].share("that gain", lambda gain: gain > 1), "%"),
-        *quantile_fields(lambda row: row[1]),
-    ]
-    yield table("tbl-comparisons", rows, fields, wide=True)
-    yield table("tbl-classes", _SERIES, [_CHANGE, *map(in_class, settings.CLASSES)], wide=True)
+
+@study.table("tbl-norms", rows=lambda p: NORMS if p.pairs["second"].known else ())
+def norms(p: Survey, norm: str) -> dict[str, Content]:
+    second, compiled = (p.pairs[id].only(norm) for id in ("second", "compiled"))
+    return {
+        "Normalization": NORMS[norm],
+        "CNNs": second.over("operators").count,
+        "Eager": second.over("operators").median,
+        "Compiled": compiled.over("merged").median,
+    }
+
+
+study.add_table(lambda p: imported_setup(p.inputs.imported))

@@ -17,6 +17,7 @@ from report.errors import RecordError
 from report.records.files import read_file
 from report.records.strict import place_of, repeated
 
+COUNTS: Final = "networks-of-timm.csv"
 _REMEDY: Final = "restore the file with git"
 #: An element as it was captured (B).
 _ELEMENT: Final = 4

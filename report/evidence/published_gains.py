@@ -1,0 +1,253 @@
+"""Gains of a change between two published tables, beside those that a roofline predicts.
+
+Each network counts once.  Rows are compared only where they share network, image size, number of
+parameters and, unless a comparison says otherwise, batch.
+
+The roofline (Williams, Waterman and Patterson 2009) gives the time of some work as the longer of
+its operations at the peak rate and its bytes at the bandwidth.  Applied operator by operator it
+adds the longer times; applied to a whole network it takes the longer of the sums, which is never
+more: what one operator lacks in arithmetic another cannot make up for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from report.evidence.devices import Devices
+from report.evidence.published_rates import CNNS, Family, Published, Row, Setting, once
+from report.quantity.distribution import NO_TABLE, Distribution
+from report.quantity.expression import Leaf, absent, exact
+from report.records import OPERATORS
+from report.records.network_operators import NetworkOperators, Operator
+
+#: An element in half precision (B).
+ELEMENT: Final = 2
+#: Parameters are printed with two decimals of a million.
+_ROUNDED: Final = 5_010
+#: Operators that a compiler leaves where they are; others it merges into the one before them, so
+#: that they move nothing.
+KEPT: Final = frozenset({
+    "convolution", "addmm", "mm", "bmm", "baddbmm", "linear", "max_pool2d_with_indices",
+    "avg_pool2d", "_adaptive_avg_pool2d", "mean", "var", "native_group_norm", "native_layer_norm",
+    "upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d", "cat",
+})  # fmt: skip
+#: Operators that normalize, a kind each.
+NORMS: Final = ("native_batch_norm", "native_layer_norm", "native_group_norm")
+
+#: How a gain is predicted: by the roofline of each operator, of each with the last cache, of what a
+#: compiler leaves, of the whole network.
+Way: TypeAlias = Literal["operators", "cached", "merged", "network"]
+
+
+class Card(NamedTuple):
+    """A card by its data sheet: peak in half precision (FLOP/s), bandwidth (B/s), L2 (B)."""
+
+    device: str
+    peak: float
+    bandwidth: float
+    cache: float
+
+    def quantity(self, what: Literal["peak", "bandwidth", "cache"]) -> Leaf:
+        """One number of the data sheet."""
+        unit = {"peak": "FLOP/s", "bandwidth": "B/s", "cache": "B"}[what]
+        return exact(f"{what}({self.device})", unit, getattr(self, what), "devices.yaml")
+
+
+def cards(devices: Devices, names: Collection[str]) -> dict[str, Card]:
+    """The cards whose peaks and cache are known, by their names."""
+    found = {}
+    for name in names:
+        device = devices.find(name)
+        rates = [device and device.peak(each) for each in ("float16", "memory", "cache")]
+        if all(rates):
+            found[name] = Card(name, *(peak.rate for peak in rates if peak))
+    return found
+
+
+def moved(operator: Operator, batch: int, cache: float = 0.0) -> float:
+    """Bytes that an operator must move: weights once, each tensor that it reads or writes once.
+
+    A tensor is not read from memory where all that was touched since fits into the ``cache`` (B).
+    """
+    read = sum(
+        each.elements
+        for each in operator.reads
+        if not 0 <= ELEMENT * batch * each.distance <= cache
+    )
+    return ELEMENT * (operator.weights + batch * (read + operator.writes))
+
+
+def seconds(network: NetworkOperators, batch: int, card: Card, way: Way) -> float:
+    """The time of one batch (s) that the roofline of ``card`` allows."""
+    cache = card.cache if way == "cached" else 0.0
+    shown = [o for o in network.operators if way != "merged" or o.name in KEPT]
+    pairs = [
+        (2 * batch * o.multiply_adds / card.peak, moved(o, batch, cache) / card.bandwidth)
+        for o in shown
+    ]
+    if way == "network":
+        return max(map(sum, zip(*pairs, strict=True)))
+    return sum(map(max, pairs))
+
+
+class Comparison(NamedTuple):
+    """A change from one setting to another; ``name`` is what figures and tables call it."""
+
+    name: str
+    before: Setting
+    after: Setting
+    any_batch: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The CNNs that both tables of a comparison hold: each with its rows before and after.
+
+    ``predicted`` are those whose operators are known, on cards whose data sheets are.
+    """
+
+    comparison: Comparison
+    rows: tuple[tuple[Row, Row], ...]
+    files: tuple[str, ...]
+    networks: Mapping[tuple[str, int], NetworkOperators]
+    cards: Mapping[str, Card]
+
+    @property
+    def gain(self) -> Distribution:
+        """Rate after over rate before."""
+        found = {before.network: after.rate / before.rate for before, after in self.rows}
+        return Distribution(f"gain({self.comparison.name})", found, self.files, self._reason)
+
+    @property
+    def _reason(self) -> str:
+        return "published for too few networks" if self.files else NO_TABLE
+
+    @cached_property
+    def known(self) -> dict[str, tuple[Row, Row, NetworkOperators]]:
+        """The pairs whose operators are known: same image size and number of parameters."""
+        found = {}
+        for before, after in self.rows:
+            network = self.networks.get((before.network, before.image))
+            if network and abs(network.parameters - before.parameters) <= _ROUNDED:
+                found[before.network] = before, after, network
+        return found if {s.device for s in self.comparison[1:3]} <= self.cards.keys() else {}
+
+    def predicted(self, way: Way) -> Distribution:
+        """The gain that the rooflines of both cards predict."""
+        one, other = (self.cards.get(s.device) for s in self.comparison[1:3])
+        found = {
+            name: seconds(network, row.batch, one, way) / seconds(network, row.batch, other, way)
+            for name, (row, _, network) in self.known.items()
+            if one and other
+        }
+        return self._of_theory(f"predicted gain({self.comparison.name}, {way})", found)
+
+    def only(self, operator: str) -> Pairs:
+        """The pairs of networks that have ``operator``, and no other kind of normalization."""
+        kinds = {name for name in NORMS if name != operator}
+
+        def has(row: Row) -> bool:
+            network = self.networks.get((row.network, row.image))
+            names = {each.name for each in network.operators} if network else set()
+            return operator in names and not names & kinds
+
+        named = self.comparison._replace(name=f"{self.comparison.name}, {operator}")
+        rows = tuple(pair for pair in self.rows if has(pair[0]))
+        return replace(self, comparison=named, rows=rows)
+
+    @property
+    def cached_change(self) -> Distribution:
+        """How far the last cache moves a predicted gain, as a share of that."""
+        plain, cached = (self.predicted(way).numbers for way in ("operators", "cached"))
+        found = {name: abs(cached[name] / plain[name] - 1) for name in plain}
+        return self._of_theory(f"change by the cache({self.comparison.name})", found)
+
+    def over(self, way: Way | float) -> Distribution:
+        """The predicted gain over the measured one; a number predicts the same for all."""
+        gain = self.gain.numbers
+        if isinstance(way, float):
+            found = {name: way / gain[name] for name in self.known}
+            return self._of_theory(f"{way:.3g} over gain({self.comparison.name})", found)
+        found = {name: each / gain[name] for name, each in self.predicted(way).numbers.items()}
+        return self._of_theory(f"predicted over gain({self.comparison.name}, {way})", found)
+
+    def error(self, way: Way | float) -> Distribution:
+        """How far the predicted gain is from the measured one, as a share of that."""
+        over = self.over(way)
+        found = {name: abs(each - 1) for name, each in over.numbers.items()}
+        return self._of_theory(f"error of {over.name}", found)
+
+    def reached(self, way: Way) -> Distribution:
+        """The time that the roofline of the newer card allows, over the published time."""
+        card = self.cards.get(self.comparison.after.device)
+        found = {
+            name: seconds(network, row.batch, card, way) * row.rate / row.batch
+            for name, (_, row, network) in self.known.items()
+            if card
+        }
+        return self._of_theory(f"share of the roof({self.comparison.name}, {way})", found)
+
+    def order(self, way: Way) -> Leaf:
+        """Spearman's rank correlation of predicted and measured gains."""
+        predicted, gain = self.predicted(way), self.gain
+        if not predicted.known:
+            return absent("rank correlation", "1", predicted.reason)
+        first, second = (
+            _ranks([each.numbers[name] for name in predicted.numbers]) for each in (predicted, gain)
+        )
+        middle = (len(first) + 1) / 2
+        products = sum((a - middle) * (b - middle) for a, b in zip(first, second, strict=True))
+        spread = [sum((a - middle) ** 2 for a in ranks) for ranks in (first, second)]
+        name = f"rank correlation({predicted.name})"
+        found = products / (spread[0] * spread[1]) ** 0.5
+        return exact(name, "1", float(f"{found:.2g}"), predicted.files[0], predicted.files[1:])
+
+    def _of_theory(self, name: str, found: Mapping[str, float]) -> Distribution:
+        files = (*self.files, OPERATORS, "devices.yaml") if self.files else ()
+        return Distribution(name, found, files, self._reason)
+
+
+def _ranks(numbers: list[float]) -> list[float]:
+    """The place of each number by size, from 1; equal ones share the mean of their places."""
+    order = sorted(numbers)
+    place = {number: order.index(number) + (order.count(number) + 1) / 2 for number in set(order)}
+    return [place[number] for number in numbers]
+
+
+def pairs(
+    comparison: Comparison,
+    tables: Mapping[Setting, Published],
+    networks: Mapping[tuple[str, int], NetworkOperators],
+    cards: Mapping[str, Card],
+    families: Collection[Family] = CNNS,
+) -> Pairs:
+    """What two tables have in common of ``families``."""
+    before, after = (tables.get(each) for each in comparison[1:3])
+    if before is None or after is None:
+        return Pairs(comparison, (), (), networks, cards)
+
+    def key(row: Row) -> tuple[str | int, ...]:
+        return (row.network, row.image, *(() if comparison.any_batch else (row.batch,)))
+
+    others = {key(row): row for row in after.rows}
+    both = _both(families, others, key)
+    rows = tuple((row, others[key(row)]) for row in once(filter(both, before.rows)))
+    return Pairs(comparison, rows, (before.file, after.file), networks, cards)
+
+
+def _both(
+    families: Collection[Family],
+    others: Mapping[tuple[str | int, ...], Row],
+    key: Callable[[Row], tuple[str | int, ...]],
+) -> Callable[[Row], bool]:
+    """Whether a row has its other one, of the same network."""
+
+    def has(row: Row) -> bool:
+        other = others.get(key(row))
+        same = other is not None and other.parameters == row.parameters
+        return same and row.family in families
+
+    return has

@@ -1,0 +1,195 @@
+"""A study as its author declares it: values, tables, claims and figures of the paper's data.
+
+Every function takes the paper's data, which one function makes from the records::
+
+    study = Study(Survey)
+
+
+    @study.value("percent")
+    def best_share(p):
+        return p.rate / p.ceiling
+
+
+    @study.table("tbl-rates", rows=lambda p: p.widths)
+    def rates(p, width):
+        return {"Width": width, "Time (µs)": p.time(width)}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+from figures.canvas import Drawing, Panel
+from report.errors import StudyError
+from report.missing import Missing
+from report.paper.claims import judge
+from report.paper.findings import Figure, Findings, Inputs
+from report.paper.tables import Cell, Column, Table
+from report.paper.values import declare
+from report.quantity.evaluation import number
+from report.quantity.expression import Quantity, absent
+from report.quantity.verdicts import Several, Statement
+from report.text.format import Style, scale_to
+
+Data = TypeVar("Data")
+Made = TypeVar("Made", bound=Callable[..., Any])
+#: What a cell of a table may be computed as.
+Content: TypeAlias = Quantity | Cell
+
+_NOTHING: Final = "no run of the experiment is in the data directory"
+#: A heading that ends with the unit in which its numbers are printed.
+_SHOWN: Final = re.compile(r"(.+) \((\S+)\)")
+
+
+class Study(Generic[Data]):
+    """What a paper prints, declared by functions of the paper's data."""
+
+    def __init__(self, data: Callable[[Inputs], Data | None]) -> None:
+        """``data`` makes the paper's data from the records, or None where nothing was measured.
+
+        It raises ``StudyError`` for records that do not fit it.
+        """
+        self._data = data
+        self._values: dict[str, tuple[Callable[[Data], Quantity], Style | None]] = {}
+        self._tables: list[Callable[[Data], Table]] = []
+        self._claims: dict[str, Callable[[Data], Statement | Several]] = {}
+        self._figures: list[Callable[[Data], Figure]] = []
+
+    def value(self, style: Style | None = None) -> Callable[[Made], Made]:
+        """A number of the text, under the name of the function, which returns a quantity."""
+
+        def declared(function: Made) -> Made:
+            self.values({function.__name__: function}, style)
+            return function
+
+        return declared
+
+    def values(
+        self, functions: Mapping[str, Callable[[Data], Quantity]], style: Style | None = None
+    ) -> None:
+        """Numbers of the text by their names."""
+        for id, function in functions.items():
+            _refuse_second(id, self._values)
+            self._values[id] = function, style
+
+    def table(
+        self,
+        id: str,
+        rows: Callable[[Data], Iterable[Any]],
+        *,
+        wide: bool = False,
+        digits: Mapping[str, int] = MappingProxyType({}),
+    ) -> Callable[[Made], Made]:
+        """A table with a row for each of ``rows``; the function returns its cells by heading.
+
+        A heading may end with the unit in which its numbers are printed: ``Time (µs)``.  ``digits``
+        are the significant ones of columns whose numbers have no interval to round them by.
+        """
+
+        def declared(function: Made) -> Made:
+            self._tables.append(
+                lambda p: _table(id, [function(p, row) for row in rows(p)], wide, digits)
+            )
+            return function
+
+        return declared
+
+    def add_table(self, make: Callable[[Data], Table]) -> None:
+        """A table that is made elsewhere, such as that of the machines."""
+        self._tables.append(make)
+
+    def claim(self, id: str) -> Callable[[Made], Made]:
+        """A claim of the paper; the function returns what has to hold, such as ``p.gain > 1``."""
+
+        def declared(function: Callable[[Data], Statement | Several]) -> Any:
+            _refuse_second(id, self._claims)
+            self._claims[id] = function
+            return function
+
+        return declared
+
+    def figure(self, id: str, **size: Any) -> Callable[[Made], Made]:
+        """A figure; the function yields its panels. ``size`` are fields of ``Drawing``."""
+
+        def declared(function: Made) -> Made:
+            self._figures.append(lambda p: _figure(id, function, p, size))
+            return function
+
+        return declared
+
+    def findings(self, inputs: Inputs) -> Findings:
+        """All that the paper prints; raises ``StudyError`` for records that do not fit it."""
+        p, files = self._data(inputs), inputs.files
+        if p is None:
+            missing = absent("no run", "1", _NOTHING)
+            return Findings(
+                values={id: declare(id, missing) for id in self._values},
+                tables={},
+                figures={},
+                claims={id: judge(id, missing > 0) for id in self._claims},
+                facts={"measured": False},
+            )
+        tables = [make(p) for make in self._tables]
+        figures = [make(p) for make in self._figures]
+        return Findings(
+            values={id: declare(id, make(p), style) for id, (make, style) in self._values.items()},
+            tables={t.id: replace(t, sources=t.sources or files) for t in tables if t.rows},
+            figures={f.id: replace(f, sources=files) for f in figures if f.drawing.panels},
+            claims={id: judge(id, make(p)) for id, make in self._claims.items()},
+            facts={"measured": bool(files)},
+        )
+
+
+def _refuse_second(id: str, declared: Mapping[str, object]) -> None:
+    """Raises ``StudyError`` for a name that stands twice."""
+    if id in declared:
+        raise StudyError(f"The study declares {id} twice; rename one of both.")
+
+
+def _table(
+    id: str, rows: list[Mapping[str, Content]], wide: bool, digits: Mapping[str, int]
+) -> Table:
+    """Raises ``StudyError`` for rows with other headings than the first one."""
+    heads = list(rows[0]) if rows else []
+    for row in rows:
+        if list(row) != heads:
+            raise StudyError(f"{id}: a row has the headings {list(row)}, the first one {heads}.")
+    columns = tuple(_column(head, [row[head] for row in rows], digits.get(head)) for head in heads)
+    cells = tuple(tuple(map(_cell, row.values())) for row in rows)
+    used = (c for row in rows for c in row.values() if isinstance(c, Quantity))
+    sources = tuple(dict.fromkeys(file for quantity in used for file in quantity.sources))
+    return Table(id, "", columns, cells, (), sources, wide)
+
+
+def _column(head: str, contents: list[Content], digits: int | None) -> Column:
+    """Raises ``StudyError`` for quantities of two units in one column."""
+    units = {_unit(each) for each in contents if not isinstance(each, Missing)}
+    if len(units) > 1:
+        raise StudyError(f"The column {head} holds {' and '.join(sorted(units))}.")
+    unit, shown = units.pop() if units else "1", _SHOWN.fullmatch(head)
+    if unit and shown:
+        scale_to(shown[2], unit)
+        return Column(shown[1], unit, shown[2], digits)
+    return Column(head, unit, None, digits)
+
+
+def _unit(content: Content) -> str:
+    """The unit of a cell; none of text."""
+    if isinstance(content, Quantity):
+        return str(content.unit)
+    return "1" if isinstance(content, int | float) else ""
+
+
+def _cell(content: Content) -> Cell:
+    return number(content) if isinstance(content, Quantity) else content
+
+
+def _figure(
+    id: str, function: Callable[[Data], Iterable[Panel]], p: Data, size: Mapping[str, Any]
+) -> Figure:
+    place = f"{function.__module__}.{function.__name__}"
+    return Figure(id, "", "", Drawing(tuple(function(p)), place=place, **size))

@@ -1,0 +1,86 @@
+"""The operators of timm's CNNs: ``data/operators-of-timm.jsonl.gz``, one line a network.
+
+``python -m experiments.theory.survey`` writes it, from networks that were captured operator by
+operator on tensors without memory.  Nothing is measured: all follows from shapes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+
+from report.errors import RecordError
+from report.records.files import read_file
+from report.records.strict import place_of, repeated
+
+_REMEDY: Final = "restore the file with git"
+#: More text than this is no file of ours (B).
+_MOST: Final = 2**27
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Read(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A tensor that an operator reads: its elements, and how far back it was last touched.
+
+    ``distance`` counts the elements of all tensors touched since, itself among them, of one image;
+    it is -1 where nothing in the network touched it before.
+    """
+
+    elements: Count
+    distance: int
+
+
+class Operator(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One call of an operator on one image, counted in elements.
+
+    ``name`` is ATen's; ``weights`` are parameters that it reads, ``writes`` its results.
+    """
+
+    name: str
+    multiply_adds: Count
+    weights: Count
+    reads: tuple[Read, ...]
+    writes: Count
+
+
+class NetworkOperators(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A network on square images of ``side`` pixels, with its number of parameters."""
+
+    network: str
+    side: Annotated[int, msgspec.Meta(gt=0)]
+    parameters: Count
+    operators: tuple[Operator, ...]
+
+
+def write_operators(path: Path, networks: Iterable[NetworkOperators]) -> None:
+    """Write one line a network, in the order of their names, with the same bytes every time."""
+    ordered = sorted(networks, key=lambda each: each.network)
+    lines = b"".join(msgspec.json.encode(each) + b"\n" for each in ordered)
+    path.write_bytes(gzip.compress(lines, mtime=0))
+
+
+def read_operators(path: Path) -> tuple[NetworkOperators, ...]:
+    """What ``write_operators`` wrote; none without a file.  Raises ``RecordError``."""
+    if not path.exists() and not path.is_symlink():
+        return ()
+    place = place_of(path)
+    packed = zlib.decompressobj(wbits=31)
+    try:
+        text = packed.decompress(read_file(path, place, _REMEDY, path.parent), _MOST)
+        if not packed.eof or packed.unused_data:
+            raise zlib.error("it is cut short or too long")
+        found = tuple(map(_DECODER.decode, text.splitlines()))
+    except (zlib.error, msgspec.MsgspecError) as error:
+        raise RecordError(f"{place}: {error}; {_REMEDY}.") from error
+    if twice := repeated(each.network for each in found):
+        raise RecordError(f"{place}: the network {twice!r} stands twice; {_REMEDY}.")
+    return found
+
+
+_DECODER: Final = msgspec.json.Decoder(NetworkOperators)
