@@ -91,7 +91,7 @@ def _case(width: int) -> Case:
     layer = Linear(name="layer", input_shape=shape, output_shape=shape, dtype="float32", bias=True)
     times = (2e-7 * width * (1 + 1e-3 * n) for n in range(-3, 4))
     return Case(
-        factors={"subject": "layer", "width": width},
+        factors={"width": width},
         status="ok",
         reason=None,
         layers=(layer,),

@@ -34,21 +34,23 @@ def check_factors(
 ) -> None:
     """Raise ``StudyError`` for a case that lacks a factor of its subject, or has another level.
 
-    ``needed`` are the subjects of the study with the factors that it looks up: name → levels.
+    ``needed`` are the subjects of the study with the factors that it looks up: name → levels; the
+    subject of a study whose cases name none is the empty text.
     Cases of other subjects are left alone; ``optional`` factors are checked where they stand.  Of
     the subjects in ``closed`` no case may have a factor that is not named.
     """
     for index, case in enumerate(stored.record.cases):
-        subject = str(case.factors.get("subject"))
+        subject = str(case.factors.get("subject", ""))
         here = {n: levels for n, levels in optional.items() if n in case.factors}
-        known = {"subject", *needed.get(subject, {}), *optional}
+        own: dict[str, Levels] = {} if "" in needed else {"subject": str}
+        known = {*own, *needed.get(subject, {}), *optional}
         strange = sorted(case.factors.keys() - known) if subject in closed else []
         if strange:
             raise StudyError(
                 f"data/{stored.file}: cases[{index}].factors.{strange[0]}: this study has no such "
                 f"factor; {_REMEDY}."
             )
-        for name, levels in {"subject": str, **needed.get(subject, {}), **here}.items():
+        for name, levels in {**own, **needed.get(subject, {}), **here}.items():
             if fault := _fault(case.factors.get(name), levels):
                 place = f"data/{stored.file}: cases[{index}].factors.{name}"
                 raise StudyError(f"{place}: {fault}; {_REMEDY}.")

@@ -165,7 +165,7 @@ class Run(MeasuredDevice):
         The subject is named where a case of another one has the same factors else.
         """
         shown = dict(factors)
-        if any(
+        if "subject" in factors and any(
             frozenset({**factors, "subject": s}.items()) in self._by_factors
             for s in self._subjects
             if s != factors.get("subject")

@@ -179,7 +179,7 @@ AUDIT = {
     "formula": "a / b", "verdict": "differs", "finding": "differs",
 }  # fmt: skip
 RECORD = {
-    "file": "sample/20250102T000000Z-cpu-0a.json", "origin": "", "started": "2025-01-02T00:00:00Z",
+    "file": "sample/20250102T000000Z-cpu-0a.zip", "origin": "", "started": "2025-01-02T00:00:00Z",
     "plan": "full", "machine": "CPU", "commit": None, "clean": None, "ok": 3,
     "others": {"out of memory": 1}, "used": False, "why": "not used, older", "altered": [],
     "facts": [["Device", "CPU <2>"]], "factors": [["batch", "1, 2"]],
@@ -228,7 +228,7 @@ def test_a_record_has_a_page() -> None:
     text = dict(record_pages([FULL], Settings()))["records/20250102T000000Z-cpu-0a.html"]
     assert read(text).all("main")
     assert all(each in text for each in ("CPU &lt;2&gt;", "8 GB", "batch 2", "not used, older"))
-    assert ".json.gz" not in text, "the site carries the records in use alone"
+    assert '.zip" download' not in text, "the site carries the records in use alone"
 
 
 SUPPLEMENTED = """See @tbl-more and [@williams2009].

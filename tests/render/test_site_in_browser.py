@@ -32,10 +32,10 @@ needs_chromium = pytest.mark.skipif(
 PAPER = "sample/index.html"
 VALUE = {
     "name": "Rate", "printed": "2 GB/s", "interval": "[1, 3] GB/s", "level": "95 %", "n": 4,
-    "formula": "a / b", "numbers": "4 / 2", "sources": ["sample/x.json"], "series": [0],
+    "formula": "a / b", "numbers": "4 / 2", "sources": ["sample/x.zip"], "series": [0],
 }  # fmt: skip
 SERIES = {
-    "name": "time", "low": "1 s", "high": "2 s", "n": 4, "files": ["sample/x.json"],
+    "name": "time", "low": "1 s", "high": "2 s", "n": 4, "files": ["sample/x.zip"],
     "processes": [[0, 0, 0, 500], [0, 1, 700, 1000]],
 }  # fmt: skip
 SUPPLEMENT = """

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from pathlib import Path
 from typing import Final
 
 from report.engine.graph import CHOSEN, RECORDS_FOLDER, SAMPLES
 from report.engine.task import Done, Task
-from report.instruments.counters.logs import gzip_writer, gzipped
+from report.instruments.counters.logs import gzip_writer
 from report.records.frames import write_samples
 from report.records.imported_files import read_import
 from report.records.store import read_record
@@ -39,9 +40,9 @@ def perform(task: Task) -> Done:
 
 
 def _copy(task: Task, file: str) -> str:
-    """Put the record into a compressed file, for the site; returns its name."""
-    name = f"{RECORDS_FOLDER}/{Path(file).name}.gz"
+    """Put the record where the site takes it from; returns its name."""
+    name = f"{RECORDS_FOLDER}/{Path(file).name}"
     target = task.artifacts / name
     target.parent.mkdir(exist_ok=True)
-    target.write_bytes(gzipped((task.data / file).read_bytes()))
+    shutil.copyfile(task.data / file, target)
     return name

@@ -276,7 +276,7 @@ def example(p: Survey) -> Iterator[Bars]:
     series = (
         BarSeries("operators bound by memory", tuple(memory), series=0),
         BarSeries("by arithmetic", tuple(arithmetic), series=1),
-        BarSeries("measured, eager", tuple(measured), series=2, hollow=True),
+        BarSeries("measured, eager", tuple(measured), series=2),
     )
     yield Bars(tuple(names), series, f"Time of an image of {words} (µs)", stacked=True)
 

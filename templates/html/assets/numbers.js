@@ -55,7 +55,7 @@
   // The page of the record, with its machine, its day and its code.
   const origin = (file, records) => {
     const record = records[file];
-    const name = file.split("/").at(-1).replace(/\.json$/, "");
+    const name = file.split("/").at(-1).replace(/\.zip$/, "");
     if (!record) return element("div", "", link(`../${file}`, file, true));
     const made = element("div", "", link(`../records/${name}.html`, name),
       `: ${record.machine}, ${record.started}, ${record.cases} cases`);
