@@ -55,24 +55,32 @@ def load(operator: Operator) -> Load | None:
 # ---------------------------------------------------------------------------------------- traffic
 
 
+def operands(operator: Operator) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """The tensors that an operator reads and those that it writes, each once; views move nothing.
+
+    Of an embedding or an index the table is among those that are read.
+    """
+    updated = [t for name in operator.updates for t in operator.reads[name]]
+    skipped = operator.updates if operator.base in _OVERWRITING else ()
+    read = [t for name, found in operator.reads.items() if name not in skipped for t in found]
+    return _once(read), _once((*operator.writes, *updated))
+
+
 def _traffic(operator: Operator, kind: Kind) -> int:
     if kind == "view" or operator.base in _UNTOUCHED:
         return 0
-    updated = (t for name in operator.updates for t in operator.reads[name])
-    written = _distinct((*operator.writes, *updated))
+    read, written = (sum(t.bytes for t in tensors) for tensors in operands(operator))
     taken = _TAKEN.get(operator.base)
-    if taken is not None:
-        # The rows that are taken are as large as what they become.
-        others = (t for n, found in operator.reads.items() if n != taken for t in found)
-        return 2 * written + _distinct(others)
-    skipped = operator.updates if operator.base in _OVERWRITING else ()
-    read = (t for n, found in operator.reads.items() if n not in skipped for t in found)
-    return written + _distinct(read)
+    if taken is None:
+        return written + read
+    # The rows that are taken are as large as what they become.
+    others = _once(t for n, found in operator.reads.items() if n != taken for t in found)
+    return 2 * written + sum(t.bytes for t in others)
 
 
-def _distinct(tensors: Iterable[Tensor]) -> int:
-    """The bytes of tensors, those that show the same places once."""
-    return sum({(t.storage, t.shape, t.strides): t.bytes for t in tensors}.values())
+def _once(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    """Tensors that show the same places once."""
+    return tuple({(t.storage, t.shape, t.strides): t for t in tensors}.values())
 
 
 # --------------------------------------------------------------------------------- multiply-adds
