@@ -25,6 +25,8 @@ STEPS: Final = {
     "second": Comparison("4090 to 5090, eager", _AFTER, _NEWEST),
     "compiled": Comparison("4090 to 5090, compiled", _compiled(_AFTER), _compiled(_NEWEST)),
 }
+#: The same card with two versions of PyTorch, which shows how far rates of two tables agree.
+UNCHANGED: Final = Comparison("RTX 4090, two versions", _BEFORE, _AFTER)
 #: What compiling gains on one card, over either memory layout.
 COMPILING: Final = {
     "compile_4090": Comparison("RTX 4090", _AFTER, _compiled(_AFTER)),
@@ -33,7 +35,7 @@ COMPILING: Final = {
     "compile_last": Comparison("RTX 4090, over NHWC", _LAST, _compiled(_BEFORE)),
 }
 #: A compiled network on the older card for an eager one on the newer.
-INSTEAD: Final = Comparison("compiled 4090 for eager 5090", _NEWEST, _compiled(_AFTER))
+INSTEAD: Final = Comparison("Compiled on 4090 vs. eager on 5090", _NEWEST, _compiled(_AFTER))
 #: A network whose operators are shown.
 EXAMPLE: Final = "resnet50", "ResNet-50"
 #: Gains that differ by less are called equal.
