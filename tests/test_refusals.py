@@ -31,7 +31,6 @@ from report.instruments.allocator_snapshot import read_snapshot
 from report.instruments.counters.logs import unpack
 from report.instruments.memory_timeline import read_timeline
 from report.instruments.trace import read_trace
-from report.paper.tables import Column, Table, to_latex, to_markdown
 from report.records import unpacking
 from report.records.editions import read_editions
 from report.records.filed import encode, parse
@@ -520,12 +519,6 @@ def swapped(document: Any) -> None:
     one["factors"], other["factors"] = other["factors"], one["factors"]
 
 
-def renamed(document: Any) -> None:
-    """Layers of a residual network whose shortcuts cannot be told."""
-    for layer in (layer for network in document["networks"] for layer in network):
-        layer[0] = layer[0].replace("shortcut", "x")
-
-
 def bad_trace(content: bytes) -> tuple[Fault, dict[str, bytes]]:
     """An attachment of conv_profiling with a right digest and this content."""
     files = dict(profiling.FILES)
@@ -542,7 +535,6 @@ def bad_trace(content: bytes) -> tuple[Fault, dict[str, bytes]]:
 LATE = b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "ts": 1e308, "dur": 1e308}]}'
 BESIDE: dict[str, tuple[str, Fault, dict[str, bytes]]] = {
     "swapped cases": ("inference_memory", swapped, {}),
-    "renamed layers": ("training_roofline", renamed, {}),
     "another file": ("conv_profiling", *bad_trace(b'{"no": 1}')),
     "times without end": ("conv_profiling", *bad_trace(LATE)),
 }
@@ -624,15 +616,6 @@ def test_a_message_is_one_short_printable_line(text: str) -> None:
     assert message.endswith("; restore it.")
     lines = str(RenderError("\n".join(["one", "y" * 500, *"abc"] * 30))).splitlines()
     assert (max(map(len, lines)), len(lines)) == (LONGEST, 20)
-
-
-def test_of_a_table_of_thousands_a_part_is_printed_with_the_file_of_all() -> None:
-    table = Table("tbl-x", "A table.", (Column("Case"),), tuple((f"c{i}",) for i in range(5000)))
-    for text in (to_markdown(table), to_latex(table)):
-        assert "c0" in text
-        assert "c4999" not in text
-    assert "The first 200 of 5,000 rows" in to_markdown(table)
-    assert "tbl-x.csv" in to_markdown(table)
 
 
 def test_missing_shards_are_named_as_ranges(tmp_path: Path) -> None:

@@ -293,13 +293,12 @@ def test_the_processes_of_both_pooled_runs_profile_a_step() -> None:
     )
     counted: dict[str, list[str]] = {}
     for file in files:
-        for measured in json.loads((ROOT / "data" / file).read_text())["cases"]:
-            factors = measured["factors"]
+        for measured in read_record(ROOT / "data" / file, ROOT / "data").record.cases:
+            factors = measured.factors
             if (factors["subject"], factors.get("precision")) == ("profile", "float32"):
-                kept = [r for r in measured["rounds"] if r["policy"] == "retained"]
-                watched = [r for r in kept if any(s["quantity"] == "time" for s in r["series"])]
-                watched = [r for r in watched if not r["disturbance"]] or watched
-                counted.setdefault(factors["network"], []).extend([file] * len(watched))
+                kept = [r for r in measured.rounds if r.policy == "retained" and r.samples("time")]
+                watched = [r for r in kept if not r.disturbance] or kept
+                counted.setdefault(str(factors["network"]), []).extend([file] * len(watched))
     first, second = (read_record(ROOT / "data" / file, ROOT / "data") for file in files)
     found = main_profiles(Run(replace(first, others=(second,)), "Xeon"))
     assert {profile.step.network: list(profile.files) for profile in found} == counted

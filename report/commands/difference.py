@@ -145,7 +145,7 @@ def find_data(against: str, data: Path, scratch: Path) -> tuple[Path, str]:
         target = scratch / commit[:12]  # messages name the folder
         _unpack(against, commit, data, target)
         return target, f"revision {against}, commit {target.name}"
-    if against and any((Path(against) / study).is_dir() for study in STUDIES):
+    if against and any((Path(against) / name).is_dir() for name in ("reported", *STUDIES)):
         return Path(against).resolve(), f"directory {against}"
     raise RecordError(
         f"--diff {against}: neither a git revision in the repository of {data} nor a directory of "

@@ -28,9 +28,7 @@ _SHARED: Final = Path(__file__).resolve().parents[2] / "templates" / "shared"
 _ALTERED: Final = "altered.qmd.j2"
 _ASKED: Final = "asked.qmd.j2"
 _IMPORTED: Final = "imported.qmd.j2"
-#: Of a paper without a record, unless its template says so itself.
 _EMPTY: Final = "nothing.qmd.j2"
-_NOTHING: Final = "No run of the experiment"
 _FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 
 
@@ -86,7 +84,7 @@ def render_manuscript(
             for name, key, content in ((_ALTERED, "altered", altered), (_ASKED, "asked", asked))
             if content
         ]
-        if not findings.facts.get("measured", True) and _NOTHING not in text:
+        if findings.facts.get("empty"):
             warnings.append(environment.get_template(_EMPTY).render())
         ending = environment.get_template(_IMPORTED).render(imported=imported) if imported else ""
     except jinja2.TemplateSyntaxError as error:

@@ -131,7 +131,7 @@ class Study(Generic[Data]):
                 tables={},
                 figures={},
                 claims={id: judge(id, missing > 0) for id in self._claims},
-                facts={"measured": False},
+                facts={"measured": False, "empty": True},
             )
         tables = [make(p) for make in self._tables]
         figures = [make(p) for make in self._figures]
@@ -140,7 +140,7 @@ class Study(Generic[Data]):
             tables={t.id: replace(t, sources=t.sources or files) for t in tables if t.rows},
             figures={f.id: replace(f, sources=files) for f in figures if f.drawing.panels},
             claims={id: judge(id, make(p)) for id, make in self._claims.items()},
-            facts={"measured": bool(files)},
+            facts={"measured": bool(files), "empty": not files},
         )
 
 

@@ -37,6 +37,8 @@ from report.text.escape import markdown
 _BORDER: Final = "\0"
 #: The parts that a tag may have after its first one.
 _PARTS: Final = {"figure": ("alt",), "holds": ("else", "undecided")}
+#: A text of the data may hold the border, but hardly with such a name in it.
+_BETWEEN: Final = re.compile(rf"{_BORDER}(alt|else|undecided){_BORDER}")
 _OPPOSITE: Final = {"supported": "refuted", "refuted": "supported"}
 _AT_END: Final = re.compile(r"\{%(\s*end(?:table|figure|holds|known)\s*)%\}")
 _MISSING: Final = f"[{NOT_MEASURED}](#v-"
@@ -196,7 +198,7 @@ def refusal(file: str, unsupported: Unsupported) -> str:
 
 def _parts(text: str) -> tuple[str, dict[str, str]]:
     """The first part of a block, and the others by their names."""
-    first, *rest = text.split(_BORDER)
+    first, *rest = _BETWEEN.split(text)
     return first, dict(zip(rest[::2], rest[1::2], strict=True))
 
 

@@ -13,6 +13,7 @@ from torch import nn  # noqa: E402
 
 from experiments import conv_scaling  # noqa: E402
 from experiments.harness.capture import layers_of  # noqa: E402
+from experiments.harness.measure import layers_of_case  # noqa: E402
 from experiments.networks.blocks import Add  # noqa: E402
 from experiments.networks.mnist import (  # noqa: E402
     mnist_cnn,
@@ -91,8 +92,10 @@ def test_the_network_computes_what_the_example_computes() -> None:
 
 @pytest.mark.parametrize("batch", [1, 1024, 10**9])
 def test_a_case_has_its_layers_whatever_fits_in_memory(batch: int) -> None:
-    (layer,) = conv_scaling.layers({"subject": "layer", "batch": batch, "pass": "forward"})
-    network = conv_scaling.layers({"subject": "network", "batch": batch, "pass": "forward"})
+    (layer,), network = (
+        layers_of_case(conv_scaling.STUDY, {"subject": subject, "batch": batch, "pass": "forward"})
+        for subject in ("layer", "network")
+    )
     assert network[2] == layer
     assert layer == factory.layer(batch)
 

@@ -20,9 +20,8 @@ from pypdf import PdfReader
 from figures.bars import Bars, BarSeries
 from figures.canvas import Drawing
 from figures.drawing.render import render
-from report.records.filed import encode
 from report.records.record import Record
-from report.records.store import record_name
+from report.records.store import write_record
 from report.render.html import PageLinks, render_html
 from report.render.latex import LatexTools, compile_latex, write_latex
 from report.render.typst import render_typst
@@ -85,9 +84,7 @@ def _record() -> Record:
 def _write_data(data: Path) -> None:
     shutil.copytree(ROOT / "data" / "reported", data / "reported")
     shutil.copyfile(ROOT / "data" / "devices.yaml", data / "devices.yaml")
-    content = _record()
-    (data / STUDY).mkdir()
-    (data / STUDY / record_name(content)).write_bytes(encode(content))
+    write_record(_record(), data)
     path = data / "reported" / f"{STUDY}.json"
     reported: dict[str, Any] = json.loads(path.read_text("utf-8"))
     reported |= {"device": every_text("Mreported"), "software": every_text("Msoftware")}
