@@ -1,20 +1,20 @@
-"""The operators of timm's CNNs for papers: ``python -m experiments.theory.operators_of_timm``.
+"""Operators of timm's CNNs for papers: ``python -m experiments.theory.operators_of_timm NAME…``.
 
-Captures each CNN that ``data/operators-of-timm.jsonl.gz`` does not hold yet, on one image of its
-published size (an hour of one core).
+Captures each network that is named on one image of its published size (some seconds), and puts it
+into ``data/operators-of-timm.jsonl.gz``.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from experiments.harness.code import ROOT
 from experiments.harness.operators import Input, built, capture
-from experiments.theory.networks import import_timm, network
+from experiments.theory.networks import network
 from report.errors import MeasurementError
-from report.evidence.published_rates import CNNS, family_of
 from report.records import OPERATORS
 from report.records.network_operators import (
     NetworkOperators,
@@ -83,18 +83,17 @@ def _touch(tensors: Iterable[Tensor], touched: Touched) -> None:
 
 
 def main() -> None:
-    """Capture what is missing, and write the file after each network."""
+    """Capture what is named, and write the file after each network."""
     path = ROOT / "data" / OPERATORS
     found = {each.network: each for each in read_operators(path)}
-    for name in import_timm().list_models():
-        if family_of(name) in CNNS and name not in found:
-            try:
-                found[name] = captured(name)
-            except MeasurementError as error:
-                print(f"{name}: {error}")
-                continue
-            write_operators(path, found.values())
-            print(f"{name}: {len(found[name].operators)} operators")
+    for name in sys.argv[1:]:
+        try:
+            found[name] = captured(name)
+        except MeasurementError as error:
+            print(f"{name}: {error}")
+            continue
+        write_operators(path, found.values())
+        print(f"{name}: {len(found[name].operators)} operators")
 
 
 if __name__ == "__main__":
