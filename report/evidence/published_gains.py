@@ -1,7 +1,7 @@
 """Gains of a change between two published tables, beside those that a roofline predicts.
 
-Each network counts once.  Rows are compared only where they share network, image size, number of
-parameters and, unless a comparison says otherwise, batch.
+Each network counts once.  Rows are compared only where they share network, image size, batch and
+number of parameters.
 
 The roofline (Williams, Waterman and Patterson 2009) gives the time of some work as the longer of
 its operations at the peak rate and its bytes at the bandwidth.  Applied operator by operator it
@@ -11,13 +11,14 @@ more: what one operator lacks in arithmetic another cannot make up for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
+from statistics import correlation
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from report.evidence.devices import Devices
-from report.evidence.published_rates import CNNS, Family, Published, Row, Setting, once
+from report.evidence.published_rates import CNNS, Published, Row, Setting, once
 from report.quantity.distribution import NO_TABLE, Distribution
 from report.quantity.expression import Leaf, absent, exact
 from report.records import OPERATORS
@@ -80,14 +81,17 @@ def moved(operator: Operator, batch: int, cache: float = 0.0) -> float:
     return ELEMENT * (operator.weights + batch * (read + operator.writes))
 
 
+def limits(operator: Operator, batch: int, card: Card, cache: float = 0.0) -> tuple[float, float]:
+    """The time of an operator (s) by the peak of ``card``, and by its bandwidth."""
+    work = 2 * batch * operator.multiply_adds
+    return work / card.peak, moved(operator, batch, cache) / card.bandwidth
+
+
 def seconds(network: NetworkOperators, batch: int, card: Card, way: Way) -> float:
     """The time of one batch (s) that the roofline of ``card`` allows."""
     cache = card.cache if way == "cached" else 0.0
-    shown = [o for o in network.operators if way != "merged" or o.name in KEPT]
-    pairs = [
-        (2 * batch * o.multiply_adds / card.peak, moved(o, batch, cache) / card.bandwidth)
-        for o in shown
-    ]
+    shown = (o for o in network.operators if way != "merged" or o.name in KEPT)
+    pairs = [limits(each, batch, card, cache) for each in shown]
     if way == "network":
         return max(map(sum, zip(*pairs, strict=True)))
     return sum(map(max, pairs))
@@ -99,7 +103,6 @@ class Comparison(NamedTuple):
     name: str
     before: Setting
     after: Setting
-    any_batch: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +138,7 @@ class Pairs:
                 found[before.network] = before, after, network
         return found if {s.device for s in self.comparison[1:3]} <= self.cards.keys() else {}
 
+    @cache  # noqa: B019 (pairs live as long as their paper is computed)
     def predicted(self, way: Way) -> Distribution:
         """The gain that the rooflines of both cards predict."""
         one, other = (self.cards.get(s.device) for s in self.comparison[1:3])
@@ -195,14 +199,13 @@ class Pairs:
         predicted, gain = self.predicted(way), self.gain
         if not predicted.known:
             return absent("rank correlation", "1", predicted.reason)
-        first, second = (
-            _ranks([each.numbers[name] for name in predicted.numbers]) for each in (predicted, gain)
-        )
-        middle = (len(first) + 1) / 2
-        products = sum((a - middle) * (b - middle) for a, b in zip(first, second, strict=True))
-        spread = [sum((a - middle) ** 2 for a in ranks) for ranks in (first, second)]
+        # Imported here, because a build with nothing to do must not wait for it.
+        from scipy.stats import rankdata
+
+        names = [*predicted.numbers]
+        ranks = (rankdata([each.numbers[name] for name in names]) for each in (predicted, gain))
+        found = correlation(*ranks)
         name = f"rank correlation({predicted.name})"
-        found = products / (spread[0] * spread[1]) ** 0.5
         return exact(name, "1", float(f"{found:.2g}"), predicted.files[0], predicted.files[1:])
 
     def _of_theory(self, name: str, found: Mapping[str, float]) -> Distribution:
@@ -210,44 +213,22 @@ class Pairs:
         return Distribution(name, found, files, self._reason)
 
 
-def _ranks(numbers: list[float]) -> list[float]:
-    """The place of each number by size, from 1; equal ones share the mean of their places."""
-    order = sorted(numbers)
-    place = {number: order.index(number) + (order.count(number) + 1) / 2 for number in set(order)}
-    return [place[number] for number in numbers]
-
-
 def pairs(
     comparison: Comparison,
     tables: Mapping[Setting, Published],
     networks: Mapping[tuple[str, int], NetworkOperators],
     cards: Mapping[str, Card],
-    families: Collection[Family] = CNNS,
 ) -> Pairs:
-    """What two tables have in common of ``families``."""
+    """The CNNs that two tables have in common."""
     before, after = (tables.get(each) for each in comparison[1:3])
     if before is None or after is None:
         return Pairs(comparison, (), (), networks, cards)
-
-    def key(row: Row) -> tuple[str | int, ...]:
-        return (row.network, row.image, *(() if comparison.any_batch else (row.batch,)))
-
-    others = {key(row): row for row in after.rows}
-    both = _both(families, others, key)
-    rows = tuple((row, others[key(row)]) for row in once(filter(both, before.rows)))
+    others = {_key(row): row for row in after.rows if row.family in CNNS}
+    both = (row for row in before.rows if _key(row) in others)
+    rows = tuple((row, others[_key(row)]) for row in once(both))
     return Pairs(comparison, rows, (before.file, after.file), networks, cards)
 
 
-def _both(
-    families: Collection[Family],
-    others: Mapping[tuple[str | int, ...], Row],
-    key: Callable[[Row], tuple[str | int, ...]],
-) -> Callable[[Row], bool]:
-    """Whether a row has its other one, of the same network."""
-
-    def has(row: Row) -> bool:
-        other = others.get(key(row))
-        same = other is not None and other.parameters == row.parameters
-        return same and row.family in families
-
-    return has
+def _key(row: Row) -> tuple[str | float, ...]:
+    """What two rows of one network share."""
+    return row.network, row.image, row.batch, row.parameters

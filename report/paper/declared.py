@@ -13,7 +13,6 @@ from typing import Generic, TypeAlias, TypeVar
 from report.missing import Missing
 from report.paper.tables import Cell, Column, Table
 from report.paper.values import Value, declare
-from report.quantity.distribution import DIGITS, PERCENTS, Distribution
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent, declared
 from report.text.format import Style
@@ -69,17 +68,6 @@ class Difference:
 
     above: str
     below: str
-
-
-def quantile_fields(of: Callable[[Row], Distribution]) -> list[Field[Row]]:
-    """Columns of a distribution's quantiles, with its median in their midst."""
-
-    def cut(percent: int) -> Field[Row]:
-        quantile = f"{percent} %"
-        return Field(quantile, "1", lambda row: of(row).quantile(percent), digits=DIGITS)
-
-    below, above = PERCENTS[: len(PERCENTS) // 2], PERCENTS[len(PERCENTS) // 2 :]
-    return [*map(cut, below), Field("Median", "1", lambda row: of(row).median), *map(cut, above)]
 
 
 def table(

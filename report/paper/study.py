@@ -21,24 +21,22 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from figures.canvas import Drawing, Panel
 from report.errors import StudyError
 from report.missing import Missing
 from report.paper.claims import judge
+from report.paper.declared import Content, cells
 from report.paper.findings import Figure, Findings, Inputs
-from report.paper.tables import Cell, Column, Table
+from report.paper.tables import Column, Table
 from report.paper.values import declare
-from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent
 from report.quantity.verdicts import Several, Statement
 from report.text.format import Style, scale_to
 
 Data = TypeVar("Data")
 Made = TypeVar("Made", bound=Callable[..., Any])
-#: What a cell of a table may be computed as.
-Content: TypeAlias = Quantity | Cell
 
 _NOTHING: Final = "no run of the experiment is in the data directory"
 #: A heading that ends with the unit in which its numbers are printed.
@@ -159,10 +157,10 @@ def _table(
         if list(row) != heads:
             raise StudyError(f"{id}: a row has the headings {list(row)}, the first one {heads}.")
     columns = tuple(_column(head, [row[head] for row in rows], digits.get(head)) for head in heads)
-    cells = tuple(tuple(map(_cell, row.values())) for row in rows)
+    contents = tuple(cells(*row.values()) for row in rows)
     used = (c for row in rows for c in row.values() if isinstance(c, Quantity))
     sources = tuple(dict.fromkeys(file for quantity in used for file in quantity.sources))
-    return Table(id, "", columns, cells, (), sources, wide)
+    return Table(id, "", columns, contents, (), sources, wide)
 
 
 def _column(head: str, contents: list[Content], digits: int | None) -> Column:
@@ -182,10 +180,6 @@ def _unit(content: Content) -> str:
     if isinstance(content, Quantity):
         return str(content.unit)
     return "1" if isinstance(content, int | float) else ""
-
-
-def _cell(content: Content) -> Cell:
-    return number(content) if isinstance(content, Quantity) else content
 
 
 def _figure(

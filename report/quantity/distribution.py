@@ -82,20 +82,6 @@ class Distribution:
         chosen = {name: number for name, number in self.numbers.items() if name in names}
         return replace(self, name=f"{self.name}, {about}", numbers=chosen)
 
-    @property
-    def largest(self) -> Leaf:
-        """The largest number: one sample of one network."""
-        return self._exact("largest", max(self.numbers.values(), default=0))
-
-    @property
-    def smallest(self) -> Leaf:
-        """The smallest number, of one network too."""
-        return self._exact("smallest", min(self.numbers.values(), default=0))
-
-    def extreme(self, choose: Callable[..., str]) -> str:
-        """The network with the largest (``max``) or smallest (``min``) number; none is no text."""
-        return choose(self.numbers, key=lambda name: (self.numbers[name], name), default="")
-
     def of(self, network: str, digits: int = DIGITS) -> Leaf:
         """The number of one network: one sample, without an interval."""
         if network not in self.numbers:

@@ -11,12 +11,13 @@ from typing import Final, Literal
 from figures.bars import Bars, BarSeries
 from figures.dots import Dots
 from figures.scaling import Curve, Points, Scaling
-from report.evidence.published_gains import Card, Pairs, Way, cards, moved, pairs
+from report.evidence.published_gains import Card, Pairs, Way, cards, limits, pairs
 from report.evidence.published_rates import published
+from report.paper.declared import Content
 from report.paper.environments import imported_setup
 from report.paper.findings import Findings, Inputs
 from report.paper.plots import distribution_rows
-from report.paper.study import Content, Study
+from report.paper.study import Study
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.verdicts import Several, Statement, all_of
@@ -178,7 +179,7 @@ def slower_grouped(p: Survey) -> Quantity:
 
 @study.value("percent")
 def cached_change(p: Survey) -> Quantity:
-    """By how much the last cache changes a predicted gain of the first step, at most."""
+    """By how much the last cache changes the median predicted gain of the first step."""
     return p.pairs["first"].cached_change.median
 
 
@@ -301,9 +302,8 @@ def _bounded(network: NetworkOperators, batch: int, card: Card) -> tuple[float, 
     """Microseconds an image in operators that arithmetic bounds, and in those that memory does."""
     found = [0.0, 0.0]
     for each in network.operators:
-        work = 2 * batch * each.multiply_adds / card.peak
-        traffic = moved(each, batch) / card.bandwidth
-        found[traffic > work] += max(work, traffic) * MICRO / batch
+        arithmetic, memory = limits(each, batch, card)
+        found[memory > arithmetic] += max(arithmetic, memory) * MICRO / batch
     return found[0], found[1]
 
 
