@@ -22,7 +22,7 @@ from experiments.harness import (
     timing,
 )
 from experiments.harness.identity import checked_label, machine_number
-from experiments.harness.journal import Ceilings, Header, Journal, RunLog
+from experiments.harness.journal import Ceilings, Header, Journal, RunLog, read_run_log
 from experiments.harness.opening import can_resume, measured_before, opened
 from experiments.harness.processes import working
 from experiments.harness.progress import Observer
@@ -319,6 +319,8 @@ def places(request: Request) -> tuple[str, ...]:
 def _interrupted(
     interrupt: KeyboardInterrupt, request: Request, run_log: RunLog, journal: Journal
 ) -> StoppedError:
+    # The signal can come when a case is on disk and not in ``run_log`` yet.
+    run_log = read_run_log(journal.path)
     kept = len(run_log.finished)
     own = sum(measures_case(run_log.header.shard, i) for i in range(len(run_log.header.cases)))
     code = exit_code_of(interrupt)
