@@ -11,38 +11,43 @@ The layer is the second convolution of PyTorch's MNIST example, ``Conv2d(32, 64,
 - ``layout``: how the input, the weights and so the output lie in memory, ``contiguous`` (NCHW) or
   ``channels_last`` (NHWC), the latter forward only, from batch 16 to 256.
 - ``subject``: ``layer`` for the cases above; ``network`` is one case, the whole network in
-  evaluation mode at batch 1 forward, which gives the geometry of all its layers; ``avx2`` is the
-  layer computed without wider vectors than AVX2's, those of the processor that lackey plays, of
-  which only time is measured; ``variant`` is the layer with one thing changed, or another layer, of
-  which only memory and executed work are measured, not time.
+  evaluation mode at batch 1 forward, which gives the geometry of all its layers; ``variant`` is the
+  layer with one thing changed, or another layer, of which only memory and executed work are
+  measured, not time.
 - ``variant``: what is changed (see ``_layer``).
 
-Of some cases the log of one call lies beside the record: oneDNN's primitives, with the instructions
-that the processor has and with AVX2's.
+Forward calls alone are timed, the layer's under all that glibc can do with freed memory: keep it,
+return it by both of its thresholds or by one alone, and, to see which blocks go back, return it
+under the eyes of a library that notes them.
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
-from experiments.harness import primitives
-from experiments.harness.measure import build, measure_memory, measure_time
-from experiments.harness.outcomes import UnavailableError
-from experiments.harness.study import Factor, Factors, Levels, Results, Session, Study, Subject
-from experiments.harness.worker import can_fork
+from experiments.harness import allocations
+from experiments.harness.measure import build, measure_time
+from experiments.harness.study import (
+    FULL,
+    Factor,
+    Factors,
+    Levels,
+    Results,
+    Session,
+    Study,
+    Subject,
+    replanned,
+)
 
 if TYPE_CHECKING:
     from torch import nn
 
 CHANNELS_LAST_BATCHES: Final = range(16, 257)
-#: Batches at which the layer is timed with AVX2 alone.
-AVX2_BATCHES: Final = (1, 8, 64, 256)
-#: The batch at which oneDNN's primitives are logged; those for channels_last begin later.
-LOGGED_BATCHES: Final = {"contiguous": 8, "channels_last": 64}
+#: Powers of two, and those between 4 and 8, where glibc begins to return memory.
+BATCHES: Final = tuple(sorted({*(2**n for n in range(11)), 5, 6, 7}))
 #: The matrix product behind a linear layer takes other kernels for larger batches.
 VARIANT_BATCHES: Final = {
     "no bias": (1, 2, 8),
@@ -63,20 +68,9 @@ def cases(levels: Levels) -> tuple[Factors, ...]:
         found += _layer_cases(levels)
     if "network" in levels["subject"]:
         found.append({"subject": "network", "batch": 1, "pass": "forward"})
-    if "avx2" in levels["subject"] and "contiguous" in levels["layout"]:
-        found += [
-            {"subject": "avx2", "batch": batch, "pass": direction, "layout": "contiguous"}
-            for direction, batch in product(levels["pass"], levels["batch"])
-            if batch in AVX2_BATCHES
-        ]
     if "variant" in levels["subject"]:
         found += _variant_cases(levels)
     return tuple(found)
-
-
-def cases_on_gpu(levels: Levels) -> tuple[Factors, ...]:
-    """All but those that choose a processor's instructions."""
-    return tuple(case for case in cases(levels) if case["subject"] != "avx2")
 
 
 def _layer_cases(levels: Levels) -> list[Factors]:
@@ -146,38 +140,22 @@ def _layer(name: str) -> tuple[nn.Module, tuple[int, ...]]:
     return mnist.second_convolution(), shape
 
 
-def memory(factors: Factors, session: Session) -> Results:
-    """Memory of one case, and oneDNN's logs of some; without AVX-512 ``UnavailableError``."""
-    if factors["subject"] == "avx2":
-        _require_wider(session)
-        return
-    make = partial(build, STUDY, factors, session.device)
-    if _is_logged(factors):
-        yield from primitives.log_files(make, factors, session)
-    yield from measure_memory(make, session)
-
-
 def times(factors: Factors, session: Session) -> Results:
-    """Times of one case in this process."""
-    if factors["subject"] == "avx2":
-        os.environ.update(primitives.AVX2)  # in a child that has not used oneDNN yet
-    return measure_time(partial(build, STUDY, factors, session.device), session)
+    """Times of one case in this process, or, under the library that notes them, its blocks."""
+    make = partial(build, STUDY, factors, session.device)
+    if allocations.is_traced():
+        return allocations.measure(make())
+    return measure_time(make, session)
 
 
-def _require_wider(session: Session) -> None:
-    """Raise ``UnavailableError`` where AVX2 is no restriction, or cannot be made one."""
-    import torch
-
-    if not can_fork(session.device):
-        raise UnavailableError("Instructions are chosen a process, and here cases share one.")
-    if not torch.backends.cpu.get_cpu_capability().startswith("AVX512"):
-        raise UnavailableError("This processor has no wider vectors than AVX2's.")
+def is_timed(factors: Factors) -> bool:
+    """Forward calls, but those of variants."""
+    return factors["pass"] == "forward" and factors["subject"] != "variant"
 
 
-def _is_logged(factors: Factors) -> bool:
-    if factors["subject"] not in {"layer", "variant"} or factors.get("variant") == "linear 784-10":
-        return False
-    return factors["batch"] == LOGGED_BATCHES[str(factors["layout"])]
+def under_every_policy(factors: Factors) -> bool:
+    """The layer on tensors that lie channel by channel."""
+    return factors["subject"] == "layer" and factors["layout"] == "contiguous"
 
 
 def is_counted(factors: Factors, thorough: bool) -> bool:
@@ -191,12 +169,10 @@ _ON_CPU: Final = Study(
     name="conv_scaling",
     question="How do the time and the memory of one convolution scale with the batch size?",
     factors=(
-        Factor(
-            "subject", levels=("layer", "network", "avx2", "variant"), quick=("layer", "network")
-        ),
+        Factor("subject", levels=("layer", "network", "variant"), quick=("layer", "network")),
         Factor(
             "batch",
-            levels=tuple(2**n for n in range(11)),
+            levels=BATCHES,
             quick=(1, 4, 16, 64),
             any_count=True,
         ),
@@ -212,14 +188,24 @@ _ON_CPU: Final = Study(
     ),
     subject=subject,
     cases=cases,
-    memory=memory,
     times=times,
-    is_timed=lambda factors: factors["subject"] != "variant",
+    is_timed=is_timed,
+    under_every_policy=under_every_policy,
     is_counted=is_counted,
+    full=replanned(
+        FULL,
+        processes={
+            "retained": 8,
+            "default": 8,
+            "mmap_threshold": 6,
+            "trim_threshold": 6,
+            "jemalloc": 2,
+            "traced": 2,
+        },
+    ),
 )
 
 #: A GPU's counters only replay kernels, so that every case is counted there.
 STUDY: Final = replace(
-    _ON_CPU,
-    on_gpu=replace(_ON_CPU, cases=cases_on_gpu, is_counted=lambda factors, thorough: True),
+    _ON_CPU, on_gpu=replace(_ON_CPU, full=FULL, is_counted=lambda factors, thorough: True)
 )

@@ -5,6 +5,8 @@ of a network faults them in again, page by page: two to three times the time of 
 a convolution on a processor.  ``retained`` makes it keep what it has; ``jemalloc`` is another
 allocator that keeps it.  Both are set by variables of the environment, which a process reads when
 it starts; that they took effect is shown by the page faults that stand beside every time.
+``mmap_threshold`` and ``trim_threshold`` raise one of glibc's two thresholds alone, and ``traced``
+is the default with a library that notes which blocks are taken and returned.
 """
 
 from __future__ import annotations
@@ -17,16 +19,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from experiments.harness import allocations
 from experiments.harness.study import Device
 from report.records.record import Policy
 
 #: The first glibc that is taken to do what these variables ask for; that it did, the faults show.
 TUNABLES_SINCE: Final = (2, 35)
 #: Blocks up to 4 GiB come from the heap, 8 GiB free at its top stay there, and it grows by 256 MiB.
-_RETAINED: Final = (
-    "glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=8589934592:"
-    "glibc.malloc.top_pad=268435456"
-)
+_MMAP: Final = "glibc.malloc.mmap_threshold=4294967296"
+_TRIM: Final = "glibc.malloc.trim_threshold=8589934592"
+_RETAINED: Final = f"{_MMAP}:{_TRIM}:glibc.malloc.top_pad=268435456"
 #: jemalloc never gives back pages that are free.
 _KEEPING: Final = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
 
@@ -38,6 +40,12 @@ def variables(policy: Policy) -> Mapping[str, str]:
             return {}
         case "retained":
             return {"GLIBC_TUNABLES": _RETAINED}
+        case "mmap_threshold":
+            return {"GLIBC_TUNABLES": _MMAP}
+        case "trim_threshold":
+            return {"GLIBC_TUNABLES": _TRIM}
+        case "traced":
+            return {"LD_PRELOAD": os.fspath(allocations.library())}
         case "jemalloc":
             return {"LD_PRELOAD": os.fspath(jemalloc() or ""), "MALLOC_CONF": _KEEPING}
 
@@ -53,7 +61,7 @@ def unavailable(policy: Policy, device: Device) -> str | None:
     library, version = platform.libc_ver()
     if library != "glibc" or numbers(version) < TUNABLES_SINCE:
         return f"the C library ({library or 'no glibc'} {version}".rstrip() + ") cannot be told so"
-    return None
+    return allocations.unavailable() if policy == "traced" else None
 
 
 def numbers(version: str) -> tuple[int, ...]:

@@ -87,6 +87,22 @@ QUANTITIES: Final[dict[str, Quantity]] = {
     "wait_time": Quantity("s", "how long the host waited for the device after the same call"),
     "to_device_time": Quantity("s", "duration of one copy of a call's input to the device"),
     "from_device_time": Quantity("s", "duration of one copy of a call's result to the host"),
+    "block_bytes": Quantity(
+        "B",
+        "blocks of 64 KiB or more that one call takes from the C library, in order, and frees "
+        "(negative), then that of its result",
+        signed=True,
+        whole=True,
+    ),
+    "block_changes": Quantity(
+        "B",
+        "by how much each of these events changes what the C library holds of the system",
+        signed=True,
+        whole=True,
+    ),
+    "return_time": Quantity("s", "time of a call in freeing what goes back to the system"),
+    "result_return_time": Quantity("s", "the same of freeing a call's result, after the call"),
+    "mmap_threshold": Quantity("B", "from where on glibc maps a block by itself", whole=True),
     "memory_events": Quantity(
         "B",
         "the allocator's events during one call in order: allocations positive, frees negative",

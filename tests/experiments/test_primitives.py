@@ -11,11 +11,7 @@ from experiments.harness.processes import working
 from experiments.harness.study import FULL, Factors, Session
 from experiments.harness.worker import Task, can_fork
 
-LAYER: Factors = {"subject": "layer", "batch": 8, "pass": "forward", "layout": "contiguous"}
-OTHERS: tuple[Factors, ...] = (
-    {**LAYER, "batch": 1},
-    {"subject": "network", "batch": 1, "pass": "forward"},
-)
+LAYER: Factors = {"subject": "layer", "batch": 8, "pass": "forward"}
 
 
 @pytest.mark.skipif(not can_fork("cpu"), reason="oneDNN is asked in a child")
@@ -25,23 +21,15 @@ def test_the_log_of_a_call_names_its_primitives_and_instructions() -> None:
     task = Task(
         role="memory",
         session=Session("cpu", FULL.protocol),
-        module="experiments.conv_scaling",
+        module="experiments.conv_profiling",
         forks=True,
-        cases=tuple(
-            enumerate(
-                (
-                    LAYER,
-                    {**LAYER, "batch": 1},
-                    {"subject": "network", "batch": 1, "pass": "forward"},
-                )
-            )
-        ),
+        cases=tuple(enumerate((LAYER, {**LAYER, "batch": 1}))),
     )
     with working(task) as running:
         native, narrow = (each for each in running.messages() if isinstance(each, Keep))
     assert {native.case, narrow.case} == {0}, "only what is compared with counts is logged"
-    assert native.name == "onednn.layer-forward-contiguous-8.native.txt"
-    assert narrow.name == "onednn.layer-forward-contiguous-8.avx2.txt"
+    assert native.name == "onednn.layer-forward-8.native.txt"
+    assert narrow.name == "onednn.layer-forward-8.avx2.txt"
     for file in (native, narrow):
         lines = file.content.decode().splitlines()
         assert all(line.startswith("onednn_verbose,") for line in lines)

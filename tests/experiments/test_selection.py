@@ -58,4 +58,4 @@ def test_listing_imports_no_torch_and_names_every_study() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert all(f"\n{study} " in done.stdout for study in registry.STUDIES)
-    assert "52 cases" in done.stdout and "forward, forward_backward" in done.stdout
+    assert "50 cases" in done.stdout and "forward, forward_backward" in done.stdout
