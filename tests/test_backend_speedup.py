@@ -12,11 +12,8 @@ import pytest
 from report.errors import StudyError
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
-from report.quantity.evaluation import estimate, number, point
 from report.records.layers import Activation, Layer, Linear, Softmax
 from report.records.record import Case, Record, Round
-from report.statistics.estimates import Estimate
-from report.studies.backend_speedup import theory
 from report.studies.backend_speedup.measured import (
     CUPY,
     NUMPY,
@@ -29,7 +26,6 @@ from report.studies.backend_speedup.measured import (
 )
 from report.studies.backend_speedup.memory import filling
 from report.studies.backend_speedup.model import models
-from report.studies.backend_speedup.source import amdahl, amdahl_limit, audit
 from report.studies.backend_speedup.study import findings
 from report.studies.backend_speedup.subject import (
     Setting,
@@ -41,8 +37,7 @@ from report.studies.backend_speedup.subject import (
     perceptron_arrays,
     total,
 )
-from report.studies.backend_speedup.theory import least, source_setting
-from report.theory.work import forward_macs as macs_of_layers
+from report.studies.backend_speedup.theory import least
 from report.theory.work import training_macs
 from tests import factory
 from tests.papers import assert_whole, inputs_of, manuscript, reported, value, value_of
@@ -278,37 +273,6 @@ def test_the_network_in_numbers_typed_by_hand() -> None:
     assert (components(one).parameters, components(one).input) == (31_840, 4 * (784 + 10))
 
 
-def test_quantities_of_theory_are_those_of_the_shapes() -> None:
-    one, source = Setting("scaling", "float32", 1, ""), inputs_of(STUDY)
-    step = total(source_setting(source))
-    products = total(source_setting(source), "matrix_product")
-    pairs = {
-        theory.PARAMETERS: parameter_count(),
-        theory.PARAMETER_BYTES: components(one).parameters,
-        theory.FORWARD: macs_of_layers(perceptron_layers(10, 1)),
-        theory.TRAINING: total(one).macs,
-        theory.source_work(source): step.flops,
-        theory.source_traffic(source): 4 * step.elements,
-        theory.product_intensity(source): products.flops / (4 * products.elements),
-        amdahl(source): pytest.approx(2.806, abs=5e-4),
-        amdahl_limit(source, "matrix_product"): pytest.approx(2.0),
-    }
-    assert [number(quantity) for quantity in pairs] == list(pairs.values())
-
-
-def test_the_audit_finds_what_memory_is_and_that_times_agree() -> None:
-    reasons = {check.formula: check.finding for check in audit(REPORTED)}
-    assert "one byte an element" in reasons["4 B · pixels · images / 10⁶"]
-    assert "thousands of float32 elements" in reasons["4 B · parameters / 10⁶"]
-    differing = {c.derived.place for c in audit(REPORTED) if c.verdict == "differs"}
-    assert differing == {
-        f"Table 5, {row}, cpu"
-        for row in (
-            "Model parameters", "Input data", "Intermediate activations", "Gradient storage",
-        )
-    }  # fmt: skip
-
-
 def test_another_network_is_refused() -> None:
     case = case_of(TRAINED, NUMPY, 1, {"time": [1e-3]})
     wrong = msgspec.structs.replace(case, layers=perceptron_layers(11, IMAGES))
@@ -360,37 +324,6 @@ def test_few_processes_decide_no_time_and_a_processor_no_claim_about_a_gpu(
     of_source = {"convolution", "parameter-memory", "input-memory", "same-iteration"}
     assert {found.claims[id_].verdict for id_ in of_source} == {"refuted"}
     assert_whole(STUDY, found)
-
-
-def test_one_process_has_no_interval_and_decides_nothing() -> None:
-    alone = findings(inputs(record(processes=(1,))))
-    assert isinstance(alone.values["speedup_torch"].number, float)
-    told = verdicts(alone, "example-2t")
-    assert {told[n] for n in ("faster-torch", "grows-width", "grows-images")} == {"not measured"}
-
-
-def test_faster_is_said_only_where_the_interval_excludes_one(many: Findings) -> None:
-    assert "JAX is faster, " in manuscript(STUDY, many)
-    alike = {NUMPY: lambda s: 1.0, TORCH: lambda s: 1.001}
-    told = findings(inputs(record(alike, noise=0.01)))  # type: ignore[arg-type]
-    assert "PyTorch runs at" in manuscript(STUDY, told)
-
-
-def test_speedups_and_shares_are_those_that_were_put_in() -> None:
-    run = run_of(one_thread())
-    ratio = estimate(run.speedup(TRAINED, COMPILED))
-    assert isinstance(ratio, Estimate)
-    assert ratio.value == pytest.approx(4.0)
-    assert ratio.low <= 4.0 <= ratio.high
-    assert run.speedup(TRAINED, CUPY).missing
-    shares = [point(run.share(kind, TRAINED, TORCH)) for kind in kinds()]
-    assert sum(s for s in shares if isinstance(s, float)) == pytest.approx(1.0)
-
-
-def test_sweeps_are_found_by_what_varies() -> None:
-    run = run_of(one_thread())
-    assert [(s.hidden, s.samples) for s in run.widths()] == [(h, IMAGES) for h in (10, 64, 512)]
-    assert [s.samples for s in run.sizes()] == [IMAGES, 1000, 4000, 60000]
 
 
 def test_the_bound_is_work_or_traffic_over_the_ceilings() -> None:
@@ -485,17 +418,3 @@ def test_blocks_are_no_difference_of_memory_and_other_bytes_are(both: Findings) 
     claims = findings(inputs(remeasured(on_gpu(), grown), one_thread())).claims
     same = f"same-memory-{GPU_KEY}"
     assert (both.claims[same].verdict, claims[same].verdict) == ("supported", "refuted")
-
-
-def test_the_processor_beside_a_gpu_is_named(found: Findings, both: Findings) -> None:
-    rows = {row[0]: row[1:3] for row in both.tables["tbl-setup"].rows}
-    assert rows["Device"] == ("NVIDIA Example 100", "Example Processor")
-    assert rows["Host processor"] == ("Example Processor", "Example Processor")
-    assert (rows["Memory"], rows["Host memory"]) == (
-        ("80.0 GiB", "16.0 GiB"),
-        ("16.0 GiB", "16.0 GiB"),
-    )
-    alone = {row[0]: row[1] for row in found.tables["tbl-setup"].rows}
-    assert not {"Host processor", "Host memory"} & set(alone)
-    assert "16 threads" in both.tables[f"tbl-performance-{GPU_KEY}"].notes[-1]
-    assert not any("beside the GPU" in note for note in found.tables["tbl-performance"].notes)

@@ -37,16 +37,6 @@ def test_every_other_verdict_and_every_new_failure_is_told(old: Results, new: Re
     assert len(told) == len(changed) + len(set(new.audits) - set(old.audits))
 
 
-def test_a_difference_names_the_claim_and_both_verdicts() -> None:
-    expected = Expected({"gap": "supported", "gone": "refuted"}, ("Table 1: a / b",))
-    now = Results({"gap": "undecided", "new": "supported"}, ("Table 1: a / b", "Table 2: c + d"))
-    assert list(differences(STUDY, expected, now)) == [
-        f"{STUDY}: the claim gap is undecided; it was supported.",
-        f"{STUDY}: the claim gone is made no more; it was refuted.",
-        f"{STUDY}: a reported value fails its audit newly: Table 2: c + d.",
-    ]
-
-
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study without records, built as a page."""

@@ -67,12 +67,6 @@ def test_a_class_makes_one_table_and_one_figure_and_no_more(study: str) -> None:
         assert "#fig-machines" in text and len(dots(found).names) == NAMED + 1
 
 
-@pytest.mark.parametrize("change", ["no samples", "hostile text"])
-def test_what_machines_lack_is_missing_in_their_rows(change: str) -> None:
-    for study in (STUDY, "backend_speedup"):
-        assert_whole(study, computed(study, with_class(study, len(ROLES) + 2, change)))
-
-
 def test_a_hundred_machines_fill_further_tables_and_the_same_figure() -> None:
     inputs = with_class(STUDY, 100)
     found = computed(STUDY, inputs)

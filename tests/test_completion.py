@@ -16,9 +16,7 @@ from report.engine.pipeline import ROOT
     ("command", "line", "expected"),
     [
         (["build.py"], "build.py --eng", {"--engine"}),
-        (["build.py"], "build.py --style a", {"acm", "article"}),
         (["build.py"], "build.py conv_s", {"conv_scaling"}),
-        (["-m", "experiments"], "experiments st", {"status"}),
         (["-m", "experiments"], "experiments run --dev", {"--device"}),
     ],
 )

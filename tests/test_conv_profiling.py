@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,18 +9,16 @@ import msgspec
 import pytest
 
 from report.errors import RecordError, StudyError
-from report.evidence.reported import Unreported
 from report.instruments.onednn import log_file
 from report.paper.findings import Findings
 from report.records.record import Record
 from report.studies.conv_profiling.measured import runs
-from report.studies.conv_profiling.source import audit, legible
+from report.studies.conv_profiling.source import audit
 from report.studies.conv_profiling.subject import BASE, Dimensions
 from report.studies.conv_profiling.tiled import tiled
 from tests import factory, profiling
 from tests.degraded import committed
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
-from tests.networks import mnist_example
 from tests.papers import assert_whole, found_in, reported, value
 
 STUDY = "conv_profiling"
@@ -139,27 +136,6 @@ def test_all_printed_numbers_follow_but_two() -> None:
     assert [check.derived.number for check in differing] == [40.6, 14.08]
     assert differing[0].finding.endswith("a prefix of 1,024 written as one of 1,000")
     assert float(differing[1].recomputed) == pytest.approx(9.511168)
-
-
-def test_the_summary_is_that_of_the_network() -> None:
-    table = REPORTED.table("summary")
-    ours = [x for x in mnist_example() if type(x).__name__ in ("Convolution", "Linear", "Dropout")]
-    shapes = [tuple(json.loads(str(cell))[1:]) for cell in table.column("output_shape")]
-    assert shapes == [x.output_shape[1:] for x in ours]
-    other = REPORTED.table("summary_depth")
-    pairs = zip(other.column("parameters"), table.column("parameters"), strict=True)
-    assert all(isinstance(a, Unreported) or a == b for a, b in pairs)
-    assert legible(REPORTED) == (2816.0, 42.67, None, 2_949_120.0)
-
-
-def test_the_operator_table_closes_row_against_row() -> None:
-    rows = {str(row[0]): row[1:] for row in REPORTED.table("operators").rows}
-    empty, convolution = rows["aten::empty"], rows["aten::cudnn_convolution"]
-    assert convolution[1] == empty[1] + convolution[2], "size increase"
-    assert convolution[3] == empty[3] + convolution[4], "allocations"
-    assert convolution[5] == empty[5] + convolution[6], "allocation size"
-    for name in ("aten::conv2d", "aten::convolution", "aten::_convolution"):
-        assert rows[name] == (1, convolution[1], 0, convolution[3], 0, convolution[5], 0)
 
 
 # ----------------------------------------------------------------------- traces, a GPU, logs

@@ -13,12 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import build
-from report.commands import difference as command
-from report.commands.compare import differing, table_cells, text_changes, value_changes
+from report.commands.compare import table_cells, text_changes, value_changes
 from report.commands.difference import LIMIT, Studied, difference, find_data
-from report.engine.pipeline import Request, Summary
-from report.engine.run import Outcome
-from report.engine.workers import KILLED
+from report.engine.pipeline import Request
 from report.errors import RecordError
 from report.missing import Missing
 from report.paper.values import Value
@@ -54,14 +51,6 @@ def test_a_number_has_its_interval_samples_and_reason(
     assert all(part in change.old for part in printed)
     assert ("apart" in change.note) is apart
     assert value_changes(values(old), values(old)) == []
-
-
-def test_a_share_and_its_ends_are_in_per_cent_and_a_number_may_come_and_go() -> None:
-    share = values(Estimate(0.5, 0.25, 0.75, 8, 0.95), "1", "percent")
-    (come,), (gone,) = value_changes({}, share), value_changes(share, {})
-    assert come.new == gone.old
-    assert come.old == gone.new == ""
-    assert [float(number) for number in re.findall(r"[\d.]+(?=\s%)", come.new)] == [50, 25, 75]
 
 
 def test_numbers_whose_intervals_lie_apart_come_first() -> None:
@@ -121,17 +110,6 @@ def test_no_sentence_is_lost(one: list[str], other: list[str]) -> None:
     assert sorted([*rest, *come]) == sorted(other)
 
 
-texts = st.dictionaries(st.sampled_from("abcdef"), st.text(min_size=1, max_size=2))
-
-
-@given(texts, texts)
-def test_exchanged_sides_exchange_old_and_new(one: dict[str, str], other: dict[str, str]) -> None:
-    there, back = differing(one, other), differing(other, one)
-    assert {(c.name, c.old, c.new) for c in there} == {(c.name, c.new, c.old) for c in back}
-    assert {c.name for c in there} == {key for key, _ in one.items() ^ other.items()}
-    assert differing(one, one) == []
-
-
 # ------------------------------------------------------------------------------ where data are from
 
 
@@ -165,15 +143,6 @@ def test_a_revision_is_unpacked_as_it_was_also_in_a_hook(
     assert (folder / "devices.yaml").read_bytes() == (data / "devices.yaml").read_bytes()
     assert (data / STUDY).exists() and not (folder / STUDY).exists()
     assert re.fullmatch(r"revision HEAD, commit [0-9a-f]{12}", words)
-
-
-def test_a_revision_goes_before_a_directory_of_its_name(
-    repository: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(data, tmp_path / "main")
-    assert find_data("main", data, tmp_path)[1].startswith("revision")
-    assert find_data("./main", data, tmp_path)[0] == tmp_path / "main"
 
 
 def without_git(repository: Path, data: Path, patch: pytest.MonkeyPatch) -> str:
@@ -310,23 +279,6 @@ def test_data_that_are_refused_are_a_sentence_for_each_side(
         assert re.search(rf"{age} data: .*not valid JSON", said.out)
         assert f"Not built from the {age} data" in page
     assert "conv_profiling: its data are the same" in said.out and "Traceback" in said.err
-
-
-@pytest.mark.parametrize("age", ["old", "new"])
-def test_a_killed_worker_is_a_sentence_and_only_for_present_data_an_error(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, age: str,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    def killed(request: Request, announce: Any) -> Summary:
-        failure = f"{STUDY}/study: {KILLED}" if request.out.name == age else None
-        return Summary((Outcome(STUDY, failure=failure),), (), "")
-
-    other = Path(shutil.copytree(data, tmp_path / "other"))
-    (other / "references.bib").write_text("% a remark\n", "utf-8")
-    monkeypatch.setattr(command, "build", killed)
-    where = ["--data", str(data), "--out", str(tmp_path / "out")]
-    assert build.main([STUDY, "--diff", str(other), *where]) == (age == "new")
-    assert f"{age} data: {STUDY}/study: {KILLED}" in capsys.readouterr().out
 
 
 def test_the_command_says_why_there_is_no_difference(

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
 FOLDERS = ("build", "report", "experiments", "figures", "benchmarks", "tests")
 #: Prints those of its arguments that can be imported.
 _FOUND = (
@@ -25,11 +24,3 @@ def test_an_installation_puts_no_module_on_the_path(tmp_path: Path) -> None:
         check=True,
     )
     assert found.stdout.split() == []
-
-
-def test_nothing_suggests_the_distribution_of_that_name_on_the_package_index() -> None:
-    """``ridgepoint`` there belongs to somebody else."""
-    for folder in FOLDERS[1:4]:
-        for path in (ROOT / folder).rglob("*.py"):
-            assert "install ridgepoint" not in path.read_text("utf-8"), path
-    assert "install ridgepoint" not in (ROOT / "README.md").read_text("utf-8")

@@ -12,7 +12,6 @@ import pytest
 from report.engine.code import Code
 from report.engine.contents import Contents, file_digest, files_below
 from report.engine.graph import (
-    figure_names,
     first_steps,
     later_steps,
     shared_steps,
@@ -26,14 +25,12 @@ from report.engine.manifest import (
     Manifest,
     read_index,
     read_manifest,
-    write_index,
     write_manifest,
 )
 from report.engine.pipeline import ROOT
 from report.engine.plan import Places, World, inputs_of, reasons
 from report.engine.programs import installed, versions
-from report.engine.progress import Progress
-from report.engine.step import Files, Step, Wanted
+from report.engine.step import Files, Wanted
 from report.engine.task import Task, do, load, save
 from report.system.outputs import install
 
@@ -136,18 +133,6 @@ def test_the_code_of_a_step_is_all_that_its_imports_lead_to(project: Path) -> No
     }
 
 
-def test_imports_are_remembered_by_the_content_of_the_file(project: Path) -> None:
-    first = Code(str(project), Contents())
-    closure = first.closure(("report.a",))
-    again = Code(str(project), Contents(), first.memory())
-    assert again.closure(("report.a",)) == closure
-    assert not again.learned
-    (project / "report" / "b.py").write_text("from report import d\n")
-    changed = Code(str(project), Contents(), first.memory())
-    assert "report/d.py" in changed.closure(("report.a",))
-    assert changed.learned
-
-
 def test_the_closure_holds_whatever_running_imports() -> None:
     """The modules that Python has loaded after a study was computed, by its own account."""
     roots = ("report.engine.actions.study", "report.studies.conv_profiling.study")
@@ -216,11 +201,6 @@ def test_every_step_reads_steps_that_come_before_it() -> None:
         before.add(id)
 
 
-def test_figures_are_known_from_their_descriptions() -> None:
-    outputs = (f".steps/{STUDY}/b.drawing", f".steps/{STUDY}/a.drawing", "x/findings.pickle")
-    assert figure_names(outputs) == ("a", "b")
-
-
 # ------------------------------------------------------------------------------------- manifest
 
 INPUTS = Inputs({"data/a": "1"}, "c", {"python": "3"}, {"s/read": "2"}, {"name": "x"})
@@ -245,10 +225,6 @@ def test_a_damaged_manifest_is_none(tmp_path: Path, damage: str) -> None:
     (tmp_path / INDEX).write_text(damage)
     assert read_manifest(str(tmp_path)) == EMPTY
     assert read_index(str(tmp_path)) == {}
-
-
-def test_a_memory_that_cannot_be_written_harms_nobody(tmp_path: Path) -> None:
-    write_index({"files": {}}, str(tmp_path / "none"))
 
 
 # ----------------------------------------------------------------------------------------- plan
@@ -334,14 +310,3 @@ def test_what_goes_wrong_in_a_step_is_in_its_result(tmp_path: Path) -> None:
     defect = do(task("no_such_action"))
     assert defect.failure is not None
     assert defect.failure.endswith("run again with --debug.")
-
-
-def test_progress_has_a_time_and_words_for_every_action() -> None:
-    actions = {path.stem for path in (ROOT / "report/engine/actions").glob("[a-z]*.py")}
-    steps = [Step(f"s/{a}", "s", a, (), parameters=(("name", "x"),)) for a in actions]
-    said: list[str] = []
-    progress = Progress(lambda words, share: said.append(words))
-    progress.plan(steps, ())
-    for step in steps:
-        progress.starts(step)
-    assert len(said) == len(actions)

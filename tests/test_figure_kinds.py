@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from itertools import pairwise
 
 import matplotlib as mpl
@@ -124,16 +123,6 @@ def test_every_bar_runs_from_its_start_to_its_end() -> None:
         assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["Forward", "Backward"]
 
 
-def test_labels_stand_where_they_have_room() -> None:
-    with drawn(timeline.draw, LINES, inches=7.16) as figure:
-        assert [t.get_text() for t in figure.axes[0].texts] == ["conv2d", "Convolution"]
-        first, *_ = figure.axes[0].patches
-        renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
-        for text, bar in zip(figure.axes[0].texts, [first, figure.axes[0].patches[2]], strict=True):
-            inner, outer = text.get_window_extent(renderer), bar.get_window_extent(renderer)
-            assert outer.x0 <= inner.x0 and inner.x1 <= outer.x1
-
-
 def test_kinds_differ_in_colour_and_hatching_and_only_those_used_are_named() -> None:
     with drawn(timeline.draw, LINES, inches=7.16) as figure:
         conv, pool, again = figure.axes[0].patches
@@ -166,23 +155,6 @@ def test_intervals_of_ratios_stand_on_a_log_scale_where_they_are_known() -> None
         assert list(interval.get_xdata()) == [1.0, 8.0]
         assert list(interval.get_ydata()) == [0, 0]
         assert list(points.get_xdata()) == [2.0, 4.0]
-
-
-def test_lines_to_compare_with_are_named_above_the_axes() -> None:
-    compared = replace(DOTS, title="Cards", lines=(("peak", 1.268), ("bandwidth", 1.778)))
-    with drawn(dots.draw, compared, inches=7.16) as figure:
-        (axes,) = figure.axes
-        assert [text.get_text() for text in axes.texts] == ["peak", "bandwidth"]
-        assert {1.268, 1.778} < {line.get_xdata()[0] for line in axes.lines}
-    assert [row[5] for row in rows(Drawing((compared,))) if row[2] == "peak"] == ["Ratio"]
-
-
-def test_panels_stand_in_rows() -> None:
-    panel = Roofline("x", "y", (), (Marks("a", (1.0, 1.0), (1.0, 1.0)),))
-    for number in (1, 2):
-        upper, lower = render(Drawing((panel, panel), rows=number), "fig/two").series
-        (left, top, _), (right, bottom, _) = upper.points[0], lower.points[0]
-        assert ((left == right), (top < bottom)) == (number == 2, number == 2)
 
 
 # ------------------------------------------------------------------------- bars and diagrams
@@ -219,14 +191,6 @@ def test_a_row_without_bars_says_so() -> None:
     with drawn(bar_chart.draw, GROUPS) as figure:
         (axes,) = figure.axes
         assert not axes.texts
-
-
-def test_bars_side_by_side_keep_to_their_row() -> None:
-    with drawn(bar_chart.draw, GROUPS) as figure:
-        (axes,) = figure.axes
-        found = spans(axes)
-    assert len(found) == 3
-    assert all(abs(middle - round(middle)) < 0.4 for *_, middle in found)
 
 
 def test_a_diagram_has_its_boxes_and_arrows() -> None:

@@ -86,16 +86,6 @@ def test_every_interval_ends_where_it_ends() -> None:
         assert ends == [pytest.approx(e) for e in zip(POINTS.low, POINTS.high, strict=True)]
 
 
-def test_no_label_is_hidden_from_the_legend() -> None:
-    hidden = Points("_x $a$", (1.0,), (1.0,))
-    with drawn(draw, Scaling("x", "y", (POINTS, hidden))) as figure:
-        (axes,) = figure.axes
-        legend = axes.get_legend()
-        assert legend is not None
-        texts = [text.get_text() for text in legend.get_texts()]
-        assert texts == ["Run_1 $5", " _x $a$"]
-
-
 def test_a_legend_above_covers_nothing_and_carries_the_title() -> None:
     with drawn(draw, Scaling("x", "y", (POINTS, HOLLOW), title="Forward")) as figure:
         (axes,) = figure.axes

@@ -16,7 +16,6 @@ from scipy.stats import spearmanr
 from report.engine.pipeline import ROOT
 from report.errors import RecordError
 from report.evidence.published_gains import Card, moved, seconds
-from report.evidence.published_rates import Row, family_of, once
 from report.quantity.distribution import Distribution
 from report.quantity.evaluation import estimate
 from report.records import OPERATORS
@@ -28,7 +27,6 @@ from report.records.network_operators import (
     write_operators,
 )
 from report.statistics.estimates import Estimate
-from report.studies.gpu_survey.settings import STEPS
 from report.studies.gpu_survey.study import WAYS, Survey
 from tests.degraded import committed
 from tests.papers import value_of
@@ -99,14 +97,6 @@ def test_what_fits_into_the_cache_is_not_read_again(distance: int, batch: int, r
     assert moved(operator, batch) == 2 * (7 + batch * 5)
 
 
-def test_the_sum_of_operators_is_the_longest_of_all_rooflines() -> None:
-    for network in captured().values():
-        for card in survey().cards.values():
-            longest = seconds(network, 64, card, "operators")
-            for way in ("network", "cached", "merged"):
-                assert 0 < seconds(network, 64, card, way) <= longest * (1 + 1e-12)
-
-
 def test_the_rank_correlation_is_that_of_scipy() -> None:
     pair = survey().pairs["first"]
     predicted, gain = pair.predicted("operators").numbers, pair.gain.numbers
@@ -123,47 +113,11 @@ def test_a_gain_by_hand() -> None:
     assert survey().pairs["first"].over(2.0).numbers["resnet50"] == pytest.approx(2.0 / gain)
 
 
-def test_networks_with_other_parameters_are_no_pair() -> None:
-    """RTX 4090: repvgg_b3 had 123.09 M parameters with PyTorch 2.4, merged 110.96 M with 2.9."""
-    tables = survey().tables
-    first, second = (
-        next(r for r in tables[setting].rows if (r.network, r.image) == ("repvgg_b3", 224))
-        for setting in (STEPS["first"].after, STEPS["second"].before)
-    )
-    assert first.parameters != second.parameters
-    for id in STEPS:
-        for before, after in survey().pairs[id].rows:
-            assert (before.parameters, before[2:4]) == (after.parameters, after[2:4])
-
-
 def test_without_the_file_of_operators_gains_are_known_and_predictions_missing() -> None:
     pair = Survey(replace(committed("gpu_survey"), networks=())).pairs["first"]
     assert pair.gain.known
     assert pair.predicted(WAYS["first"]).median.missing
     assert pair.order("operators").missing
-
-
-def test_each_network_counts_once_at_the_usual_size() -> None:
-    rows = [Row("net", "convolution", image, 8, 1.0, 1e6) for image in (160, 288, 224)]
-    assert [row.image for row in once(rows)] == [224]
-
-
-@pytest.mark.parametrize(
-    ("network", "family"),
-    [
-        ("resnet50", "convolution"),
-        ("repvgg_b3", "convolution"),
-        ("mobilenetv2_100", "depthwise"),
-        ("convnext_tiny", "depthwise"),
-        ("repvit_m1", "depthwise"),
-        ("mobilevit_s", "attention"),
-        ("xcit_nano_12_p8_224", "attention"),
-        ("mixer_b16_224", "mixer"),
-        ("a_name_of_tomorrow", None),
-    ],
-)
-def test_a_name_tells_the_family(network: str, family: str | None) -> None:
-    assert family_of(network) == family
 
 
 def test_every_published_network_has_a_family() -> None:

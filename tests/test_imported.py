@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -86,15 +85,6 @@ def test_what_is_written_is_read_again(cases: dict[str, Any]) -> None:
     assert parse_import(encode(record), "x.json") == record
 
 
-def test_equal_columns_are_one_table_with_a_line_for_each_row() -> None:
-    times = {"mean_time": [0.5], "parameters": [7]}
-    rows = [case("a", times), case("b", {"mean_time": [0.25]}), case("c", {}, "no time")]
-    text = encode(imported(*rows))
-    assert b'[["a"],[0.5,7]],\n' in text
-    assert b'[["b"],[0.25,null]]\n' in text
-    assert [each["reason"] for each in json.loads(text)["cases"]] == ["no time"]
-
-
 def test_a_written_file_is_listed_apart_from_own_records(tmp_path: Path) -> None:
     path = write_import(imported(case("a", {"mean_time": [0.5]})), tmp_path, {})
     (stored,) = list_imports("gpu_survey", tmp_path)
@@ -138,7 +128,6 @@ IMPORTS = [
     for folder in sorted((factory.ROOT / "data").glob("*/imported"))
     for stored in list_imports(folder.parent.name, factory.ROOT / "data")
 ]
-SURVEYED = [stored.record for stored in IMPORTS if stored.record.study == "gpu_survey"]
 
 
 @pytest.mark.parametrize("stored", IMPORTS, ids=lambda stored: stored.record.origin.file)
@@ -151,14 +140,3 @@ def test_what_was_imported_is_whole(stored: StoredImport) -> None:
     assert stored.record.origin.commit
     for attachment in stored.record.attachments:
         assert read_attachment(stored, attachment.name, data)
-
-
-def test_a_file_that_two_studies_read_is_the_same_in_both() -> None:
-    once = {each.origin.file: each for each in SURVEYED}
-    again = [s.record for s in IMPORTS if s.record.study != "gpu_survey"]
-    shared = [(each, once[each.origin.file]) for each in again if each.origin.file in once]
-    assert shared
-    for record, first in shared:
-        assert record.cases == first.cases
-        moment = first.origin.imported
-        assert msgspec.structs.replace(record.origin, imported=moment) == first.origin

@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from report.engine.gather import choose, load
-from report.engine.plan import Places, list_files
-from report.records.frames import sample_frame
-from report.records.imported_files import list_imports, write_import
+from report.records.imported_files import write_import
 from tests import factory
 from tests.papers import compose
 from tests.test_imported import case, imported
@@ -51,16 +49,3 @@ def test_a_paper_says_who_measured(data: Path, tmp_path: Path) -> None:
     (line,) = (each["line"] for each in values["imported"])
     assert line == "Example 100: measured by Example Author, licence Apache-2.0"
     assert len(values["records"]) == 3
-
-
-def test_every_sample_of_others_can_be_downloaded(data: Path) -> None:
-    frame = sample_frame(list_imports(STUDY, data))
-    assert list(frame["precision"]) == ["amp"] * 4
-    assert sorted(frame[frame["quantity"] == "mean_time"]["value"]) == [0.25, 0.5]
-
-
-def test_a_new_record_of_others_makes_its_study_stale(data: Path) -> None:
-    places = Places(str(factory.ROOT), str(data), "", "")
-    files = list_files(places, [STUDY]).records[STUDY]
-    assert {f"data/{each.file}" for each in list_imports(STUDY, data)} < set(files)
-    assert len(files) == 3

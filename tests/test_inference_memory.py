@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from figures.scaling import Scaling
 from report.errors import StudyError
 from report.missing import Missing
 from report.paper.findings import Findings
@@ -21,8 +20,7 @@ from report.studies.inference_memory.measured import Run, runs
 from report.studies.inference_memory.peaks import at_least
 from report.studies.inference_memory.source import checks
 from report.studies.inference_memory.subject import RESNETS, Call
-from report.studies.inference_memory.tilings import groups, tiled_work
-from report.studies.inference_memory.timing import one_process
+from report.studies.inference_memory.tilings import groups
 from report.theory.shapes import parameter_count
 from tests import factory
 from tests import inference as inf
@@ -141,16 +139,6 @@ def test_the_parts_of_a_peak_are_all_of_it() -> None:
         assert isinstance(needed, float) and needed <= at.total
 
 
-def test_predicted_lines_meet_measured_peaks_and_residuals_are_drawn_over_batches() -> None:
-    peaks, residuals = whole().figures["fig-agreement"].drawing.panels
-    assert isinstance(peaks, Scaling) and isinstance(residuals, Scaling)
-    for measured, line in zip(peaks.points, peaks.curves, strict=True):
-        assert (measured.x, measured.y) == (line.x, line.y)
-    float32, *reduced = residuals.points
-    assert float32.label == "float32" and set(float32.y) == {0.0}
-    assert {each.label for each in reduced} <= {"bfloat16", "float16"}
-
-
 def test_no_prediction_is_above_a_measured_peak_and_complete_ones_are_met() -> None:
     """In every precision, on every processor that was measured."""
     judged = 0
@@ -260,20 +248,6 @@ def test_memory_that_ran_out_is_a_word() -> None:
 # ------------------------------------------------------------------------------ time, networks
 
 
-def test_times_of_one_process_are_counted() -> None:
-    run = run_of(full())
-    single = point(one_process(run))
-    assert single == sum(len(run.time(c).processes) == 1 for c in run.timed(run.calls))  # type: ignore[attr-defined]
-
-
-def test_rates_and_utilisation() -> None:
-    run = run_of(small(seconds=lambda call, _: 1e-3 * call.batch))
-    call = inf.call(batch=64)
-    assert point(run.image_rate(call)) == pytest.approx(1000)
-    assert point(run.utilisation(call)) == pytest.approx(2 * 40_551_040 * 1000 / 2e11)
-    assert point(run.image_time_ratio(call, inf.call(batch=1))) == pytest.approx(1)
-
-
 def test_networks_are_those_that_were_published() -> None:
     shown = {row["Network"]: (row["Parameters"], row["Multiply-adds"])
              for row in rows(whole(), "tbl-networks")}  # fmt: skip
@@ -295,29 +269,7 @@ def test_layers_that_go_through_patches_together() -> None:
     assert tiled == {layer.name for layer in here} - {"pool", "flatten", "fc"}
 
 
-def test_halos_cost_more_in_smaller_tiles_and_larger_groups() -> None:
-    run = run_of(full())
-    work = {
-        (call.execution, call.tile): value_of(tiled_work(run, call))
-        for call in run.calls
-        if call.tile is not None
-    }
-    assert {work["tiled_layers", tile] for tile in (8, 32, 64)} == {1}
-    for form in ("tiled_blocks", "tiled_stages"):
-        assert work[form, 8] > work[form, 32] > work[form, 64] > 1
-    assert work["tiled_stages", 8] > work["tiled_blocks", 8]
-
-
 # ------------------------------------------------------------------------------------------ GPU
-
-
-def test_a_gpu_has_no_predicted_peaks_and_comes_second() -> None:
-    record = inf.record([gpu_case(inf.call(batch=b)) for b in (1, 8)], GPU)
-    result = found(record, small())
-    assert_whole(STUDY, result)
-    assert not {"peak-theory", "limit-theory"} & set(verdicts(result, GPU_KEY))
-    assert result.facts["primary"] == "Example Processor, 2 threads"
-    assert_whole(STUDY, found(record))
 
 
 def test_a_host_that_hardly_waits_sets_the_time() -> None:

@@ -42,17 +42,6 @@ def test_no_pair_that_differs_has_a_width() -> None:
     assert found.low == -found.high
 
 
-def test_more_items_narrow_the_interval() -> None:
-    few, many = (share_difference([1] * n, [1] * n) for n in (10, 1000))
-    assert many.high < few.high / 50
-
-
-def test_the_sign_follows_the_order() -> None:
-    new, old = [1, 1, 0, 1], [0, 1, 0, 0]
-    a, b = share_difference(new, old), share_difference(old, new)
-    assert (a.value, a.low, a.high) == pytest.approx((-b.value, -b.high, -b.low))
-
-
 @pytest.mark.parametrize(("new", "old"), [([1], [1]), ([1, 0], [1]), ([], [])])
 def test_pairs_come_in_pairs(new: list[int], old: list[int]) -> None:
     with pytest.raises(StudyError, match="Paired items come in equal numbers"):

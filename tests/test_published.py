@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests import tiny
 from tests.render.site_checks import dead_links
-from tests.test_builds import another_typst, built, project
+from tests.test_builds import built, project
 from tests.tiny import STUDY
 
 __all__ = ["built", "project"]
@@ -34,18 +34,6 @@ def test_the_site_is_whole_by_itself(built: Path, tmp_path: Path) -> None:
     assert dead_links(site) == []
     paper = (built / "out" / "pdf" / f"{STUDY}.pdf").read_bytes()
     assert (site / PAPER).read_bytes() == paper
-
-
-def test_a_new_pdf_leaves_the_page_alone(project: Path) -> None:
-    page = project / "out" / "html" / STUDY / "index.html"
-    before = page.stat()
-    another_typst(project)
-    assert tiny.ran(project) == {f"{STUDY}/pdf"}
-    (project / "out" / "html" / PAPER).unlink()
-    assert tiny.ran(project, "--pdf") == {f"{STUDY}/pdf"}
-    after = page.stat()
-    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-    assert dead_links(project / "out" / "html") == []
 
 
 def test_pages_alone_keep_a_pdf_that_is_there_and_promise_none_that_is_not(project: Path) -> None:

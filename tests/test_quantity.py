@@ -66,18 +66,9 @@ def found(quantity: Quantity, confidence: float = 0.95) -> Estimate:
 # --------------------------------------------------------------------------- units and formulas
 
 
-@pytest.mark.parametrize(
-    ("text", "written"),
-    [
-        ("1", "1"),
-        ("FLOP/s", "FLOP/s"),
-        ("B/(image·s)", "B/(image·s)"),
-        ("s·s", "s2"),
-        ("s2/s", "s"),
-    ],
-)
-def test_units_are_read_and_written(text: str, written: str) -> None:
-    assert str(unit(text)) == written
+def test_units_are_read_and_written() -> None:
+    texts = {"1": "1", "B/(image·s)": "B/(image·s)", "s·s": "s2", "s2/s": "s"}
+    assert {text: str(unit(text)) for text in texts} == texts
 
 
 @pytest.mark.parametrize(
@@ -128,13 +119,11 @@ def test_sources_and_what_is_missing_are_derived() -> None:
 
 def test_what_was_not_measured_is_known_exactly() -> None:
     assert found(WORK / BYTES * 3) == Estimate(8.0, 8.0, 8.0, 0, 1.0)
+    both = spanning(exact("x", "1", 2), exact("y", "1", 5))
+    assert found(both) == Estimate(2.0, 2.0, 5.0, 0, 1.0)
+    assert isinstance(estimate(TIME / reported("difference", "s", 0.0, 1, "r.json")), Missing)
     digits = found(reported("time", "s", 0.45, 2, "r.json"))
     assert (digits.value, digits.low, digits.high) == pytest.approx((0.45, 0.445, 0.455))
-
-
-def test_a_quotient_by_what_may_be_zero_has_no_value() -> None:
-    nothing = reported("difference", "s", 0.0, 1, "r.json")
-    assert isinstance(estimate(TIME / nothing), Missing)
 
 
 def test_two_results_of_one_unit_are_not_taken_for_each_other() -> None:
@@ -194,11 +183,6 @@ def test_a_share_of_a_ceiling_ends_at_one() -> None:
     assert estimate(share_of_ceiling(exact("x", "1", 2), above)) == Missing(above)
 
 
-def test_what_may_be_either_of_two_has_the_bounds_of_both() -> None:
-    both = spanning(exact("x", "1", 2), exact("y", "1", 5))
-    assert found(both) == Estimate(2.0, 2.0, 5.0, 0, 1.0)
-
-
 def test_the_best_level_and_the_knee_are_as_sure_as_their_samples() -> None:
     noisy = {
         batch: series(f"rate {batch}", [rate * (1 + s * 0.01) for s in (-2, 1, 0, 2, -1, 0, 1, -1)])
@@ -232,10 +216,6 @@ def _processes(count: int) -> Draw:
     return draw
 
 
-def _bimodal(chance: random.Random) -> list[list[float]]:
-    return [[chance.choice((-3.0, 3.0)) + chance.gauss(0, 1) for _ in range(31)]]
-
-
 def _drifting(chance: random.Random) -> list[list[float]]:
     return [[(i - 20) / 10 + chance.gauss(0, 0.3) for i in range(41)]]
 
@@ -244,12 +224,9 @@ def _drifting(chance: random.Random) -> list[list[float]]:
     "draw",
     [
         pytest.param(_autoregressive(0.0, 30), id="independent"),
-        pytest.param(_autoregressive(0.5, 30), id="autocorrelation 0.5"),
         pytest.param(_autoregressive(0.9, 200), id="autocorrelation 0.9"),
         pytest.param(_processes(3), id="three processes"),
-        pytest.param(_processes(6), id="six processes"),
         pytest.param(_processes(12), id="twelve processes"),
-        pytest.param(_bimodal, id="bimodal"),
         pytest.param(_drifting, id="drifting"),
     ],
 )
@@ -257,7 +234,6 @@ def _drifting(chance: random.Random) -> list[list[float]]:
     "build",
     [
         pytest.param(lambda x: x, id="median"),
-        pytest.param(lambda x: x + exact("ten", "s", 10), id="sum"),
         pytest.param(lambda x: (x + exact("ten", "s", 10)) / exact("two", "s", 2), id="quotient"),
     ],
 )
@@ -307,19 +283,6 @@ def test_the_interval_of_few_runs_holds_the_median_of_each(runs: list[list[float
         assert result == plain
 
 
-@settings(max_examples=300, deadline=None)
-@given(some_runs.filter(lambda runs: len(runs) < 5), st.lists(st.floats(0.5, 2), min_size=1))
-def test_a_further_run_never_hides_the_scatter_that_was_seen(
-    runs: list[list[float]], further: list[float]
-) -> None:
-    """It may narrow an interval that few processes made wide, never below the runs themselves."""
-    before, after = found(of_runs(*runs)), found(of_runs(*runs, further))
-    medians = [statistics.median(run) for run in (*runs, further)]
-    assert after.low <= min(medians) <= max(medians) <= after.high
-    if not before.low <= medians[-1] <= before.high:
-        assert after.low < before.low or after.high > before.high
-
-
 @given(some_runs, st.randoms())
 def test_the_order_of_runs_and_processes_does_not_matter(
     runs: list[list[float]], chance: random.Random
@@ -346,21 +309,17 @@ def _by_chance(size: float) -> Shifts:
     return lambda chance, runs: [chance.gauss(0, size) for _ in range(runs)]
 
 
-@pytest.mark.parametrize("processes", [3, 6])
 @pytest.mark.parametrize("runs", [2, 3])
 @pytest.mark.parametrize(
     ("shifts", "promised"),
     [
-        pytest.param(_around(0.5), "stated", id="either side by half the scatter of processes"),
         pytest.param(_around(2), "stated", id="either side by twice the scatter of processes"),
-        pytest.param(_around(10), "stated", id="either side by ten times the scatter"),
         pytest.param(_by_chance(0.25), "stated", id="chance, a quarter of the scatter"),
-        pytest.param(_by_chance(1), "runs", id="chance, as much as the scatter of processes"),
         pytest.param(_by_chance(10), "runs", id="chance, ten times the scatter"),
     ],
 )
 def test_the_interval_of_two_or_three_runs_holds_the_truth(
-    shifts: Shifts, promised: str, runs: int, processes: int
+    shifts: Shifts, promised: str, runs: int
 ) -> None:
     """As often as it states where the runs lie on both sides of the truth, however far apart.
 
@@ -372,11 +331,10 @@ def test_the_interval_of_two_or_three_runs_holds_the_truth(
     chance, held, stated = random.Random(11), 0, 0.0
     for _ in range(600):
         centres = shifts(chance, runs)
-        drawn = [[centre + chance.gauss(0, 1) for _ in range(processes)] for centre in centres]
+        drawn = [[centre + chance.gauss(0, 1) for _ in range(3)] for centre in centres]
         result = found(of_runs(*drawn))
         held, stated = held + (result.low <= 0 <= result.high), result.confidence
     level = stated if promised == "stated" else 1 - 2 ** (1 - runs)
-    print(f"{runs} runs of {processes}: holds {held / 600:.1%}, states {stated:.1%}")
     assert held / 600 >= level - 4 * (level * (1 - level) / 600) ** 0.5
 
 
@@ -446,6 +404,8 @@ def test_all_and_any_are_different_claims() -> None:
     assert (all_of(true, false).judge(), any_of(true, false).judge()) == ("refuted", "supported")
     assert (all_of(true, true).judge(), any_of(false, false).judge()) == ("supported", "refuted")
     assert (all_of(true, unsure).judge(), any_of(false, unsure).judge()) == ("undecided",) * 2
+    sure = Statement(series("x", *([2.0] for _ in range(12)), of="1"), expect("> 1"))
+    assert {any_of(sure, *[unsure] * others).judge() for others in range(1, 12)} == {"supported"}
     # Six processes reach 96.9 %, which is not enough for one of two, but both say the same.
     slow = Statement(series("x", *([0.5] for _ in range(6)), of="1"), expect("> 1"))
     assert (all_of(slow, true).judge(), all_of(slow, slow).judge()) == ("undecided", "refuted")
@@ -464,13 +424,6 @@ def test_a_rule_of_its_own_gives_the_interval_at_the_shared_level() -> None:
     assert isinstance(both, Estimate)
     assert (both.n, both.high) == (9, pytest.approx(1.975 - 1))
     assert Statement(mean, expect("> 0"), about="cuda").judge() == "not comparable"
-
-
-@pytest.mark.parametrize("others", range(1, 12))
-def test_one_of_any_number_of_comparisons_can_decide(others: int) -> None:
-    sure = Statement(series("x", *([2.0] for _ in range(12)), of="1"), expect("> 1"))
-    unsure = [Statement(series("y", [0.0], [2.0], of="1"), expect("> 1"))] * others
-    assert any_of(sure, *unsure).judge() == "supported"
 
 
 def test_faster_and_slower_are_verdicts() -> None:
@@ -504,13 +457,11 @@ def test_wider_noise_only_ever_leaves_a_verdict_undecided(
 
 def test_what_few_processes_cannot_do_with_less_is_left_by_the_others() -> None:
     """Six processes lose 3.1 %, more than half of 5 %; a ceiling with many samples can spare it."""
-    few = measured("time", "s", [Process("r", str(n), (10.0 + n,)) for n in range(6)], "f")
+    few = series("time", *([10.0 + n] for n in range(6)))
     draw = random.Random(1)
     calls = tuple(draw.gauss(5, 0.1) for _ in range(40))
     many = measured("ceiling", "s", [Process("r", "c", calls)], "g")
-    found = estimate(few / many)
-    assert isinstance(found, Estimate)
-    assert found.confidence == pytest.approx(0.95)
+    assert found(few / many).confidence == pytest.approx(0.95)
 
 
 def test_what_was_disturbed_decides_nothing_however_clear_it_looks_and_says_so() -> None:
@@ -529,15 +480,9 @@ def test_the_level_of_the_largest_is_one_that_was_measured(
 ) -> None:
     levels = (1, 4, 16)
     over = {
-        level: measured(
-            f"rate {level}",
-            "1",
-            [Process("r", str(n), (rates[index],)) for n, rates in enumerate(by_process)],
-            "f",
-        )
+        level: series(f"rate {level}", *([rates[index]] for rates in by_process), of="1")
         for index, level in enumerate(levels)
     }
-    found = estimate(level_of_largest(over, "1"))
-    assert isinstance(found, Estimate)
-    assert found.value in levels
-    assert found.low <= found.value <= found.high
+    best = found(level_of_largest(over, "1"))
+    assert best.value in levels
+    assert best.low <= best.value <= best.high

@@ -45,22 +45,6 @@ V100 = Reconciliation(
 )
 
 
-def test_an_explained_measurement() -> None:
-    assert V100.end == 340_918_272
-    assert V100.residual == 0
-    assert V100.residual_share == 0
-    assert V100.explained
-    assert V100.residual_name == "Residual"
-
-
-def test_a_residual_is_what_the_terms_leave() -> None:
-    left = replace(V100, terms=V100.terms[:1])
-    assert left.residual == 589_824
-    assert left.residual_share == 589_824 / 340_918_272
-    assert not left.explained
-    assert left.residual_name == "Residual, unexplained"
-
-
 def test_nothing_measured_is_neither_explained_nor_unexplained() -> None:
     absent = replace(V100, measured=Missing("no counter"))
     assert absent.end == V100.end
@@ -139,13 +123,6 @@ def test_a_level_without_measurement_keeps_its_row() -> None:
     assert table.columns[-1].name == "Residual"
 
 
-def test_formulas_that_differ_between_rows_are_all_noted() -> None:
-    rows = series({16: 0, 32: 0})
-    other = replace(rows[32].terms[0], formula="0", evidence="event 2")
-    rows[32] = replace(rows[32], terms=(other, rows[32].terms[1]))
-    assert "Term 0: formula of Term 0 or 0." in series_table(rows, "tbl-s", "Caption.").notes
-
-
 def test_evidence_of_a_term_is_that_of_the_rows_that_have_it() -> None:
     rows = series({16: 0, 32: 0})
     first, *others = rows[32].terms
@@ -195,11 +172,6 @@ def test_the_figure_has_all_bars_in_one_unit() -> None:
     assert (figure.residual.name, figure.residual.text) == ("Residual", "0")
     assert (figure.x_label, figure.per_label) == ("From zero (MFLOP)", pytest.approx(1e6))
     assert figure.title == "Title"
-
-
-def test_a_figure_of_nothing_measured_has_no_bar_for_it() -> None:
-    figure = as_figure(replace(V100, measured=Missing("no counter")))
-    assert figure.measured is figure.residual is None
 
 
 @given(st.integers(0, 10**12), st.lists(st.integers(-(10**9), 10**9), max_size=6))

@@ -41,7 +41,6 @@ from report.records.store import (
     digest,
     list_records,
     name_of,
-    read_record,
     record_name,
     write_record,
 )
@@ -344,15 +343,6 @@ def test_no_damage_escapes_as_another_error(start: int, cut: int, junk: bytes) -
         assert_sentence(error, "data/x.json: ")
     else:
         assert parse(encode(record), "data/x.json") == record
-
-
-def test_a_field_twice_is_refused_although_the_name_fits_the_text(tmp_path: Path) -> None:
-    twice = TEXT.replace(b'"time":[', b'"time":[1],"time":[', 1)
-    path = tmp_path / "conv_scaling" / name_of(twice, RECORD.started, RECORD.environment.key)
-    path.parent.mkdir()
-    factory.file_record(path, twice)
-    with pytest.raises(RecordError, match=r"time: found this field twice"):
-        read_record(path, tmp_path)
 
 
 BOMB = "a: &a [x, x]\nb: [*a, *a]"

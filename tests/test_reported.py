@@ -27,47 +27,6 @@ def numbers(table: str, column: str) -> tuple[int, ...]:
     return cells  # type: ignore[return-value]
 
 
-# ------------------------------------------------------------------- what the source says itself
-
-
-def test_totals_are_add_plus_two_multiply_adds_plus_multiply() -> None:
-    _, *counts, total = SOURCE.table("III").columns
-    add, fused, multiply = (numbers("III", column.key) for column in counts)
-    sums = tuple(a + 2 * f + m for a, f, m in zip(add, fused, multiply, strict=True))
-    assert sums == numbers("III", total.key)
-
-
-def test_later_tables_repeat_the_earlier_ones() -> None:
-    assert {numbers(id_, "batch") for id_ in ("I", "II", "III", "IV", "V", "VI")} == {BATCHES}
-    assert numbers("V", "theoretical_flops") == numbers("I", "theoretical_flops")
-    assert numbers("V", "measured_flops") == numbers("III", "total_flops")
-    assert numbers("VI", "theoretical_memory") == numbers("II", "theoretical_memory")
-    assert numbers("VI", "measured_memory") == numbers("IV", "allocated_memory")
-
-
-@pytest.mark.parametrize(
-    ("table", "column"),
-    [
-        ("I", "theoretical_flops"),
-        ("III", "add"),
-        ("III", "multiply_add"),
-        ("III", "multiply"),
-        ("III", "total_flops"),
-        ("IV", "allocated_memory"),
-    ],
-)
-def test_rows_double_with_the_batch(table: str, column: str) -> None:
-    first, *_ = values = numbers(table, column)
-    assert values == tuple(first * batch // 16 for batch in BATCHES)
-
-
-def test_memory_doubles_but_for_the_parameters() -> None:
-    theory, measured = numbers("II", "theoretical_memory"), numbers("IV", "allocated_memory")
-    assert {t - m for t, m in zip(theory, measured, strict=True)} == {73_984}
-    # Reserved memory moves by segments.
-    assert numbers("IV", "reserved_memory") == (0, 0, 20_971_520, 18_874_368, 37_748_736)
-
-
 # ----------------------------------------------------------------------- against report.theory.work
 
 
@@ -99,17 +58,6 @@ def test_printed_values_are_what_we_compute() -> None:
     assert printed["parameter_size"] == round(4 * 1_199_882 / 2**20, 2)
     parts = printed["input_size"] + printed["pass_size"] + printed["parameter_size"]
     assert printed["total_size"] == round(parts, 2)
-
-
-def test_the_summary_is_that_of_the_network() -> None:
-    table = SOURCE.table("summary")
-    ours = [x for x in mnist_example() if type(x).__name__ in ("Convolution", "Linear", "Dropout")]
-    assert table.column("parameters") == tuple(parameter_count(x) for x in ours)
-    shapes = [tuple(json.loads(str(cell))[1:]) for cell in table.column("output_shape")]
-    assert shapes == [x.output_shape[1:] for x in ours]
-    # Every layer appears once more with its gradient in «Forward/backward pass size».
-    size = sum(2 * 4 * elements(x.output_shape) for x in ours) / 2**20
-    assert round(size, 2) == SOURCE.value("pass_size").number
 
 
 # ------------------------------------------------------------------------------- the file

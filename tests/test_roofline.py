@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations
 
 import pytest
 
-from figures.drawing.roofline import draw
 from figures.roofline import CacheRoof, Ceiling, Marks, RoofLine, Roofline
 from report.statistics.estimates import Estimate
 from report.theory.memory import compulsory_traffic
@@ -29,7 +27,6 @@ from report.theory.roofline import (
     update_load,
 )
 from report.theory.work import flops, training_macs
-from tests import canvas
 from tests.networks import Chain, convolution
 from tests.training import layers_of
 
@@ -99,22 +96,11 @@ def test_a_perfect_cache_moves_images_parameters_and_momentum() -> None:
     assert cached_step_load(()).bytes == 0
 
 
-@pytest.mark.parametrize("network", NETWORKS)
-def test_a_perfect_cache_never_moves_more(network: str) -> None:
-    layers = layers_of(network, 128)
-    assert cached_step_load(layers).bytes < step_load(layers).bytes
-
-
 def test_larger_batches_raise_intensity_and_shorter_types_halve_traffic() -> None:
     small, large = layers_of("ResNet-18", 2), layers_of("ResNet-18", 64)
     assert step_load(small).intensity < step_load(large).intensity
     short = in_type(large, "bfloat16")
     assert step_load(short).bytes * 2 == step_load(large).bytes
-
-
-def test_a_light_network_has_less_intensity_than_a_heavy_one() -> None:
-    heavy, light = (step_load(layers_of(n, 128)).intensity for n in ("ResNet-50", "MobileNetV2"))
-    assert light < heavy / 2
 
 
 # ------------------------------------------------------------------------------------ classes
@@ -131,19 +117,10 @@ def test_convolutions_are_told_apart_by_kernel_and_groups() -> None:
     ]
 
 
-def test_a_convolution_of_one_channel_is_not_depthwise() -> None:
-    assert operator_class(convolution((1, 1, 8, 8), 8, (3, 3))) == "3 × 3 convolution"
-
-
 @pytest.mark.parametrize("network", NETWORKS)
 def test_classes_share_out_the_whole_step(network: str) -> None:
     layers = layers_of(network)
     assert total(class_loads(layers).values()) == total(training_loads(layers))
-
-
-def test_depthwise_layers_have_the_least_intensity_of_convolutions() -> None:
-    loads = {k: v for k, v in class_loads(layers_of("MobileNetV2", 32)).items() if v.flops}
-    assert min(loads, key=lambda kind: loads[kind].intensity) == DEPTHWISE
 
 
 # -------------------------------------------------------------------------------- other shapes
@@ -184,30 +161,3 @@ def test_slopes_are_those_of_memory_and_caches_from_the_slowest_on() -> None:
     assert [slope.label for slope in cached(12, 6, 2).slopes] == ["memory", "L3", "L2", "L1"]
     assert drawn().slopes == ()
     assert replace(cached(3), roofs=()).slopes == ()
-
-
-def test_the_span_holds_the_ridges_of_caches() -> None:
-    assert cached(100).span[0] < 200 / (30 * 100)
-
-
-@pytest.mark.parametrize("times", [(12, 6, 2), (6, 2), (40, 4, 2), (2,)])
-@pytest.mark.parametrize("inches", [2.4, 3.5, 7.16])
-def test_labels_of_slopes_do_not_cover_each_other(times: tuple[float, ...], inches: float) -> None:
-    with canvas.drawn(draw, cached(*times), inches) as figure:
-        texts = [text for text in figure.axes[0].texts if text.get_text()]
-        boxes = [text.get_window_extent() for text in texts]
-        assert {text.get_text() for text in texts} >= {"memory", "L1"}
-        assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
-        assert all(text.get_fontsize() >= 6.5 for text in texts)  # type: ignore[operator]
-
-
-def test_the_label_of_a_slope_stands_where_the_slope_is_seen() -> None:
-    whole = cached(12, 6, 2)
-    cut = replace(whole, limits=(whole.span, (120.0, 500.0)))
-    with canvas.drawn(draw, cut, 3.5) as figure:
-        (axes,) = figure.axes
-        named = [text for text in axes.texts if text.get_text() in {"memory", "L1", "L2", "L3"}]
-        assert len(named) == 4
-        for text in named:
-            x, y = text.get_position()
-            assert 120 < y < 500 and whole.span[0] < x < whole.span[1], text.get_text()

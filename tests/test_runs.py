@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.evidence.remembered import remembered
 from report.evidence.runs import Run
 from report.missing import Missing
 from report.paper.findings import Figure, Findings, Inputs
@@ -31,27 +30,6 @@ OTHER = factory.stored(
     )
 )
 FORWARD = {"subject": "layer", "batch": 4, "pass": "forward", "layout": "contiguous"}
-
-
-@dataclass(frozen=True)
-class Counting(Run):
-    """Counts how often it computes."""
-
-    asked: tuple[list[object], ...] = ([],)
-
-    @remembered
-    def twice(self, number: int, *, plus: int = 0) -> int:
-        self.asked[0].append((number, plus))
-        return 2 * number + plus
-
-
-def test_each_question_is_answered_once_for_each_run() -> None:
-    one, other = (Counting(FIRST, "a", ([],)) for _ in range(2))
-    assert [one.twice(3), one.twice(3), one.twice(3, plus=1), one.twice(3, plus=1)] == [6, 6, 7, 7]
-    assert one.asked[0] == [(3, 0), (3, 1)]
-    assert other.twice(3) == 6
-    assert other.asked[0] == [(3, 0)]
-    assert Counting.twice.__name__ == "twice"
 
 
 factors = st.sampled_from(["batch", "pass", "layout", "subject", "colour"])

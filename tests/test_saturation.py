@@ -77,8 +77,3 @@ def test_the_interval_is_that_of_a_test_on_the_line() -> None:
 def test_three_points_are_needed() -> None:
     with pytest.raises(StudyError, match="at least 3"):
         saturation_fit((1, 2), (1, 2))
-
-
-def test_points_that_scatter_wildly_do_not_bound_half() -> None:
-    found = saturation_fit((30, 31, 32, 33), (1.0, 1.06, 1.05, 1.12))
-    assert isinstance(found, Missing) or isinstance(found.half, Estimate | Missing)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import signal
@@ -12,11 +11,9 @@ import time
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from report.engine import task
 from report.engine.pipeline import ROOT
 from report.engine.workers import Processes
 from report.system.signals import exit_on_signals
@@ -173,11 +170,6 @@ def test_a_result_that_is_lost_is_an_error(command: str) -> None:
     assert ended.stderr == ""
 
 
-def test_a_name_that_the_terminal_cannot_show_is_named_by_numbers(project: Path) -> None:
-    ended = shell(project, "python build.py --html --out 'aus gäbe'", PYTHONIOENCODING="ascii")
-    assert (ended.returncode, "aus g\\xe4be/html" in ended.stdout) == (0, True), ended
-
-
 # ------------------------------------------------------------------------------ folders and links
 
 
@@ -213,14 +205,6 @@ def test_nothing_outside_of_out_is_touched(project: Path) -> None:
     assert tiny.digests(project) == tiny.digests(project, "cold")
 
 
-def test_a_file_where_the_output_belongs_is_a_sentence(project: Path) -> None:
-    shutil.rmtree(project / "out")
-    (project / "out").write_text("in the way")
-    ended = tiny.build(project)
-    assert ended.code == 1
-    assert "cannot be written" in ended.said and "Traceback" not in ended.said
-
-
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for the superuser")
 def test_a_read_only_folder_is_a_sentence(project: Path) -> None:
     (project / "out").chmod(0o555)
@@ -238,15 +222,10 @@ def test_a_read_only_folder_is_a_sentence(project: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "old", "new", "arguments"),
     [
-        (TEMPLATE, "\n# Machines", "\n::: {.note}\n\n# Machines", "--html"),
         (TEMPLATE, "\n# Machines", "\n```{=typst}\n#nosuch()\n```\n\n# Machines", "--pdf"),
-        (TEMPLATE, "\n# Machines", "\nBy [@nobody].\n\n# Machines", "--html"),
         (TEMPLATE, "number-sections: true", "number-sections: [[", "--html"),
         (TEMPLATE, "\n# Machines", "\n{{ v.no_such_value }}\n\n# Machines", "--html"),
-        (TEMPLATE, "\n# Machines", "\nSee @fig-nowhere.\n\n# Machines", "--html"),
         (TEMPLATE, "\n# Machines", '\n![x](figures/none){#fig-none fig-alt="x"}\n', "--html"),
-        (TEMPLATE, "\n# Machines", "\nThe rate was 93.1 GFLOP/s.\n\n# Machines", "--html"),
-        (TEMPLATE, "\n# Machines", "\n{% if %}\n\n# Machines", "--html"),
         ("data/references.bib", "@", "@book{bad,\n  year = 1\n  title = {X}\n}\n\n@", "--html"),
     ],
 )
@@ -261,28 +240,3 @@ def test_an_error_names_a_file_that_is_there_and_no_folder_of_the_build(
     assert said, ended.said
     assert not any(".scratch-" in line for line in said)
     assert tiny.digests(project) == before
-
-
-@pytest.mark.parametrize("copied", [False, True])
-def test_an_error_of_a_step_names_the_output_and_not_the_stage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copied: bool
-) -> None:
-    out = tmp_path / "out"
-    stage = out / ".scratch-x" / STUDY
-
-    def full(source: str, target: str) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device", target)
-
-    def perform(job: task.Task) -> task.Done:
-        if copied:
-            (tmp_path / "source").mkdir()
-            (tmp_path / "source" / "x.pdf").touch()
-            shutil.copytree(tmp_path / "source", job.stage / "pdf", copy_function=full)
-        full("", str(job.stage / "pdf" / "x.pdf"))
-        return task.Done(())
-
-    monkeypatch.setattr(task, "import_action", lambda _: SimpleNamespace(perform=perform))
-    failure = task.do(task.Task("id", STUDY, "typst", stage, out, out, {})).failure
-    assert failure is not None
-    assert failure.startswith(f"{out}/pdf/x.pdf: cannot be written (")
-    assert "No space left on device" in failure and "make room" in failure

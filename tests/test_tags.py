@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import build
 from figures.canvas import Drawing
 from report.commands.check import faults
-from report.engine.pipeline import ROOT
+from report.engine.pipeline import ROOT, Request
 from report.errors import TemplateError
 from report.paper.claims import judge
 from report.paper.findings import Claim, Figure, Findings
@@ -81,14 +80,6 @@ def test_a_sentence_that_no_longer_holds_is_marked_with_its_line(tmp_path: Path)
     assert (found.claim, found.verdict, found.line) == ("grows-1t", "refuted", 3)
 
 
-@pytest.mark.parametrize("rest", ["", ', "refuted"'])
-def test_an_undecided_claim_never_prints_the_opposite(rest: str, tmp_path: Path) -> None:
-    tag = f'{{% holds "grows-2t"{rest} %}}One.{{% else %}}Another.{{% endholds %}}\n'
-    paper = written(tmp_path, tag)
-    assert "Another." not in paper.text and "undecided: 1; expected above 1" in paper.text
-    assert [found.verdict for found in paper.unsupported] == ["undecided"]
-
-
 def test_claims_are_a_table_in_the_words_of_the_author(tmp_path: Path) -> None:
     paper = written(
         tmp_path,
@@ -124,31 +115,17 @@ def test_what_cannot_be_meant_is_refused_with_its_line(
     assert complaint in str(caught.value)
 
 
-def test_the_build_and_the_check_name_a_sentence_that_no_longer_holds(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_check_names_a_sentence_that_no_longer_holds(tmp_path: Path) -> None:
     """Without a record nothing of a run holds, so that a sentence without «else» is marked."""
-    data_folder(tmp_path)
-    papers = tmp_path / "papers"
-    shutil.copytree(ROOT / "templates" / "papers", papers)
+    papers = shutil.copytree(ROOT / "templates" / "papers", tmp_path / "papers")
     template = papers / "conv_scaling.qmd.j2"
-    text = template.read_text("utf-8")
-    head, tail = text.split("# Method {#sec-method}")
+    head, tail = template.read_text("utf-8").split("# Method {#sec-method}")
     tag = '{% holds "linear-time" %}Time grows with work.{% endholds %}'
     template.write_text(f"{head}{tag}\n\n# Method {{#sec-method}}{tail}", "utf-8")
-    place = f"templates/papers/conv_scaling.qmd.j2:{head.count(chr(10)) + 1}"
-    asked = build.request_of
-    monkeypatch.setattr(build, "request_of", lambda options: asked(options)._replace(papers=papers))
-    places = ["--out", str(tmp_path / "out"), "--data", str(tmp_path / "data")]
-    assert build.main(["conv_scaling", "--html", *places]) == 0
-    said = (
-        f"{place}: the sentence rests on the claim linear-time, which is not measured; "
-        "write what is true of these data."
-    )
-    assert f"note: {said}" in capsys.readouterr().out
-    request = build.request_of(build.parse(["conv_scaling", "--html", *places]))
-    assert faults(request)[0] == said
-    assert build.main(["conv_scaling", "--html", "--check", *places]) == 1
+    data, out = data_folder(tmp_path), tmp_path / "out"
+    first, *_ = faults(Request(("conv_scaling",), ("html",), out, data=data, papers=papers))
+    place = f"templates/papers/conv_scaling.qmd.j2:{head.count(chr(10)) + 1}: "
+    assert first.startswith(place) and "linear-time, which is not measured; " in first
 
 
 def spread(*medians: float, disturbed: bool = False) -> Quantity:

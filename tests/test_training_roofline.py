@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,23 +11,17 @@ import msgspec
 import pytest
 
 from figures.roofline import Roofline
-from report.engine.pipeline import ROOT
-from report.evidence.reported import Reported
 from report.instruments.trace import MemoryEvent, Operator, Trace
 from report.missing import Missing
 from report.paper.findings import Findings
-from report.quantity.evaluation import estimate, point
+from report.quantity.evaluation import point
 from report.records.record import Case, Record
-from report.records.store import read_record
-from report.statistics.estimates import Estimate
-from report.studies.training_roofline.batches import by_doubling, sweep, times
+from report.studies.training_roofline.batches import by_doubling, times
 from report.studies.training_roofline.figures import steps_panel
 from report.studies.training_roofline.ladder import ladder
 from report.studies.training_roofline.measured import Run, runs
 from report.studies.training_roofline.memory import traced_kept
-from report.studies.training_roofline.profiled import THRESHOLDS, main_profiles, profiles
-from report.studies.training_roofline.published import read_lifetimes
-from report.studies.training_roofline.source import image_traffic
+from report.studies.training_roofline.profiled import THRESHOLDS, main_profiles
 from report.studies.training_roofline.source_audit import audit_by_kind
 from report.studies.training_roofline.subject import NETWORKS, Step
 from tests import factory, training
@@ -45,7 +37,6 @@ from tests.training import (
     record,
     steps_of,
 )
-from tests.training import product as product_case
 from tests.training import profile as profile_case
 
 STUDY = "training_roofline"
@@ -79,39 +70,12 @@ def line(fixed: float, image: float) -> training.Seconds:
 # --------------------------------------------------------------------------------------- audit
 
 
-#: Words of a formula → the verdicts on the numbers that it gives again.
-AUDITED = {
-    "FLOP by shapes": ["differs"] * 3,
-    "images/s": ["differs"] * 8,
-    "2 · cores · clock": ["differs"],
-    "data sheet": ["agrees", "differs"],
-    "speedup above 1": ["differs", "differs", "agrees", "agrees"],
-}
-
-
-@pytest.mark.parametrize("words", AUDITED)
-def test_the_audit_computes_the_printed_numbers_again(words: str) -> None:
-    found = [c for c in CHECKS if words in c.formula]
-    assert [c.verdict for c in found] == AUDITED[words]
-
-
 def test_the_audit_computes_what_follows_by_hand() -> None:
     found = {c.formula: float(c.recomputed) for c in CHECKS}
     (laptop,) = (number for formula, number in found.items() if "2 · cores · clock" in formula)
     assert laptop == pytest.approx(24.72, abs=0.01)
     first = next(c for c in CHECKS if "images/s" in c.formula)
     assert float(first.recomputed) == pytest.approx(6.044, abs=1e-3)
-
-
-def test_the_printed_intensities_share_one_traffic_an_image_or_none() -> None:
-    found = image_traffic(REPORTED)
-    assert found is not None
-    assert 50e6 < float(found.low) < float(found.high) < 51e6
-    content = json.loads(msgspec.json.encode(REPORTED))
-    (table,) = (item for item in content["tables"] if item["id"] == "intensity")
-    keys = [c["key"] for c in table["columns"]]
-    table["rows"][2][keys.index("intensity")] = 400
-    assert image_traffic(msgspec.convert(content, Reported)) is None
 
 
 # ------------------------------------------------------------------------------ the whole record
@@ -242,26 +206,6 @@ def test_a_gpu_is_compared_with_the_processor_of_most_threads_by_a_ratio() -> No
 # ------------------------------------------------------------------------- processes and layers
 
 
-def test_processes_are_the_units_of_an_interval() -> None:
-    step = Step(SMALL, 64, 2)
-    made = [
-        case(step, i, steps=factory.scattered(t, 0.01, 21))
-        for i, t in enumerate((1.0, 1.1, 1.2), start=1)
-    ]
-    run = run_of(record([*made, case(step, 4, status="failed", reason="The machine slept.")]))
-    found = estimate(run.time(step))
-    assert isinstance(found, Estimate)
-    assert (found.value, found.low, found.high) == pytest.approx((1.1, 1.0, 1.2), rel=0.01)
-    assert (found.n, found.confidence, run.processes(step)) == (63, 0.75, 3)
-
-
-def test_a_step_that_never_ended_well_says_why() -> None:
-    bad = [case(Step(SMALL, 64, 128), 1, status="out_of_memory", reason="No room was left.")]
-    missing = run_of(record(bad)).time(Step(SMALL, 64, 128)).missing
-    assert missing is not None
-    assert "out of memory" in missing.reason
-
-
 def test_layers_near_the_arithmetic_and_near_the_copy_are_told_apart() -> None:
     """Every layer reaches 60 % of the ceiling that theory gives it, at each step and threshold."""
     watched = main_profiles(run_of(record()))
@@ -275,35 +219,6 @@ def test_layers_near_the_arithmetic_and_near_the_copy_are_told_apart() -> None:
     assert neither == [[0] * 8, [0] * 8, [100] * 8] * 3
 
 
-def test_a_step_that_watching_slows_has_no_shares() -> None:
-    plain = Step(SMALL, 224, 8)
-    quick = plain.with_(precision="bfloat16", layout="channels_last")
-    made = [product_case("before"), profile_case(plain), profile_case(quick), case(plain, 1)]
-    for share, shown in ((1.0, True), (0.3, False)):
-        run = run_of(record([*made, case(quick, 1, scaled(share, lambda s: True))]))
-        shares = [profile.side_share("arithmetic") for profile in profiles(run)]
-        assert [each.missing is not None for each in shares] == [False, not shown]
-
-
-def test_the_processes_of_both_pooled_runs_profile_a_step() -> None:
-    """Counted by hand in the files of two runs of a machine, process by process."""
-    files = (
-        "training_roofline/20261123T223101Z-intel-xeon-emerald-rapids-1t-84557d-53e5b366.zip",
-        "training_roofline/20261124T014801Z-intel-xeon-emerald-rapids-1t-84557d-3f4fccef.zip",
-    )
-    counted: dict[str, list[str]] = {}
-    for file in files:
-        for measured in read_record(ROOT / "data" / file, ROOT / "data").record.cases:
-            factors = measured.factors
-            if (factors["subject"], factors.get("precision")) == ("profile", "float32"):
-                kept = [r for r in measured.rounds if r.policy == "retained" and r.samples("time")]
-                watched = [r for r in kept if not r.disturbance] or kept
-                counted.setdefault(str(factors["network"]), []).extend([file] * len(watched))
-    first, second = (read_record(ROOT / "data" / file, ROOT / "data") for file in files)
-    found = main_profiles(Run(replace(first, others=(second,)), "Xeon"))
-    assert {profile.step.network: list(profile.files) for profile in found} == counted
-
-
 # ------------------------------------------------------------------------------------- ceilings
 
 
@@ -311,14 +226,6 @@ def test_a_rate_above_the_ceiling_has_no_efficiency() -> None:
     found = found_in(STUDY, record(cases((SMALL,), lambda step, layers: 1e-4)))
     best = number(found, "small_best")
     assert isinstance(best, Missing)
-
-
-def test_a_copy_that_fell_is_told_with_its_end() -> None:
-    quiet = factory.ceilings(PEAK, COPY)
-    found = found_in(STUDY, record(peaks=(*quiet[:3], factory.ceiling("copy", "after", COPY / 2))))
-    assert found.facts["primary_copy_moved"]
-    assert value(found, "slower_copy") == pytest.approx(COPY / 2, rel=0.02)
-    assert not found_in(STUDY, record(peaks=quiet)).facts["primary_copy_moved"]
 
 
 def known_record(fast: Callable[[Step], float] = lambda step: 1.0, **change: Any) -> Record:
@@ -381,12 +288,6 @@ def test_the_ladder_changes_one_thing_at_a_time() -> None:
         assert sum(getattr(before.step, n) != getattr(after.step, n) for n in names) == 1
 
 
-def test_sweeps_are_plain_and_at_one_image_size() -> None:
-    for network in NETWORKS:
-        steps = sweep(run_of(record()), network)
-        assert [(s.batch, s.image) for s in steps] == [(b, 64) for b in (2, 8, 32, 128)]
-
-
 def test_a_last_doubling_that_gains_more_than_the_first_is_told() -> None:
     assert by_doubling(run_of(record(cases((SMALL,))))) == {}
     run = run_of(record(cases((SMALL,), scaled(0.25, lambda s: s.batch == 128))))
@@ -411,12 +312,6 @@ def test_what_a_trace_keeps_starts_where_gradients_are_gone() -> None:
     assert traced_kept(trace_of(100, -30, 20)) == 90
     assert traced_kept(trace_of(-500, 100, 20)) == 120
     assert isinstance(traced_kept(Trace((), (), ())), Missing)
-
-
-@pytest.mark.parametrize("content", [b"", b"{}", b'{"storages": [1]'])
-def test_damaged_lifetimes_are_refused(content: bytes) -> None:
-    with pytest.raises(Exception, match=r"^place: .*\.$"):
-        read_lifetimes(content, "place")
 
 
 def gpu_record(made: Sequence[Case], **change: Any) -> Record:
@@ -448,24 +343,6 @@ def test_the_section_on_a_gpu_is_computed_from_its_record(kind: str) -> None:
     assert isinstance(number(found, id_), Missing) == (expected is None)
     assert expected is None or value(found, id_) == expected
     assert "{#sec-gpu}" in manuscript(STUDY, found)
-
-
-def test_layers_above_the_peak_of_a_gpu_are_counted_with_the_fastest() -> None:
-    made = [profile_case(WATCHED), case(WATCHED, 1)]
-    found = found_in(STUDY, gpu_record(made, peaks=factory.ceilings(PEAK / 3, COPY)))
-    assert value(found, "gpu_above") > 0
-    assert value(found, "gpu_above_rate") == pytest.approx(0.6 * PEAK, rel=0.01)
-
-
-def test_one_process_decides_nothing_where_several_would() -> None:
-    """A run that was ended after its first process, whose steps reach the full level."""
-    steps = [step for step in steps_of(SMALL) if step.image == 64]
-    lost = {"status": "unavailable", "reason": "The run was ended before this was measured."}
-    made = [product_case("before"), *(case(step, 1) for step in steps)]
-    made += [case(step, p, **lost) for p in (2, 3) for step in steps]
-    found = found_in(STUDY, gpu_record(made, peaks=factory.ceilings(PEAK, COPY)[:2]))
-    for claim in ("shorter", "diminishing"):
-        assert found.claims[f"{claim}-example-gpu"].verdict == "undecided", claim
 
 
 def test_only_settings_are_typed(full: Findings) -> None:

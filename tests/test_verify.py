@@ -12,22 +12,21 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
 from report.commands.verify import (
     MANIFEST,
     Environment,
     files_of,
-    foreign_locale,
     project_files,
     unlike_environments,
     verify,
     where_unlike,
 )
 from report.engine.pipeline import Request
-from report.errors import OutputError, RenderError
+from report.errors import RenderError
+from tests import tiny
 from tests.folders import write_files
+from tests.latex import needs_latex
 
 #: A build that writes what a line of Python gives it, and its data.
 BUILD = """
@@ -110,28 +109,18 @@ def test_two_builds_of_the_same_bytes_give_a_manifest_that_sha256sum_checks(
     assert subprocess.run(check, cwd=request.out, check=False).returncode == 1
 
 
+@needs_latex
+def test_a_paper_gives_the_same_bytes_in_both_environments(tmp_path: Path) -> None:
+    project, out = tiny.write_project(tmp_path / "project"), tmp_path / "out"
+    request = Request((tiny.STUDY,), ("html", "pdf"), out, "latex", 1, project / "data")
+    assert verify(request, project, silent).differences == {}
+
+
 def test_a_build_that_fails_is_a_sentence(tmp_path: Path, scratch: Path) -> None:
     project = project_of(tmp_path / "project", "sys.exit('error: x.bib: not there')")
     with pytest.raises(RenderError, match=r"the first build failed: x\.bib"):
         verify(requested(tmp_path, project / "data"), project, silent)
     assert list(scratch.iterdir()) == [] and not (tmp_path / "out").exists()
-
-
-def test_what_cannot_be_written_is_a_sentence(
-    tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    project = project_of(tmp_path / "project", "1")
-    (tmp_path / "out").write_text("a file in the place of the folder", "utf-8")
-    with pytest.raises(OutputError, match="cannot be written"):
-        verify(requested(tmp_path, project / "data"), project, silent)
-
-    def full(source: object, target: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("shutil.copyfile", full)
-    with pytest.raises(OutputError, match="No space left on device"):
-        verify(requested(tmp_path, project / "data"), project, silent)
-    assert list(scratch.iterdir()) == []
 
 
 def test_every_built_file_is_compared_and_nothing_else(tmp_path: Path) -> None:
@@ -161,16 +150,6 @@ def test_where_contents_differ(
     assert where in where_unlike(tmp_path / "one", tmp_path / "other")
 
 
-@given(st.binary(max_size=30), st.binary(max_size=30))
-def test_the_first_byte_that_differs_is_named(
-    tmp_path_factory: pytest.TempPathFactory, one: bytes, other: bytes
-) -> None:
-    assume(one != other)
-    folder = write_files(tmp_path_factory.mktemp("x"), {"one": one, "other": other})
-    place = int(where_unlike(folder / "one", folder / "other").split()[1].strip(","))
-    assert one[: place - 1] == other[: place - 1] and one[:place] != other[:place]
-
-
 def test_the_environments_differ_and_the_user_s_own_reaches_neither(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -182,20 +161,6 @@ def test_the_environments_differ_and_the_user_s_own_reaches_neither(
         assert getattr(first, each.name) != getattr(second, each.name) or same_locale
     for environment in (first, second):
         assert "mine" not in environment.variables().values()
-
-
-@pytest.mark.parametrize(
-    ("installed", "chosen"),
-    [
-        ((), "C"),
-        (("C", "POSIX"), "C"),
-        (("C", "C.utf8", "POSIX"), "C.utf8"),
-        (("C", "C.utf8", "en_GB.utf8", "de_DE.utf8"), "de_DE.utf8"),
-        (("C.utf8", "de_DE.UTF-8", "tr_TR.UTF-8"), "tr_TR.UTF-8"),
-    ],
-)
-def test_the_most_foreign_locale_is_chosen(installed: tuple[str, ...], chosen: str) -> None:
-    assert foreign_locale(installed) == chosen
 
 
 def test_git_says_what_belongs_to_the_project(tmp_path: Path) -> None:

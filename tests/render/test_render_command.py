@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 
 from report.errors import RenderError
 from report.render import pandoc
-from report.render.command import fixed_environment, run
+from report.render.command import run
 
 
 def alive(stat: Path) -> bool:
@@ -36,16 +35,6 @@ def test_a_program_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None
     while alive(child) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not alive(child)
-
-
-def test_the_environment_is_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "Asia/Tokyo")
-    monkeypatch.setenv("LANG", "de_DE")
-    environment = fixed_environment()
-    assert environment["TZ"] == "UTC"
-    assert environment["LC_ALL"] == "C.UTF-8"
-    assert environment["PATH"] == os.environ["PATH"]
-    assert "LANG" not in environment
 
 
 def test_another_pandoc_than_pinned_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

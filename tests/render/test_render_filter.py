@@ -250,29 +250,6 @@ def test_an_author_may_bring_pictures(write: Write) -> None:
         assert (place / "pictures" / "plan.svg").is_file()
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("See @eq-none.\n", "@eq-none refers to nothing"),
-        ("# A {.unnumbered #sec-a}\n\nSee @sec-a.\n", "at a numbered heading"),
-        ("Known [@williams2009; @fig-x].\n", "mixes citations and cross references"),
-        ('![C](figures/none){#fig-n fig-alt="x"}\n', "figures/none.svg does not exist"),
-        ('![C](figures/time){fig-alt="x"}\n', "figures/time has no id"),
-        ("::: {#tbl-x}\nOnly a caption\n:::\n", "tbl-x holds no table"),
-        ("::: {#tbl-x}\n\n| a |\n|---|\n| 1 |\n\n:::\n", "tbl-x has no caption"),
-        ("::: {#fig-x}\nOnly a caption\n:::\n", "fig-x holds no image"),
-        ("# A {#sec-a_b}\n", "sec-a_b has an underscore"),
-        ("A [value](#v-none){.value}.\n", "#v-none leads nowhere"),
-        ("Take [the numbers](tables/none.csv).\n", "the link leads to tables/none.csv"),
-        ('::: {.content-visible when-format="docx"}\nA\n:::\n', "format docx is not known"),
-        ("::: {.content-visible}\nA\n:::\n", "has no format"),
-    ],
-)
-def test_what_is_wrong_is_named(write: Write, text: str, expected: str) -> None:
-    with pytest.raises(RenderError, match=re.escape(expected)):
-        html(write(text))
-
-
 def test_all_problems_are_named_at_once_in_every_format(write: Write) -> None:
     folder = write("See @fig-one.\n\nSee @tbl-two and [@nobody].\n")
     for form in FORMATS.values():

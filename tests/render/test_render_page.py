@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from report.render.html import PageLinks, render_html, write_page
+from report.render.html import PageLinks, write_page
 from report.render.search import formula_text, index_of_paper
 from report.render.settings import Settings
 from report.render.shell import PAPER_SCRIPTS, script_of
@@ -288,9 +288,3 @@ def test_a_single_file_loads_nothing(paper: Path, tmp_path: Path) -> None:
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         assert f"'sha256-{digest}'" in policy
     assert "unsafe" not in policy
-
-
-def test_a_number_with_grouped_digits_stays_one(write: Callable[[str], Path]) -> None:
-    text = render_html(write("$B = 10{,}616{,}832 + f(1,200)$"), "p", PageLinks())
-    assert "<mn>10,616,832</mn>" in text
-    assert "<mn>1</mn><mo>,</mo><mn>200</mn>" in text

@@ -85,13 +85,6 @@ def alternatives(item: Any) -> Iterator[str]:
             yield from alternatives(item["/K"])
 
 
-def test_typst_figures_and_formulas_have_alternative_text(typst_pdf: bytes) -> None:
-    root = PdfReader(io.BytesIO(typst_pdf)).trailer["/Root"]
-    found = list(alternatives(root["/StructTreeRoot"]))
-    assert sum("Line chart on logarithmic axes" in alt for alt in found) == 1
-    assert sum("W = 2 B K H W C R S" in alt for alt in found) == 1
-
-
 @needs_latex
 def test_latex_has_the_numbers_of_the_text(latex_pdf: bytes) -> None:
     text = numbered_text(latex_pdf)

@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 from pypdf import PdfReader
 
-from report.paper.tables import Column, Table, to_latex, to_markdown
-from report.render.html import PageLinks, render_html
 from report.render.latex import compile_latex, write_latex
 from report.render.source import in_style, read_source
 from report.render.styles import STYLES, PdfStandard
@@ -108,42 +106,6 @@ def test_numbers_and_references_of_the_text(report: list[str]) -> None:
     for phrase in ("Figure 2(b)", "Section 2 has the formula", "Equation (1) is used again"):
         assert phrase in text
     assert "??" not in text
-
-
-@pytest.mark.parametrize("keys", [{}, {"toc": "true"}, {"toc": "true", "toc_depth": 1}])
-def test_the_page_has_contents(write: Write, keys: dict[str, object]) -> None:
-    folder = write("# One {#sec-one}\n\n## Two {#sec-two}\n\nText.\n", head=head("report", **keys))
-    page = render_html(folder, "p", PageLinks())
-    assert '<nav class="contents"' in page
-    assert 'href="#sec-one"' in page
-    assert ('href="#sec-two"' in page) is ("toc_depth" not in keys)
-
-
-LONG = Table(
-    "tbl-long",
-    "A long table. It has two sentences.",
-    (
-        Column("Operator with a very long name of its column"),
-        Column("Time", "s", "ms"),
-        *(Column(f"A wordy heading number {i}", "B") for i in range(7)),
-    ),
-    tuple((f"op{i} [x]", i / 1000, *range(10**6, 10**6 + 7)) for i in range(80)),
-)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_long_table_from_its_finished_file(write: Write, tmp_path: Path, engine: str) -> None:
-    """Headings with units are tables in the table; the pages hold every row."""
-    folder = write(
-        "# One\n\nSee @tbl-long.\n\n" + to_markdown(LONG) + "\n\nAfter it.\n", head=head("report")
-    )
-    (folder / "tables").mkdir()
-    (folder / "tables" / "tbl-long.tex").write_text(to_latex(LONG, one_column=True), "utf-8")
-    pages = pages_of(render(engine, folder, "p", tmp_path))
-    rows = re.findall(r"op(\d+) \[x\]", " ".join(pages))
-    assert [int(row) for row in rows] == list(range(80))
-    assert sum("wordy" in text for text in pages) > 1
-    assert "After it." in pages[-1]
 
 
 @pytest.mark.parametrize("style", STYLES)
