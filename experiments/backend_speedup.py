@@ -32,11 +32,11 @@ from typing import TYPE_CHECKING, Any, Final
 from experiments.backends import child, convnet, perceptron
 from experiments.backends.child import Task
 from experiments.backends.libraries import ON_CPU, ON_GPU
-from experiments.harness.images import image_files
 from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import (
     FULL,
     QUICK,
+    CaseFile,
     Factor,
     Factors,
     Levels,
@@ -167,7 +167,10 @@ def memory(factors: Factors, session: Session) -> Results:
     if session.device == "cpu" or not _is_sized(factors):  # a GPU's time is dear
         yield from child.measured(_task(factors, session))
     if factors["subject"] == "training":
-        yield from image_files(_images(str(factors["dataset"]), session.images))
+        from experiments.datasets import identity
+
+        content = identity(_images(str(factors["dataset"]), session.images))
+        yield CaseFile("images.json", "which images were trained and tested on", content)
 
 
 def _is_sized(factors: Factors) -> bool:

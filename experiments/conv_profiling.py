@@ -5,7 +5,7 @@ inputs from a fixed seed.  Factors:
 
 - ``subject``: ``layer`` is this convolution alone; ``trace`` is one warm call of the layer or of
   the whole ``network`` (``scope``) as torch's profiler sees it, kept as a Chrome trace beside the
-  record; ``training`` trains the network.
+  record.
 - ``channels``: those that the two convolutions of the network put out, so those that go into and
   come out of the layer; ``32-64`` are the example's.
 - ``kernel``, ``input``: the layer's kernel, and the extent of the images.  The first convolution
@@ -16,7 +16,6 @@ inputs from a fixed seed.  Factors:
   gradient too, as it does inside the network; of the loss for the network.
 - ``precision``: ``tfloat32`` lets cuDNN compute in that mode of NVIDIA's tensor cores, on a GPU
   alone; a case that names none computes in float32.
-- ``dataset``: ``digits`` are those of scikit-learn, ``mnist`` a folder of the user's own.
 
 Dimensions other than the example's are varied one at a time, forward, at batch 1 and 8.  At batch
 8 the log of one call lies beside the record: oneDNN's primitives, with the instructions that the
@@ -31,8 +30,7 @@ from itertools import product
 from typing import Final
 
 from experiments.harness import primitives
-from experiments.harness.images import image_files, images_of
-from experiments.harness.measure import build, measure_memory, subject_of
+from experiments.harness.measure import build, measure_memory
 from experiments.harness.study import (
     CaseFile,
     Device,
@@ -45,7 +43,6 @@ from experiments.harness.study import (
     Subject,
 )
 from report.records.record import Factor as Level
-from report.records.record import Series
 
 #: The dimensions of the example, and the batches at which others are measured.
 BASE: Final[Factors] = {"channels": "32-64", "kernel": 3, "input": 28}
@@ -54,24 +51,19 @@ VARIED_BATCHES: Final = (1, 8)
 LOGGED_BATCH: Final = 8
 #: What is traced, at which batches.
 TRACED: Final = {"layer": (1, 64), "network": (64,)}
-#: What is trained: the example, and the source's second network.
-TRAINED: Final = ("32-64", "20-40")
-
-#: The source trained for four epochs; the digits, a fortieth of MNIST, need more.
-EPOCHS: Final = {"digits": 10, "mnist": 4}
 
 _MODES: Final = ("forward", "forward_backward")
-_SUBJECTS: Final = ("layer", "trace", "training")
+_SUBJECTS: Final = ("layer", "trace")
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """The layer in all its dimensions, what is traced, what is trained."""
-    makers = (_layer_cases, _trace_cases, _training_cases)
+    """The layer in all its dimensions, and what is traced."""
+    makers = {"layer": _layer_cases, "trace": _trace_cases}
     return tuple(
         case
-        for subject, made in zip(_SUBJECTS, makers, strict=True)
+        for subject, cases_of in makers.items()
         if subject in levels["subject"]
-        for case in made(levels)
+        for case in cases_of(levels)
     )
 
 
@@ -123,14 +115,6 @@ def _trace_cases(levels: Levels) -> list[Factors]:
     ]
 
 
-def _training_cases(levels: Levels) -> list[Factors]:
-    return [
-        {"subject": "training", "dataset": dataset, "channels": channels}
-        for dataset, channels in product(levels["dataset"], levels["channels"])
-        if channels in TRAINED
-    ]
-
-
 def subject(factors: Factors) -> Subject:
     """The layer, or a step of the network without its update, dropout included."""
     import torch
@@ -139,7 +123,7 @@ def subject(factors: Factors) -> Subject:
     from experiments.networks import mnist
 
     batch = int(factors.get("batch", 1))
-    if _is_network(factors):
+    if factors.get("scope") == "network":
         module, source = mnist.mnist_cnn(_channels(factors)), torch.randn(batch, *mnist.INPUT_SHAPE)
         labels = torch.randint(10, (batch,))
         loss = partial(nll_loss, target=labels)
@@ -156,39 +140,19 @@ def subject(factors: Factors) -> Subject:
     )
 
 
-def _is_network(factors: Factors) -> bool:
-    return factors["subject"] == "training" or factors.get("scope") == "network"
-
-
 def _channels(factors: Factors) -> tuple[int, int]:
     first, second = str({**BASE, **factors}["channels"]).split("-")
     return int(first), int(second)
 
 
 def memory(factors: Factors, session: Session) -> Results:
-    """Memory and logs of the layer, memory and trace of a call, the course of a training."""
-    if factors["subject"] == "training":
-        yield from _trained(factors, session)
-        yield from image_files(images_of(factors, session))
-        return
+    """Memory and logs of the layer, memory and trace of a call."""
     make = partial(build, STUDY, factors, session.device)
     if factors["subject"] == "layer" and factors["batch"] == LOGGED_BATCH:
         yield from primitives.log_files(make, factors, session)
     yield from measure_memory(make, session)
     if factors["subject"] == "trace":
         yield _trace_file(factors, session.device)
-
-
-def _trained(factors: Factors, session: Session) -> tuple[Series, ...]:
-    """Every step and every epoch, from weights that start from the seed."""
-    import torch
-
-    from experiments.harness.training import history_series, train
-
-    torch.backends.cudnn.allow_tf32 = False
-    module = subject_of(STUDY, factors, session.device).module
-    images = images_of(factors, session)
-    return history_series(train(module, images, epochs=EPOCHS[str(factors["dataset"])]))
 
 
 def _trace_file(factors: Factors, device: Device) -> CaseFile:
@@ -214,14 +178,12 @@ _ON_CPU: Final = Study(
         Factor("batch", levels=tuple(2**n for n in range(10)), quick=(1, 8, 64), any_count=True),
         Factor("pass", levels=_MODES, quick=_MODES),
         Factor("scope", levels=tuple(TRACED), quick=tuple(TRACED)),
-        Factor("dataset", levels=("digits",), quick=("digits",)),
     ),
     subject=subject,
     cases=cases,
     memory=memory,
     is_timed=lambda factors: factors["subject"] == "layer",
     is_counted=lambda factors, thorough: factors["subject"] == "layer",
-    images="mnist",
 )
 
 STUDY = replace(

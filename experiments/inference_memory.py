@@ -4,9 +4,9 @@ Networks in evaluation mode with random weights and a random input from a fixed 
 ``torch.no_grad()``.  ``sweep`` names sets of cases (``experiments.inference_sweeps``) and stands in
 no case: a case that belongs to several sets is measured once.  Factors of a case:
 
-- ``subject``: ``inference`` is one call of a network; ``training`` trains the deepest residual
-  network; ``accuracy`` is what the trained one makes of every test image; ``matrix_product`` is one
-  product of square matrices of ``side``, for the peak of a precision.
+- ``subject``: ``inference`` is one call of a network; ``accuracy`` is what the deepest residual
+  network, once trained, makes of every test image; ``matrix_product`` is one product of square
+  matrices of ``side``, for the peak of a precision.
 - ``network``, ``image`` (pixels a side), ``batch``.
 - ``layout``: of weights, input and so of all maps, ``contiguous`` (NCHW) or ``channels_last``.
 - ``precision``: ``bfloat16`` and ``float16`` by ``torch.autocast`` around the call; the weights
@@ -21,7 +21,7 @@ no case: a case that belongs to several sets is measured once.  Factors of a cas
 Every ``inference`` case has series of durations, of what the system did in each call, and of bytes.
 Of ZFNet and VGG-16 only the batches of the published comparison are timed, and of limited cases
 only whether the call fits is asked.  A call of more than 8 GMAC is warmed up once and has its bytes
-measured once.  Of some calls a Chrome trace lies beside the record.
+measured once.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ import time
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
@@ -43,7 +44,6 @@ from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import (
     FULL,
     QUICK,
-    CaseFile,
     Device,
     Factor,
     Factors,
@@ -54,9 +54,8 @@ from experiments.harness.study import (
     Subject,
     replanned,
 )
-from experiments.harness.workload import Build, Workload
-from experiments.inference_refusals import needed_bytes, refuse_float16
-from experiments.inference_scores import course, image_results
+from experiments.harness.timing import Build, Workload, seconds
+from report.records.layers import ELEMENT_BYTES, Convolution, Layer
 from report.records.record import Series
 
 if TYPE_CHECKING:
@@ -67,11 +66,6 @@ if TYPE_CHECKING:
 #: are the same every time, are measured once.
 _ONCE_FROM: Final = 8.0
 _MIB: Final = 2**20
-#: Networks and the batch of which a trace is kept, to see the time of each operator.
-TRACED: Final = ("LeNet-5", "AlexNet", "ResNet-20", "ResNet-110")
-TRACED_BATCH: Final = 64
-#: What a GPU's counters see of each network.
-_COUNTED_BATCHES: Final = frozenset({1, 64, 1024})
 
 
 def subject(factors: Factors) -> Subject:
@@ -105,7 +99,7 @@ def _product(side: int, kind: torch.dtype) -> Subject:
 
 
 def input_shape(factors: Factors) -> tuple[int, int, int, int]:
-    """``(N, C, H, W)``; of a training, one image."""
+    """``(N, C, H, W)``; of an accuracy, one image."""
     from experiments.networks.catalogue import INPUT_SHAPES
 
     channels, height, width = INPUT_SHAPES[str(factors["network"])]
@@ -119,21 +113,55 @@ def memory(factors: Factors, session: Session) -> Results:
     Raises ``UnavailableError`` for what this machine cannot do and ``NotStartedError`` for what
     cannot fit into its memory.
     """
-    refuse_float16(factors, session.device)
+    _refuse_float16(factors, session.device)
     make = partial(build, STUDY, factors, session.device)
-    match factors["subject"]:
-        case "training":
-            yield from course(factors, session)
-        case "accuracy":
-            yield from image_results(factors, session)
-        case "matrix_product":
-            yield from measure_memory(make, session)
-        case _ if "memory_limit" in factors:
-            yield _under_limit(make, int(factors["memory_limit"]) * _MIB, session.device)
-        case _:
-            if session.device == "cpu":
-                refuse_beyond(needed_bytes(layers_of_case(STUDY, factors)))
-            yield from _inference(make, factors, session)
+    if factors["subject"] == "accuracy":
+        from experiments.inference_scores import image_results
+
+        return image_results(factors, session)
+    if factors["subject"] == "matrix_product":
+        return measure_memory(make, session)
+    if "memory_limit" in factors:
+        return (_under_limit(make, int(factors["memory_limit"]) * _MIB, session.device),)
+    if session.device == "cpu":
+        refuse_beyond(needed_bytes(layers_of_case(STUDY, factors)))
+    return _bytes_of_call(make, factors, session)
+
+
+def _refuse_float16(factors: Factors, device: Device) -> None:
+    """A processor without float16 kernels is measured on a single image alone.
+
+    It computes each convolution element by element, hundreds of times slower than in float32.
+    """
+    if factors.get("precision") != "float16" or device != "cpu":
+        return
+    if factors.get("batch") != 1 and not has_float16_kernels():
+        raise UnavailableError(
+            "oneDNN has no float16 kernels for this processor; what it does instead is measured at "
+            "batch 1 only, since it takes far too long."
+        )
+
+
+def has_float16_kernels() -> bool:
+    """Whether oneDNN, which computes torch's convolutions, has kernels for float16 here."""
+    import torch
+
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return False
+    return bool(torch.ops.mkldnn._is_mkldnn_fp16_supported())
+
+
+def needed_bytes(layers: tuple[Layer, ...]) -> int:
+    """A lower bound of what must be held at once: a convolution's input and output.
+
+    Folding, compiling and tiling cannot avoid the maps of the first convolution in these networks,
+    and those of later ones only by tiling over several layers, which is done at one small batch.
+    """
+    return max(
+        (prod(layer.input_shape) + prod(layer.output_shape)) * ELEMENT_BYTES[layer.dtype]
+        for layer in layers
+        if isinstance(layer, Convolution)
+    )
 
 
 def is_timed(factors: Factors) -> bool:
@@ -156,8 +184,8 @@ def times(factors: Factors, session: Session) -> Results:
         return measure_time(make, session)
 
 
-def _inference(make: Build, factors: Factors, session: Session) -> Results:
-    """Bytes, and what else is measured once of a call; a trace of some."""
+def _bytes_of_call(make: Build, factors: Factors, session: Session) -> Results:
+    """The bytes of a call, which is called before: where memory runs out, outside the profiler."""
     compiled = factors["execution"] == "compiled"
 
     def warm() -> Workload:
@@ -167,16 +195,10 @@ def _inference(make: Build, factors: Factors, session: Session) -> Results:
         return workload
 
     with limited() if session.device == "cpu" else nullcontext():
-        first = _first_call(make())
-        found = measure_memory(warm, session, 1 if compiled or _is_long(factors) else REPEATS)
-    if compiled:
-        yield first
+        call_once(make())
+        series = measure_memory(warm, session, 1 if compiled or _is_long(factors) else REPEATS)
     events = _keeps_events(factors, session.device)
-    yield from (each for each in found if events or each.quantity != "memory_events")
-    if session.device == "cuda" and factors["execution"] == "eager":
-        yield from _transfers(make, factors, session)
-    if is_traced(factors):
-        yield _trace_file(make, factors, session.device)
+    return [each for each in series if events or each.quantity != "memory_events"]
 
 
 def _keeps_events(factors: Factors, device: Device) -> bool:
@@ -201,57 +223,9 @@ def _under_limit(make: Build, growth: int, device: Device) -> Series:
     workload = make()
     gc.collect()
     with limited(growth):
-        return _first_call(workload)
-
-
-def _first_call(workload: Workload) -> Series:
-    """Where memory runs out, it must not do so inside the profiler: hence a call before that."""
-    start = time.perf_counter()
-    workload.call()
-    seconds = time.perf_counter() - start
-    return Series(quantity="first_call_time", unit="s", samples=(seconds,))
-
-
-def _transfers(make: Build, factors: Factors, session: Session) -> tuple[Series, ...]:
-    """Copies between the host and a GPU, of the plain cases in float32."""
-    import torch
-
-    from experiments.harness.timing import transfers
-
-    result = make().call()
-    assert isinstance(result, torch.Tensor)
-    source = torch.empty(input_shape(factors), device=session.device)
-    return transfers(source, result, session.protocol)
-
-
-def is_traced(factors: Factors) -> bool:
-    """Whether a trace of the case is kept."""
-    return (
-        factors["network"] in TRACED
-        and factors["batch"] == TRACED_BATCH
-        and factors["precision"] == "float32"
-        and factors["execution"] == "eager"
-        and "memory_limit" not in factors
-    )
-
-
-def _trace_file(make: Build, factors: Factors, device: Device) -> CaseFile:
-    from experiments.harness.profiling import trace_file
-
-    network, batch, layout = (str(factors[name]) for name in ("network", "batch", "layout"))
-    name = f"{network.lower()}-{batch}-{layout.replace('_', '-')}"
-    return trace_file(name, f"{network} at batch {batch}, {layout}", make, device)
-
-
-def is_counted_on_gpu(factors: Factors, thorough: bool) -> bool:
-    """Plain float32 networks at a few batches, or at all."""
-    plain = factors["subject"] == "inference" and "memory_limit" not in factors
-    return (
-        plain
-        and factors["execution"] == "eager"
-        and factors["precision"] == "float32"
-        and (thorough or factors["batch"] in _COUNTED_BATCHES)
-    )
+        start = time.perf_counter()
+        workload.call()
+        return seconds("first_call_time", [time.perf_counter() - start])
 
 
 _ON_CPU: Final = Study(
@@ -280,7 +254,6 @@ _ON_CPU: Final = Study(
         is_timed(factors) and ("batch" not in factors or sweeps.is_timed_on_cpu(factors))
     ),
     under_every_policy=sweeps.under_every_policy,
-    # Under a program that makes a call a thousand times slower no network is called.
     is_counted=lambda factors, thorough: False,
     process=lambda factors, session: Process(("torch", "torch._dynamo", "torch._inductor")),
     full=replanned(
@@ -303,7 +276,6 @@ _GPU_FACTORS: Final = (
 _ON_GPU: Final = replace(
     _ON_CPU,
     cases=sweeps.cases_on_gpu,
-    is_counted=is_counted_on_gpu,
     factors=tuple(
         next((other for other in _GPU_FACTORS if other.name == factor.name), factor)
         for factor in _ON_CPU.factors

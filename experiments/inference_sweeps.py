@@ -73,7 +73,7 @@ LIMITED: Final = ("ResNet-20", "ResNet-110", "AlexNet")
 LIMITED_FROM: Final = 64
 
 _IMAGENET: Final = frozenset({"AlexNet", "ZFNet", "VGG-16"})
-_SUBJECTS: Final = ("matrix_product", "inference", "training", "accuracy")
+_SUBJECTS: Final = ("matrix_product", "inference", "accuracy")
 PRODUCT_SIDE: Final = 2048
 
 
@@ -172,7 +172,6 @@ def _precision(levels: Levels) -> Iterator[Factors]:
         yield inference(network, batch, precision=precision)
     for dataset in levels["dataset"]:
         named = {"network": network, "dataset": dataset}
-        yield {"subject": "training", **named}
         for precision in PRECISIONS:
             yield {"subject": "accuracy", **named, "precision": precision}
 

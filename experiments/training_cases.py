@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from experiments.harness.sensors import SENSORS
 from experiments.harness.study import Factors, Levels
 from report.records.record import Factor as Level
 
@@ -78,35 +77,8 @@ _WAYS: Final[tuple[Factors, ...]] = (
 
 
 def cases(levels: Levels, scale: Scale) -> tuple[Factors, ...]:
-    """Ceilings, sensors, profiles, training, and the ceilings again."""
-    found = [
-        *_products(levels, "before"),
-        *_sensors(levels),
-        *_profiles(levels, scale),
-        *_trainings(levels, scale),
-        *_products(levels, "after"),
-    ]
-    return tuple(found)
-
-
-def _products(levels: Levels, moment: str) -> Iterator[Factors]:
-    if "ceiling" not in levels["sweep"]:
-        return
-    for precision in levels["precision"]:
-        if precision != "float32":
-            for side in levels["side"]:
-                yield {
-                    "subject": "matrix_product",
-                    "precision": precision,
-                    "side": side,
-                    "moment": moment,
-                }
-
-
-def _sensors(levels: Levels) -> Iterator[Factors]:
-    if "sensor" in levels["sweep"]:
-        for name in SENSORS:
-            yield {"subject": "sensor", "sensor": name}
+    """Profiles, and training."""
+    return (*_profiles(levels, scale), *_trainings(levels, scale))
 
 
 def _profiles(levels: Levels, scale: Scale) -> Iterator[Factors]:
@@ -209,4 +181,4 @@ def _possible(case: Factors, levels: Levels) -> bool:
 
 
 #: What ``--set sweep`` can choose.
-SWEEPS: Final = ("ceiling", "sensor", "profile", *_SETS)
+SWEEPS: Final = ("profile", *_SETS)

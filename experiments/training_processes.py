@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import cast
+from typing import TypeAlias, cast
 
 import torch
 
-from experiments.harness import layer_times, sensors, steps, timing
-from experiments.harness.images import photographs_in
-from experiments.harness.profiling import trace_of_call
-from experiments.harness.study import SEED, CaseFile, Device, Factors, Session
-from experiments.harness.training_step import (
-    Batch,
-    Layout,
-    Mark,
-    Precision,
-    Trainer,
-    captured,
-    marked,
-    relabelled,
-    synthetic,
-    trainer,
-)
-from experiments.harness.workload import Workload
+from experiments.harness import timing
+from experiments.harness.layer_times import LayerClock, watched
+from experiments.harness.profiling import trace_file
+from experiments.harness.study import SEED, CaseFile, Device, Factors, Layout, Precision, Session
+from experiments.harness.timing import Workload, seconds
+from experiments.harness.training_step import Batch, Trainer, trainer
 from experiments.networks.blocks import CLASSES
 from experiments.networks.catalogue import network
 from report.records.record import Series
 
+#: One step on a batch; returns the loss.
+Step: TypeAlias = Callable[[Batch], torch.Tensor]
+
+_WARMUP: int = 2
+
 
 def train(factors: Factors, session: Session) -> tuple[Series, ...]:
-    """Steps of training, timed."""
+    """Steps of training, timed; on photographs also the wait for each batch (s)."""
     made, batch = _made(factors, session.device)
-    loads = factors["dataset"] == "folder"
-    feed = _loader(factors, session, made) if loads else partial(relabelled, batch, CLASSES)
-    log = sensors.Log(sensors.available(session.device))
-    step = _step(factors, made)
-    return steps.measured(step, feed, session.protocol, session.device, log, loads=loads)
+    step = _step(factors, made, batch)
+    if factors["dataset"] == "folder":
+        return _on_photographs(factors, session, made)
+    call = Workload(lambda: step(batch), partial(_relabel, batch))
+    return timing.warmed_and_repeated(call, session.protocol, session.device)
 
 
 def _made(factors: Factors, device: Device) -> tuple[Trainer, Batch]:
@@ -51,98 +47,111 @@ def _made(factors: Factors, device: Device) -> tuple[Trainer, Batch]:
         cast(Layout, factors["layout"]),
         fused=factors.get("optimizer") == "fused",
     )
-    return made, made.placed(synthetic(int(factors["batch"]), int(factors["image"]), CLASSES))
+    count, size = int(factors["batch"]), int(factors["image"])
+    # As normalised images are.
+    return made, made.placed((torch.randn(count, 3, size, size), torch.randint(CLASSES, (count,))))
 
 
-def _step(factors: Factors, made: Trainer) -> steps.Step:
+def _relabel(batch: Batch) -> None:
+    """Put new random labels into the same memory.
+
+    A network learns one batch by heart within a few steps; its gradients vanish then, and a device
+    computes with zeros faster than with numbers.
+    """
+    batch[1].random_(CLASSES)
+
+
+def _step(factors: Factors, made: Trainer, batch: Batch) -> Step:
     if factors["execution"] == "eager":
         return made.step
     from experiments.networks.variants import compiled
 
     fast = replace(made, module=compiled(made.module))
-    return fast.step if factors["execution"] == "compiled" else _Graphed(fast)
+    return fast.step if factors["execution"] == "compiled" else _graphed(fast, batch)
 
 
-class _Graphed:
-    """A step that is captured as a CUDA graph when it is first called; it has no phases."""
+def _graphed(made: Trainer, batch: Batch) -> Step:
+    """The step as a CUDA graph, which one call launches whole, on this batch.
 
-    def __init__(self, made: Trainer) -> None:
-        self._made = made
-        self._graph: Workload | None = None
+    As torch's manual asks, the warm-up runs on a stream of its own, and the gradients are dropped
+    before the capture, so that they lie in the graph's memory.
+    """
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(_WARMUP):
+            made.step(batch)
+    torch.cuda.current_stream().wait_stream(side)
+    made.optimizer.zero_grad(set_to_none=True)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss = made.step(batch)
 
-    def __call__(self, batch: Batch, mark: Mark) -> torch.Tensor:
-        if self._graph is None:
-            self._graph = captured(self._made, batch, steps.LEAST_WARMUP)
-        return cast(torch.Tensor, self._graph.call())
+    def replay(batch: Batch) -> torch.Tensor:
+        graph.replay()
+        return loss
+
+    return replay
 
 
-def _loader(factors: Factors, session: Session, made: Trainer) -> steps.Feed:
+def _on_photographs(factors: Factors, session: Session, made: Trainer) -> tuple[Series, ...]:
+    from experiments.datasets.image_folder import photographs
     from experiments.harness.loading import batches
 
     assert session.images is not None
-    found: Iterator[Batch] = batches(
-        photographs_in(session.images),
+    loader = batches(
+        photographs(session.images),
         int(factors["batch"]),
         int(factors["image"]),
-        count=1 + session.protocol.warmup_calls + session.protocol.maximum_samples,
         workers=int(factors["workers"]),
         seed=SEED,
         pinned=session.device == "cuda",
     )
-    return lambda: made.placed(next(found))
+    waits, batch = list[float](), made.placed(next(loader))
+
+    def feed() -> None:
+        nonlocal batch
+        began = time.perf_counter()
+        batch = made.placed(next(loader))
+        waits.append(time.perf_counter() - began)
+
+    call = Workload(lambda: made.step(batch), feed)
+    times = timing.warmed_and_repeated(call, session.protocol, session.device)
+    return (*times, seconds("loader_wait_time", waits[-len(times[0].samples) :]))
 
 
 def profile(factors: Factors, session: Session, names: Sequence[str]) -> tuple[Series, ...]:
     """Steps with the layers ``names`` timed; by the host's clock or the device's."""
     made, batch = _made(factors, session.device)
-    for _ in range(steps.LEAST_WARMUP):
-        made.step(relabelled(batch, CLASSES))
-    clock = timing.cpu_clock if session.device == "cpu" else timing.cuda_clock
-    phases, durations = steps.PhaseClock(session.device), []
-    call = Workload(lambda: made.step(batch), _nothing)
-    with layer_times.watched(made.module, layer_times.clock_mark(phases)), timing.collector_off():
+    for _ in range(_WARMUP):
+        _relabel(batch)
+        made.step(batch)
+    clock, layers, durations = timing.clock_of(session.device), LayerClock(session.device), []
+    with watched(made.module, layers.mark), timing.collector_off():
         for _ in range(session.protocol.minimum_samples):
-            relabelled(batch, CLASSES)
-            durations.append(clock(call))
-    return (*timing.series_of(durations), *layer_times.series_of(phases, names))
-
-
-def _nothing() -> None:
-    """A step needs no reset: it drops the gradients itself."""
+            _relabel(batch)
+            durations.append(clock(Workload(lambda: made.step(batch))))
+    return (*timing.series_of(durations), *layers.series(names))
 
 
 def trace(factors: Factors, session: Session) -> CaseFile:
     """A Chrome trace of one step, with marks around its phases and around each layer."""
     words = (factors[name] for name in ("network", "image", "batch", "precision", "layout"))
     name = "-".join(str(word).lower().replace("_", "-") for word in words)
-    content = trace_of_call(partial(_watched_step, factors, session.device), session.device)
-    meaning = (
-        f"a Chrome trace of one training step of {factors['network']} at batch {factors['batch']}, "
-        f"{factors['image']} pixels, each layer marked; Perfetto and chrome://tracing open it"
-    )
-    return CaseFile(f"trace.{name}.json.gz", meaning, content)
+    of = f"{factors['network']} in training at batch {factors['batch']}, each layer marked"
+    return trace_file(name, of, partial(_marked_step, factors, session.device), session.device)
 
 
-def _watched_step(factors: Factors, device: Device) -> Workload:
+def _marked_step(factors: Factors, device: Device) -> Workload:
     made, batch = _made(factors, device)
     made.step(batch)
 
     def call() -> object:
-        with layer_times.watched(made.module, layer_times.profile_mark):
-            return made.step(batch, marked)
+        with watched(made.module, torch.profiler.record_function):
+            return made.step(batch, _phase)
 
-    return Workload(call, _nothing)
+    return Workload(call)
 
 
-def multiply(factors: Factors, session: Session) -> tuple[Series, ...]:
-    """The product of two random square matrices."""
-    torch.manual_seed(SEED)
-    side, precision = int(factors["side"]), factors["precision"]
-    torch.backends.cuda.matmul.allow_tf32 = precision == "tfloat32"
-    dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
-    with torch.device(session.device):
-        left, right = (torch.randn(side, side).to(dtype) for _ in range(2))
-        out = torch.empty(side, side, dtype=dtype)
-    call: Callable[[], object] = partial(torch.mm, left, right, out=out)
-    workload = Workload(call, _nothing)
-    return timing.first_and_repeated(workload, session.protocol, session.device)
+def _phase(name: str) -> AbstractContextManager[object]:
+    return torch.profiler.record_function(f"ridgepoint.{name}")

@@ -4,9 +4,7 @@ Networks for images of the ImageNet shape are trained by stochastic gradient des
 as in PyTorch's ImageNet example: on random images, or on photographs of the user's own.  A set of
 cases (``sweep``) answers one question; a case that belongs to several is measured once.  Factors:
 
-- ``subject``: ``training`` are steps of training; ``profile`` is a step watched layer by layer;
-  ``matrix_product`` is the ceiling of a precision other than float32, whose ceiling stands beside
-  every record; ``sensor`` is what the device tells of its own state.
+- ``subject``: ``training`` are steps of training; ``profile`` is a step watched layer by layer.
 - ``network``, ``image`` (pixels a side), ``batch`` (images a step).
 - ``precision``: of the arithmetic; weights, gradients and momentum are float32 in all.
   ``tfloat32`` is a mode of NVIDIA's tensor cores, ``bfloat16`` is torch's autocast around the
@@ -17,7 +15,6 @@ cases (``sweep``) answers one question; a case that belongs to several is measur
 - ``optimizer``: ``default`` is what torch chooses; ``fused`` updates all parameters in one kernel.
 - ``dataset``: ``synthetic`` is one random batch in memory; ``folder`` are photographs, decoded by
   as many processes as ``workers`` says.
-- ``moment``, ``side``, ``sensor``: of ceilings (before and after all else) and of sensors.
 
 A step drops the gradients, then goes forward through network and cross entropy, backward, and
 updates the parameters; ReLUs overwrite their input, as torchvision's do.  Its images are in memory,
@@ -31,10 +28,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from experiments.harness import machine, sensors
-from experiments.harness.images import photographs_in
+from experiments.harness import machine
 from experiments.harness.measure import build, layers_of_case, measure_memory
-from experiments.harness.memory import measure_allocated
 from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import (
     FULL,
@@ -51,8 +46,7 @@ from experiments.harness.study import (
     replanned,
 )
 from experiments.training_cases import CPU, GPU, NETWORKS, PLAIN, SWEEPS, cases
-from report.records.layers import DType, Layer, Linear
-from report.records.record import Policy, Series
+from report.records.record import Policy
 
 # ------------------------------------------------------------------------------------- measuring
 
@@ -73,43 +67,19 @@ def subject(factors: Factors) -> Subject:
     )
 
 
-def layers(factors: Factors) -> tuple[Layer, ...] | None:
-    """The layers of what is no network."""
-    match factors["subject"]:
-        case "sensor":
-            return ()
-        case "matrix_product":
-            shape = (int(factors["side"]),) * 2
-            kind: DType = "bfloat16" if factors["precision"] == "bfloat16" else "tfloat32"
-            return (
-                Linear(
-                    name="product", input_shape=shape, output_shape=shape, dtype=kind, bias=False
-                ),
-            )
-    return None
-
-
 def memory(factors: Factors, session: Session) -> Results:
-    """Bytes of an eager step on images in memory; the trace of a profiled one; ceilings."""
-    from experiments import training_processes
-
+    """Bytes of an eager step on images in memory; the trace of a profiled one."""
     _refuse_bfloat16(factors, session.device)
-    match factors["subject"]:
-        case "sensor":
-            yield _reading(str(factors["sensor"]), session)
-        case "matrix_product":
-            yield from training_processes.multiply(factors, session)
-        case "profile":
-            if factors["precision"] == "float32":
-                yield training_processes.trace(factors, session)
-        case _ if factors["dataset"] == "folder":
-            yield _photographs_file(session)
-        case _ if factors["execution"] == "eager":
-            make = partial(build, STUDY, factors, session.device)
-            if session.device == "cpu":
-                yield from measure_allocated(make, _MEMORY_REPEATS)
-            else:
-                yield from measure_memory(make, session, _MEMORY_REPEATS)
+    if factors["subject"] == "profile":
+        if factors["precision"] == "float32":
+            from experiments import training_processes
+
+            yield training_processes.trace(factors, session)
+    elif factors["dataset"] == "folder":
+        yield _photographs_file(session)
+    elif factors["execution"] == "eager":
+        make = partial(build, STUDY, factors, session.device)
+        yield from measure_memory(make, session, _MEMORY_REPEATS)
 
 
 def _refuse_bfloat16(factors: Factors, device: Device) -> None:
@@ -135,16 +105,11 @@ def times(factors: Factors, session: Session) -> Results:
     return training_processes.train(factors, session)
 
 
-def _reading(sensor: str, session: Session) -> Series:
-    found = sensors.read(sensor, session.device)
-    return sensors.as_series(sensors.SENSORS[sensor], (found,))
-
-
 def _photographs_file(session: Session) -> CaseFile:
-    from experiments.datasets.image_folder import identity
+    from experiments.datasets.image_folder import identity, photographs
 
     assert session.images is not None
-    content = identity(photographs_in(session.images))
+    content = identity(photographs(session.images))
     return CaseFile("images.json", "which photographs were trained on", content)
 
 
@@ -198,14 +163,11 @@ _ON_CPU: Final = Study(
         Factor("optimizer", levels=("default", "fused"), quick=("default", "fused")),
         Factor("dataset", levels=("synthetic",), quick=("synthetic",)),
         Factor("workers", levels=(1,), quick=(1,), any_count=True),
-        Factor("side", levels=(2048,), quick=(1024,), any_count=True),
     ),
     subject=subject,
     cases=partial(cases, scale=CPU),
-    layers=layers,
     memory=memory,
     times=times,
-    is_timed=lambda factors: factors["subject"] in {"training", "profile"},
     is_counted=is_counted,
     # An optimizer imports the compiler, whether it is used or not.
     process=lambda factors, session: Process(
@@ -236,7 +198,6 @@ _GPU_FACTORS: Final = (
     ),
     Factor("execution", levels=("eager", "compiled", "compiled_cuda_graph"), quick=("eager",)),
     Factor("workers", levels=(8,), quick=(8,), any_count=True),
-    Factor("side", levels=(8192,), quick=(4096,), any_count=True),
 )
 
 _ON_GPU: Final = replace(

@@ -74,13 +74,13 @@ def variables(factors: Factors, threads: int) -> dict[str, str]:
 def measured(task: Task) -> Results:
     """The bytes of a case, and the course of its training, in this process."""
     from experiments.backends import times
-    from experiments.backends.memory import measured, resident
+    from experiments.backends.memory import measured
 
     library, footprint = _started(task)
     case = _subject(task, library)
     if task.test is not None:
         yield from times.course(case, case.placed(), task.test, task.iterations)
-    yield from (*resident(case), *measured(case), *footprint)
+    yield from (*measured(case), *footprint)
     if task.describe:
         yield _description(library, task.threads)
 

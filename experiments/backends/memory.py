@@ -21,7 +21,6 @@ from typing import Any, Final, TypeAlias
 from experiments.backends.learning import update
 from experiments.backends.subject import Subject
 from experiments.harness import memory
-from experiments.harness.workload import Workload
 from report.errors import MeasurementError
 from report.records.record import Series
 
@@ -300,14 +299,3 @@ def _of_program(case: Subject) -> tuple[Series, ...]:
 
 def _size(*arrays: Any) -> int:
     return sum(int(array.nbytes) for array in arrays)
-
-
-# ----------------------------------------------------------------------------- the process
-
-
-def resident(case: Subject) -> tuple[Series, ...]:
-    """``resident_before`` and ``resident_peak`` (B) of a warm iteration, where the system tells."""
-    if memory.resident_unavailable():
-        return ()
-    step, parameters = case.step(case.placed()), case.parameters()
-    return memory.resident(Workload(lambda: step(parameters), reset=lambda: None), repeats=1)

@@ -12,8 +12,14 @@ import msgspec
 from experiments.backends.learning import Parameters, accuracy, iteration, loss, update
 from experiments.backends.operations import timed
 from experiments.backends.subject import Images, Part, Step, Subject, prepared
-from experiments.harness.timing import Duration, collector_off, cpu_clock, repeated, series_of
-from experiments.harness.workload import Workload
+from experiments.harness.timing import (
+    Duration,
+    Workload,
+    collector_off,
+    cpu_clock,
+    repeated,
+    series_of,
+)
 from report.records.quantities import QUANTITIES
 from report.records.record import Protocol, Series
 

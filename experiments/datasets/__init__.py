@@ -5,20 +5,44 @@ give one immutable value, ``Images``, and ``identity`` says in bytes which image
 a run can keep that beside its record.
 """
 
-from experiments.datasets.images import Images, Split, held_out, identity, resplit, sample
-from experiments.datasets.mnist_folder import handwritten, mnist
-from experiments.datasets.refusal import DataSetError
+from functools import lru_cache
+from pathlib import Path
+
+from experiments.datasets.images import DataSetError, Images, Split, held_out, identity, resplit
+from experiments.datasets.mnist_folder import mnist
 from experiments.datasets.small_digits import digits
 
 __all__ = [
     "DataSetError",
     "Images",
     "Split",
+    "check",
     "digits",
     "handwritten",
     "held_out",
     "identity",
     "mnist",
     "resplit",
-    "sample",
 ]
+
+
+@lru_cache(maxsize=1)
+def handwritten(folder: Path | None) -> Images:
+    """MNIST from ``folder``, or without one the digits of scikit-learn, scaled to its size.
+
+    Kept between cases: a whole MNIST takes seconds.
+    """
+    return digits() if folder is None else mnist(folder)
+
+
+def check(dataset: str | None, folder: Path) -> None:
+    """Look through the user's own images before anything is measured; raises ``DataSetError``.
+
+    ``dataset`` is what a study reads of ``folder``: ``mnist``, or photographs.
+    """
+    if dataset == "mnist":
+        handwritten(folder)
+    else:
+        from experiments.datasets.image_folder import photographs
+
+        photographs(folder)

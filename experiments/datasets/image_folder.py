@@ -10,15 +10,17 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from experiments.datasets.refusal import DataSetError, refusal, system_errors_named
+from experiments.datasets.images import DataSetError, refusal, system_errors_named
 
 EXTENSIONS: Final = (".jpeg", ".jpg", ".png")
 INSTALL: Final = "python -m pip install -e '.[photographs]'"
 
-_HEADS: Final = {b"\xff\xd8\xff": "JPEG", b"\x89PNG\r\n\x1a\n": "PNG"}
+#: Of a JPEG and a PNG image.
+_HEADS: Final = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")
 _TRAIN: Final = "train"
 
 
@@ -38,12 +40,14 @@ class Photographs:
     images: tuple[Photograph, ...]
 
 
+@lru_cache(maxsize=1)
 def photographs(folder: Path) -> Photographs:
-    """What ``folder`` holds; each file's first bytes are read.
+    """What ``folder`` holds; each file's first bytes are read, and kept between cases.
 
-    Raises ``DataSetError`` for a folder without classes, a class without images, and a file that is
-    no image although its name says so.
+    Raises ``DataSetError`` for a folder without classes, a class without images, a file that is
+    no image although its name says so, and where nothing is installed that decodes photographs.
     """
+    _require_pillow()
     with system_errors_named(folder):
         root = folder / _TRAIN if (folder / _TRAIN).is_dir() else folder
         classes = tuple(path for path in sorted(root.iterdir()) if _is_class(path))
@@ -54,8 +58,8 @@ def photographs(folder: Path) -> Photographs:
             for label, folder_of_class in enumerate(classes)
             for path in _files(folder_of_class)
         )
-    for image in images:
-        _check(image.path)
+        for image in images:
+            _check(image.path)
     return Photographs(tuple(path.name for path in classes), images)
 
 
@@ -83,21 +87,21 @@ def _is_class(path: Path) -> bool:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    found = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in EXTENSIONS]
-    if not found:
+    files = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in EXTENSIONS]
+    if not files:
         raise refusal(folder, "", "no image", f"files ending in {', '.join(EXTENSIONS)}")
-    yield from found
+    yield from files
 
 
 def _check(path: Path) -> None:
-    with system_errors_named(path), path.open("rb") as stream:
-        head = stream.read(max(map(len, _HEADS)))
-    if not head.startswith(tuple(_HEADS)):
+    with path.open("rb") as stream:
+        head = stream.read(8)
+    if not head.startswith(_HEADS):
         what = f"the bytes {head[:4].hex(' ')}" if head else "an empty file"
-        raise refusal(path, "byte 0", what, f"the head of a {' or '.join(_HEADS.values())} image")
+        raise refusal(path, "byte 0", what, "the head of a JPEG or PNG image")
 
 
-def require_pillow() -> None:
+def _require_pillow() -> None:
     """Raise ``DataSetError`` with the line that installs what decodes photographs."""
     try:
         import PIL.Image  # noqa: F401

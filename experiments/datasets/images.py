@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -19,6 +22,25 @@ Bytes: TypeAlias = NDArray[np.uint8]
 HELD_OUT: Final = 5
 #: Every held-out part is drawn from this seed unless another is asked for.
 SEED: Final = 0
+
+
+class DataSetError(MeasurementError):
+    """A file or folder of images cannot be used; the message says where, what, and what should."""
+
+
+def refusal(path: Path, place: str, content: str, expected: str) -> DataSetError:
+    """One sentence; ``place`` is a byte, a line and column, or empty for the file as a whole."""
+    where = f"{path}: {place}" if place else f"{path}"
+    return DataSetError(f"{where}: found {content}, expected {expected}.")
+
+
+@contextmanager
+def system_errors_named(path: Path) -> Iterator[None]:
+    """Turn what the system says about ``path`` (no such file, no permission) into one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise DataSetError(f"{path}: cannot be read ({error.strerror or error}).") from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,17 +140,16 @@ def identity(images: Images) -> bytes:
 
     It holds no image, only names, counts, shapes and the SHA-256 of each array's bytes.
     """
-    return _canonical(
-        {
-            "name": images.name,
-            "source": images.source,
-            "split": images.split,
-            "classes": images.classes,
-            "digest": images.digest,
-            "train": _part(images.train),
-            "test": _part(images.test),
-        }
-    )
+    content = {
+        "name": images.name,
+        "source": images.source,
+        "split": images.split,
+        "classes": images.classes,
+        "digest": images.digest,
+        "train": _part(images.train),
+        "test": _part(images.test),
+    }
+    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode() + b"\n"
 
 
 def _part(split: Split) -> dict[str, Any]:
@@ -140,28 +161,3 @@ def _part(split: Split) -> dict[str, Any]:
         "pixels_sha256": hashlib.sha256(split.pixels.data).hexdigest(),
         "labels_sha256": hashlib.sha256(split.labels.data).hexdigest(),
     }
-
-
-def sample(images: Images, each: int) -> bytes:
-    """The first ``each`` test images of every class as canonical JSON, for a figure.
-
-    ``shape`` is channels, height and width; ``images`` has one entry an image, by class, with its
-    ``label`` and its ``pixels`` in hexadecimal, two characters a value, row by row.
-    """
-    chosen = [
-        index
-        for label in range(len(images.classes))
-        for index in np.flatnonzero(images.test.labels == label)[:each]
-    ]
-    entries = [
-        {
-            "label": int(images.test.labels[index]),
-            "pixels": images.test.pixels[index].tobytes().hex(),
-        }
-        for index in chosen
-    ]
-    return _canonical({"classes": images.classes, "shape": images.shape, "images": entries})
-
-
-def _canonical(content: dict[str, Any]) -> bytes:
-    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode() + b"\n"

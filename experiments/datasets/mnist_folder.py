@@ -6,23 +6,22 @@ count), 2,051 for images (count, rows, columns); see yann.lecun.com/exdb/mnist.
 
 from __future__ import annotations
 
-import struct
+from math import prod
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from experiments.datasets.images import Bytes, Images, Split
-from experiments.datasets.refusal import refusal, system_errors_named
-from experiments.datasets.small_digits import DIGITS, digits
+from experiments.datasets.images import Bytes, Images, Split, refusal, system_errors_named
+from experiments.datasets.small_digits import DIGITS
 from report.records.unpacking import LARGEST_UNPACKED, UnpackingError, gunzip
 
-LABELS_MAGIC: Final = 2049
-IMAGES_MAGIC: Final = 2051
-SIDE: Final = 28
+#: Its last byte is the number of sizes that follow.
+_MAGIC: Final = {"labels": 2049, "images": 2051}
+_SIDE: Final = 28
 
 #: Where downloads of MNIST lie below the folder that was named: torchvision's comes second.
-_BELOW: Final = (".", "MNIST/raw", "raw", "mnist", "MNIST")
+_BELOW: Final = (".", "MNIST/raw", "raw")
 _PREFIXES: Final = {"train": "train", "test": "t10k"}
 _KINDS: Final = {"images": "idx3", "labels": "idx1"}
 #: Mean brightness of MNIST's 60,000 training images; PyTorch's example normalises with it.  Other
@@ -30,11 +29,6 @@ _KINDS: Final = {"images": "idx3", "labels": "idx1"}
 _MEAN: Final = 0.1307
 _WHOLE: Final = 60_000
 _WORD: Final = 4
-
-
-def handwritten(folder: Path | None) -> Images:
-    """MNIST from ``folder``, or without one the digits of scikit-learn, scaled to its size."""
-    return digits() if folder is None else mnist(folder)
 
 
 def mnist(folder: Path) -> Images:
@@ -74,11 +68,11 @@ def _find(folder: Path, part: str, kind: str) -> Path | None:
 
 
 def _split(images: Path, labels: Path) -> Split:
-    pixels, named = images_of(_read(images), images), labels_of(_read(labels), labels)
-    if len(pixels) != len(named):
+    pixels, digits = idx("images", _read(images), images), idx("labels", _read(labels), labels)
+    if len(pixels) != len(digits):
         wanted = f"{len(pixels):,}, one for each image in {images.name}"
-        raise refusal(labels, "byte 4", f"a count of {len(named):,} labels", wanted)
-    return Split(pixels[:, np.newaxis], named)
+        raise refusal(labels, "byte 4", f"a count of {len(digits):,} labels", wanted)
+    return Split(pixels[:, np.newaxis], digits)
 
 
 def _read(path: Path) -> bytes:
@@ -87,61 +81,36 @@ def _read(path: Path) -> bytes:
         with system_errors_named(path), path.open("rb") as stream:
             return gunzip(stream.read(LARGEST_UNPACKED + 1))
     except UnpackingError as error:
-        found = str(error).removeprefix("found ")
-        raise refusal(path, "", found, "a whole gzip file of MNIST's size") from error
+        what = str(error).removeprefix("found ")
+        raise refusal(path, "", what, "a whole gzip file of MNIST's size") from error
 
 
-def images_of(content: bytes, path: Path) -> Bytes:
-    """``(N, 28, 28)`` from the bytes of a file; ``path`` serves the errors.
+def idx(kind: str, content: bytes, path: Path) -> Bytes:
+    """Images ``(N, 28, 28)`` or labels ``(N,)`` from 0 to 9; ``path`` serves the errors.
 
-    Raises ``DataSetError`` for an empty, truncated or overlong file, a wrong magic number, and
+    Raises ``DataSetError`` for a file of another format, an empty, truncated or overlong one, and
     images of another size.
     """
-    count, *sides = _sizes(content, path, IMAGES_MAGIC, 3)
-    if sides != [SIDE, SIDE]:
-        found = "×".join(f"{side:,}" for side in sides)
-        raise refusal(path, "byte 8", f"images of {found} pixels", f"MNIST's {SIDE}×{SIDE}")
-    return _body(content, path, 4 * _WORD, count, SIDE * SIDE).reshape(count, SIDE, SIDE)
-
-
-def labels_of(content: bytes, path: Path) -> Bytes:
-    """``(N,)`` from the bytes of a file, each from 0 to 9; raises as ``images_of`` does."""
-    (count,) = _sizes(content, path, LABELS_MAGIC, 1)
-    labels = _body(content, path, 2 * _WORD, count, 1)
-    wrong = np.flatnonzero(labels > 9)
-    if len(wrong):
-        first = int(wrong[0])
-        place = f"byte {2 * _WORD + first:,}"
-        raise refusal(path, place, f"the label {labels[first]}", "a digit from 0 to 9")
-    return labels
-
-
-def _sizes(content: bytes, path: Path, magic: int, sizes: int) -> tuple[int, ...]:
-    """The sizes after the magic number, the count first."""
-    wanted = f"the magic number {magic:,} of MNIST's files"
-    if not content:
-        raise refusal(path, "byte 0", "an empty file", wanted)
-    header = _WORD * (1 + sizes)
-    if len(content) >= _WORD and (found := int.from_bytes(content[:_WORD])) != magic:
-        raise refusal(path, "byte 0", f"the number {found:,}", wanted)
-    if len(content) < header:
-        end = f"byte {len(content)}"
-        raise refusal(path, end, "the end of the file", f"a header of {header} bytes")
-    values: tuple[int, ...] = struct.unpack(f">{sizes}I", content[_WORD:header])
-    if values[0] == 0:
-        raise refusal(path, f"byte {_WORD}", "a count of 0", "at least one entry")
+    magic = _MAGIC[kind]
+    header = _WORD * (1 + magic % 256)
+    number, *shape = (int.from_bytes(content[at : at + _WORD]) for at in range(0, header, _WORD))
+    if number != magic:
+        wanted = f"the magic number {magic:,} of MNIST's files"
+        raise refusal(path, "byte 0", f"the number {number:,}", wanted)
+    if len(content) < header or not shape[0]:
+        raise refusal(path, f"byte {_WORD}", "no entry", f"a header of {header} bytes with a count")
+    if shape[1:] not in ([], [_SIDE, _SIDE]):
+        sides = "×".join(f"{side:,}" for side in shape[1:])
+        raise refusal(path, "byte 8", f"images of {sides} pixels", f"MNIST's {_SIDE}×{_SIDE}")
+    whole = header + prod(shape)
+    if len(content) != whole:
+        wanted = f"{whole:,} bytes, as its header announces {shape[0]:,} entries"
+        raise refusal(path, "", f"{len(content):,} bytes", wanted)
+    values = np.frombuffer(content, np.uint8, offset=header).reshape(shape)
+    if kind == "labels" and (wrong := np.flatnonzero(values > 9)).size:
+        place, label = f"byte {header + wrong[0]:,}", values[wrong[0]]
+        raise refusal(path, place, f"the label {label}", "a digit from 0 to 9")
     return values
-
-
-def _body(content: bytes, path: Path, header: int, count: int, each: int) -> Bytes:
-    """What follows the header; it must be as long as the header says, no more and no less."""
-    whole = header + count * each
-    announced = f"{whole:,} bytes, as its header announces {count:,} entries of {each:,}"
-    if len(content) < whole:
-        raise refusal(path, f"byte {len(content):,}", "the end of the file", announced)
-    if len(content) > whole:
-        raise refusal(path, f"byte {whole:,}", f"{len(content) - whole:,} bytes more", announced)
-    return np.frombuffer(content, np.uint8, offset=header)
 
 
 def _check_brightness(pixels: Bytes, path: Path) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from experiments.harness.memory import REPEATS, call_once
-from experiments.harness.workload import Build, Workload
+from experiments.harness.timing import Build, Workload
 from report.records.record import Series
 
 #: Our words for the caching allocator's statistics: in blocks, as asked for, held in segments.

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from experiments.harness import cgroups, host, machine, memory, policies, quiet, runtime, sensors
+from experiments.harness import cgroups, host, machine, policies, quiet, runtime
 from experiments.harness.counting import TOOLS
 from experiments.harness.journal import journals
 from experiments.harness.text import text_of
@@ -201,9 +201,6 @@ def _of_system() -> Iterator[Check]:
     faults = importlib.util.find_spec("resource") is not None
     none = "not counted by this system; records will lack them"
     yield _either(faults, "page faults", "counted by the system", none)
-    reason = memory.resident_unavailable()
-    peak = "the peak of resident memory can be measured"
-    yield _either(reason is None, "peak memory", peak, f"{reason}; records will lack it")
     governor = machine.governor()
     yield _either(
         governor in ("performance", "schedutil", None),
@@ -223,9 +220,6 @@ def _by_psutil() -> Iterator[Check]:
     yield processors(usable, psutil.cpu_count(logical=False), total, cgroups.processors())
     room = psutil.virtual_memory()
     yield free_memory(room.available, room.total, cgroups.memory())
-    names = " and ".join(sorted(n.removeprefix("device_") for n in sensors.available("cpu")))
-    unread = "no temperature or clock can be read; records will lack them"
-    yield _either(names, "sensors", f"{names} of the processor can be read", unread)
 
 
 def _load_now() -> Check:

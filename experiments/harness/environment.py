@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from experiments.harness import cgroups, host, machine, memory, quiet
+from experiments.harness import cgroups, host, machine, quiet
 from experiments.harness.identity import device_key
 from experiments.harness.study import Device
 from experiments.harness.text import without_paths
@@ -39,6 +39,7 @@ def gather(
     cpu, missing = machine.cpu()
     identity, host_missing = host.read_host(*number)
     gpu, gpu_missing = _gpu(torch) if device == "cuda" else (None, {"gpu": "the run used the CPU"})
+    blind = quiet.unavailable()
     load, memory_bytes = machine.load(), psutil.virtual_memory().total
     return Environment(
         device=device,
@@ -59,7 +60,7 @@ def gather(
             **gpu_missing,
             **({} if name else {"name": _NO_NAME}),
             **({"load_before": _NO_LOAD} if load is None else {}),
-            **_unwatched(device),
+            **({"disturbance": blind} if blind else {}),
         },
         name=name,
         host=identity,
@@ -99,16 +100,6 @@ def closed(
     return msgspec.structs.replace(
         environment, load_after=load, missing={**environment.missing, **missing, **reasons}
     )
-
-
-def _unwatched(device: Device) -> dict[str, str]:
-    """Why resident memory or disturbances cannot be told here."""
-    resident = memory.resident_unavailable() if device == "cpu" else None
-    blind = quiet.unavailable()
-    return {
-        **({"resident_before": resident, "resident_peak": resident} if resident else {}),
-        **({"disturbance": blind} if blind else {}),
-    }
 
 
 def _torch(torch: types.ModuleType) -> Torch:

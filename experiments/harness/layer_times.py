@@ -9,32 +9,87 @@ belong to no layer.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, Literal, TypeAlias
 
 import torch
 from torch import nn
 
-from experiments.harness.steps import PhaseClock
+from experiments.harness.study import Device
+from experiments.harness.timing import seconds
 from report.errors import MeasurementError
 from report.records.record import Series
 
 Direction: TypeAlias = Literal["forward", "backward"]
-#: Stands around one layer in one direction.
-LayerMark: TypeAlias = Callable[[Direction, str], Any]
+#: Stands around one layer in one direction, which it names, such as ``backward conv1``.
+Mark: TypeAlias = Callable[[str], AbstractContextManager[object]]
 
 DIRECTIONS: Final[tuple[Direction, Direction]] = ("forward", "backward")
 
 
+class LayerClock:
+    """How long each layer takes, by the host's clock or by events of the device."""
+
+    def __init__(self, device: Device) -> None:
+        """Begin without any layer."""
+        self._stamp: Callable[[], Any] = _event if device == "cuda" else time.perf_counter_ns
+        self._stamps: dict[str, list[tuple[Any, Any]]] = {}
+
+    @contextmanager
+    def mark(self, name: str) -> Iterator[None]:
+        """Stand around what ``name`` says."""
+        begin = self._stamp()
+        yield
+        self._stamps.setdefault(name, []).append((begin, self._stamp()))
+
+    def series(self, names: Sequence[str]) -> tuple[Series, ...]:
+        """``layer_forward_time`` and ``layer_backward_time``, all layers of a step, step by step.
+
+        The device must have finished.  Raises ``MeasurementError`` if a layer did not run once a
+        step in both directions.
+        """
+        steps = max(map(len, self._stamps.values()))
+        for name in (f"{direction} {name}" for direction in DIRECTIONS for name in names):
+            if (seen := len(self._stamps.get(name, ()))) != steps:
+                raise MeasurementError(
+                    f"Layer {name}: {seen} of {steps} steps were seen; "
+                    "experiments/harness/layer_times.py must learn how it is differentiated."
+                )
+        return tuple(
+            seconds(
+                f"layer_{direction}_time",
+                [
+                    _between(*self._stamps[f"{direction} {name}"][step])
+                    for step in range(steps)
+                    for name in names
+                ],
+            )
+            for direction in DIRECTIONS
+        )
+
+
+def _event() -> Any:
+    kind: Any = torch.cuda.Event
+    event = kind(enable_timing=True)
+    event.record()
+    return event
+
+
+def _between(begin: Any, end: Any) -> float:
+    """Seconds from one stamp to another."""
+    return (end - begin) / 1e9 if isinstance(begin, int) else begin.elapsed_time(end) / 1e3
+
+
 @contextmanager
-def watched(module: nn.Module, mark: LayerMark) -> Iterator[None]:
+def watched(module: nn.Module, mark: Mark) -> Iterator[None]:
     """Let ``mark`` stand around every layer of ``module``, both ways, while this is open."""
     hooks = []
     for name, part in module.named_modules():
         if next(part.children(), None) is None and not isinstance(part, nn.Identity):
             watch = _Watch(name, mark)
-            hooks.append(part.register_forward_pre_hook(watch.enter_forward))
+            hooks.append(part.register_forward_pre_hook(lambda *_, w=watch: w.enter("forward")))
             hooks.append(part.register_forward_hook(watch.leave_forward))
     try:
         yield
@@ -46,63 +101,21 @@ def watched(module: nn.Module, mark: LayerMark) -> Iterator[None]:
 class _Watch:
     """The marks of one layer; it runs once a step."""
 
-    def __init__(self, name: str, mark: LayerMark) -> None:
+    def __init__(self, name: str, mark: Mark) -> None:
         self._name = name
         self._mark = mark
         self._open: Any = None
 
-    def enter_forward(self, *arguments: object) -> None:
-        self._enter("forward")
-
-    def leave_forward(self, module: nn.Module, inputs: object, output: torch.Tensor) -> None:
-        self._leave()
-        node = output.grad_fn
-        if node is not None:
-            node.register_prehook(lambda gradients: self._enter("backward"))
-            node.register_hook(lambda ins, outs: self._leave())
-
-    def _enter(self, direction: Direction) -> None:
-        self._open = self._mark(direction, self._name)
+    def enter(self, direction: Direction) -> None:
+        self._open = self._mark(f"{direction} {self._name}")
         self._open.__enter__()
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
         self._open.__exit__(None, None, None)
-        self._open = None
 
-
-def profile_mark(direction: Direction, name: str) -> Any:
-    """A mark that a profile shows, such as ``backward conv1``."""
-    return torch.profiler.record_function(f"{direction} {name}")
-
-
-def clock_mark(clock: PhaseClock) -> LayerMark:
-    """A mark that measures."""
-    return lambda direction, name: clock.mark(f"{direction} {name}")
-
-
-def series_of(clock: PhaseClock, names: Sequence[str]) -> tuple[Series, ...]:
-    """``layer_forward_time`` and ``layer_backward_time`` of the layers ``names``, step after step.
-
-    Raises ``MeasurementError`` if a layer did not run once a step in both directions.
-    """
-    found = clock.seconds()
-    return tuple(
-        Series(
-            quantity=f"layer_{direction}_time",
-            unit="s",
-            samples=_interleaved([found.get(f"{direction} {name}", ()) for name in names], names),
-        )
-        for direction in DIRECTIONS
-    )
-
-
-def _interleaved(columns: Sequence[tuple[float, ...]], names: Sequence[str]) -> tuple[float, ...]:
-    """Row by row: all layers of the first step, then of the second."""
-    steps = max(map(len, columns))
-    for name, column in zip(names, columns, strict=True):
-        if len(column) != steps:
-            raise MeasurementError(
-                f"Layer {name}: {len(column)} of {steps} steps were seen; "
-                "experiments/harness/layer_times.py must learn how this layer is differentiated."
-            )
-    return tuple(column[step] for step in range(steps) for column in columns)
+    def leave_forward(self, module: nn.Module, inputs: object, output: torch.Tensor) -> None:
+        self.leave()
+        node = output.grad_fn
+        if node is not None:
+            node.register_prehook(lambda gradients: self.enter("backward"))
+            node.register_hook(lambda ins, outs: self.leave())

@@ -1,15 +1,15 @@
 """Batches of photographs from a real loader, as training on ImageNet uses one; imports torch.
 
-Each image is cut at random, scaled and mirrored as in PyTorch's ImageNet example: a part of 8 to
-100 % of the area with sides in a ratio of 3/4 to 4/3, mirrored half of the time, normalised with
-ImageNet's mean and deviation.  Images are drawn with replacement, so that a small folder serves any
-number of steps.  A file that cannot be decoded ends the case with one sentence.
+Of each image a random square is cut out, of 8 to 100 % of the area of the largest one, scaled,
+mirrored half of the time, and normalised with ImageNet's mean and deviation.  Images are drawn with
+replacement, so that a small folder serves any number of steps.  A file that cannot be decoded ends
+the case with one sentence.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final, TypeAlias, cast
 
 import numpy as np
@@ -17,27 +17,24 @@ import torch
 from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 from experiments.datasets.image_folder import Photograph, Photographs
-from experiments.datasets.refusal import DataSetError
+from experiments.datasets.images import DataSetError
 from experiments.harness.training_step import Batch
 
 #: Of ImageNet, in shares of the brightest value (PyTorch's ImageNet example).
 MEAN: Final = (0.485, 0.456, 0.406)
 DEVIATION: Final = (0.229, 0.224, 0.225)
 
-_AREA: Final = (0.08, 1.0)
-_RATIO: Final = (3 / 4, 4 / 3)
-_TRIES: Final = 10
+#: The smallest part of the largest square that is cut out.
+_AREA: Final = 0.08
 
 #: A decoded image with its label, or a sentence on why there is none.
 _Item: TypeAlias = tuple[torch.Tensor, int] | str
-#: Left, upper, right and lower edge in pixels.
-Box: TypeAlias = tuple[float, float, float, float]
 
 
 def batches(
-    found: Photographs, batch: int, size: int, *, count: int, workers: int, seed: int, pinned: bool
+    found: Photographs, batch: int, size: int, *, workers: int, seed: int, pinned: bool
 ) -> Iterator[Batch]:
-    """``count`` batches ``(batch, 3, size, size)`` with labels, decoded by ``workers`` processes.
+    """Batches ``(batch, 3, size, size)`` with labels, decoded by ``workers`` processes, for ever.
 
     The same seed gives the same batches.  Raises ``DataSetError`` where a file cannot be decoded.
     """
@@ -46,9 +43,7 @@ def batches(
     loader = DataLoader(
         dataset,
         batch_size=batch,
-        sampler=RandomSampler(
-            dataset, replacement=True, num_samples=batch * count, generator=drawn
-        ),
+        sampler=RandomSampler(dataset, replacement=True, num_samples=2**40, generator=drawn),
         num_workers=workers,
         collate_fn=_stacked,
         pin_memory=pinned,
@@ -73,49 +68,29 @@ class _Decoded(Dataset[_Item]):
     def __getitem__(self, index: int) -> _Item:
         image = self._images[index]
         try:
-            return decoded(image, self._size, _random), image.label
+            return _decoded(image, self._size), image.label
         except (OSError, ValueError, SyntaxError) as error:  # what Pillow raises of broken files
             # An exception would come out of the worker with its traceback as text.
             return f"{image.path}: cannot be decoded ({str(error).rstrip('.')}); leave it out."
 
 
-def _random() -> float:
-    """From 0 to 1, from torch's random numbers, which the loader seeds in each worker."""
-    return float(torch.rand(()))
-
-
-def decoded(image: Photograph, size: int, random: Callable[[], float]) -> torch.Tensor:
+def _decoded(image: Photograph, size: int) -> torch.Tensor:
     """A part of the image, scaled to ``(3, size, size)`` float32 and normalised."""
     from PIL import Image
 
     with Image.open(image.path) as opened:
         plain = opened.convert("RGB")
-    part = plain.resize(
-        (size, size), Image.Resampling.BILINEAR, box=crop(plain.width, plain.height, random)
-    )
+    # The loader seeds torch's random numbers in each of its processes.
+    area, across, down, mirror = torch.rand(4).tolist()
+    side = math.sqrt(_AREA + (1 - _AREA) * area) * min(plain.width, plain.height)
+    left, upper = (plain.width - side) * across, (plain.height - side) * down
+    box = (left, upper, left + side, upper + side)
+    part = plain.resize((size, size), Image.Resampling.BILINEAR, box=box)
     values = torch.from_numpy(np.array(part, np.float32)).permute(2, 0, 1) / 255
-    if random() < 0.5:
+    if mirror < 0.5:
         values = values.flip(2)
     mean, deviation = (torch.tensor(v).view(3, 1, 1) for v in (MEAN, DEVIATION))
     return ((values - mean) / deviation).contiguous()
-
-
-def crop(width: int, height: int, random: Callable[[], float]) -> Box:
-    """A random part of an image: its area and the ratio of its sides are drawn (log-uniformly).
-
-    After some tries that do not fit it is the largest square in the middle.
-    """
-    low, high = map(math.log, _RATIO)
-    for _ in range(_TRIES):
-        area = width * height * (_AREA[0] + (_AREA[1] - _AREA[0]) * random())
-        ratio = math.exp(low + (high - low) * random())
-        wide, tall = math.sqrt(area * ratio), math.sqrt(area / ratio)
-        if wide <= width and tall <= height:
-            left, upper = (width - wide) * random(), (height - tall) * random()
-            return left, upper, left + wide, upper + tall
-    side = min(width, height)
-    left, upper = (width - side) / 2, (height - side) / 2
-    return left, upper, left + side, upper + side
 
 
 def _stacked(items: list[_Item]) -> Batch | str:

@@ -23,7 +23,7 @@ from experiments.harness.study import (
     Study,
     Subject,
 )
-from experiments.harness.workload import Build, Workload
+from experiments.harness.timing import Build, Workload
 from report.records.layers import Layer
 from report.records.record import Series
 
@@ -80,7 +80,7 @@ def workload(subject: Subject, device: Device, output_shape: tuple[int, ...]) ->
     fast = subject.precision == "tfloat32"
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = fast
     if not isinstance(subject.mode, str):
-        return Workload(subject.mode, reset=_nothing)
+        return Workload(subject.mode)
     if subject.mode == "step":
         return _step(subject, device)
     module, inputs = _laid_out(subject)
@@ -124,7 +124,7 @@ def forward(
         with torch.no_grad(), precisely(precision, device):
             return module(inputs)
 
-    return Workload(call, reset=_nothing)
+    return Workload(call)
 
 
 def _forward_backward(module: nn.Module, inputs: torch.Tensor, gradient: torch.Tensor) -> Workload:
@@ -165,11 +165,7 @@ def _step(subject: Subject, device: Device) -> Workload:
     labels = torch.randint(last.out_features, subject.inputs.shape[:1])
     batch = made.placed((subject.inputs, labels))
     made.step(batch)
-    return Workload(lambda: made.step(batch), reset=_nothing)
-
-
-def _nothing() -> None:
-    """Nothing is left behind that would have to go."""
+    return Workload(lambda: made.step(batch))
 
 
 # ------------------------------------------------------------------------------------- measuring
@@ -193,7 +189,7 @@ def memory_of(study: Study, factors: Factors, session: Session) -> Results:
 
 def measure_time(make: Build, session: Session) -> tuple[Series, ...]:
     """Durations alone, with their raw samples; nothing is left of the workload."""
-    times = timing.first_and_repeated(make(), session.protocol, session.device)
+    times = timing.warmed_and_repeated(make(), session.protocol, session.device)
     gc.collect()
     return times
 

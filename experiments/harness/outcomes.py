@@ -17,16 +17,6 @@ class NotStartedError(MeasurementError):
     """A case needs more memory than there is, so that it was not started; the message says so."""
 
 
-class OutcomeError(MeasurementError):
-    """The outcome of a case that another process measured, to be kept as that process told it."""
-
-    def __init__(self, status: Status, reason: str) -> None:
-        """Keep both."""
-        super().__init__(reason)
-        self.status: Status = status
-        self.reason = reason
-
-
 _NO_MEMORY = re.compile(
     r"can't allocate memory|not enough memory|cannot allocate memory|out of memory|"
     r"could not create a memory|bad_alloc|CU(?:BLAS|DNN)_STATUS_ALLOC_FAILED",
@@ -37,8 +27,6 @@ _ASKED = re.compile(r"tried to allocate ([\d.,]+ ?(?:bytes|[KMGT]?i?B))", re.IGN
 
 def outcome_of(error: Exception) -> tuple[Status, str]:
     """The status of a case that raised ``error``, and the reason in one sentence."""
-    if isinstance(error, OutcomeError):
-        return error.status, error.reason
     if isinstance(error, UnavailableError):
         return "unavailable", first_line(str(error))
     if isinstance(error, NotStartedError):

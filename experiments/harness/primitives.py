@@ -13,10 +13,10 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Final
 
-from experiments.harness.redirection import redirected
+from experiments.harness.memory import redirected
 from experiments.harness.study import CaseFile, Factors, Session
+from experiments.harness.timing import Build
 from experiments.harness.worker import can_fork, fork
-from experiments.harness.workload import Build
 from report.errors import MeasurementError
 from report.instruments import onednn
 

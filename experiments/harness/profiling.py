@@ -16,7 +16,7 @@ import msgspec
 
 from experiments.harness.memory import CALL, call_once, native_messages_off
 from experiments.harness.study import CaseFile, Device
-from experiments.harness.workload import Build, Workload
+from experiments.harness.timing import Build, Workload
 from report.errors import MeasurementError
 from report.instruments.counters.logs import gzipped
 

@@ -14,7 +14,6 @@ from experiments.harness import (
     code,
     counting,
     environment,
-    images,
     policies,
     quiet,
     rounds,
@@ -135,7 +134,9 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
         return there
     session = Session(request.device, header.protocol, request.images, threads)
     if request.images is not None:
-        images.check(study.images, request.images)
+        from experiments import datasets
+
+        datasets.check(study.images, request.images)
     runtime.share_work()
     resume = request.resume or (request.if_missing and can_resume(request.records, header))
     run_log, journal = opened(request.records, header, observer, resume=resume)

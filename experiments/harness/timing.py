@@ -1,9 +1,9 @@
 """Durations of single calls.
 
-A sample is ONE call, never a mean over several: its overhead is that of the clock (about 0.1 µs, or
-0.5 µs with the processor time around it), small beside the shortest case (hundreds of µs).  Freeing
-the result and resetting gradients lie outside the timed window.  Inputs are reused, so that small
-cases find them in cache.  Python's garbage collector is off while samples are taken.
+A sample is ONE call, never a mean over several: its overhead is that of the clock (about 0.1 µs),
+small beside the shortest case (hundreds of µs).  Freeing the result and resetting gradients lie
+outside the timed window.  Inputs are reused, so that small cases find them in cache.  Python's
+garbage collector is off while samples are taken.
 """
 
 from __future__ import annotations
@@ -13,15 +13,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from experiments.harness.study import Device
-from experiments.harness.workload import Workload
-from report.records.quantities import QUANTITIES
 from report.records.record import Protocol, Series
-
-if TYPE_CHECKING:
-    import torch
 
 #: The warm-up ends after this share of a case's time at the latest.
 WARMUP_SHARE: Final = 0.5
@@ -35,75 +30,73 @@ TIMERS: dict[Device, str] = {
 }
 
 
-@dataclass(frozen=True)
-class SystemEvents:
-    """What the system did for all threads of this process: pages mapped, and threads exchanged.
+def nothing() -> None:
+    """The reset of a call that leaves nothing behind."""
 
-    ``page_faults`` needed no disk: memory that an allocator gave back to the system faults again,
-    page by page, when the next call touches it, which is time that belongs to a call but to none of
-    its operations.  A switch is ``voluntary`` when a thread waits (for a lock, or for the other
-    threads of an operation), ``involuntary`` when the system gives its core to somebody else.
+
+@dataclass(frozen=True)
+class Workload:
+    """Model and inputs in memory, ready to be called again and again.
+
+    ``call`` runs once and returns what must stay alive while memory is read.  ``reset`` undoes what
+    a call leaves behind (gradients), or gets the next batch; it is never timed.
     """
 
-    page_faults: int
-    voluntary_switches: int
-    involuntary_switches: int
+    call: Callable[[], object]
+    reset: Callable[[], None] = nothing
 
-    def since(self, before: SystemEvents) -> SystemEvents:
-        """What happened after ``before``."""
-        return SystemEvents(
-            self.page_faults - before.page_faults,
-            self.voluntary_switches - before.voluntary_switches,
-            self.involuntary_switches - before.involuntary_switches,
-        )
+
+#: Makes a workload from nothing: the same tensors, from the same seed, every time.
+Build: TypeAlias = Callable[[], Workload]
 
 
 @dataclass(frozen=True)
 class Duration:
     """One call: wall time in s.
 
-    On a CPU also processor time of all threads (s) and what the system did meanwhile; on a GPU how
-    long the host then waited for the device (s).
+    On a CPU also how many pages were mapped meanwhile: memory that an allocator gave back to the
+    system faults again, page by page, when the next call touches it.  On a GPU how long the host
+    then waited for the device (s).
     """
 
     wall: float
-    cpu: float | None = None
-    system: SystemEvents | None = None
+    page_faults: int | None = None
     wait: float | None = None
 
 
 Clock: TypeAlias = Callable[[Workload], Duration]
 
 
-def system_events() -> SystemEvents | None:
-    """What the system has done for this process so far; None where it does not tell."""
-    try:
-        import resource
-    except ImportError:  # not a Unix
-        return None
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return SystemEvents(usage.ru_minflt, usage.ru_nvcsw, usage.ru_nivcsw)
+def clock_of(device: Device) -> Clock:
+    """What times a call on ``device``."""
+    return cpu_clock if device == "cpu" else cuda_clock
 
 
 def cpu_clock(workload: Workload) -> Duration:
     """Time one call that ends when it returns."""
-    before = system_events()
-    cpu_start = time.process_time_ns()
+    before = _page_faults()
     start = time.perf_counter_ns()
     result = workload.call()
     end = time.perf_counter_ns()
-    cpu_end = time.process_time_ns()
-    after = system_events()
+    after = _page_faults()
     del result  # only now, so that the window does not hold the freeing
-    events = after.since(before) if before and after else None
-    return Duration((end - start) / 1e9, (cpu_end - cpu_start) / 1e9, events)
+    faults = None if before is None or after is None else after - before
+    return Duration((end - start) / 1e9, faults)
+
+
+def _page_faults() -> int | None:
+    """Pages mapped for this process so far without a disk; None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # not a Unix
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
 def cuda_clock(workload: Workload) -> Duration:
     """Time one call on the device's own clock, from before its first to after its last kernel.
 
     Where the host is slower than the device (small batches) this includes the gaps between kernels.
-    Processor time is left out: most of it is waiting.
     """
     import torch
 
@@ -120,52 +113,30 @@ def cuda_clock(workload: Workload) -> Duration:
     return Duration(start.elapsed_time(end) / 1e3, wait=waited / 1e9)
 
 
-def cuda_wall_clock(workload: Workload) -> Duration:
-    """Time one call by the host's clock between two synchronisations: for the first call."""
-    import torch
-
-    torch.cuda.synchronize()
-    start = time.perf_counter_ns()
-    result = workload.call()
-    torch.cuda.synchronize()
-    end = time.perf_counter_ns()
-    del result
-    return Duration((end - start) / 1e9)
-
-
-def first_and_repeated(
+def warmed_and_repeated(
     workload: Workload, protocol: Protocol, device: Device
 ) -> tuple[Series, ...]:
-    """The first call apart, warm-up calls until they no longer get faster, then the samples.
-
-    Returns the series ``first_call_time`` (1 sample), ``warmup_time`` and ``time``; on a CPU also
-    ``cpu_time`` (s), ``page_faults``, ``voluntary_switches``, ``involuntary_switches``; on a GPU
-    ``wait_time`` (s).
-    """
-    first = (cpu_clock if device == "cpu" else cuda_wall_clock)(workload)
-    clock = cpu_clock if device == "cpu" else cuda_clock
+    """The series of samples after warm-up calls until they no longer get faster."""
+    clock = clock_of(device)
     with collector_off():
-        warm = warmed_up(lambda: _again(workload, clock).wall, protocol)
-        durations = repeated(workload, protocol, clock)
-    return (
-        Series(quantity="first_call_time", unit="s", samples=(first.wall,)),
-        Series(quantity="warmup_time", unit="s", samples=warm),
-        *series_of(durations),
-    )
+        warm_up(lambda: _again(workload, clock).wall, protocol)
+        return series_of(repeated(workload, protocol, clock))
 
 
-def warmed_up(
+def warm_up(
     call: Callable[[], float], protocol: Protocol, now: Callable[[], float] = time.monotonic
-) -> tuple[float, ...]:
-    """Durations (s) of calls until they are steady or half of the case's time is spent.
+) -> int:
+    """How many calls it took until they were steady or half of the case's time was spent.
 
-    Never fewer than the protocol's; ``call`` returns how long it took.
+    Never fewer than the protocol's, and the first of a case; ``call`` returns how long it took (s).
     """
-    found: list[float] = []
+    durations = [call()]
     deadline = now() + WARMUP_SHARE * protocol.case_budget_s
-    while len(found) < protocol.warmup_calls or (not is_steady(found) and now() < deadline):
-        found.append(call())
-    return tuple(found)
+    while len(durations) <= protocol.warmup_calls or (
+        not is_steady(durations[1:]) and now() < deadline
+    ):
+        durations.append(call())
+    return len(durations)
 
 
 def _again(workload: Workload, clock: Clock) -> Duration:
@@ -184,21 +155,19 @@ def is_steady(durations: Sequence[float]) -> bool:
 
 
 def series_of(durations: Sequence[Duration]) -> tuple[Series, ...]:
-    """One series a quantity that was read; a sample is a call."""
-    systems = [d.system for d in durations if d.system is not None]
-    samples: dict[str, tuple[float, ...]] = {
-        "time": tuple(d.wall for d in durations),
-        "cpu_time": tuple(d.cpu for d in durations if d.cpu is not None),
-        "wait_time": tuple(d.wait for d in durations if d.wait is not None),
-        "page_faults": tuple(s.page_faults for s in systems),
-        "voluntary_switches": tuple(s.voluntary_switches for s in systems),
-        "involuntary_switches": tuple(s.involuntary_switches for s in systems),
-    }
-    return tuple(
-        Series(quantity=name, unit=QUANTITIES[name].unit, samples=found)
-        for name, found in samples.items()
-        if found
+    """``time``, and ``page_faults`` or ``wait_time`` where they were read; a sample is a call."""
+    faults = tuple(d.page_faults for d in durations if d.page_faults is not None)
+    waits = tuple(d.wait for d in durations if d.wait is not None)
+    return (
+        seconds("time", [d.wall for d in durations]),
+        *((Series(quantity="page_faults", unit="1", samples=faults),) if faults else ()),
+        *((seconds("wait_time", waits),) if waits else ()),
     )
+
+
+def seconds(quantity: str, samples: Sequence[float]) -> Series:
+    """A series of durations."""
+    return Series(quantity=quantity, unit="s", samples=tuple(samples))
 
 
 def repeated(
@@ -228,34 +197,3 @@ def collector_off() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-def transfers(source: torch.Tensor, result: torch.Tensor, protocol: Protocol) -> tuple[Series, ...]:
-    """How long a call's input takes to a GPU, and its result back, apart from the call.
-
-    ``to_device_time`` of ``source`` and ``from_device_time`` of ``result``, both on the device.
-
-    Both copies go through page-locked memory of the host, which the device reads and writes
-    itself; a copy from other memory goes through such memory too, with one more copy on the host.
-    One sample is one copy, in s by the device's clock.
-    """
-    return (
-        _copied(source, _locked(source), "to_device_time", protocol),
-        _copied(_locked(result), result, "from_device_time", protocol),
-    )
-
-
-def _locked(tensor: torch.Tensor) -> torch.Tensor:
-    """The same values in page-locked memory of the host."""
-    return tensor.cpu().pin_memory()
-
-
-def _copied(
-    target: torch.Tensor, source: torch.Tensor, quantity: str, protocol: Protocol
-) -> Series:
-    copy = Workload(lambda: target.copy_(source, non_blocking=True), reset=lambda: None)
-    for _ in range(protocol.warmup_calls):
-        cuda_clock(copy)
-    with collector_off():
-        durations = repeated(copy, protocol, cuda_clock)
-    return Series(quantity=quantity, unit="s", samples=tuple(d.wall for d in durations))

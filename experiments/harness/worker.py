@@ -36,7 +36,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from experiments.harness import quiet, runtime, sensors
+from experiments.harness import quiet, runtime
 from experiments.harness.journal import (
     Called,
     Done,
@@ -51,7 +51,7 @@ from experiments.harness.measure import build, layers_of_case, memory_of, releas
 from experiments.harness.memory import call_once
 from experiments.harness.outcomes import outcome_of
 from experiments.harness.study import CaseFile, CeilingSize, Device, Factors, Session, Study
-from experiments.harness.workload import Workload
+from experiments.harness.timing import Workload
 from report.instruments.counters.ncu import Product, case_range, products
 from report.records.layers import Layer
 from report.records.record import Case, Moment, Policy, Round, Series, Status
@@ -202,13 +202,8 @@ def _remember(study: Study, index: int, factors: Factors, task: Task, say: Say) 
 
 
 def _time(study: Study, index: int, factors: Factors, task: Task, say: Say) -> None:
-    """What this process measures of a case, and what disturbed it meanwhile.
-
-    Temperature, clock and power stand beside it where the machine shows them.
-    """
+    """What this process measures of a case, and what disturbed it meanwhile."""
     start = time.monotonic()
-    log = sensors.Log(sensors.available(task.session.device))
-    log.read()
     before, disturbance = quiet.read(), None
     status: Status = "ok"
     reason, series = None, list[Series]()
@@ -217,9 +212,6 @@ def _time(study: Study, index: int, factors: Factors, task: Task, say: Say) -> N
             each for each in times_of(study, factors, task.session) if isinstance(each, Series)
         )
         disturbance = quiet.disturbance(before, quiet.read(), task.session.threads)
-        log.read()
-        own = {each.quantity for each in series}
-        series += [each for each in log.series() if each.quantity not in own]
     except Exception as error:
         traceback.print_exc()
         status, reason = outcome_of(error)

@@ -13,7 +13,7 @@ from torch import nn
 from experiments.harness import memory
 from experiments.harness.accumulation import in_place
 from experiments.harness.operators import Input, capture
-from experiments.harness.workload import Workload
+from experiments.harness.timing import Workload
 from report.records.operations import Operator
 
 

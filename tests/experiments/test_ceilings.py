@@ -9,16 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.harness import instruments, page_mapping, peak_arithmetic
-from experiments.harness.instruments import Instrument
+from experiments.harness import ceilings
+from experiments.harness.ceilings import Instrument, working_sets
 from experiments.harness.journal import Ceilings
-from experiments.harness.outcomes import OutcomeError
-from experiments.harness.peak_bandwidth import working_sets
 from experiments.harness.processes import working
 from experiments.harness.study import QUICK, Session
-from experiments.harness.timing import Duration
+from experiments.harness.timing import Duration, Workload
 from experiments.harness.worker import Task
-from experiments.harness.workload import Workload
+from report.errors import MeasurementError
 from report.records.caches import capacities, last_capacity
 from report.records.record import Cache, Ceiling
 
@@ -52,7 +50,7 @@ def small() -> Ceilings:
 
 
 def test_the_work_of_arithmetic_is_that_of_its_shapes(small: Ceilings) -> None:
-    (side,) = peak_arithmetic.SIDES["cpu", "small"]
+    (side,) = ceilings.SIDES["cpu", "small"]
     found = {(c.operation, c.instrument): c for c in small.ceilings if c.work_unit == "FLOP"}
     assert found["matrix_product", "torch.mm"].work == 2 * side**3
     # 8 images of 28 by 28 pixels give 26 by 26 outputs, each of 256 channels by 9 taps of 256.
@@ -123,7 +121,7 @@ def made(clock: Clock, cost: float) -> Ceiling | None:
         8,
         empty=lambda: clock.call(cost),
     )
-    return instruments.sampled(instrument, 6, "after", clock)
+    return ceilings.sampled(instrument, 6, "after", clock)
 
 
 def test_a_short_call_is_repeated_within_a_sample_and_all_its_work_counts() -> None:
@@ -141,8 +139,7 @@ def test_a_call_that_is_mostly_the_cost_of_calling_shows_no_ceiling() -> None:
 
 
 def test_pages_that_did_not_fault_are_no_measurement() -> None:
-    page_mapping.check(100, [100, 101, 102])
+    ceilings.check_faults(100, [100, 101, 102])
     for faults in ([], [3, 3, 3], [200, 200]):
-        with pytest.raises(OutcomeError, match=r"page mapping: .*page") as caught:
-            page_mapping.check(100, faults)
-        assert caught.value.status == "unavailable"
+        with pytest.raises(MeasurementError, match=r"page mapping: .*page"):
+            ceilings.check_faults(100, faults)

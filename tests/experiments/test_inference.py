@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from math import isclose
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from experiments import inference_memory as study
-from experiments import inference_refusals as refusals
-from experiments import inference_scores as scores
 from experiments import inference_sweeps as sweeps
+from experiments.datasets import Images, Split, digits
 from experiments.harness.measure import build, memory_of
 from experiments.harness.outcomes import NotStartedError, UnavailableError
 from experiments.harness.study import CaseFile, Factors, Session
@@ -132,7 +130,7 @@ def test_events_that_would_fill_megabytes_are_left_out_and_their_peak_is_not(
 def test_float16_without_kernels_is_measured_on_one_image_only(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(refusals, "has_float16_kernels", lambda: False)
+    monkeypatch.setattr(study, "has_float16_kernels", lambda: False)
     scored: Factors = {"subject": "accuracy", "network": "ResNet-20", "dataset": "digits"}
     for refused in (
         sweeps.inference("LeNet-5", 2, precision="float16"),
@@ -141,9 +139,9 @@ def test_float16_without_kernels_is_measured_on_one_image_only(
         with pytest.raises(UnavailableError, match="no float16 kernels"):
             measured(refused, session)
     assert measured(sweeps.inference("LeNet-5", 1, precision="float16"), session)[0]
-    refusals.refuse_float16(refused, "cuda")
-    monkeypatch.setattr(refusals, "has_float16_kernels", lambda: True)
-    refusals.refuse_float16(refused, "cpu")
+    study._refuse_float16(refused, "cuda")
+    monkeypatch.setattr(study, "has_float16_kernels", lambda: True)
+    study._refuse_float16(refused, "cpu")
 
 
 def test_a_case_that_cannot_fit_is_not_started(
@@ -158,41 +156,76 @@ def test_a_case_that_cannot_fit_is_not_started(
 
 
 @pytest.fixture
-def few_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Sixty-four images to train on and ten to test on, one epoch."""
+def few_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Images:
+    """A hundred and thirty images to train on and ten to test on, two epochs."""
     pytest.importorskip("sklearn")
-    from experiments.datasets import Split, digits
+    from experiments import inference_scores as scores
 
     images = digits(size=32, channels=3)
     few = replace(
         images,
-        train=Split(images.train.pixels[:64], images.train.labels[:64]),
+        train=Split(images.train.pixels[:130], images.train.labels[:130]),
         test=Split(images.test.pixels[:10], images.test.labels[:10]),
     )
     monkeypatch.setattr(scores, "images", lambda: few)
-    monkeypatch.setattr(scores, "EPOCHS", 1)
+    monkeypatch.setattr(scores, "EPOCHS", 2)
     monkeypatch.setenv("RIDGEPOINT_SHARED", str(tmp_path))
-    scores._trained.cache_clear()
-    yield
-    scores._trained.cache_clear()
+    return few
 
 
-@pytest.mark.usefixtures("few_images")
-def test_every_precision_scores_the_same_weights_image_by_image(session: Session) -> None:
-    named = {"network": "ResNet-20", "dataset": "digits"}
-    course, files = measured({"subject": "training", **named}, session)
-    assert (len(course["step_loss"]), len(course["test_accuracy"])) == (1, 1)
-    assert [file.name for file in files] == ["images.json"]
-    weights = set()
+def test_every_precision_scores_the_same_weights_image_by_image(
+    session: Session, few_images: Images
+) -> None:
+    import torch
+
+    from experiments import inference_scores as scores
+
     for precision in ("float32", "bfloat16"):
-        scores._trained.cache_clear()  # as in a process of its own
-        factors: Factors = {"subject": "accuracy", **named, "precision": precision}
-        found, (file,) = measured(factors, session)
+        factors: Factors = {
+            "subject": "accuracy",
+            "network": "ResNet-20",
+            "dataset": "digits",
+            "precision": precision,
+        }
+        found, _ = measured(factors, session)
+        module = scores.trained("ResNet-20", "cpu")  # as another process has it
+        inputs, labels = scores.prepared(few_images, "cpu")[1]
+        with torch.no_grad():
+            right = (module(inputs).argmax(1) == labels).long().tolist()
         assert len(found["image_loss"]) == len(found["image_correct"]) == 10
-        assert set(found["image_correct"]) <= {0, 1}
-        assert file.name == f"weights.resnet-20-{precision}.json"
-        weights.add(file.content)
-        if precision == "float32":
-            assert isclose(sum(found["image_loss"]) / 10, course["test_loss"][-1], rel_tol=1e-5)
-            assert isclose(sum(found["image_correct"]) / 10, course["test_accuracy"][-1])
-    assert len(weights) == 1
+        assert precision != "float32" or list(found["image_correct"]) == right
+
+
+def test_training_takes_the_steps_of_the_example(few_images: Images) -> None:
+    """The example's own loop, with its functions, from the same weights and in the same order."""
+    import torch
+    from torch.nn import functional
+
+    from experiments import inference_scores as scores
+    from experiments.networks.chains import lenet5
+
+    def network() -> Any:
+        torch.manual_seed(0)
+        return lenet5(3)
+
+    pixels = few_images.train.pixels.astype(np.float64)
+    mean, deviation = pixels.mean((0, 2, 3)), pixels.std((0, 2, 3))
+    inputs, labels = scores.prepared(few_images, "cpu")[0]
+    scaled = (pixels - mean[:, None, None]) / deviation[:, None, None]
+    assert np.allclose(inputs, scaled, atol=1e-5)
+    module, losses = network(), []
+    optimizer = torch.optim.Adadelta(module.parameters(), lr=1.0)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.7)
+    torch.manual_seed(0)
+    for _ in range(2):
+        order = torch.randperm(130)
+        for start in range(0, 130, 64):
+            chosen = order[start : start + 64]
+            optimizer.zero_grad()
+            log = functional.log_softmax(module(inputs[chosen]), dim=1)
+            loss = functional.nll_loss(log, labels[chosen])
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            losses.append(loss.item())
+        scheduler.step()
+    assert scores.train(network(), few_images, "cpu") == pytest.approx(losses, rel=1e-4)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -79,9 +78,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
         records = tmp_path_factory.mktemp(name)
         words = ["--threads", "1", "--budget", "0.02"]
         words += [word for setting in RUNS[name] for word in ("--set", setting)]
-        if name == "conv_profiling":
-            images = write_idx(tmp_path_factory.mktemp("images"), train=200, test=40)
-            words += ["--data", str(images)]
         stored = measured(name, records, *words, small=name != "conv_scaling")
         return Run(registry.load(name), stored, records)
 
@@ -127,8 +123,7 @@ def test_each_process_times_every_call_and_memory_repeats(
         for round_ in case.rounds:
             times = round_.samples("time")
             assert round_.status == "ok" and times and min(times) > 0
-            assert len(round_.samples("cpu_time")) in (0, len(times))
-            assert len(round_.samples("first_call_time")) <= 1
+            assert len(round_.samples("page_faults")) == len(times)
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -195,29 +190,12 @@ def test_a_trace_shows_the_call_and_the_bytes_of_the_record(run: Callable[[str],
         assert layer.samples(quantity) == case.samples(quantity)
 
 
-def test_training_has_a_loss_a_step_and_scores_an_epoch(run: Callable[[str], Run]) -> None:
-    found = run("conv_profiling")
-    for case in found.of("training"):
-        assert len(case.samples("step_loss")) == 4 * math.ceil(200 / 64)
-        for quantity in ("train_loss", "train_accuracy", "test_loss", "test_accuracy"):
-            assert len(case.samples(quantity)) == 4
-    told = json.loads(found.files()["images.json"])
-    assert (told["name"], told["train"]["images"], told["test"]["images"]) == ("mnist", 200, 40)
-    assert len(json.loads(found.files()["sample.json"])["images"]) == 20
-
-
 def test_a_step_of_training_holds_three_times_its_parameters(run: Callable[[str], Run]) -> None:
     found = run("training_roofline")
     (case,) = found.of("training")
     first, second = case.samples("allocated_before")
     # Parameters, gradients and momentum, then buffers and the batch.
     assert 3 * 4 * 11_689_512 < first == second < 3 * 4 * 11_689_512 + 200_000
-    (round_,) = case.rounds
-    times, warm = round_.samples("time"), round_.samples("warmup_time")
-    assert len(round_.samples("step_loss")) == 1 + len(warm) + len(times)
-    phases = [round_.samples(f"{phase}_time") for phase in ("forward", "backward", "update")]
-    for whole, *parts in zip(times, *phases, strict=True):
-        assert min(parts) > 0 and sum(parts) <= whole
 
 
 def test_a_profile_times_and_marks_every_layer_both_ways(run: Callable[[str], Run]) -> None:
@@ -243,14 +221,14 @@ def test_training_from_scratch_learns_and_says_what_its_library_is(
     (case,) = found.of("training")
     assert len(case.samples("test_accuracy")) == 501 and case.samples("test_accuracy")[-1] > 0.9
     assert case.samples("allocated_input") == (4 * 794 * 1438,)
-    assert set(found.files()) == {"images.json", "sample.json", "backend.numpy.json"}
+    assert set(found.files()) == {"images.json", "backend.numpy.json"}
 
 
 def test_a_broken_data_set_ends_the_run_with_one_sentence(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     file = write_idx(tmp_path / "broken") / "train-images-idx3-ubyte"
     file.write_bytes(file.read_bytes()[:-1])
-    done = run_study("conv_profiling", tmp_path / "records", "--data", str(file.parent))
+    done = run_study("backend_speedup", tmp_path / "records", "--data", str(file.parent))
     assert done.returncode == 1 and file.name in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "records").exists()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from experiments.harness import cuda_memory
-from experiments.harness.workload import Workload
+from experiments.harness.timing import Workload
 from report.records.quantities import QUANTITIES
 from report.records.record import Series
 

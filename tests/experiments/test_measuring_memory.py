@@ -1,4 +1,4 @@
-"""Bytes of a call on a CPU: from the profiler's events, and from /proc."""
+"""Bytes of a call on a CPU, from the profiler's events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.harness import memory
-from experiments.harness.workload import Workload
 from tests.experiments.conftest import ROOT
 
 OUTPUT_BYTES = 64 * 24 * 24 * 4
@@ -93,13 +92,3 @@ def test_the_convolution_allocates_the_same_in_every_process() -> None:
     assert first["forward"]["allocated_before"][0] == weights_and_bias + 4 * 32 * 26 * 26 * 4
     grown = first["forward"]["allocated_after"][0] - first["forward"]["allocated_before"][0]
     assert grown == 4 * OUTPUT_BYTES
-
-
-def test_resident_memory_rises_by_what_a_call_touches() -> None:
-    if memory.resident_unavailable() is not None:
-        pytest.skip("resident memory cannot be measured here")
-    size = 64 * 2**20
-    series = memory.resident(Workload(call=lambda: b"\1" * size, reset=lambda: None))
-    before, peak = (s.samples for s in series)
-    assert [s.quantity for s in series] == ["resident_before", "resident_peak"]
-    assert all(p - b >= 0.9 * size for b, p in zip(before, peak, strict=True))

@@ -23,7 +23,7 @@ from image_files import (
 
 from experiments.datasets import handwritten, mnist
 from experiments.datasets import mnist_folder as module
-from experiments.datasets.mnist_folder import images_of, labels_of
+from experiments.datasets.mnist_folder import idx
 
 IMAGES, LABELS = IDX["train", "images"], IDX["train", "labels"]
 
@@ -39,7 +39,7 @@ def test_its_own_files_keep_their_split(tmp_path: Path, packed: bool) -> None:
     assert str(tmp_path) not in images.source
 
 
-@pytest.mark.parametrize("below", ["MNIST/raw", "raw", "mnist"])
+@pytest.mark.parametrize("below", ["MNIST/raw", "raw"])
 def test_where_downloads_put_them(tmp_path: Path, below: str) -> None:
     write_idx(tmp_path / below)
     assert len(handwritten(tmp_path).train) == 20
@@ -51,8 +51,8 @@ def test_written_and_read_back(data: st.DataObject) -> None:
     shapes = st.integers(1, 4).map(lambda count: (count, 28, 28))
     images = data.draw(arrays.arrays(np.uint8, shapes))
     labels = data.draw(arrays.arrays(np.uint8, len(images), elements=st.integers(0, 9)))
-    assert np.array_equal(images_of(idx_images(images), Path("f")), images)
-    assert np.array_equal(labels_of(idx_labels(labels), Path("f")), labels)
+    assert np.array_equal(idx("images", idx_images(images), Path("f")), images)
+    assert np.array_equal(idx("labels", idx_labels(labels), Path("f")), labels)
 
 
 def test_nothing_there(tmp_path: Path) -> None:
@@ -69,28 +69,27 @@ ODD_LABEL = idx_labels([*some_labels(7), 26, *some_labels(12)])
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "byte", "words"),
+    ("name", "content", "place", "words"),
     [
-        (IMAGES, b"", "0", "an empty file"),
-        (IMAGES, WHOLE[:3], "3", "a header of 16 bytes"),
-        (IMAGES, WHOLE[:10], "10", "a header of 16 bytes"),
-        (IMAGES, WHOLE[:5000], "5,000", "20 entries of 784"),
-        (IMAGES, WHOLE + bytes(2), "15,696", "found 2 bytes more"),
-        (IMAGES, b"\x89PNG\r\n\x1a\n" + bytes(50), "0", "the number 2,303,741,511"),
-        (IMAGES, idx_labels(some_labels(20)), "0", "the number 2,049"),
-        (IMAGES, idx_images(some_images(5, shape=(32, 32))), "8", "32×32"),
-        (IMAGES, idx_images(some_images(0)), "4", "a count of 0"),
-        (IMAGES, WHOLE[:4] + b"\xff\xff\xff\xff" + WHOLE[8:], "15,696", "4,294,967,295 entries"),
-        (LABELS, idx_labels(some_labels(21)), "4", "a count of 21 labels, expected 20"),
-        (LABELS, ODD_LABEL, "15", "the label 26"),
+        (IMAGES, b"", "byte 0", "the number 0,"),
+        (IMAGES, WHOLE[:10], "byte 4", "a header of 16 bytes"),
+        (IMAGES, WHOLE[:5000], "found 5,000 bytes", "expected 15,696 bytes"),
+        (IMAGES, WHOLE + bytes(2), "found 15,698 bytes", "20 entries"),
+        (IMAGES, b"\x89PNG\r\n\x1a\n" + bytes(50), "byte 0", "the number 2,303,741,511"),
+        (IMAGES, idx_labels(some_labels(20)), "byte 0", "the number 2,049"),
+        (IMAGES, idx_images(some_images(5, shape=(32, 32))), "byte 8", "32×32"),
+        (IMAGES, idx_images(some_images(0)), "byte 4", "no entry"),
+        (IMAGES, WHOLE[:4] + b"\xff\xff\xff\xff" + WHOLE[8:], "found 15,696", "4,294,967,295 entr"),
+        (LABELS, idx_labels(some_labels(21)), "byte 4", "a count of 21 labels, expected 20"),
+        (LABELS, ODD_LABEL, "byte 15", "the label 26"),
     ],
 )
-def test_a_broken_file(tmp_path: Path, name: str, content: bytes, byte: str, words: str) -> None:
+def test_a_broken_file(tmp_path: Path, name: str, content: bytes, place: str, words: str) -> None:
     file = write_idx(tmp_path) / name
     for packed in (False, True):
         file.write_bytes(gzip.compress(content) if packed else content)
         sentence = refused(mnist, tmp_path)
-        assert sentence.startswith(f"{name}: byte {byte}: ") and words in sentence
+        assert sentence.startswith(f"{name}: {place}") and words in sentence
 
 
 @pytest.mark.parametrize("how", ["cut", "changed", "checksum"])

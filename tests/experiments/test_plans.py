@@ -10,7 +10,6 @@ from typing import Any, get_args
 import pytest
 
 from experiments import inference_memory, registry
-from experiments import inference_refusals as refusals
 from experiments import inference_sweeps as sweeps
 from experiments.backends.libraries import ON_CPU, ON_GPU
 from experiments.conv_profiling import BASE
@@ -83,13 +82,13 @@ def test_what_is_counted_fits_into_minutes_unless_all_is_asked_for(
 
     assert seconds("auto") < 600
     assert seconds("auto") <= seconds("all")
-    if study.subject is not None and device == "cuda":
+    if name in {"conv_scaling", "conv_profiling", "training_roofline"} and device == "cuda":
         assert seconds("auto") > 0
 
 
 @pytest.mark.parametrize(
     ("name", "dataset"),
-    [("conv_profiling", "mnist"), ("backend_speedup", "mnist"), ("training_roofline", "folder")],
+    [("backend_speedup", "mnist"), ("training_roofline", "folder")],
 )
 def test_a_folder_of_images_takes_the_place_of_the_study_s_own(name: str, dataset: str) -> None:
     found = {case["dataset"] for case in plan(name, images=True) if "dataset" in case}
@@ -154,12 +153,6 @@ def test_each_step_of_the_ladder_changes_one_thing() -> None:
             assert sum(a != b for a, b in zip(before, after, strict=True)) == 1
 
 
-def test_ceilings_of_training_stand_at_both_ends() -> None:
-    cases = plan("training_roofline")
-    assert (cases[0]["subject"], cases[0]["moment"]) == ("matrix_product", "before")
-    assert (cases[-1]["subject"], cases[-1]["moment"]) == ("matrix_product", "after")
-
-
 def test_every_library_goes_through_the_same_sizes() -> None:
     def sizes(backend: str, device: Device) -> list[list[tuple[str, object]]]:
         cases = of(plan("backend_speedup", device), backend=backend, execution="eager")
@@ -175,8 +168,6 @@ def test_inference_measures_what_is_compared_one_after_the_other() -> None:
     keys = [(c["network"], c["image"], c.get("memory_limit"), c["batch"]) for c in inference]
     assert sum(a != b for a, b in pairwise(keys)) == len(set(keys)) - 1
     assert all(("tile" in c) == str(c["execution"]).startswith("tiled") for c in inference)
-    subjects = [case["subject"] for case in cases]
-    assert subjects.index("training") < subjects.index("accuracy")
     layouts = Counter(c["layout"] for c in plan("inference_memory", "cpu", "sweep=amp_layout"))
     assert len(set(layouts.values())) == 1
 
@@ -187,7 +178,7 @@ def test_what_a_case_needs_at_least_is_below_what_theory_needs(network: str) -> 
     study: Study = inference_memory.STUDY
     case = sweeps.inference(network, 64)
     layers = measure.layers_of_case(study, case)
-    bound = refusals.needed_bytes(layers)
+    bound = inference_memory.needed_bytes(layers)
     captured = networks.captured(network, int(case["image"]), networks.Way())
     assert isinstance(captured, networks.Captured)
     assert bound <= peaks.needed(captured, 64)

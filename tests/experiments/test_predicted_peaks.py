@@ -15,7 +15,7 @@ from torch.nn import functional  # noqa: E402
 
 from experiments.harness import measure, memory  # noqa: E402
 from experiments.harness.operators import Input  # noqa: E402
-from experiments.harness.workload import Workload  # noqa: E402
+from experiments.harness.timing import Workload  # noqa: E402
 from experiments.networks import catalogue  # noqa: E402
 from experiments.theory.checked import checked  # noqa: E402
 from experiments.theory.survey import laid_out  # noqa: E402

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from experiments.harness import timing
 from experiments.harness.study import FULL
-from experiments.harness.timing import Duration
-from experiments.harness.workload import Workload
+from experiments.harness.timing import Duration, Workload
 from report.records.record import Protocol
 
 
@@ -38,29 +37,20 @@ def test_samples_stay_between_minimum_and_maximum(minimum: int, extra: int, call
         elapsed += 1.0
         return Duration(1.0, None)
 
-    idle = Workload(call=lambda: None, reset=lambda: None)
+    idle = Workload(call=lambda: None)
     plan = protocol(minimum, minimum + extra, float(calls))
     durations = timing.repeated(idle, plan, clock, now=lambda: elapsed)
     assert len(durations) == min(max(calls, minimum), minimum + extra)
 
 
-def test_every_call_starts_from_the_same_state_and_the_first_is_apart() -> None:
+def test_every_call_starts_from_the_same_state() -> None:
     calls: list[str] = []
     workload = Workload(call=lambda: calls.append("call"), reset=lambda: calls.append("reset"))
-    series = timing.first_and_repeated(workload, protocol(3, 3, 60.0), "cpu")
-    warm = len(series[1].samples)
-    assert calls == ["call", *["reset", "call"] * (warm + 3)]
-    assert warm >= 2
-    assert {s.quantity: len(s.samples) for s in series} == {
-        "first_call_time": 1,
-        "warmup_time": warm,
-        "time": 3,
-        "cpu_time": 3,
-        "page_faults": 3,
-        "voluntary_switches": 3,
-        "involuntary_switches": 3,
-    }
-    assert {s.unit for s in series if s.quantity.endswith("time")} == {"s"}
+    series = timing.warmed_and_repeated(workload, protocol(3, 3, 60.0), "cpu")
+    assert calls == ["reset", "call"] * (len(calls) // 2)
+    assert len(calls) // 2 >= 1 + 2 + 3
+    found = {s.quantity: (s.unit, len(s.samples)) for s in series}
+    assert found == {"time": ("s", 3), "page_faults": ("1", 3)}
 
 
 def test_a_call_that_touches_fresh_pages_faults_once_a_page() -> None:
@@ -74,9 +64,8 @@ def test_a_call_that_touches_fresh_pages_faults_once_a_page() -> None:
             fresh[page * mmap.PAGESIZE] = 1
         return fresh
 
-    events = timing.cpu_clock(Workload(call, reset=lambda: None)).system
-    assert events is not None
-    assert pages <= events.page_faults < pages + 100
+    faults = timing.cpu_clock(Workload(call)).page_faults
+    assert faults is not None and pages <= faults < pages + 100
 
 
 def test_the_result_is_freed_outside_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +80,7 @@ def test_the_result_is_freed_outside_the_window(monkeypatch: pytest.MonkeyPatch)
         return len(order)
 
     monkeypatch.setattr(time, "perf_counter_ns", tick)
-    timing.cpu_clock(Workload(call=Result, reset=lambda: None))
+    timing.cpu_clock(Workload(call=Result))
     assert order == ["clock", "clock", "freed"]
 
 
@@ -116,8 +105,8 @@ def test_cuda_events_enclose_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
 
     cuda = SimpleNamespace(Event=Event, synchronize=lambda: order.append("synchronize"))
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
-    workload = Workload(call=lambda: order.append("call"), reset=lambda: None)
+    workload = Workload(call=lambda: order.append("call"))
     duration = timing.cuda_clock(workload)
-    assert (duration.wall, duration.cpu, duration.system) == (0.0025, None, None)
+    assert (duration.wall, duration.page_faults) == (0.0025, None)
     assert duration.wait is not None and duration.wait >= 0
     assert order == ["synchronize", "start", "call", "end", "synchronize"]
