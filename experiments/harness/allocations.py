@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from experiments.harness.workload import Workload
+from experiments.harness.timing import Workload
 from report.records.record import Series
 
 #: Calls before the traced ones: the thresholds rise with what the first ones free.

@@ -13,14 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from experiments.harness.journal import Called, Count, Done, Failed, Ready
+from experiments.harness.journal import Called, Count, Done, Failed
 from experiments.harness.processes import working
 from experiments.harness.text import last_line, without_paths
 from experiments.harness.worker import Task
 from report.errors import MeasurementError
 from report.instruments.counters.lackey import TOOL
-
-INSTALL: Final = "apt-get install valgrind"
 
 _OPTIONS: Final = ("--tool=lackey", "--basic-counts=no", "--detailed-counts=yes")
 
@@ -30,12 +28,12 @@ def unavailable() -> str | None:
     if not hasattr(os, "fork"):
         return "valgrind does not run on this system"
     if shutil.which("valgrind") is None:
-        return f"valgrind is not installed; install it with: {INSTALL}"
+        return "valgrind is not installed; install it with: apt-get install valgrind"
     return None
 
 
-def count(task: Task) -> Iterator[Ready | Count | None]:
-    """Run ``task`` under lackey and tell of every case as it is done.
+def count(task: Task) -> Iterator[Count | None]:
+    """Run ``task`` under lackey and tell of every case as it is done; None for each tick.
 
     Raises ``MeasurementError`` with what valgrind or torch said last, if all of it fails.  Closing
     the generator ends all processes.
@@ -49,8 +47,6 @@ def count(task: Task) -> Iterator[Ready | Count | None]:
     with working(task, {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}, under) as running:
         for message in running.messages():
             match message:
-                case None | Ready():
-                    yield message
                 case Called(case=case, role=role, pid=pid):
                     processes.setdefault(case, {})[role] = pid
                 case Failed(case=case, reason=reason):
@@ -60,6 +56,8 @@ def count(task: Task) -> Iterator[Ready | Count | None]:
                     pids = {} if why else processes.pop(case, {})
                     logs = {role: _log(running.folder, pid) for role, pid in sorted(pids.items())}
                     yield Count(tool=TOOL, case=case, logs=logs, reason=why)
+                case _:
+                    yield None
         code, said = running.process.returncode, running.said()
     if code != 0:
         raise MeasurementError(f"lackey ended with exit code {code}: {last_line(said)}")

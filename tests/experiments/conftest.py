@@ -119,7 +119,7 @@ def count(
     run_log.header = msgspec.structs.replace(run_log.header, counters=counters)
     with Journal(path, run_log.valid_bytes) as writing:
         session = Session(run_log.header.environment.device, run_log.header.protocol)
-        return counting.count(study, session, run_log, writing, notes, tools or None)
+        return counting.count(study, session, run_log, writing, notes, tools or counting.TOOLS)
 
 
 #: ``python -m experiments``, measuring nothing again that was disturbed: beside other tests all is,

@@ -17,7 +17,7 @@ MIB = 2**20
 _PROGRAM = """
 import sys, msgspec, numpy
 from experiments.harness import allocations
-from experiments.harness.workload import Workload
+from experiments.harness.timing import Workload
 
 def call():
     *blocks, last = [numpy.empty(8 * 2**20, dtype="uint8") for _ in range(int(sys.argv[1]))]

@@ -12,8 +12,7 @@ import pytest
 from experiments import registry
 from experiments.harness import counting, host, lackey
 from experiments.harness.counting import Tool
-from experiments.harness.journal import Count, Ready, read_run_log
-from experiments.harness.ncu import Event
+from experiments.harness.journal import Count, read_run_log
 from experiments.harness.study import CounterChoice, Session
 from experiments.harness.worker import Task
 from report.errors import MeasurementError
@@ -40,9 +39,8 @@ class Played:
         self.raising: dict[int, BaseException] = {}
         self.asked: list[list[int]] = []
 
-    def count(self, task: Task) -> Iterator[Event]:
+    def count(self, task: Task) -> Iterator[Count | None]:
         self.asked.append([case for case, _ in task.cases])
-        yield Ready()
         yield None
         for case, factors in task.cases:
             if case in self.raising:
@@ -61,10 +59,8 @@ class Played:
             meaning="figures",
             unavailable=lambda: self.refusal,
             count=self.count,
-            calls=lambda work, thorough: 2 if thorough or work < 6 else 0,
-            start_s=10.0,
-            seconds=float,
-            at_once=lambda: 2,
+            twice=5,
+            once=5,
             series=series,
         )
 
@@ -176,7 +172,6 @@ def counted() -> dict[int, Count]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join((str(FOLDER / "stand_in"), str(FOLDER))))
         events = list(lackey.count(TASK))
-    assert Ready() in events
     return {event.case: event for event in events if isinstance(event, Count)}
 
 

@@ -22,7 +22,7 @@ import tiny_study
 
 from experiments import registry
 from experiments.harness import counting, ncu
-from experiments.harness.journal import Count, Done
+from experiments.harness.journal import Count
 from experiments.harness.study import CounterChoice, Session, Subject
 from experiments.harness.worker import Task
 from report.errors import MeasurementError
@@ -121,7 +121,6 @@ if words == ["--query-metrics"]:
 program = words.index(sys.executable)
 options = dict(zip(words, words[1:], strict=False))
 log = Path(options["--log-file"])
-time.sleep(float(os.environ.get("SLOW", "0")))
 if said := os.environ.get("SAYS"):
     log.write_text(said)
     sys.exit(1)
@@ -191,10 +190,10 @@ def stand_ins(tmp_path: Path, asked: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def counted(stand_ins: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[int, Count]]:
     """Count with the stand-ins; keyword arguments in capitals are environment variables."""
 
-    def go(limit_s: float = 60, **environment: str) -> dict[int, Count]:
+    def go(**environment: str) -> dict[int, Count]:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        found = list(ncu.count(TASK, limit_s))
+        found = list(ncu.count(TASK))
         return {event.case: event for event in found if isinstance(event, Count)}
 
     return go
@@ -253,9 +252,11 @@ def test_leaving_early_ends_all_processes(
 ) -> None:
     monkeypatch.setenv("LINGER", "60")
     monkeypatch.setenv("PID", str(tmp_path / "pid"))
-    with closing(ncu.count(TASK)) as told:  # type: ignore[type-var]
-        next(event for event in told if isinstance(event, Done))
-    pid = int((tmp_path / "pid").read_text())
+    file = tmp_path / "pid"
+    with closing(ncu.count(TASK)) as events:  # type: ignore[type-var]
+        while not (file.exists() and file.read_text()):
+            next(events)
+    pid = int(file.read_text())
     for _ in range(100):
         if not _alive(pid):
             return
@@ -280,7 +281,6 @@ def _alive(pid: int) -> bool:
         ({"NO_NVTX": "1"}, "NVTX"),
         ({"LISTING": "==ERROR== No supported GPUs found."}, "does not support this GPU"),
         ({"LISTING": ""}, "lists no metric"),
-        ({"SLOW": "60", "limit_s": 0.5}, r"within 0\.5 s"),
     ],
 )
 def test_why_ncu_counted_nothing_is_the_reason(
