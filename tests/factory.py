@@ -355,37 +355,6 @@ def data_folder(room: Path, *records: Record) -> Path:
     return data
 
 
-#: What the machine of ``known_ceilings`` reaches in each place: working set (B), B/s.
-PLACES = {2**14: 4e11, 2**18: 2e11, 2**23: 1e11, 2**26: 3e10}
-
-
-def known_ceilings(product: float = 2e11, memory: float = 3e10) -> tuple[Ceiling, ...]:
-    """Ceilings of both moments that name their instruments, with a bandwidth for each cache."""
-    change = msgspec.structs.replace
-    return tuple(
-        each
-        for moment in ("before", "after")
-        for each in (
-            change(ceiling("matrix_product", moment, product / 2), instrument="torch.mm"),
-            change(
-                ceiling("matrix_product", moment, product),
-                operation="convolution",
-                size="8x256x28x28, 3x3 to 256 channels",
-                instrument="torch.nn.Conv2d",
-            ),
-            *(
-                change(
-                    ceiling("copy", moment, rate * memory / PLACES[2**26]),
-                    size=f"{size // 8} elements",
-                    instrument="torch.copy_",
-                    working_set=size,
-                )
-                for size, rate in PLACES.items()
-            ),
-        )
-    )
-
-
 #: What a server tells of itself, apart from what sets it off from others of its kind.
 SERVER = host(
     vendor="AuthenticAMD",
@@ -397,14 +366,3 @@ SERVER = host(
     sockets=1,
     virtualisation="kvm",
 )
-
-
-def known_host() -> Host:
-    """A host whose two cores have 64 KiB of L1 and 2 MiB of L2, and share 16 MiB of L3."""
-    return host(
-        caches=(
-            Cache(level=1, kind="data", size_bytes=2**15, cores=1),
-            Cache(level=2, kind="unified", size_bytes=2**20, cores=1),
-            Cache(level=3, kind="unified", size_bytes=2**24, cores=2),
-        )
-    )

@@ -10,10 +10,9 @@ import msgspec
 import pytest
 
 from report.errors import StudyError
-from report.missing import Missing
 from report.paper.findings import Findings, Inputs
 from report.records.layers import Activation, Layer, Linear, Softmax
-from report.records.record import Case, Record, Round
+from report.records.record import Case, Record
 from report.studies.backend_speedup.measured import (
     CUPY,
     NUMPY,
@@ -203,15 +202,6 @@ def record(
     return factory.record(made, study="backend_speedup", **change)
 
 
-def remeasured(one: Record, change: Callable[[Case, Round], Round]) -> Record:
-    """The record with other rounds."""
-    changed = (
-        msgspec.structs.replace(case, rounds=tuple(change(case, found) for found in case.rounds))
-        for case in one.cases
-    )
-    return msgspec.structs.replace(one, cases=tuple(changed))
-
-
 def inputs(*records: Record) -> Inputs:
     identity = {
         "name": "digits",
@@ -376,17 +366,6 @@ def test_a_gpu_has_a_section_that_changes_nothing_of_the_processor(
     }
 
 
-def test_a_gpu_decides_the_claims_of_the_source_and_has_no_bound_of_its_host() -> None:
-    alone = findings(inputs(on_gpu(MANY)))
-    assert_whole(STUDY, alone)
-    told = verdicts(alone, GPU_KEY)
-    assert (told["same-speedups"], told["grows-images"]) == ("refuted", "supported")
-    assert told["products-gain-most"] == "refuted", "all operations gain as much"
-    run = run_of(on_gpu())
-    assert isinstance(run.rates(NUMPY), Missing)
-    assert not isinstance(run.rates(CUPY), Missing)
-
-
 def test_arrays_on_a_gpu_take_whole_blocks() -> None:
     setting = Setting("training", "float32", 1438, "digits")
     taken = {
@@ -403,18 +382,3 @@ def test_arrays_on_a_gpu_take_whole_blocks() -> None:
     assert filling(setting, NUMPY, "parameters") == 0
     arrays = perceptron_arrays(setting)
     assert 4 * sum(arrays["activations"]) == components(setting).activations
-
-
-def test_blocks_are_no_difference_of_memory_and_other_bytes_are(both: Findings) -> None:
-    def grown(case: Case, found: Round) -> Round:
-        series = (
-            factory.series(s.quantity, [s.samples[0] + 512])
-            if s.quantity == "allocated_input" and case.factors["backend"] == "cupy"
-            else s
-            for s in found.series
-        )
-        return msgspec.structs.replace(found, series=tuple(series))
-
-    claims = findings(inputs(remeasured(on_gpu(), grown), one_thread())).claims
-    same = f"same-memory-{GPU_KEY}"
-    assert (both.claims[same].verdict, claims[same].verdict) == ("supported", "refuted")

@@ -266,7 +266,7 @@ class Builds(RuleBasedStateMachine):
         self.check_wholes()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The small project, built."""
     project = tiny.write_project(tmp_path_factory.mktemp("built") / "project")

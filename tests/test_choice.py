@@ -77,10 +77,6 @@ def test_a_short_run_stands_in_only_without_a_full_one(plan: str) -> None:
     assert chosen(run(1, plan=plan), run(2, plan=plan)) == [("a", "02", plan)]
 
 
-def test_devices_come_newest_first() -> None:
-    assert [key for key, *_ in chosen(run(1, "a"), run(3, "b"), run(2, "c"))] == ["b", "c", "a"]
-
-
 def test_an_edition_names_machines_and_records_and_nobody_else_is_used() -> None:
     old, quick, other = run(1), run(2, plan="quick"), run(2, "b")
     everything = (old, quick, run(3), other, run(9, "c"))
@@ -240,15 +236,6 @@ def test_a_quick_run_beside_a_full_one_is_left() -> None:
         ["02", "01"],
         ((quick, "a quick run beside a full one"),),
     )
-
-
-def test_one_named_record_is_used_alone_and_several_are_pooled() -> None:
-    items = [measured(day) for day in (1, 2, 3, 4)]
-    alone = the_choice(*items, edition=named(items[1]))
-    assert (days(alone.used), days(item for item, _ in alone.left)) == (["02"], ["04", "03", "01"])
-    several = the_choice(*items, edition=named(items[0], items[2]))
-    assert (days(several.used), several.by) == (["03", "01"], "data/editions.yaml")
-    assert [why for _, why in several.left] == ["data/editions.yaml names another"] * 2
 
 
 def test_a_run_that_allocates_otherwise_is_not_pooled() -> None:

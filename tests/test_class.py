@@ -52,7 +52,7 @@ def dots(found: Findings) -> Dots:
     return panel
 
 
-@pytest.mark.parametrize("study", OWN)
+@pytest.mark.parametrize("study", [STUDY, "backend_speedup"])
 def test_a_class_makes_one_table_and_one_figure_and_no_more(study: str) -> None:
     inputs = with_class(study, MACHINES, cases=MANY)
     found = computed(study, inputs)
@@ -68,7 +68,7 @@ def test_a_class_makes_one_table_and_one_figure_and_no_more(study: str) -> None:
 
 
 def test_a_hundred_machines_fill_further_tables_and_the_same_figure() -> None:
-    inputs = with_class(STUDY, 100)
+    inputs = with_class(STUDY, 100, cases=8)
     found = computed(STUDY, inputs)
     tables = [table for id_, table in found.tables.items() if id_.startswith("tbl-machines")]
     assert [len(table.rows) for table in tables] == [ROWS, ROWS, len(inputs.records) - 2 * ROWS]

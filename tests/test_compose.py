@@ -52,16 +52,6 @@ def test_the_pictures_of_an_author_lie_beside_the_template(tmp_path: Path) -> No
     assert files(tmp_path / "one" / "pictures") == {"setup.png": b"own"}
 
 
-def test_a_folder_of_records_alone_takes_all_else_from_the_project(tmp_path: Path) -> None:
-    data = factory.data_folder(tmp_path, factory.record())
-    write_record(factory.record(), tmp_path / "alone")
-    compose("conv_scaling", data, PAPERS, tmp_path / "one")
-    compose("conv_scaling", tmp_path / "alone", PAPERS, tmp_path / "two")
-    assert files(tmp_path / "one") == files(tmp_path / "two")
-    for name in ("one", "two"):
-        assert (tmp_path / name / "references.bib").stat().st_size > 0
-
-
 def test_only_the_attachments_that_a_study_asks_for_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from report.errors import RecordError
 from report.instruments.counters import lackey
-from report.instruments.counters.logs import CaseLogs, attachment_name, pack, unpack
+from report.instruments.counters.logs import CaseLogs, pack, unpack
 from report.records.filed import parse
-from report.records.store import read_attachment, read_record
 from report.theory.work import macs
 from tests import factory
 
@@ -139,26 +138,6 @@ def test_a_damaged_file_is_told(damage: Callable[[bytes], bytes], said: str) -> 
 
 
 ROOT = Path(__file__).parents[1]
-
-
-def test_the_records_say_what_their_logs_say() -> None:
-    """Every record in the project that keeps logs; no count is without its log."""
-    name, data, compared = attachment_name(lackey.TOOL), ROOT / "data", 0
-    for path in data.glob("[a-z]*/*Z-*.zip"):
-        stored = read_record(path, data)
-        counted = {}
-        if name in {item.name for item in stored.record.attachments}:
-            for item in unpack(read_attachment(stored, name, data), lackey.TOOL, name):
-                for series in lackey.series_of(item.logs, name):
-                    counted[item.case, series.quantity] = series.samples
-        assert counted == {
-            (index, series.quantity): series.samples
-            for index, case in enumerate(stored.record.cases)
-            for series in case.series
-            if series.quantity.startswith("lackey_")
-        }, path.name
-        compared += len(counted)
-    assert compared
 
 
 def test_the_layer_executes_what_theory_says_to_the_unit() -> None:

@@ -244,18 +244,6 @@ def test_the_text_is_bounded_and_the_page_has_all(measured: Compared) -> None:
     assert not list(measured.page.parents[1].glob(".scratch-*")), "both builds are removed"
 
 
-def test_figures_stand_side_by_side_and_links_lead_somewhere(measured: Compared) -> None:
-    page = measured.page.read_text("utf-8")
-    ids = re.findall(r'\sid="([^"]+)"', page)
-    assert len(ids) == len(set(ids))
-    images = re.findall(r'<img src="([^"]+)" alt="[^"]+"', page)
-    assert len(images) == 2 * len(
-        [c for c in measured.studies[0].parts["figures"] if c.old and c.new]
-    )
-    for link in re.findall(r'(?:src|href)="([^"#][^"]*)"', page):
-        assert (measured.page.parent / link).is_file() or link.startswith("data:"), link
-
-
 def test_a_revision_without_records_is_compared_with_today(repository: Path, data: Path) -> None:
     record = write_record(factory.record(), data)
     found = compared(asked(data), "HEAD")
@@ -279,12 +267,3 @@ def test_data_that_are_refused_are_a_sentence_for_each_side(
         assert re.search(rf"{age} data: .*not valid JSON", said.out)
         assert f"Not built from the {age} data" in page
     assert "conv_profiling: its data are the same" in said.out and "Traceback" in said.err
-
-
-def test_the_command_says_why_there_is_no_difference(
-    data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    where = ["--data", str(data), "--out", str(data.parent / "out")]
-    assert build.main([STUDY, "--diff", str(data), *where]) == 0
-    assert build.main([STUDY, "--diff", "nowhere", *where]) == 1
-    assert capsys.readouterr().err.startswith("error: --diff nowhere: ")

@@ -122,18 +122,6 @@ def test_what_matches_no_shape_is_unexplained_and_stays_in_the_residual() -> Non
     assert [t.name for t in found.peak.terms] == [WEIGHTS, "Output not yet allocated"]
 
 
-def test_another_vector_width_or_thread_count_does_not_fit() -> None:
-    """The names are no guesses: with wrong facts about the machine they do not come out."""
-    layer = convolution((2, 32, 26, 26), 33, (3, 3))
-    events = [288, 173_056, 46_080, 184_320, -46_080, -173_056, -288, 152_064, -184_320]
-    assert explain_events(layer, events, block=8, threads=1).peak.explained
-    wide = explain_events(layer, events, block=16, threads=1)
-    assert unexplained(wide)
-    assert not wide.peak.explained
-    threads = explain_events(mnist_conv2(1), channels_last(1, 1), block=8, threads=2)
-    assert [e.number for e in unexplained(threads)] == [2, 5]
-
-
 @pytest.mark.parametrize(
     ("events", "measured", "residual"),
     [

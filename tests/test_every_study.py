@@ -243,7 +243,7 @@ def test_degraded_records_are_ones_that_are_read() -> None:
 # -------------------------------------------------------------------------------------- noise
 
 
-@every_study
+@every_study_of_own_records
 def test_noise_decides_no_claim(study: str) -> None:
     """At a level of 95 % noise decides one claim of twenty, and the same one not twice.
 

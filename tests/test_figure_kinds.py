@@ -19,7 +19,7 @@ from figures.data import COLUMNS, rows
 from figures.diagram import Arrow, Box, Diagram
 from figures.dots import Dots, DotSeries
 from figures.drawing import bars as bar_chart
-from figures.drawing import diagram, dots, labels, scaling, timeline
+from figures.drawing import dots, labels, scaling, timeline
 from figures.drawing.bars import NOT_MEASURED
 from figures.drawing.render import render
 from figures.roofline import CacheRoof, Ceiling, Marks, RoofLine, Roofline
@@ -146,17 +146,6 @@ def test_every_point_stands_at_its_number() -> None:
         assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["a", "b", "c"]
 
 
-def test_intervals_of_ratios_stand_on_a_log_scale_where_they_are_known() -> None:
-    ratios = DotSeries("JAX", (2.0, None, 4.0), low=(1.0, None, None), high=(8.0, None, None))
-    with drawn(dots.draw, Dots(("a", "b", "c"), (ratios,), "Speed-up", log=True)) as figure:
-        (axes,) = figure.axes
-        interval, points = axes.lines
-        assert axes.get_xscale() == "log"
-        assert list(interval.get_xdata()) == [1.0, 8.0]
-        assert list(interval.get_ydata()) == [0, 0]
-        assert list(points.get_xdata()) == [2.0, 4.0]
-
-
 # ------------------------------------------------------------------------- bars and diagrams
 
 
@@ -191,18 +180,6 @@ def test_a_row_without_bars_says_so() -> None:
     with drawn(bar_chart.draw, GROUPS) as figure:
         (axes,) = figure.axes
         assert not axes.texts
-
-
-def test_a_diagram_has_its_boxes_and_arrows() -> None:
-    with drawn(diagram.draw, BLOCKS) as figure:
-        (axes,) = figure.axes
-        boxes = [p for p in axes.patches if isinstance(p, Rectangle)]
-        texts = {text.get_text() for text in axes.texts}
-        assert not axes.axison
-    assert [(p.get_x(), p.get_y()) for p in boxes] == [(1, 1), (6, 1)]
-    assert "$W X$" in texts
-    patches = [getattr(text, "arrow_patch", None) for text in axes.texts]
-    assert sum(patch is not None for patch in patches) == 2
 
 
 # ------------------------------------------------------------------------------------ labels

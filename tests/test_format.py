@@ -7,7 +7,7 @@ import re
 from fractions import Fraction
 
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from report.statistics.estimates import Estimate
@@ -217,15 +217,3 @@ def test_a_column_is_shown_in_one_unit() -> None:
     for shown, unit in [("h", "s"), ("%", "s"), ("MiB", "B")]:
         with pytest.raises(ValueError, match="with a decimal prefix"):
             scale_to(shown, unit)
-
-
-@given(estimates(), st.sampled_from(["ms", "µs", "s"]))
-def test_a_fixed_unit_never_changes_the_number(found: Estimate, shown: str) -> None:
-    scale = scale_to(shown, "s")
-    assume(abs(found.value) * scale.factor < 1e15)
-    place = Fraction(10) ** -decimals_of(
-        estimate(*(x * scale.factor for x in (found.value, found.low, found.high)))
-    )
-    printed = read(number_text(found, scale))
-    expected = Fraction(found.value) * Fraction(scale.factor)
-    assert abs(printed - expected) <= place / 2 * (1 + Fraction(1, 10**6))

@@ -17,7 +17,6 @@ from report.engine.pipeline import ROOT
 from report.errors import RecordError
 from report.evidence.published_gains import Card, moved, seconds
 from report.quantity.distribution import Distribution
-from report.quantity.evaluation import estimate
 from report.records import OPERATORS
 from report.records.network_operators import (
     NetworkOperators,
@@ -26,7 +25,6 @@ from report.records.network_operators import (
     read_operators,
     write_operators,
 )
-from report.statistics.estimates import Estimate
 from report.studies.gpu_survey.study import WAYS, Survey
 from tests.degraded import committed
 from tests.papers import value_of
@@ -133,13 +131,6 @@ def test_the_program_of_the_paper_runs() -> None:
         exec(program, {})
     predicted = survey().pairs["first"].predicted("operators").numbers
     assert float(printed.getvalue()) == pytest.approx(predicted["resnet50"])
-
-
-def test_a_share_of_networks_has_an_interval() -> None:
-    gain = Distribution("gain", {str(n): 0.9 + n / 3000 for n in range(400)}, ("file",))
-    faster = estimate(gain.share("that gain", lambda each: each > 1))
-    assert isinstance(faster, Estimate)
-    assert (faster.value, faster.n) == (99 / 400, 400) and faster.low < 0.2475 < faster.high
 
 
 def test_few_networks_are_no_distribution() -> None:

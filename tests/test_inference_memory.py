@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from report.errors import StudyError
 from report.missing import Missing
 from report.paper.findings import Findings
 from report.quantity.evaluation import point
@@ -286,32 +284,9 @@ def test_a_host_that_hardly_waits_sets_the_time() -> None:
     assert not waiting.facts["gpu_bound"]
 
 
-def test_memory_that_a_gpu_keeps_is_told() -> None:
-    kept = {"allocated_before": [34 * MIB] * 3, "allocated_peak": [36 * MIB] * 3}
-    cases = [gpu_case(inf.call(batch=1), **kept), gpu_case(inf.call(batch=256))]
-    result = found(inf.record(cases, GPU), full())
-    assert value(result, "gpu_kept_peak") == 36 * MIB
-    assert 34 * MIB - value(result, "gpu_kept") == pytest.approx(1.1e6, rel=0.05)
-
-
 # ----------------------------------------------------------------------------- source, refusals
 
 
 def test_the_audit_of_the_source() -> None:
     found_ = [check.verdict for check in checks(reported(STUDY))]
     assert found_ == ["agrees", "differs", "differs", "differs"]
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"tile": 8}, "a tile belongs to a tiled execution"),
-        ({"colour": "red"}, "expected network, image, batch"),
-    ],
-)
-def test_foreign_factors_are_refused(change: dict[str, Any], words: str) -> None:
-    strange = msgspec.structs.replace(case(8), factors={**case(8).factors, **change})
-    with pytest.raises(StudyError, match=re.escape(words)) as caught:
-        found(inf.record([strange]))
-    assert str(caught.value).startswith("data/inference_memory/")
-    assert str(caught.value).endswith("run the experiment of this version again.")

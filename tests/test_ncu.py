@@ -66,17 +66,9 @@ PAIRS = {"fp16_dst_fp16", "fp16_dst_fp32", "bf16_dst_fp32", "tf32_dst_fp32"}
 #: Capability of a chip → its tensor metrics beside those of all → the paths that count once each.
 TENSOR: dict[str, tuple[list[str], set[str]]] = {
     "7.0 old": ([], set()),
-    "7.5": (
-        ["src_fp16_bf16_tf32_dst_fp32", "src_fp16_dst_fp16", "src_int8"],
-        {"src_fp16_bf16_tf32_dst_fp32", "src_fp16_dst_fp16"},
-    ),
     "8.0": (
         [*(f"src_{p}{x}" for p in (*PAIRS, "int8") for x in SPARSITY), "src_fp64"],
         {f"src_{p}" for p in (*PAIRS, "fp64")},
-    ),
-    "8.0 old": (
-        [f"src_{p}{x}" for p in (*PAIRS, "int8") for x in SPARSITY[1:]],
-        {f"src_{p}{x}" for p in PAIRS for x in SPARSITY[1:]},
     ),
     "9.0": (
         HOPPER,
@@ -402,16 +394,3 @@ def test_of_several_sizes_the_one_whose_tiles_fit_counts() -> None:
 def test_a_damaged_table_is_refused_with_its_place(logs: Mapping[str, str], said: str) -> None:
     with pytest.raises(RecordError, match=f"^case 3: .*{said}"):
         ncu_logs.series_of(logs, "case 3")
-
-
-@given(
-    st.dictionaries(
-        st.from_regex(r"[a-z_]{1,8}", fullmatch=True),
-        st.integers() | st.booleans() | st.text(max_size=12) | st.floats(allow_nan=False),
-        max_size=4,
-    ),
-    st.integers(0, 9),
-)
-def test_every_case_finds_its_rows(factors: dict[str, object], call: int) -> None:
-    name = case_range(factors, call)
-    assert rows_of(table([(ADD, name, {"dram__bytes.sum": 1})]))[0].range == name

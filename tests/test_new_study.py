@@ -14,7 +14,7 @@ import pytest
 
 from report.commands.new import new_study
 from report.engine.pipeline import ROOT
-from report.errors import OutputError, StudyError
+from report.errors import StudyError
 
 SLUG, TITLE = "layer_height", "How the rate of a layer grows with its width"
 
@@ -58,12 +58,3 @@ def test_it_passes_the_lint_untouched(slug: str, title: str, root: Path) -> None
 def test_what_cannot_be_a_study_is_refused(slug: str, title: str, complaint: str) -> None:
     with pytest.raises(StudyError, match=complaint):
         new_study(slug, title)
-
-
-def test_nothing_is_left_where_not_all_can_be_written(root: Path) -> None:
-    (root / "tests").rmdir()
-    (root / "tests").write_text("in the way")
-    before = sorted(root.rglob("*"))
-    with pytest.raises(OutputError, match="cannot be written"):
-        new_study(SLUG, TITLE, root=root)
-    assert sorted(root.rglob("*")) == before

@@ -36,18 +36,7 @@ def test_the_site_is_whole_by_itself(built: Path, tmp_path: Path) -> None:
     assert (site / PAPER).read_bytes() == paper
 
 
-def test_pages_alone_keep_a_pdf_that_is_there_and_promise_none_that_is_not(project: Path) -> None:
-    site = project / "out" / "html"
-    paper = (site / PAPER).read_bytes()
-    style = project / "templates" / "html" / "page.html"
-    style.write_text(style.read_text("utf-8").replace("<main", '<main data-new="1"', 1), "utf-8")
-    assert f"{STUDY}/html" in tiny.ran(project, "--html")
-    assert (site / PAPER).read_bytes() == paper
-    assert dead_links(site) == []
+def test_pages_alone_promise_no_pdf(project: Path) -> None:
     tiny.build(project, "--html", "--out", "pages")
     assert links_to_pdf(project / "pages" / "html") == set()
     assert dead_links(project / "pages" / "html") == []
-    tiny.build(project, "--pdf", "--out", "pages")
-    tiny.build(project, "--html", "--out", "pages")
-    tiny.build(project, "--out", "both")
-    assert tiny.digests(project, "pages") == tiny.digests(project, "both")

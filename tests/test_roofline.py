@@ -13,8 +13,6 @@ from report.theory.roofline import (
     DEPTHWISE,
     Load,
     Roof,
-    at_batch,
-    cached_step_load,
     class_loads,
     in_type,
     load,
@@ -90,12 +88,6 @@ def test_traffic_layer_by_layer_is_compulsory_traffic_and_the_update() -> None:
     assert update_load(layers) == Load(0, 5 * 4 * 60)
 
 
-def test_a_perfect_cache_moves_images_parameters_and_momentum() -> None:
-    layers = Chain(2, 5).linear(10).layers
-    assert cached_step_load(layers).bytes == 2 * 5 * 4 + 4 * 4 * 60
-    assert cached_step_load(()).bytes == 0
-
-
 def test_larger_batches_raise_intensity_and_shorter_types_halve_traffic() -> None:
     small, large = layers_of("ResNet-18", 2), layers_of("ResNet-18", 64)
     assert step_load(small).intensity < step_load(large).intensity
@@ -121,13 +113,6 @@ def test_convolutions_are_told_apart_by_kernel_and_groups() -> None:
 def test_classes_share_out_the_whole_step(network: str) -> None:
     layers = layers_of(network)
     assert total(class_loads(layers).values()) == total(training_loads(layers))
-
-
-# -------------------------------------------------------------------------------- other shapes
-
-
-def test_the_batch_is_the_first_axis_of_every_tensor() -> None:
-    assert at_batch(layers_of("ResNet-18", 1, 64), 7) == layers_of("ResNet-18", 7, 64)
 
 
 # ------------------------------------------------------------------------------------- drawing

@@ -320,16 +320,3 @@ def test_a_build_in_a_new_process_says_its_steps_and_its_errors(
     with Child(["--html"], tmp_path, lambda words, share: told.append((words, share))) as child:
         ended = child.wait()
     assert (told, ended.output, ended.failure) == (steps, output, failure)
-
-
-def test_a_build_that_is_given_up_is_ended(tmp_path: Path) -> None:
-    (tmp_path / "build.py").write_text(
-        "import signal, sys, time\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "try:\n    print('[  0%] begun', file=sys.stderr, flush=True)\n    time.sleep(600)\n"
-        "except KeyboardInterrupt:\n    open('tidied', 'w')\n",
-        "utf-8",
-    )
-    begun = threading.Event()
-    with Child([], tmp_path, lambda words, share: begun.set()):
-        assert begun.wait(600)
-    assert (tmp_path / "tidied").exists(), "it could tidy up"

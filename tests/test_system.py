@@ -149,7 +149,7 @@ def shell(project: Path, command: str, **environment: str) -> subprocess.Complet
     )
 
 
-@pytest.mark.parametrize("redirection", ["<&- >&- 2>&-", ">/dev/full 2>&1", "2>&1 | true"])
+@pytest.mark.parametrize("redirection", ["<&- >&- 2>&-", ">/dev/full 2>&1"])
 def test_output_that_cannot_be_written_is_dropped(project: Path, redirection: str) -> None:
     change_page(project)
     ended = shell(
@@ -159,9 +159,7 @@ def test_output_that_cannot_be_written_is_dropped(project: Path, redirection: st
     assert tiny.ran(project, "--html") == set()
 
 
-@pytest.mark.parametrize(
-    "command", ["build.py gpu_survey --check --format json", "-m experiments list"]
-)
+@pytest.mark.parametrize("command", ["build.py --list", "-m experiments list"])
 def test_a_result_that_is_lost_is_an_error(command: str) -> None:
     ended = shell(ROOT, f"python {command} >/dev/full")
     assert ended.returncode == 1

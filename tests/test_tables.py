@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from report.missing import Missing
-from report.paper.tables import Cell, Column, Table, to_csv, to_latex, to_markdown
+from report.paper.tables import Cell, Column, Table, to_csv, to_markdown
 from report.statistics.estimates import Estimate
 from report.text.format import MISSING
 
@@ -107,27 +107,6 @@ def test_any_table_comes_back_from_pandoc(rows: list[tuple[Cell, ...]]) -> None:
             expected = table.cell_text(cell, column) + (f"^{mark}^" if mark else "")
             # Which white space stands at the ends of a cell, nobody sees.
             assert text.split() == expected.split()
-
-
-GOLDEN = r"""\begin{tabular}{@{}lrrr@{}}%
-\toprule%
-Device&Batch&\begin{tabular}[b]{@{}r@{}}Time\\(ms)\end{tabular}&\begin{tabular}[b]{@{}r@{}}Share\\(\%)\end{tabular}\\%
-\midrule%
-A\_1&1&12.5 [12.0, 13.0]&50.00\\%
-{}[B]&1,024&---\textsuperscript{a}&---\textsuperscript{b}\\\bottomrule%
-%
-\end{tabular}
-"""
-
-
-def test_latex_is_what_it_was() -> None:
-    table = Table(
-        "tbl-small",
-        "Small.",
-        TABLE.columns[:4],
-        (("A_1", 1, HALF, 0.5), ("[B]", 1024, NO_ROOM, NO_GPU)),
-    )
-    assert to_latex(table).replace("@{}lrrr@{}", "lrrr") == GOLDEN.replace("@{}lrrr@{}", "lrrr")
 
 
 def test_json_holds_raw_numbers() -> None:

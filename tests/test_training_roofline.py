@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from figures.roofline import Roofline
 from report.instruments.trace import MemoryEvent, Operator, Trace
 from report.missing import Missing
 from report.paper.findings import Findings
@@ -226,55 +225,6 @@ def test_a_rate_above_the_ceiling_has_no_efficiency() -> None:
     found = found_in(STUDY, record(cases((SMALL,), lambda step, layers: 1e-4)))
     best = number(found, "small_best")
     assert isinstance(best, Missing)
-
-
-def known_record(fast: Callable[[Step], float] = lambda step: 1.0, **change: Any) -> Record:
-    """A record that knows its instruments and caches; ``fast`` divides the time of a step."""
-    machine = factory.environment(host=factory.known_host())
-    made = cases((SMALL,), lambda step, layers: training.seconds(step, layers) / fast(step))
-    change.setdefault("peaks", factory.known_ceilings(PEAK, COPY))
-    return record(made, machine, **change)
-
-
-#: What the record changes, and how many steps and layers lie above which roof then.
-ABOVE: dict[str, tuple[Callable[[], Record], dict[str, bool]]] = {
-    "ordinary": (known_record, {"steps_above": False, "layers_above_memory": False}),
-    "fast steps": (
-        lambda: known_record(lambda step: 3.0 if step.batch == 32 else 1.0),
-        {"steps_above": True},
-    ),
-    "slow memory": (
-        lambda: known_record(peaks=factory.known_ceilings(PEAK, COPY / 3)),
-        {"layers_above_memory": True, "layers_above_caches": False},
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", ABOVE)
-def test_what_lies_above_a_roof_is_counted(kind: str) -> None:
-    made, expected = ABOVE[kind]
-    found = found_in(STUDY, made())
-    assert {id_: value(found, id_) > 0 for id_ in expected} == expected
-
-
-def test_each_cache_has_a_slope_where_the_record_has_one(full: Findings) -> None:
-    def slopes(found: Findings) -> set[tuple[str, ...]]:
-        panels = found.figures["fig-layers-example-2t"].drawing.panels
-        return {tuple(s.label for s in p.slopes) for p in panels if isinstance(p, Roofline)}
-
-    known = found_in(STUDY, known_record())
-    assert slopes(known) == {("memory", "L3", "L2", "L1")}
-    assert value(known, "bandwidth_L2") == pytest.approx(2e11, rel=0.02)
-    assert slopes(full) == {()}, "an older record"
-
-
-def test_a_precision_with_a_ceiling_of_its_own_needs_no_case_for_it() -> None:
-    short = msgspec.structs.replace(
-        factory.known_ceilings(5 * PEAK, COPY)[1], dtype="bfloat16", moment="before"
-    )
-    run = run_of(known_record(peaks=(*factory.known_ceilings(), short)))
-    assert value_of(run.product("bfloat16", "before")) == pytest.approx(5 * PEAK, rel=0.02)
-    assert value_of(run.product("bfloat16", "after")) == pytest.approx(SHORT_PEAK, rel=0.05)
 
 
 # ------------------------------------------------------------------------------ ladder, batches

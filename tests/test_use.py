@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import msgspec
 import pytest
 
 import build
@@ -106,12 +105,6 @@ def test_what_tells_of_the_data_as_they_are_refuses_it(
     assert capsys.readouterr().err.endswith(told)
 
 
-def test_watching_builds_from_the_same_record_again(data: Path) -> None:
-    options = build.parse([STUDY, "--data", str(data), "--use", "20261102", "--watch"])
-    again = build.parse(build._again(build.request_of(options)))
-    assert build.request_of(again).use == {STUDY: (file_of(QUICK),)}
-
-
 # ------------------------------------------------------------------------------------ the build
 
 
@@ -189,22 +182,3 @@ def test_what_is_accepted_is_the_edition(data: Path, capsys: pytest.CaptureFixtu
     assert build.main([*command, "--accept"]) == 1
     assert "does not replace the full run in the role cpu" in capsys.readouterr().err
     assert (data / "editions.yaml").read_bytes() == before
-
-
-def test_pooled_runs_are_named_and_offered_with_all_their_samples(tmp_path: Path) -> None:
-    """Two runs of one measurement: the paper and its table of samples name both files."""
-    runs = [factory.measurement(f"2026-11-0{day}T10:00:00Z") for day in (1, 2)]
-    layer = factory.layer_cases((1, 4, 16))
-    runs = [msgspec.structs.replace(run, cases=tuple(layer)) for run in runs]
-    data = factory.data_folder(tmp_path, *runs)
-    assert made(data) == 0
-    files = [file_of(run) for run in reversed(runs)]
-    values = json.loads((tmp_path / "out" / "values" / f"{STUDY}.json").read_bytes())
-    assert values["records"] == files
-    assert values["values"]["best_rate"]["sources"] == files
-    text = (tmp_path / "out" / "html" / STUDY / "supplement.html").read_text("utf-8")
-    assert all(file in text for file in files)
-    import pandas as pd
-
-    samples = pd.read_csv(tmp_path / "out" / "html" / STUDY / "samples.csv.gz")
-    assert set(samples["file"]) == set(files)

@@ -78,26 +78,6 @@ def test_an_interval_without_a_level_is_not_printed() -> None:
     assert table.note_texts() == ()
 
 
-def test_values_as_json() -> None:
-    assert TIME.as_json() == {
-        "name": "Time | largest",
-        "number": 0.0125,
-        "unit": "s",
-        "interval": [0.012, 0.013],
-        "confidence": 0.95,
-        "n": 30,
-        "formula": "median",
-        "sources": ["conv_scaling/a_b.json"],
-        "printed": f"12.5{NO_BREAK}ms",
-        "reason": None,
-    }
-    gone = GONE.as_json()
-    assert (gone["number"], gone["reason"]) == (None, "no run is in the data directory")
-    assert gone["printed"] == NOT_MEASURED
-    zero = Value("zero", "Zero", 0, "B", "sum").as_json()
-    assert (zero["number"], zero["reason"]) == (0, None)
-
-
 def test_every_number_leads_to_its_line() -> None:
     values = (TIME, EXACT, SHARE, GONE)
     html = pypandoc.convert_text(provenance(values), "html", format="markdown")

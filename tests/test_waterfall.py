@@ -135,14 +135,6 @@ def test_the_residual_has_its_row_and_its_number(name: str) -> None:
     assert figure.residual.text in written(page)
 
 
-def test_a_residual_of_zero_is_drawn_as_a_line_at_the_sum() -> None:
-    (axes,) = drawn(waterfall(100, {"More": 50}, 150)).axes
-    assert [bar[0] for bar in bars(axes)] == [0, 1, 2, 3]
-    lines = [line for line in axes.lines if line.get_linewidth() > 1]
-    assert [list(line.get_xdata()) for line in lines] == [[150, 150]]
-    assert lines[0].get_color() == style.INK
-
-
 # ------------------------------------------------------------------------------------------ legible
 
 

@@ -14,7 +14,7 @@ import secrets
 import struct
 import zipfile
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -235,29 +235,21 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def read_attachment(stored: Attaching, name: str, data: Path) -> bytes:
-    """The file ``name`` beside a record.
-
-    Raises ``RecordError`` if the record names no such file, or if it is missing or altered.
-    """
-    if all(name != item.name for item in stored.record.attachments):
-        raise RecordError(f"{stored.file}: the record has no attachment {name}; correct the name.")
-    return _read_all(stored, {name}, data)[name]
-
-
 def read_attachments(stored: Attaching, patterns: Iterable[str], data: Path) -> dict[str, bytes]:
-    """The files beside a record whose names fit one of ``patterns``; raises ``RecordError``."""
-    names = (attachment.name for attachment in stored.record.attachments)
-    wanted = {name for name in names if any(fnmatchcase(name, each) for each in patterns)}
-    return _read_all(stored, wanted, data) if wanted else {}
+    """The files beside a record whose names fit one of ``patterns``, by their names.
 
-
-def _read_all(stored: Attaching, names: Collection[str], data: Path) -> dict[str, bytes]:
-    """The named files of the archive beside a record, as the record's digests say they are."""
-    path = data / stored.file
-    digests = {item.name: item.sha256 for item in stored.record.attachments if item.name in names}
-    content = read_file(path, stored.file, _BESIDE, data)
-    files = unpacked_files(content, digests, stored.file, _BESIDE)
+    Raises ``RecordError`` if one of them is missing from the archive, or altered.
+    """
+    wanted = tuple(patterns)
+    digests = {
+        item.name: item.sha256
+        for item in stored.record.attachments
+        if any(fnmatchcase(item.name, each) for each in wanted)
+    }
+    if not digests:
+        return {}
+    archive = read_file(data / stored.file, stored.file, _BESIDE, data)
+    files = unpacked_files(archive, digests, stored.file, _BESIDE)
     for name, content in files.items():
         if digest(content) != digests[name]:
             raise RecordError(

@@ -23,7 +23,7 @@ from report.evidence.allocator_replay import replayed
 from report.missing import Missing
 from report.records.imported import ImportedRecord
 from report.records.imported_files import list_imports
-from report.records.store import read_attachment
+from report.records.store import read_attachments
 from tests import factory
 
 HERE = Path(__file__).parent / "imported"
@@ -132,7 +132,7 @@ def test_a_table_of_timm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     )  # fmt: skip
     assert {"clock", "power_limit", "driver", "repetitions"} <= record.missing.keys()
     (stored,) = list_imports("s", tmp_path / "data")
-    assert read_attachment(stored, TIMM, tmp_path / "data") == FILES[TIMM][0]
+    assert read_attachments(stored, ("*",), tmp_path / "data")[TIMM] == FILES[TIMM][0]
     assert run(tmp_path, TIMM, FILES[TIMM][0]) == 1
     assert "imported already as s/imported/" in capsys.readouterr().err
 

@@ -27,7 +27,7 @@ from report.instruments.trace import read_trace
 from report.records.filed import encode
 from report.records.quantities import QUANTITIES
 from report.records.record import Case, Series
-from report.records.store import Stored, read_attachment, record_name
+from report.records.store import Stored, read_attachments, record_name
 from tests.experiments.conftest import ROOT, measured, run_study
 
 #: A batch of a thousand million images fits into no machine: 86 TB.
@@ -65,8 +65,7 @@ class Run:
         return [case for case in self.cases if case.factors["subject"] == subject]
 
     def files(self) -> dict[str, bytes]:
-        names = (item.name for item in self.stored.record.attachments)
-        return {name: read_attachment(self.stored, name, self.records) for name in names}
+        return read_attachments(self.stored, ("*",), self.records)
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,6 @@ from report.render.html import PageLinks, render_html
 from report.render.latex import LatexTools, compile_latex, write_latex
 from report.render.typst import render_typst
 from tests import factory
-from tests.boxes import misplaced, needs_pdftotext
 from tests.latex import TOOLS, needs_latex
 from tests.papers import compose
 
@@ -168,38 +167,3 @@ def test_figures_have_a_glyph_for_every_text() -> None:
         drawn = _text_of(render(Drawing((panel,), wide=True, height=12), "any").pdf)
     for text in ("龙芯3A5000", "Байкал-М", "‹U+1F680›", "l‹U+202E›r", "$1and$2", "_hidden"):
         assert _squeezed(text) in _squeezed(drawn)
-
-
-PAPER = f"""---
-title: A paper
-author: [{{name: Ada}}]
-bibliography: references.bib
-print-style: ieee
-abstract: {LONG}
----
-
-Prose with {LONG} and `{LONG}`.
-
-::: {{#tbl-long}}
-| A | B | C |
-| :--- | :--- | :--- |
-| {LONG} | aten::max_pool2d_with_indices_backward | some more words that fill a column |
-
-A caption of {LONG}.
-:::
-"""
-
-
-@needs_pdftotext
-@pytest.mark.parametrize("form", FORMATS[1:])
-def test_long_words_stay_within_the_text(paper: Path, tmp_path: Path, form: str) -> None:
-    (tmp_path / "p.qmd").write_text(PAPER, "utf-8")
-    shutil.copyfile(paper / "references.bib", tmp_path / "references.bib")
-    pdf = tmp_path / "p.pdf"
-    if form == "typst":
-        pdf.write_bytes(render_typst(tmp_path, "p"))
-    else:
-        write_latex(tmp_path, "p", tmp_path / "tex")
-        pdf.write_bytes(compile_latex(tmp_path / "tex", "p").pdf)
-    assert misplaced(pdf) == []
-    assert LONG in _squeezed(_text_of(pdf.read_bytes()))

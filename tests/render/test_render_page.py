@@ -25,7 +25,6 @@ from report.render.site import (
     render_page,
 )
 from tests.render.conftest import HEAD
-from tests.render.test_dark_figures import luminance
 
 VOID = {"meta", "link", "img", "br", "hr", "input", "col"}
 
@@ -125,10 +124,15 @@ def test_the_search_finds_the_words_of_formulas(text: str) -> None:
     assert formula_text("<math>&nbsp;</math>") == ""
 
 
+def luminance(colour: str) -> float:
+    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
 def contrast(one: str, other: str) -> float:
     """The contrast of two colours by WCAG 2.2."""
-    parts = [tuple(int(each[i : i + 2], 16) / 255 for i in (1, 3, 5)) for each in (one, other)]
-    dark, light = sorted(map(luminance, parts))
+    dark, light = sorted(map(luminance, (one, other)))
     return (light + 0.05) / (dark + 0.05)
 
 

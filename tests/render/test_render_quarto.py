@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 import yaml
 
 from report.errors import RenderError
-from report.render.pandoc import TEMPLATES, pandoc_path
 from report.render.quarto import (
     find_quarto,
     render_quarto,
@@ -72,70 +70,6 @@ def test_the_project_is_complete(project: Path) -> None:
         "sample/references.bib",
     ):
         assert (project / name).is_file()
-
-
-def run_extension(tmp_path: Path, style: str, form: str) -> str:
-    """What the extension's filter makes of a wide table, with Quarto's side played by a script."""
-    (tmp_path / "tables").mkdir(exist_ok=True)
-    (tmp_path / "tables" / "tbl-done.tex").write_text("\\begin{tabular}{l}FINISHED\\end{tabular}")
-    driver = tmp_path / "driver.lua"
-    driver.write_text(
-        f"""
-quarto = {{
-  doc = {{ is_format = function(name) return name == "{form}" end }},
-  utils = {{ resolve_path = function() return "{TEMPLATES}/filter/tabular.lua" end }},
-}}
-local passes = dofile("{TEMPLATES}/quarto/ridgepoint.lua")
-function Pandoc(doc)
-  passes[1].Meta(doc.meta)
-  local blocks = pandoc.Blocks({{}})
-  for _, id in ipairs({{ "tbl-built", "tbl-done" }}) do
-    local float = {{
-      type = "Table", identifier = id, attributes = {{}},
-      classes = pandoc.List({{ "wide" }}), content = pandoc.Blocks({{ doc.blocks[1] }}),
-    }}
-    float = passes[2].FloatRefTarget(float) or float
-    blocks:insert(pandoc.Plain({{ pandoc.Str(float.attributes["fig-env"] or "none") }}))
-    blocks:extend(float.content)
-  end
-  blocks:extend(doc.blocks)
-  return pandoc.Pandoc(blocks):walk(passes[3])
-end
-"""
-    )
-    finished = subprocess.run(
-        [
-            pandoc_path(),
-            "--from=markdown",
-            "--to=latex",
-            f"--metadata=print-style:{style}",
-            f"--lua-filter={driver}",
-        ],
-        input="| a | b |\n|:--|--:|\n| 1 | 2 |\n\nA [5 B](#v-x){.value}, [t](files/t.gz).\n",
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=True,
-        timeout=60,
-    )
-    return finished.stdout
-
-
-def test_the_extension_writes_tables_that_two_columns_accept(tmp_path: Path) -> None:
-    text = run_extension(tmp_path, "ieee", "latex")
-    assert "longtable" not in text
-    assert text.count("table*") == 2
-    assert text.count("\\begin{tabular}{lr}") == 2
-    assert "FINISHED" in text
-    assert "A 5 B, t (\\texttt{t.gz})." in text
-
-
-def test_the_extension_leaves_one_column_and_the_page_alone(tmp_path: Path) -> None:
-    assert "table*" not in run_extension(tmp_path, "report", "latex")
-    page = run_extension(tmp_path, "ieee", "html")
-    assert "FINISHED" not in page
-    assert "v-x" in page
-    assert "\\href{files/t.gz}{t}" in page
 
 
 def test_quarto_is_called_once_for_all_formats(
