@@ -10,7 +10,7 @@ from report.engine.computing import compute
 from report.records.store import Stored
 from report.statistics.estimates import Estimate
 from report.studies import STUDIES
-from tests.degraded import committed, one_of_each_kind
+from tests.degraded import committed
 
 #: Whole networks take long, and this says no more of them than of the layers of the others.
 QUICK = tuple(study for study in STUDIES if study != "inference_memory")
@@ -23,7 +23,7 @@ def twice(stored: Stored) -> Stored:
 
 @pytest.mark.parametrize("study", QUICK)
 def test_a_study_is_computed_from_pooled_runs_and_names_them(study: str) -> None:
-    inputs = one_of_each_kind(committed(study))
+    inputs = committed(study)
     files = {stored.file for stored in inputs.records}
     found = compute(study, replace(inputs, records=tuple(map(twice, inputs.records))))
     for table in found.tables.values():
