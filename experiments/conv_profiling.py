@@ -29,7 +29,7 @@ from functools import partial
 from itertools import product
 from typing import Final
 
-from experiments.harness import primitives
+from experiments.harness import profiling
 from experiments.harness.measure import build, measure_memory
 from experiments.harness.study import (
     CaseFile,
@@ -149,18 +149,18 @@ def memory(factors: Factors, session: Session) -> Results:
     """Memory and logs of the layer, memory and trace of a call."""
     make = partial(build, STUDY, factors, session.device)
     if factors["subject"] == "layer" and factors["batch"] == LOGGED_BATCH:
-        yield from primitives.log_files(make, factors, session)
+        yield from profiling.log_files(make, factors, session)
     yield from measure_memory(make, session)
     if factors["subject"] == "trace":
         yield _trace_file(factors, session.device)
 
 
 def _trace_file(factors: Factors, device: Device) -> CaseFile:
-    from experiments.harness.profiling import trace_file
-
     scope, batch = factors["scope"], factors["batch"]
     of = f"the {scope}, forward and backward, at batch {batch}"
-    return trace_file(f"{scope}-{batch}", of, partial(build, STUDY, factors, device), device)
+    return profiling.trace_file(
+        f"{scope}-{batch}", of, partial(build, STUDY, factors, device), device
+    )
 
 
 _ON_CPU: Final = Study(

@@ -12,11 +12,10 @@ from typing import TypeAlias, cast
 import torch
 
 from experiments.harness import timing
-from experiments.harness.layer_times import LayerClock, watched
 from experiments.harness.profiling import trace_file
 from experiments.harness.study import SEED, CaseFile, Device, Factors, Layout, Precision, Session
 from experiments.harness.timing import Workload, seconds
-from experiments.harness.training_step import Batch, Trainer, trainer
+from experiments.harness.training_step import Batch, LayerClock, Trainer, trainer, watched
 from experiments.networks.blocks import CLASSES
 from experiments.networks.catalogue import network
 from report.records.record import Series
@@ -95,8 +94,7 @@ def _graphed(made: Trainer, batch: Batch) -> Step:
 
 
 def _on_photographs(factors: Factors, session: Session, made: Trainer) -> tuple[Series, ...]:
-    from experiments.datasets.image_folder import photographs
-    from experiments.harness.loading import batches
+    from experiments.datasets.image_folder import batches, photographs
 
     assert session.images is not None
     loader = batches(

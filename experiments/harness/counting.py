@@ -2,27 +2,35 @@
 
 Nothing here is timed, and nothing that is timed runs meanwhile.  What has been counted of a case
 stands in the journal before the next one ends, so that an interrupted run is continued here too.
+
+valgrind's lackey needs no hardware counters.  One process of it serves all cases, since importing
+torch takes a minute under it, and each process that it forks writes a log of its own.  One thread a
+process; as many cases at once as there are cores.
 """
 
 from __future__ import annotations
 
 import math
+import os
+import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from experiments import registry
-from experiments.harness import lackey, ncu, runtime
-from experiments.harness.journal import Count, Journal, RunLog
+from experiments.harness import ncu, runtime
+from experiments.harness.journal import Called, Count, Done, Failed, Journal, RunLog
 from experiments.harness.measure import layers_of_case, subject_of
+from experiments.harness.processes import working
 from experiments.harness.progress import Observer
 from experiments.harness.study import Device, Factors, Session, Study
 from experiments.harness.summary import factors_text
-from experiments.harness.text import period_text
+from experiments.harness.text import last_line, period_text, without_paths
 from experiments.harness.worker import Role, Task
 from report.errors import MeasurementError, RecordError
 from report.instruments.counters import lackey as lackey_logs
@@ -32,6 +40,7 @@ from report.records.record import Attachment, Case, Series
 from report.records.store import digest
 from report.theory.work import macs
 
+_LACKEY: Final = ("--tool=lackey", "--basic-counts=no", "--detailed-counts=yes")
 _NOT_ASKED: Final = "the run was not asked to count executed work (--counters none)"
 
 
@@ -76,6 +85,50 @@ class Tool:
         return 2 if thorough or work <= self.twice else int(work <= self.once)
 
 
+def lackey_unavailable() -> str | None:
+    """Why nothing can be counted here, with the remedy; None where it can."""
+    if not hasattr(os, "fork"):
+        return "valgrind does not run on this system"
+    if shutil.which("valgrind") is None:
+        return "valgrind is not installed; install it with: apt-get install valgrind"
+    return None
+
+
+def count_with_lackey(task: Task) -> Iterator[Count | None]:
+    """Run ``task`` under lackey and tell of every case as it is done; None for each tick.
+
+    Raises ``MeasurementError`` with what valgrind or torch said last, if all of it fails.  Closing
+    the generator ends all processes.
+    """
+
+    def under(folder: Path) -> tuple[str, ...]:
+        return ("valgrind", *_LACKEY, f"--log-file={folder}/%p.log")
+
+    processes: dict[int, dict[str, int]] = {}
+    failed: dict[int, str] = {}
+    with working(task, {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}, under) as running:
+        for message in running.messages():
+            match message:
+                case Called(case=case, role=role, pid=pid):
+                    processes.setdefault(case, {})[role] = pid
+                case Failed(case=case, reason=reason):
+                    failed.setdefault(case, reason)
+                case Done(case=case, reason=ended):
+                    why = failed.get(case) or ended
+                    pids = {} if why else processes.pop(case, {})
+                    logs = {role: _log(running.folder, pid) for role, pid in sorted(pids.items())}
+                    yield Count(tool=lackey_logs.TOOL, case=case, logs=logs, reason=why)
+                case _:
+                    yield None
+        code, said = running.process.returncode, running.said()
+    if code != 0:
+        raise MeasurementError(f"lackey ended with exit code {code}: {last_line(said)}")
+
+
+def _log(folder: Path, pid: int) -> str:
+    return without_paths((folder / f"{pid}.log").read_text(errors="replace"))
+
+
 TOOLS: Final = (
     Tool(
         name=lackey_logs.TOOL,
@@ -83,8 +136,8 @@ TOOLS: Final = (
         device="cpu",
         quantities=(lackey_logs.MULTIPLY_ADDS,),
         meaning="the logs of valgrind's lackey for each case that it counted, by process",
-        unavailable=lackey.unavailable,
-        count=lackey.count,
+        unavailable=lackey_unavailable,
+        count=count_with_lackey,
         # A call is a thousand times slower, and a full plan stays within minutes: 16 images of
         # the layer of conv_scaling forward, 8 backward; 64 forward.
         twice=260e6,

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
-from experiments.harness import cuda_memory, memory, timing
+from experiments.harness import memory, timing
 from experiments.harness.memory import REPEATS
 from experiments.harness.study import (
     SEED,
@@ -198,7 +198,7 @@ def measure_memory(make: Build, session: Session, repeats: int = REPEATS) -> tup
     """Bytes alone, with their raw samples."""
     if session.device == "cpu":
         return memory.measure_cpu(make, repeats)
-    return cuda_memory.measure(make, repeats)
+    return memory.measure_cuda(make, repeats)
 
 
 def release(device: str) -> None:

@@ -1,21 +1,30 @@
-"""Bytes that a call needs on a CPU, from the allocator's own events.
+"""Bytes that a call needs, from the allocator's own events, and on a GPU from its statistics.
 
 On a CPU torch keeps no statistics, but its profiler reports every allocation and every free.  One
 profile covers the building of the workload and one call, each inside a mark, so that the bytes
 before, after and at the peak all come from the same events: nothing lives that they do not show.
-Blocks that oneDNN or MKL take from the C library directly are not among them.  A GPU has an
-allocator of its own, see ``experiments.harness.cuda_memory``.
+Blocks that oneDNN or MKL take from the C library directly are not among them.
+
+On a GPU the caching allocator's statistics are read around a call after a warm-up call.  Around the
+first such call stands the history of every request since the allocator held nothing, so that a
+model of it can be replayed from the record alone (``evidence.allocator_replay``).  In the history
+(``c10/cuda/CUDACachingAllocator.cpp``, ``record_trace``) an ``alloc`` has the bytes that were asked
+for, not those of the block, and a ``free_completed`` the same bytes in the moment in which it
+can be used again; with one stream that is the moment of the free.  A request of 0 bytes takes no
+block and is not there.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TypeAlias
 
 from experiments.harness.timing import Build, Workload
 from report.errors import MeasurementError
@@ -27,6 +36,19 @@ REPEATS: Final = 3
 #: The marks in a profile.
 BUILD: Final = "ridgepoint.build"
 CALL: Final = "ridgepoint.call"
+
+#: Our words for the caching allocator's statistics: in blocks, as asked for, held in segments.
+_STATISTICS: Final = {
+    "allocated": "allocated_bytes.all",
+    "requested": "requested_bytes.all",
+    "reserved": "reserved_bytes.all",
+}
+
+#: One entry of the caching allocator's history.
+Entry: TypeAlias = Mapping[str, Any]
+
+
+# -------------------------------------------------------------------------------- on a processor
 
 
 @dataclass(frozen=True)
@@ -121,6 +143,127 @@ def cut(events: Sequence[Any]) -> Allocations:
         return tuple(size for moment, size in memory if start <= moment <= end)
 
     return Allocations(within(BUILD), within(CALL))
+
+
+# -------------------------------------------------------------------------------------- on a GPU
+
+
+def measure_cuda(build: Build, repeats: int = REPEATS) -> tuple[Series, ...]:
+    """``requested_*``, ``allocated_*`` and ``reserved_*`` of each call after a warm-up (B).
+
+    Before them stand the requests that led there: ``memory_events`` of the first of these calls,
+    and, if the allocator could be emptied, ``memory_events_before`` (B) and ``memory_owners``.
+    """
+    emptied = _emptied()
+    with _recording() as history:
+        workload = build()
+        call_once(workload)  # library workspaces are taken now, and kept
+        start = len(history() or ())
+        first, entries = _called(workload, history)
+    calls = [first, *(_called(workload, lambda: None)[0] for _ in range(repeats - 1))]
+    requests = {} if entries is None else requests_of(entries, start, emptied)
+    statistics = {name: tuple(call[name] for call in calls) for name in first}
+    return tuple(
+        Series(quantity=name, unit="1" if name == "memory_owners" else "B", samples=samples)
+        for name, samples in {**requests, **statistics}.items()
+    )
+
+
+def _emptied() -> bool:
+    """Give back all that the allocator holds; whether nothing is left.
+
+    The workspaces of cuBLAS, which it keeps, are among that.
+    """
+    import torch
+
+    gc.collect()
+    torch.cuda.synchronize()
+    torch._C._cuda_clearCublasWorkspaces()
+    torch.cuda.empty_cache()
+    return torch.cuda.memory_stats().get("reserved_bytes.all.current") == 0
+
+
+@contextmanager
+def _recording() -> Iterator[Callable[[], tuple[Entry, ...] | None]]:
+    """Record every request of the allocator inside; its other backends keep no history."""
+    import torch
+
+    if torch.cuda.get_allocator_backend() != "native":
+        yield lambda: None
+        return
+    memory, device = torch.cuda.memory, torch.cuda.current_device()
+
+    def trace() -> tuple[Entry, ...]:
+        return tuple(memory._snapshot()["device_traces"][device])
+
+    memory._record_memory_history("all", context=None)  # no stacks: only what was asked for
+    try:
+        origin = len(trace())
+        yield lambda: trace()[origin:]
+    finally:
+        memory._record_memory_history(None)
+
+
+def _called(
+    workload: Workload, history: Callable[[], tuple[Entry, ...] | None]
+) -> tuple[dict[str, int], tuple[Entry, ...] | None]:
+    """Statistics of one call (B), with its result held until all is read, and the history so far.
+
+    A statistic that this torch does not keep is left out, never 0.
+    """
+    import torch
+
+    workload.reset()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_stats()
+    result = workload.call()
+    torch.cuda.synchronize()
+    after = torch.cuda.memory_stats()
+    entries = history()
+    del result
+    statistics = {}
+    for ours, theirs in _STATISTICS.items():
+        if f"{theirs}.current" in before:
+            statistics[f"{ours}_before"] = before[f"{theirs}.current"]
+            statistics[f"{ours}_after"] = after[f"{theirs}.current"]
+            statistics[f"{ours}_peak"] = after[f"{theirs}.peak"]
+    return statistics, entries
+
+
+def requests_of(entries: Sequence[Entry], start: int, emptied: bool) -> dict[str, tuple[int, ...]]:
+    """The samples of the series that tell of requests, by quantity.
+
+    ``start`` entries stand before the call; ``emptied`` says that the allocator held nothing before
+    the first of them.  Where it did, or frees show of what is not known, only the call's own events
+    are told.
+    """
+    number, alive = count(), dict[int, int]()
+    before, call = list[int](), list[int]()
+    owners: list[int | None] = []
+    for place, entry in enumerate(entries):
+        match entry["action"]:
+            case "alloc":
+                alive[entry["addr"]] = next(number)
+                owners.append(alive[entry["addr"]])
+                change = entry["size"]
+            case "free_completed":
+                owners.append(alive.pop(entry["addr"], None))
+                change = -entry["size"]
+            case _:  # none of a request, such as a new segment
+                continue
+        (before if place < start else call).append(change)
+    known = tuple(owner for owner in owners if owner is not None)
+    if not emptied or len(known) < len(owners):
+        return {"memory_events": tuple(call)}
+    return {
+        "memory_events": tuple(call),
+        "memory_events_before": tuple(before),
+        "memory_owners": known,
+    }
+
+
+# ---------------------------------------------------------------------------------------- both
 
 
 @contextmanager

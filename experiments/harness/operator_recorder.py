@@ -2,14 +2,20 @@
 
 A mode below automatic differentiation sees each operator with its arguments and results.  Storages
 are numbered as they appear; references that keep none of them alive tell when one was let go.
+
+Where several gradients of one tensor meet, the engine of automatic differentiation adds the next to
+the first in place, if nothing else holds the first (``torch/csrc/autograd/input_buffer.cpp``,
+``can_accumulate_inplace``), but never for fake tensors, so that a capture shows a result of its
+own.  An addition whose operand is let go right after it is taken for such a sum.
 Imports torch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, Final
 
 import msgspec
@@ -23,12 +29,12 @@ from torch.nn.modules.module import (
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from experiments.harness.accumulation import in_place, renamed
 from report.errors import MeasurementError
 from report.records.operations import ITEM_BYTES, Network, Operator, Phase, Setting, Tensor
 
 #: They ask for a device or mark a place in a profile, and compute nothing.
 _SILENT: Final = frozenset({"prim", "profiler"})
+_SUM: Final = "add.Tensor"
 
 
 def tensors_in(value: object) -> Iterator[torch.Tensor]:
@@ -52,18 +58,18 @@ class _Storages:
     #: A reference to each keeps its address from being taken by another one.
     held: list[StorageWeakRef] = field(default_factory=list)
 
-    def number(self, tensor: torch.Tensor, *, watch: bool = True) -> tuple[int, bool]:
-        """The number of a tensor's storage, and whether it is new."""
+    def number(self, tensor: torch.Tensor, *, watch: bool = True) -> int:
+        """The number of a tensor's storage, a new one where it is new."""
         storage = tensor.untyped_storage()
         address = storage._cdata
         if address in self.numbers:
-            return self.numbers[address], False
+            return self.numbers[address]
         number = len(self.sizes)
         reference = StorageWeakRef(storage)
         self.numbers[address] = number
         self.sizes.append(storage.nbytes())
         (self.watched.__setitem__(number, reference) if watch else self.held.append(reference))
-        return number, True
+        return number
 
     def let_go(self) -> tuple[int, ...]:
         """Those that died since the last time."""
@@ -208,7 +214,7 @@ class Recorder(TorchDispatchMode):
                 f"The network cannot be captured: it has a tensor of {dtype} ({tensor.layout}), "
                 "whose bytes ridgepoint does not know."
             )
-        number, _ = self._storages.number(tensor, watch=watch)
+        number = self._storages.number(tensor, watch=watch)
         return Tensor(number, tuple(tensor.shape), tuple(tensor.stride()), dtype)
 
     def recorded(self) -> tuple[Network, tuple[Operator, ...]]:
@@ -263,3 +269,61 @@ def _attributed(
         read = [t.storage for found in operator.reads.values() for t in found]
         names = [owners[n] for n in read if n in owners] or [made[n] for n in read if n in made]
         yield msgspec.structs.replace(operator, module=names[0]) if names else operator
+
+
+# ------------------------------------------------------------------------------ sums of gradients
+
+
+def in_place(operators: Sequence[Operator]) -> tuple[tuple[Operator, ...], dict[int, int]]:
+    """The operators with such sums in place, and the storage that stands for each that is gone."""
+    renamed: dict[int, int] = {}
+    lasting: set[int] = set()
+    born: set[int] = set()
+    found = []
+    for operator, following in zip_longest(operators, operators[1:]):
+        freed = tuple(renamed.get(s, s) for s in operator.freed if s not in lasting)
+        target = None if following is None else _target(operator, born & set(following.freed))
+        if target is not None:
+            (made,) = operator.made
+            lasting.add(target)
+            renamed[made] = renamed.get(target, target)
+        if operator.phase == "backward":
+            born |= set(operator.made)
+        found.append(_renamed(operator, freed, renamed) if renamed else operator)
+    return tuple(found), renamed
+
+
+def _target(operator: Operator, stealable: Iterable[int]) -> int | None:
+    """The storage of the operand that a sum of gradients is added to; None of all else."""
+    if operator.phase != "backward" or operator.name != _SUM or len(operator.made) != 1:
+        return None
+    operands = [operator.tensor(name) for name in ("self", "other")]
+    (result,) = operator.writes
+    for operand in operands:
+        if operand is not None and operand.storage in stealable and _like(operand, result):
+            return operand.storage
+    return None
+
+
+def _like(operand: Tensor, result: Tensor) -> bool:
+    """Whether the operand can hold the result: as large, and without repeated elements."""
+    same = (operand.shape, operand.dtype) == (result.shape, result.dtype)
+    return same and operand.distinct == operand.elements
+
+
+def _renamed(operator: Operator, freed: tuple[int, ...], names: dict[int, int]) -> Operator:
+    return msgspec.structs.replace(
+        operator,
+        freed=freed,
+        made=tuple(storage for storage in operator.made if storage not in names),
+        reads={name: renamed(tensors, names) for name, tensors in operator.reads.items()},
+        writes=renamed(operator.writes, names),
+    )
+
+
+def renamed(tensors: Iterable[Tensor], names: dict[int, int]) -> tuple[Tensor, ...]:
+    """The tensors in the storages that stand for their own."""
+    return tuple(
+        msgspec.structs.replace(tensor, storage=names.get(tensor.storage, tensor.storage))
+        for tensor in tensors
+    )

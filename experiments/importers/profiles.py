@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from experiments.harness.cuda_memory import series_of
+from experiments.harness.memory import requests_of
 from experiments.importers.imported import (
     FETCH_AGAIN,
     Imported,
@@ -182,7 +182,7 @@ def read_allocator(source: Source) -> Imported:
     if source.device is None:
         raise source.refused("it does not say the device; give it with --device")
     entries = tuple(msgspec.structs.asdict(entry) for entry in histories[0])
-    measured = series_of(entries, 0, _is_whole(snapshot))
+    measured = requests_of(entries, 0, _is_whole(snapshot))
     told = {name: samples for name, samples in measured.items() if samples}
     if not told:
         raise source.refused("its history holds no request; record one with _record_memory_history")

@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 from torch import nn
 
 from experiments.harness import memory
-from experiments.harness.accumulation import in_place
+from experiments.harness.operator_recorder import in_place
 from experiments.harness.operators import Input, capture
 from experiments.harness.timing import Workload
 from report.records.operations import Operator

@@ -10,7 +10,7 @@ import counted_study
 import pytest
 
 from experiments import registry
-from experiments.harness import counting, host, lackey
+from experiments.harness import counting, host
 from experiments.harness.counting import Tool
 from experiments.harness.journal import Count, read_run_log
 from experiments.harness.study import CounterChoice, Session
@@ -165,13 +165,13 @@ TASK = Task(
 @pytest.fixture(scope="module")
 def counted() -> dict[int, Count]:
     """What the real valgrind counts of cases whose work is known."""
-    if (reason := lackey.unavailable()) is not None:
+    if (reason := counting.lackey_unavailable()) is not None:
         pytest.skip(reason)
     if "fma" not in host.cpuinfo().get("flags", "").split():
         pytest.skip("this processor has no fused multiply-add")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join((str(FOLDER / "stand_in"), str(FOLDER))))
-        events = list(lackey.count(TASK))
+        events = list(counting.count_with_lackey(TASK))
     return {event.case: event for event in events if isinstance(event, Count)}
 
 

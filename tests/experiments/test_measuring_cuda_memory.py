@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from experiments.harness import cuda_memory
+from experiments.harness import memory
 from experiments.harness.timing import Workload
 from report.records.quantities import QUANTITIES
 from report.records.record import Series
@@ -140,7 +140,7 @@ def samples(found: tuple[Series, ...]) -> dict[str, tuple[float, ...]]:
 def test_statistics_of_three_calls_and_the_requests_that_led_there(
     build: Callable[[], Workload], allocator: Allocator
 ) -> None:
-    series = cuda_memory.measure(build)
+    series = memory.measure_cuda(build)
     assert all(QUANTITIES[s.quantity].unit == s.unit for s in series)
     assert all(QUANTITIES[s.quantity].admits(s.samples) for s in series)
     assert samples(series) == {
@@ -159,14 +159,14 @@ def test_statistics_of_three_calls_and_the_requests_that_led_there(
     }
     assert not allocator.recording
     assert allocator.calls == ["workspaces", "empty_cache"]
-    assert cuda_memory.measure(build) == series, "a second case begins with nothing again"
+    assert memory.measure_cuda(build) == series, "a second case begins with nothing again"
 
 
 def test_an_allocator_that_cannot_be_emptied_tells_only_of_the_call(
     build: Callable[[], Workload], allocator: Allocator
 ) -> None:
     kept = allocator.take(10)
-    found = samples(cuda_memory.measure(build))
+    found = samples(memory.measure_cuda(build))
     assert found["memory_events"] == (700, 600, -700)
     assert {"memory_events_before", "memory_owners"}.isdisjoint(found)
     allocator.free(kept)
@@ -177,21 +177,15 @@ def test_a_free_of_what_was_there_before_is_no_history() -> None:
         {"action": "alloc", "addr": 1, "size": 5},
         {"action": "free_completed", "addr": 2, "size": 7},
     ]
-    assert cuda_memory.series_of(entries, 1, emptied=True) == {"memory_events": (-7,)}
+    assert memory.requests_of(entries, 1, emptied=True) == {"memory_events": (-7,)}
 
 
-@pytest.mark.parametrize("backend", ["cudaMallocAsync", "native"])
 def test_without_a_history_the_statistics_remain(
-    build: Callable[[], Workload],
-    monkeypatch: pytest.MonkeyPatch,
-    allocator: Allocator,
-    backend: str,
+    build: Callable[[], Workload], monkeypatch: pytest.MonkeyPatch, allocator: Allocator
 ) -> None:
     cuda = sys.modules["torch"].cuda
-    monkeypatch.setattr(cuda, "get_allocator_backend", lambda: backend)
-    if backend == "native":
-        monkeypatch.delattr(cuda.memory, "_record_memory_history")
-    found = samples(cuda_memory.measure(build))
+    monkeypatch.setattr(cuda, "get_allocator_backend", lambda: "cudaMallocAsync")
+    found = samples(memory.measure_cuda(build))
     assert found.keys().isdisjoint({"memory_events", "memory_events_before", "memory_owners"})
     assert found["requested_peak"] == (2300,) * 3
     assert allocator.trace == []
@@ -203,7 +197,7 @@ def test_recording_ends_when_a_case_fails(allocator: Allocator) -> None:
         raise MemoryError
 
     with pytest.raises(MemoryError):
-        cuda_memory.measure(build)
+        memory.measure_cuda(build)
     assert not allocator.recording
 
 

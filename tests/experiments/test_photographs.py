@@ -64,7 +64,7 @@ def test_a_folder_that_cannot_be_used(folder: Path, tmp_path: Path) -> None:
 
 def test_batches_of_photographs(folder: Path) -> None:
     torch = pytest.importorskip("torch")
-    from experiments.harness.loading import DEVIATION, MEAN, batches
+    from experiments.datasets.image_folder import DEVIATION, MEAN, batches
 
     def take(workers: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
         found = batches(photographs(folder), 4, 24, workers=workers, seed=3, pinned=False)
@@ -88,7 +88,7 @@ def test_batches_of_photographs(folder: Path) -> None:
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_broken_photograph_ends_in_one_sentence(folder: Path, workers: int) -> None:
     pytest.importorskip("torch")
-    from experiments.harness.loading import batches
+    from experiments.datasets.image_folder import batches
 
     for path in (folder / "train").rglob("*.*"):
         path.write_bytes(path.read_bytes()[:200])

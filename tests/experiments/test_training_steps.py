@@ -9,10 +9,10 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from experiments.harness import timing  # noqa: E402
-from experiments.harness.layer_times import LayerClock  # noqa: E402
 from experiments.harness.study import QUICK  # noqa: E402
 from experiments.harness.training_step import (  # noqa: E402
     Batch,
+    LayerClock,
     trainer,
 )
 from experiments.networks.blocks import Residual  # noqa: E402
