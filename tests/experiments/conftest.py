@@ -123,7 +123,7 @@ def count(
 
 
 #: ``python -m experiments``, measuring nothing again that was disturbed: beside other tests all is,
-#: and each repetition starts torch once more.  ``test_disturbed`` is about those.
+#: and each repetition starts torch once more.  ``test_rounds`` is about those.
 _UNREPEATED = """
 import sys
 from experiments.__main__ import main

@@ -17,9 +17,6 @@ from experiments.harness.measure import layers_of_case  # noqa: E402
 from experiments.networks.blocks import Add  # noqa: E402
 from experiments.networks.mnist import (  # noqa: E402
     mnist_cnn,
-    second_convolution,
-    second_convolution_input_shape,
-    second_convolution_output_shape,
 )
 from report.errors import MeasurementError  # noqa: E402
 from report.records.layers import (  # noqa: E402
@@ -69,27 +66,6 @@ def test_the_mnist_cnn() -> None:
     assert macs == 11_992_448
 
 
-@pytest.mark.parametrize("channels", [(1, 1), (20, 40), (33, 65)])
-def test_what_is_left_of_an_image_fits_the_linear_layer(channels: tuple[int, int]) -> None:
-    network: Any = mnist_cnn(channels).eval()
-    image = torch.zeros(2, 1, 28, 28)
-    first = network.conv1(image)
-    assert first.shape[1:] == second_convolution_input_shape(channels)
-    assert network.conv2(first).shape[1:] == second_convolution_output_shape(channels)
-    assert network(image).shape == (2, 10)
-
-
-def test_the_network_computes_what_the_example_computes() -> None:
-    """The functional form of PyTorch's example, with the same weights."""
-    network: Any = mnist_cnn().eval()
-    image = torch.randn(3, 1, 28, 28, generator=torch.Generator().manual_seed(1))
-    f = nn.functional
-    x = f.relu(network.conv2(f.relu(network.conv1(image))))
-    x = torch.flatten(f.max_pool2d(x, 2), 1)
-    expected = f.log_softmax(network.fc2(f.relu(network.fc1(x))), dim=1)
-    assert torch.equal(network(image), expected)
-
-
 @pytest.mark.parametrize("batch", [1, 1024, 10**9])
 def test_a_case_has_its_layers_whatever_fits_in_memory(batch: int) -> None:
     (layer,), network = (
@@ -131,14 +107,6 @@ def test_a_residual_block() -> None:
     pool = by_name["pool"]
     assert isinstance(pool, Pooling) and (pool.kernel, pool.mode) == ((4, 4), "average")
     assert sum(map(parameters, layers)) == sum(p.numel() for p in block.parameters())
-
-
-def test_hooks_are_gone_afterwards_also_after_an_error() -> None:
-    module = second_convolution()
-    layers_of(module, torch.zeros(1, 32, 26, 26))
-    with pytest.raises(RuntimeError):
-        layers_of(module, torch.zeros(1, 5, 26, 26))
-    assert not module._forward_hooks
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same'")

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import mmap
-from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from experiments.harness import ceilings
 from experiments.harness.ceilings import Instrument, working_sets
@@ -17,7 +14,6 @@ from experiments.harness.study import QUICK, Session
 from experiments.harness.timing import Duration, Workload
 from experiments.harness.worker import Task
 from report.errors import MeasurementError
-from report.records.caches import capacities, last_capacity
 from report.records.record import Cache, Ceiling
 
 CACHES = (
@@ -25,15 +21,6 @@ CACHES = (
     Cache(level=1, kind="instruction", size_bytes=32 * 2**10, cores=1),
     Cache(level=2, kind="unified", size_bytes=2**20, cores=1),
     Cache(level=3, kind="unified", size_bytes=32 * 2**20, cores=8),
-)
-sizes = st.integers(2**12, 2**28)
-counts = st.integers(1, 256)
-hosts = st.lists(
-    st.builds(
-        Cache, level=st.integers(1, 4), kind=st.just("unified"), size_bytes=sizes, cores=counts
-    ),
-    max_size=4,
-    unique_by=lambda c: c.level,
 )
 
 
@@ -66,30 +53,9 @@ def test_pages_are_counted_or_their_absence_is_told(small: Ceilings) -> None:
 # --------------------------------------------------------------------------------- pure parts
 
 
-@given(hosts, counts, counts, st.integers(2**20, 2**40))
-def test_the_large_plan_doubles_from_16_kib_to_eight_last_caches(
-    host: list[Cache], threads: int, more: int, room: int
-) -> None:
-    cores = threads + more
-    found = working_sets(tuple(host), threads, cores, room, "large")
-    last = last_capacity(host, cores) or 32 * 2**20
-    most = min(8 * last, 2**30, room)
-    assert found[0] == 2**14
-    assert all(after == 2 * before for before, after in pairwise(found))
-    assert len(found) == 1 or most / 2 < found[-1] <= most
-
-
 def test_the_small_plan_shows_every_cache_and_memory() -> None:
     found = working_sets(CACHES, 2, 8, 2**40, "small")
     assert found == (32 * 2**10, 2**20, 16 * 2**20, 128 * 2**20)
-
-
-def test_cores_that_share_a_cache_have_it_once() -> None:
-    kib = 2**10
-    assert capacities(CACHES, 1) == {1: 32 * kib, 2: 2**20, 3: 2**25}
-    assert capacities(CACHES, 8) == {1: 8 * 32 * kib, 2: 8 * 2**20, 3: 2**25}
-    assert capacities(CACHES, 9) == {1: 9 * 32 * kib, 2: 9 * 2**20, 3: 2**26}
-    assert last_capacity((), 4) is None
 
 
 class Clock:

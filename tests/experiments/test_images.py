@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from fractions import Fraction
 from math import floor
 from typing import Any
@@ -22,8 +20,6 @@ from experiments.datasets import (
     digits,
     handwritten,
     held_out,
-    identity,
-    resplit,
 )
 from experiments.datasets.small_digits import bilinear
 
@@ -43,13 +39,6 @@ def test_the_digits_are_the_same_bytes_everywhere() -> None:
     """Nothing in them depends on how a machine rounds or on the version of NumPy."""
     assert handwritten(None).digest == digits().digest
     assert digits().digest == "6d88521e7f44b639579811aaba317eddfdcb408406281639778baebfc71d714e"
-
-
-def test_three_channels_repeat_the_grey_values() -> None:
-    grey, colour = digits(32), digits(32, channels=3)
-    assert colour.shape == (3, 32, 32)
-    for channel in range(3):
-        assert np.array_equal(colour.train.pixels[:, channel], grey.train.pixels[:, 0])
 
 
 @settings(deadline=None, max_examples=30)
@@ -88,14 +77,6 @@ def test_nothing_is_lost_or_doubled_by_holding_out(total: int, data: st.DataObje
     assert said.startswith(f"{count} of {total}")
 
 
-def test_a_set_can_be_split_anew() -> None:
-    images = resplit(made(20, 10), 4)
-    assert (len(images.train), len(images.test)) == (26, 4)
-    before = made(20, 10)
-    together = {p.tobytes() for part in (before.train, before.test) for p in part.pixels}
-    assert {p.tobytes() for part in (images.train, images.test) for p in part.pixels} == together
-
-
 @pytest.mark.parametrize(
     ("pixels", "labels"),
     [
@@ -114,19 +95,3 @@ def test_arrays_that_do_not_belong_together_or_are_written_to_are_refused(
     for array in (split.pixels, split.labels):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
-
-
-def test_the_identity_names_counts_shapes_and_bytes() -> None:
-    images = made()
-    text = identity(images)
-    assert text == identity(made())
-    assert text.endswith(b"}\n") and text.count(b"\n") == 1
-    content = json.loads(text)
-    assert json.dumps(content, sort_keys=True, separators=(",", ":")).encode() + b"\n" == text
-    assert content["name"] == "some"
-    assert content["digest"] == images.digest
-    assert content["train"]["images"] == 20
-    assert content["train"]["shape"] == [1, 28, 28]
-    assert content["test"]["images_per_class"] == [1] * 10
-    expected = hashlib.sha256(some_images(20, 1).tobytes()).hexdigest()
-    assert content["train"]["pixels_sha256"] == expected

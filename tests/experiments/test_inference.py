@@ -92,26 +92,6 @@ def test_folding_uses_the_running_statistics() -> None:
     assert all(m.inplace for m in made.modules() if isinstance(m, torch.nn.ReLU))
 
 
-def test_reduced_precision_is_near_and_leaves_the_weights_alone() -> None:
-    torch = pytest.importorskip("torch")
-    plain = output(sweeps.inference("ResNet-20", 2))
-    reduced = output(sweeps.inference("ResNet-20", 2, precision="bfloat16"))
-    assert (plain.dtype, reduced.dtype) == (torch.float32, torch.bfloat16)
-    scale = float(plain.abs().max())
-    assert float((reduced.float() - plain).abs().max()) < 0.1 * scale
-    assert not torch.is_autocast_enabled("cpu")
-
-
-def test_without_a_compiler_a_compiled_case_is_unavailable(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from experiments.networks import variants
-
-    monkeypatch.setattr(variants.shutil, "which", lambda name: None)
-    with pytest.raises(UnavailableError, match=r"C\+\+ compiler"):
-        measured(sweeps.inference("LeNet-5", 2, execution="compiled"), session)
-
-
 @pytest.mark.parametrize(
     "large",
     [

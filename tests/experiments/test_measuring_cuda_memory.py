@@ -172,14 +172,6 @@ def test_an_allocator_that_cannot_be_emptied_tells_only_of_the_call(
     allocator.free(kept)
 
 
-def test_a_free_of_what_was_there_before_is_no_history() -> None:
-    entries = [
-        {"action": "alloc", "addr": 1, "size": 5},
-        {"action": "free_completed", "addr": 2, "size": 7},
-    ]
-    assert memory.requests_of(entries, 1, emptied=True) == {"memory_events": (-7,)}
-
-
 def test_without_a_history_the_statistics_remain(
     build: Callable[[], Workload], monkeypatch: pytest.MonkeyPatch, allocator: Allocator
 ) -> None:
@@ -189,16 +181,6 @@ def test_without_a_history_the_statistics_remain(
     assert found.keys().isdisjoint({"memory_events", "memory_events_before", "memory_owners"})
     assert found["requested_peak"] == (2300,) * 3
     assert allocator.trace == []
-
-
-def test_recording_ends_when_a_case_fails(allocator: Allocator) -> None:
-    def build() -> Workload:
-        allocator.take(3)
-        raise MemoryError
-
-    with pytest.raises(MemoryError):
-        memory.measure_cuda(build)
-    assert not allocator.recording
 
 
 @pytest.fixture(autouse=True)

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import gzip
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 from image_files import (
     IDX,
     idx_images,
@@ -21,9 +17,8 @@ from image_files import (
     write_idx,
 )
 
-from experiments.datasets import handwritten, mnist
+from experiments.datasets import mnist
 from experiments.datasets import mnist_folder as module
-from experiments.datasets.mnist_folder import idx
 
 IMAGES, LABELS = IDX["train", "images"], IDX["train", "labels"]
 
@@ -37,22 +32,6 @@ def test_its_own_files_keep_their_split(tmp_path: Path, packed: bool) -> None:
     assert np.array_equal(images.test.pixels[:, 0], some_images(10, 2))
     assert all(name in images.source for name in IDX.values())
     assert str(tmp_path) not in images.source
-
-
-@pytest.mark.parametrize("below", ["MNIST/raw", "raw"])
-def test_where_downloads_put_them(tmp_path: Path, below: str) -> None:
-    write_idx(tmp_path / below)
-    assert len(handwritten(tmp_path).train) == 20
-
-
-@settings(max_examples=40)
-@given(data=st.data())
-def test_written_and_read_back(data: st.DataObject) -> None:
-    shapes = st.integers(1, 4).map(lambda count: (count, 28, 28))
-    images = data.draw(arrays.arrays(np.uint8, shapes))
-    labels = data.draw(arrays.arrays(np.uint8, len(images), elements=st.integers(0, 9)))
-    assert np.array_equal(idx("images", idx_images(images), Path("f")), images)
-    assert np.array_equal(idx("labels", idx_labels(labels), Path("f")), labels)
 
 
 def test_nothing_there(tmp_path: Path) -> None:
@@ -90,18 +69,6 @@ def test_a_broken_file(tmp_path: Path, name: str, content: bytes, place: str, wo
         file.write_bytes(gzip.compress(content) if packed else content)
         sentence = refused(mnist, tmp_path)
         assert sentence.startswith(f"{name}: {place}") and words in sentence
-
-
-@pytest.mark.parametrize("how", ["cut", "changed", "checksum"])
-def test_damaged_gzip(tmp_path: Path, how: str) -> None:
-    file = write_idx(tmp_path, packed=True) / f"{IMAGES}.gz"
-    content = bytearray(file.read_bytes())
-    if how == "cut":
-        del content[6000:]
-    else:
-        content[300 if how == "changed" else -6] ^= 0xFF
-    file.write_bytes(content)
-    assert re.match(rf"{IMAGES}.gz: found .*gzip", refused(mnist, tmp_path))
 
 
 def test_a_small_file_that_unpacks_to_too_much(

@@ -14,11 +14,8 @@ from torch.nn import functional  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from experiments.harness.operators import Input, capture  # noqa: E402
-from experiments.networks import catalogue  # noqa: E402
 from report.errors import MeasurementError  # noqa: E402
 from report.records.operations import Network  # noqa: E402
-from report.theory.conditions import Conditions  # noqa: E402
-from report.theory.network import Theory  # noqa: E402
 from report.theory.operators import load  # noqa: E402
 
 
@@ -86,39 +83,6 @@ def test_multiply_adds_are_those_of_torch(build: Callable[[], nn.Module], shape:
     captured = capture(build, [Input(shape)])
     assert counted(captured.network) == by_torch(build(), torch.randn(shape))
     assert counted(captured.network) == sum(captured.flops.values())
-
-
-@pytest.mark.parametrize("name", ["LeNet-5", "AlexNet", "ResNet-20", "MobileNetV2"])
-@pytest.mark.parametrize("train", [False, True])
-def test_the_networks_of_the_studies(name: str, train: bool) -> None:
-    shape = (2, *catalogue.INPUT_SHAPES.get(name, (3, 64, 64)))
-    network = capture(lambda: catalogue.network(name), [Input(shape)], train=train).network
-    module = catalogue.network(name)
-    assert network.parameter_count == sum(p.numel() for p in module.parameters())
-    assert network.unused == ()
-    forward = sum(
-        found.flops
-        for operator in network.operators
-        if operator.phase == "forward" and (found := load(operator))
-    )
-    assert forward == by_torch(module, torch.randn(shape))
-    counted(network)
-
-
-def test_what_is_alive_never_falls_below_what_stays() -> None:
-    network = capture(
-        lambda: catalogue.network("ResNet-20"), [Input((2, 3, 32, 32))], train=True
-    ).network
-    resident = network.parameter_bytes
-    found = Theory(network, Conditions())
-    moments = found.moments
-    assert all(value >= 0 for moment in moments for value in moment.alive.values())
-    assert all(moment.alive["parameters"] == resident for moment in moments)
-    assert found.peak is not None
-    assert found.peak.total == max(moment.total for moment in moments)
-    last = moments[-1].alive
-    assert last["gradients"] >= resident, "gradients stay when the step is done"
-    assert last["activations"] < found.peak.alive["activations"]
 
 
 def test_a_network_that_needs_values_is_refused_with_the_operator() -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from experiments.datasets import DataSetError, check
-from experiments.datasets.image_folder import identity, photographs
+from experiments.datasets.image_folder import photographs
 from tests.experiments.conftest import measured
 
 
@@ -36,14 +35,6 @@ def test_a_folder_of_classes(folder: Path) -> None:
         ("c.jpg", 1),
     ]
     assert photographs(folder / "train") == found
-
-
-def test_which_photographs_they_were(folder: Path) -> None:
-    told = json.loads(identity(photographs(folder)))
-    assert told["classes"] == {"n01": 2, "n02": 1} and told["images"] == 3
-    assert str(folder) not in identity(photographs(folder)).decode()
-    photograph(folder / "train/n02/c.jpg", (70, 70))
-    assert json.loads(identity(photographs(folder))) != told
 
 
 def test_a_folder_that_cannot_be_used(folder: Path, tmp_path: Path) -> None:

@@ -52,11 +52,6 @@ def test_every_case_stands_once_and_the_quick_plan_is_part_of_the_full_one(
         assert 1 <= each.minimum_samples <= each.maximum_samples
 
 
-@pytest.mark.parametrize("name", ["conv_scaling", "conv_profiling"])
-def test_quick_cases_are_cases_of_the_full_plan(name: str) -> None:
-    assert {key(case) for case in plan(name, quick=True)} <= {key(case) for case in plan(name)}
-
-
 def ended(study: Study, cases: tuple[Factors, ...], device: Device, counters: str) -> RunLog:
     """A run all of whose cases went well."""
     outcomes = {
@@ -94,12 +89,6 @@ def test_what_is_counted_fits_into_minutes_unless_all_is_asked_for(
 def test_a_folder_of_images_takes_the_place_of_the_study_s_own(name: str, dataset: str) -> None:
     found = {case["dataset"] for case in plan(name, images=True) if "dataset" in case}
     assert found - {"synthetic"} == {dataset}
-
-
-def test_a_study_without_images_refuses_a_folder() -> None:
-    for name in ("conv_scaling", "inference_memory"):
-        with pytest.raises(UsageError, match="reads no images"):
-            plan(name, images=True)
 
 
 # -------------------------------------------------------------------- tensors without memory
@@ -185,23 +174,6 @@ def test_what_a_case_needs_at_least_is_below_what_theory_needs(network: str) -> 
     assert bound <= peaks.needed(captured, 64)
     maps = [layer.output_shape for layer in layers if isinstance(layer, Convolution)]
     assert bound > max(4 * math.prod(shape) for shape in maps)
-
-
-@pytest.mark.parametrize(
-    ("case", "timed"),
-    [
-        (sweeps.inference("AlexNet", 8), True),
-        (sweeps.inference("AlexNet", 16), False),
-        (sweeps.inference("ResNet-44", 8, "channels_last"), False),
-        (sweeps.inference("ResNet-44", 64, "channels_last"), True),
-        (sweeps.inference("ResNet-110", 256), False),
-        (sweeps.inference("VGG-16", 2, execution="folded"), True),
-        (sweeps.inference("VGG-16", 2, execution="compiled"), False),
-    ],
-)
-def test_a_processor_times_what_its_minutes_hold(case: Factors, timed: bool) -> None:
-    assert inference_memory.STUDY.is_timed(case) == timed
-    assert inference_memory.is_timed(case)
 
 
 def test_settings_choose_levels_and_other_batches() -> None:

@@ -76,14 +76,6 @@ def test_water_is_shared_out_to_the_last_drop_and_to_who_has_least(
             assert spent + amount == pytest.approx(level)
 
 
-def test_what_fits_is_measured_and_what_a_policy_has_not_measured_is_never_left_out() -> None:
-    log = [ended(case, 1.0) for case in range(4)]
-    assert affordable(range(4), log, "retained", turns_left=5, left_s=20.0) == (0, 1, 2, 3)
-    log = [ended(0, 1.0), ended(1, 500.0)]
-    assert affordable((0, 1), log, "retained", turns_left=2, left_s=10.0) == (0,)
-    assert affordable((0, 1), log, "default", turns_left=2, left_s=10.0) == (0, 1)
-
-
 def test_long_cases_are_measured_by_fewer_processes() -> None:
     durations = {0: 1.0, 1: 1.0, 2: 30.0}
     log: list[Ended] = []
@@ -182,18 +174,6 @@ def test_a_case_that_kills_its_process_takes_no_other_with_it(
     assert "killed, most likely for lack of memory" in str(cases[1].reason)
     if not forks:  # the others are measured by a further process
         assert {len(case.rounds) for case in cases} == {3}
-
-
-def test_what_the_journal_holds_is_not_measured_again(
-    tmp_path: Path, timed: Study, notes: Notes
-) -> None:
-    path = tmp_path / ".j.journal.jsonl"
-    whole = run(timed, path, notes)
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[:-4]))
-    again = run(timed, path, notes)
-    assert len(path.read_bytes().splitlines()) == len(lines)
-    assert [len(case.rounds) for case in again] == [len(case.rounds) for case in whole]
 
 
 def test_disturbed_rounds_are_kept_marked_and_repeated_as_often_as_allowed(

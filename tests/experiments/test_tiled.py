@@ -14,11 +14,8 @@ from experiments.harness.capture import layers_of  # noqa: E402
 from experiments.networks.cifar_resnet import BasicBlock, cifar_resnet  # noqa: E402
 from experiments.networks.tiled import (  # noqa: E402
     Form,
-    Region,
-    Span,
     Tiled,
     tiled,
-    tiles,
 )
 from report.records.layers import Layer  # noqa: E402
 from report.studies.inference_memory.tilings import patched  # noqa: E402
@@ -95,14 +92,6 @@ def test_maps_inside_are_the_same_up_to_their_borders(
     assert found.shape == wanted.shape
     assert close(found, wanted)
     assert found.is_contiguous(memory_format=layout)
-
-
-def test_tiles_cover_a_map_once() -> None:
-    seen = torch.zeros(1, 1, 10, 7)
-    whole = Region(Span(0, 10), Span(0, 7))
-    for tile in tiles((10, 7), 4):
-        tile.of(seen, whole).add_(1)
-    assert torch.equal(seen, torch.ones_like(seen))
 
 
 @pytest.mark.parametrize("form", FORMS)
