@@ -29,17 +29,8 @@ def second_convolution_input_shape(
     return channels[0], side, side
 
 
-def second_convolution_output_shape(
-    channels: tuple[int, int] = CHANNELS, kernel: int = KERNEL, size: int = SIZE
-) -> tuple[int, int, int]:
-    """Channels, height and width of what the second convolution writes for one image."""
-    _, side, _ = second_convolution_input_shape(channels, size)
-    return channels[1], side - kernel + 1, side - kernel + 1
-
-
 #: Channels, height and width at the second convolution of the example itself.
 SECOND_CONVOLUTION_INPUT_SHAPE: Final = second_convolution_input_shape()
-SECOND_CONVOLUTION_OUTPUT_SHAPE: Final = second_convolution_output_shape()
 
 
 def mnist_cnn(channels: tuple[int, int] = CHANNELS) -> nn.Sequential:
@@ -50,7 +41,8 @@ def mnist_cnn(channels: tuple[int, int] = CHANNELS) -> nn.Sequential:
     The example writes the same operations as functions; here each is a module, so that each has a
     name and can be hooked.
     """
-    maps, side, _ = second_convolution_output_shape(channels)
+    _, side, _ = second_convolution_input_shape(channels)
+    pooled = (side - KERNEL + 1) // _POOLED
     return nn.Sequential(
         OrderedDict[str, nn.Module](
             conv1=nn.Conv2d(1, channels[0], _FIRST_KERNEL, 1),
@@ -60,7 +52,7 @@ def mnist_cnn(channels: tuple[int, int] = CHANNELS) -> nn.Sequential:
             pool=nn.MaxPool2d(_POOLED),
             dropout1=nn.Dropout(0.25),
             flatten=nn.Flatten(),
-            fc1=nn.Linear(maps * (side // _POOLED) ** 2, _HIDDEN),
+            fc1=nn.Linear(channels[1] * pooled**2, _HIDDEN),
             relu3=nn.ReLU(),
             dropout2=nn.Dropout(0.5),
             fc2=nn.Linear(_HIDDEN, _CLASSES),

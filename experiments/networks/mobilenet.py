@@ -4,33 +4,24 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from torch import nn
 
 from experiments.networks.blocks import CLASSES, Residual
 
-
-class Stage(NamedTuple):
-    """A row of the table: ``blocks`` blocks, the first of which has the stride."""
-
-    expansion: int
-    channels: int
-    blocks: int
-    stride: int
-
-
-STAGES: Final = (
-    Stage(1, 16, 1, 1),
-    Stage(6, 24, 2, 2),
-    Stage(6, 32, 3, 2),
-    Stage(6, 64, 4, 2),
-    Stage(6, 96, 3, 1),
-    Stage(6, 160, 3, 2),
-    Stage(6, 320, 1, 1),
+#: The rows of the table: expansion, channels, blocks, and the stride of the first of them.
+_STAGES: Final = (
+    (1, 16, 1, 1),
+    (6, 24, 2, 2),
+    (6, 32, 3, 2),
+    (6, 64, 4, 2),
+    (6, 96, 3, 1),
+    (6, 160, 3, 2),
+    (6, 320, 1, 1),
 )
-FIRST: Final = 32
-LAST: Final = 1280
+_FIRST: Final = 32
+_LAST: Final = 1280
 
 
 def mobilenet_v2(*, in_place: bool = False) -> nn.Sequential:
@@ -40,13 +31,13 @@ def mobilenet_v2(*, in_place: bool = False) -> nn.Sequential:
     """
     network = nn.Sequential(
         OrderedDict[str, nn.Module](
-            **dict(_convolution("first", 3, FIRST, 3, 2, in_place=in_place)),
+            **dict(_convolution("first", 3, _FIRST, 3, 2, in_place=in_place)),
             **dict(_blocks(in_place)),
-            **dict(_convolution("last", STAGES[-1].channels, LAST, 1, in_place=in_place)),
+            **dict(_convolution("last", 320, _LAST, 1, in_place=in_place)),
             average=nn.AdaptiveAvgPool2d(1),
             flatten=nn.Flatten(),
             dropout=nn.Dropout(0.2),
-            fc=nn.Linear(LAST, CLASSES),
+            fc=nn.Linear(_LAST, CLASSES),
         )
     )
     _start_weights(network)
@@ -54,15 +45,15 @@ def mobilenet_v2(*, in_place: bool = False) -> nn.Sequential:
 
 
 def _blocks(in_place: bool) -> Iterator[tuple[str, nn.Module]]:
-    before = FIRST
-    for number, stage in enumerate(STAGES, start=1):
-        for block in range(1, stage.blocks + 1):
-            stride = stage.stride if block == 1 else 1
-            parts = _inverted(before, stage.channels, stage.expansion, stride, in_place)
-            added = stride == 1 and before == stage.channels
+    before = _FIRST
+    for number, (expansion, channels, blocks, first) in enumerate(_STAGES, start=1):
+        for block in range(1, blocks + 1):
+            stride = first if block == 1 else 1
+            parts = _inverted(before, channels, expansion, stride, in_place)
+            added = stride == 1 and before == channels
             made = Residual(parts.items()) if added else nn.Sequential(OrderedDict(parts))
             yield f"stage{number}_block{block}", made
-            before = stage.channels
+            before = channels
 
 
 def _inverted(

@@ -4,14 +4,15 @@ A tile is a rectangle of a chain's *output*.  Which part of each map it needs fo
 through the chain: a window of k taps at stride s needs (n - 1) s + k values for n outputs.  Where
 that reaches over the border of a map, the map's own zeros are put there, on every map of the chain,
 so that a tile holds exactly what the untiled network computes at its place.  Only the chain's input
-and output exist as whole maps.
+and output exist as whole maps.  Kernels, strides and paddings are the same along both axes.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from itertools import product
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import nn
@@ -21,72 +22,53 @@ from experiments.networks.blocks import OptionAShortcut
 from experiments.networks.cifar_resnet import BasicBlock
 
 Form: TypeAlias = Literal["tiled_layers", "tiled_blocks", "tiled_stages"]
+#: Height and width of a map.
+Extents: TypeAlias = tuple[int, int]
+#: A rectangle of a map: its rows and its columns.
+Region: TypeAlias = tuple[range, range]
 
 #: Modules whose output at a place depends on the input at that place alone.
 _POINTWISE: Final = (nn.BatchNorm2d, nn.ReLU, nn.Identity)
 
 
-@dataclass(frozen=True)
-class Span:
-    """Positions from ``start`` up to ``stop``, which is not among them, along one axis of a map."""
-
-    start: int
-    stop: int
-
-    def __len__(self) -> int:
-        """How many positions there are."""
-        return self.stop - self.start
-
-    def within(self, outer: Span) -> slice:
-        """Where these positions lie in a tensor that begins at ``outer``."""
-        return slice(self.start - outer.start, self.stop - outer.start)
-
-
-@dataclass(frozen=True)
-class Region:
-    """A rectangle of a map."""
-
-    rows: Span
-    columns: Span
-
-    def of(self, tensor: torch.Tensor, held: Region) -> torch.Tensor:
-        """This part of a tensor ``(N, C, H, W)`` that has the part ``held`` of the map."""
-        return tensor[:, :, self.rows.within(held.rows), self.columns.within(held.columns)]
-
-
-Extents: TypeAlias = tuple[int, int]
-
-
-def whole(extents: Extents) -> Region:
-    """All of a map."""
-    return Region(*(Span(0, extent) for extent in extents))
-
-
 def tiles(extents: Extents, tile: int) -> Iterator[Region]:
     """Rectangles of ``tile`` × ``tile`` that cover a map, smaller at its far borders."""
-    rows, columns = (_cut(extent, tile) for extent in extents)
-    return (Region(row, column) for row in rows for column in columns)
+    rows, columns = (
+        [range(extent)[start : start + tile] for start in range(0, extent, tile)]
+        for extent in extents
+    )
+    return product(rows, columns)
 
 
-def _cut(extent: int, tile: int) -> list[Span]:
-    return [Span(start, min(start + tile, extent)) for start in range(0, extent, tile)]
+def _cut(tensor: torch.Tensor, held: Region, wanted: Region) -> torch.Tensor:
+    """The part ``wanted`` of a tensor ``(N, C, H, W)`` that has the part ``held`` of a map."""
+    rows, columns = (
+        slice(inner.start - outer.start, inner.stop - outer.start)
+        for inner, outer in zip(wanted, held, strict=True)
+    )
+    return tensor[:, :, rows, columns]
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """What a convolution needs along one axis: positions of its input, and zeros on both sides."""
 
-    span: Span
+    span: range
     before: int
     after: int
 
 
-def window(wanted: Span, kernel: int, stride: int, padding: int, extent: int) -> Window:
+def window(module: nn.Conv2d, wanted: range, extent: int) -> Window:
     """What the outputs ``wanted`` need of an axis with ``extent`` values."""
+    kernel, stride, padding = _geometry(module)
     first = wanted.start * stride - padding
     behind = (wanted.stop - 1) * stride - padding + kernel
-    span = Span(max(first, 0), min(behind, extent))
+    span = range(max(first, 0), min(behind, extent))
     return Window(span, span.start - first, behind - span.stop)
+
+
+def _geometry(module: nn.Conv2d) -> tuple[int, int, int]:
+    """Kernel, stride and padding of an axis."""
+    return module.kernel_size[0], module.stride[0], int(module.padding[0])
 
 
 class Tiled(nn.Module):
@@ -99,14 +81,15 @@ class Tiled(nn.Module):
 
     def forward(self, source: torch.Tensor) -> torch.Tensor:
         """``(N, C, H, W)`` to what the chain gives, equal but for the order of summing."""
-        height, width = source.shape[-2:]
-        maps = _maps(tuple(self.chain), (height, width))
+        chain = tuple(self.chain)
+        maps = _maps(chain, (source.shape[2], source.shape[3]))
+        before, after = ((range(rows), range(columns)) for rows, columns in (maps[0], maps[-1]))
         result: torch.Tensor | None = None
         for wanted in tiles(maps[-1], self.tile):
-            part = _chained(tuple(self.chain), maps, source, whole(maps[0]), wanted)
+            part = _chained(chain, maps, source, before, wanted)
             if result is None:
                 result = _empty(part, maps[-1])
-            wanted.of(result, whole(maps[-1])).copy_(part)
+            _cut(result, after, wanted).copy_(part)
         assert result is not None
         return result
 
@@ -121,36 +104,24 @@ def _empty(part: torch.Tensor, extents: Extents) -> torch.Tensor:
 
 def _maps(modules: Sequence[nn.Module], extents: Extents) -> tuple[Extents, ...]:
     """Height and width before the first module and after each."""
-    found = [extents]
+    maps = [extents]
     for module in modules:
-        found.append(_extents(module, found[-1]))
-    return tuple(found)
+        maps.append(_extents(module, maps[-1]))
+    return tuple(maps)
 
 
 def _extents(module: nn.Module, extents: Extents) -> Extents:
     """Height and width of what ``module`` gives; raises ``TypeError`` for one that is unknown."""
     match module:
         case nn.Conv2d():
-            height, width = (
-                (extent + 2 * padding - kernel) // stride + 1
-                for extent, (kernel, stride, padding) in zip(
-                    extents, _geometry(module), strict=True
-                )
-            )
+            kernel, stride, padding = _geometry(module)
+            height, width = ((n + 2 * padding - kernel) // stride + 1 for n in extents)
             return height, width
         case BasicBlock():
             return _maps(_trunk(module), extents)[-1]
         case _ if isinstance(module, _POINTWISE):
             return extents
     raise TypeError(f"{type(module).__name__} cannot be computed tile by tile")
-
-
-def _geometry(module: nn.Conv2d) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Kernel, stride and padding of both axes."""
-    assert not isinstance(module.padding, str)
-    assert tuple(module.dilation) == (1, 1)
-    height, width = zip(module.kernel_size, module.stride, module.padding, strict=True)
-    return height, width
 
 
 def _trunk(block: BasicBlock) -> tuple[nn.Module, ...]:
@@ -167,7 +138,7 @@ def _chained(
 ) -> torch.Tensor:
     """The part ``wanted`` of a chain's output; ``source`` is the part ``held`` of its input."""
     regions = _regions(modules, maps, wanted)
-    part = regions[0].of(source, held)
+    part = _cut(source, held, regions[0])
     for index, module in enumerate(modules):
         part = _on_part(module, maps[index], part, regions[index], regions[index + 1])
     return part
@@ -177,17 +148,18 @@ def _regions(
     modules: Sequence[nn.Module], maps: Sequence[Extents], wanted: Region
 ) -> tuple[Region, ...]:
     """The part of each map that the part ``wanted`` of the last one needs, the last included."""
-    found = [wanted]
+    regions = [wanted]
     for module, extents in zip(reversed(modules), reversed(maps[:-1]), strict=True):
-        found.append(_needed(module, extents, found[-1]))
-    return tuple(reversed(found))
+        regions.append(_needed(module, extents, regions[-1]))
+    return tuple(reversed(regions))
 
 
 def _needed(module: nn.Module, extents: Extents, wanted: Region) -> Region:
     """The part of a module's input that the part ``wanted`` of its output needs."""
     match module:
         case nn.Conv2d():
-            return Region(*(axis.span for axis in _windows(module, extents, wanted)))
+            rows, columns = _windows(module, extents, wanted)
+            return rows.span, columns.span
         case BasicBlock():
             trunk = _trunk(module)
             return _regions(trunk, _maps(trunk, extents), wanted)[0]
@@ -195,12 +167,7 @@ def _needed(module: nn.Module, extents: Extents, wanted: Region) -> Region:
 
 
 def _windows(module: nn.Conv2d, extents: Extents, wanted: Region) -> tuple[Window, Window]:
-    rows, columns = (
-        window(span, *geometry, extent)
-        for span, geometry, extent in zip(
-            (wanted.rows, wanted.columns), _geometry(module), extents, strict=True
-        )
-    )
+    rows, columns = (window(module, *axis) for axis in zip(wanted, extents, strict=True))
     return rows, columns
 
 
@@ -212,9 +179,11 @@ def _on_part(
         case nn.Conv2d():
             return _convolved(module, part, *_windows(module, extents, wanted))
         case BasicBlock():
-            return _through_block(module, extents, part, held, wanted)
-    result: torch.Tensor = module(part)
-    return result
+            trunk = _trunk(module)
+            result = _chained(trunk, _maps(trunk, extents), part, held, wanted)
+            result = module.add(result, _shortcut(module, part, held, wanted))
+            return module.relu2(result)  # type: ignore[no-any-return]
+    return module(part)  # type: ignore[no-any-return]
 
 
 def _convolved(
@@ -222,45 +191,34 @@ def _convolved(
 ) -> torch.Tensor:
     """The convolution of a part with the zeros that the map has around it, and no others."""
     zeros = (columns.before, columns.after, rows.before, rows.after)
-    (*_, height), (*_, width) = _geometry(module)
-    if zeros == (width, width, height, height):
-        result: torch.Tensor = module(part)
-        return result
+    if set(zeros) == {int(module.padding[0])}:
+        return module(part)  # type: ignore[no-any-return]
     if any(zeros):
         part = functional.pad(part, zeros)
     return functional.conv2d(part, module.weight, module.bias, module.stride, 0, 1, module.groups)
 
 
-def _through_block(
-    block: BasicBlock, extents: Extents, part: torch.Tensor, held: Region, wanted: Region
-) -> torch.Tensor:
-    trunk = _trunk(block)
-    result = _chained(trunk, _maps(trunk, extents), part, held, wanted)
-    result = block.add(result, _shortcut(block, part, held, wanted))
-    return block.relu2(result)  # type: ignore[no-any-return]
-
-
 def _shortcut(block: BasicBlock, part: torch.Tensor, held: Region, wanted: Region) -> torch.Tensor:
     """What goes around the convolutions: every stride-th value of the input, from ``wanted`` on."""
     stride = block.shortcut.stride if isinstance(block.shortcut, OptionAShortcut) else 1
-    taken = Region(*(_strided(span, stride) for span in (wanted.rows, wanted.columns)))
-    return block.shortcut(taken.of(part, held))  # type: ignore[no-any-return]
-
-
-def _strided(span: Span, stride: int) -> Span:
-    """The positions of the input from the first to the last that are kept."""
-    return Span(span.start * stride, (span.stop - 1) * stride + 1)
+    rows, columns = (range(span.start * stride, (span.stop - 1) * stride + 1) for span in wanted)
+    return block.shortcut(_cut(part, held, (rows, columns)))  # type: ignore[no-any-return]
 
 
 def tiled(network: nn.Sequential, form: Form, tile: int) -> nn.Sequential:
     """The residual network of ``experiments.networks.cifar_resnet``, tiled; its weights are shared.
 
-    - ``tiled_layers``: each convolution alone; what lies between works on whole maps.
+    - ``tiled_layers``: each convolution alone, in a copy; what lies between works on whole maps.
     - ``tiled_blocks``: the first three modules, and each block.
     - ``tiled_stages``: the first three modules with the first stage, and each further stage.
     """
     if form == "tiled_layers":
-        return _tiled_layers(network, tile)
+        twin = copy.deepcopy(network)
+        for module in [twin, *(m for m in twin.modules() if isinstance(m, BasicBlock))]:
+            for name, child in module.named_children():
+                if isinstance(child, nn.Conv2d):
+                    setattr(module, name, Tiled([child], tile))
+        return twin
     parts = dict(network.named_children())
     tail = [parts.pop(name) for name in ("pool", "flatten", "fc")]
     groups: dict[str, list[nn.Module]] = {}
@@ -274,15 +232,3 @@ def _group(name: str, form: Form) -> str:
     if not name.startswith("stage"):
         return "stage1" if form == "tiled_stages" else "first"
     return name.partition("_")[0] if form == "tiled_stages" else name
-
-
-def _tiled_layers(network: nn.Sequential, tile: int) -> nn.Sequential:
-    """A copy in which every convolution is ``Tiled``."""
-    import copy
-
-    made = copy.deepcopy(network)
-    for module in [made, *(m for m in made.modules() if isinstance(m, BasicBlock))]:
-        for name, child in module.named_children():
-            if isinstance(child, nn.Conv2d):
-                setattr(module, name, Tiled([child], tile))
-    return made

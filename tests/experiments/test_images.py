@@ -75,23 +75,3 @@ def test_nothing_is_lost_or_doubled_by_holding_out(total: int, data: st.DataObje
         assert np.array_equal(part.pixels.reshape(-1), part.labels)
     assert sorted([*train.labels.tolist(), *test.labels.tolist()]) == list(range(total))
     assert said.startswith(f"{count} of {total}")
-
-
-@pytest.mark.parametrize(
-    ("pixels", "labels"),
-    [
-        (some_images(3), some_labels(3)),
-        (some_images(3)[:, np.newaxis], some_labels(4)),
-        (some_images(3)[:, np.newaxis].astype(float), some_labels(3)),
-        (some_images(3)[:, np.newaxis], some_labels(3).astype(int)),
-    ],
-)
-def test_arrays_that_do_not_belong_together_or_are_written_to_are_refused(
-    pixels: Any, labels: Any
-) -> None:
-    with pytest.raises(ValueError, match=r"shapes|uint8"):
-        Split(pixels, labels)
-    split = made().train
-    for array in (split.pixels, split.labels):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 0
