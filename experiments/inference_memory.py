@@ -20,8 +20,7 @@ no case: a case that belongs to several sets is measured once.  Factors of a cas
 
 Every ``inference`` case has series of durations, of what the system did in each call, and of bytes.
 Of ZFNet and VGG-16 only the batches of the published comparison are timed, and of limited cases
-only whether the call fits is asked.  A call of more than 8 GMAC is warmed up once and has its bytes
-measured once.
+only whether the call fits is asked.
 """
 
 from __future__ import annotations
@@ -34,12 +33,10 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Final, cast
 
-import msgspec
-
 from experiments import inference_sweeps as sweeps
 from experiments.harness.limits import limited, refuse_beyond
 from experiments.harness.measure import build, layers_of_case, measure_memory, measure_time
-from experiments.harness.memory import REPEATS, call_once
+from experiments.harness.memory import call_once
 from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import (
     FULL,
@@ -62,10 +59,9 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-#: Calls with more multiply-adds (thousands of millions) are warmed up once, and their bytes, which
-#: are the same every time, are measured once.
-_ONCE_FROM: Final = 8.0
 _MIB: Final = 2**20
+#: Memory is measured twice, so that a paper can check that it is the same.
+_MEMORY_REPEATS: Final = 2
 
 
 def subject(factors: Factors) -> Subject:
@@ -172,14 +168,8 @@ def is_timed(factors: Factors) -> bool:
 
 
 def times(factors: Factors, session: Session) -> Results:
-    """Times of a case in this process; of a long call one is enough to warm up."""
+    """Times of a case in this process, as far as its memory reaches."""
     make = partial(build, STUDY, factors, session.device)
-    if factors["subject"] == "matrix_product":
-        return measure_time(make, session)
-    if _is_long(factors):
-        calls = min(1, session.protocol.warmup_calls)
-        protocol = msgspec.structs.replace(session.protocol, warmup_calls=calls)
-        session = replace(session, protocol=protocol)
     with limited() if session.device == "cpu" else nullcontext():
         return measure_time(make, session)
 
@@ -196,22 +186,10 @@ def _bytes_of_call(make: Build, factors: Factors, session: Session) -> Results:
 
     with limited() if session.device == "cpu" else nullcontext():
         call_once(make())
-        series = measure_memory(warm, session, 1 if compiled or _is_long(factors) else REPEATS)
-    events = _keeps_events(factors, session.device)
-    return [each for each in series if events or each.quantity != "memory_events"]
-
-
-def _keeps_events(factors: Factors, device: Device) -> bool:
-    """Whether a record holds each event of the allocator during a call.
-
-    Thousands of tiles would fill megabytes, and so would all casts of all batches in 16 bits.  A
-    GPU's allocator is replayed from them.
-    """
-    return "tile" not in factors and (device == "cuda" or factors["precision"] == "float32")
-
-
-def _is_long(factors: Factors) -> bool:
-    return sweeps.gmacs(factors) > _ONCE_FROM
+        series = measure_memory(warm, session, 1 if compiled else _MEMORY_REPEATS)
+    # A GPU's allocator is replayed from its events; those of thousands of tiles fill megabytes.
+    events = session.device == "cuda" and "tile" not in factors
+    return [each for each in series if events or not each.quantity.startswith("memory_")]
 
 
 def _under_limit(make: Build, growth: int, device: Device) -> Series:
@@ -258,6 +236,7 @@ _ON_CPU: Final = Study(
     process=lambda factors, session: Process(("torch", "torch._dynamo", "torch._inductor")),
     full=replanned(
         FULL,
+        warmup_calls=1,
         minimum_samples=2,
         maximum_samples=15,
         case_budget_s=0.2,

@@ -24,19 +24,6 @@ EXECUTIONS: Final = ("eager", "folded", "compiled", *TILED)
 BATCHES: Final = tuple(2**n for n in range(11))
 TILES: Final = (8, 16, 32, 64)
 
-#: Multiply-adds of one image, in millions, about: they tell how long a call lasts.
-MILLIONS: Final = {
-    "LeNet-5": 0.4,
-    "CIFAR": 12.3,
-    "AlexNet": 714.0,
-    "ZFNet": 1_170.0,
-    "VGG-16": 15_470.0,
-    "ResNet-20": 40.6,
-    "ResNet-32": 68.9,
-    "ResNet-44": 97.2,
-    "ResNet-56": 125.5,
-    "ResNet-110": 252.9,
-}
 #: The largest batch of the plan; of the others only memory is measured, at few batches.
 LARGEST: Final = {"LeNet-5": 1024, "CIFAR": 1024, "AlexNet": 128} | dict.fromkeys(RESNETS, 1024)
 MEMORY_ONLY: Final = {"ZFNet": (1, 8, 32), "VGG-16": (1, 8)}
@@ -276,9 +263,3 @@ def under_every_policy(factors: Factors) -> bool:
         and factors["precision"] == "float32"
         and factors["execution"] == "eager"
     )
-
-
-def gmacs(factors: Factors) -> float:
-    """Multiply-adds of one call in thousands of millions, about."""
-    area = (int(factors["image"]) / 32) ** 2 if factors["network"] in RESNETS else 1.0
-    return MILLIONS[str(factors["network"])] * area * int(factors["batch"]) / 1e3
