@@ -16,8 +16,7 @@ import msgspec
 from report.engine.gather import gather
 from report.engine.pipeline import ROOT
 from report.paper.findings import Inputs
-from report.records.imported import ImportedRecord
-from report.records.imported_files import StoredImport
+from report.records.imported import ImportedRecord, StoredImport
 from report.records.record import Case, Environment, Record, Series
 from report.records.store import Stored
 

@@ -95,14 +95,6 @@ def test_a_build_makes_the_promised_files(plain: Path) -> None:
     assert not list(out.glob(".scratch-*")), "nothing is left behind"
 
 
-def test_a_page_of_one_file_holds_what_it_shows(measured: Path) -> None:
-    page = (measured / "single" / f"{STUDY}.html").read_text("utf-8")
-    assert page.count("<figure") > 1
-    assert (
-        re.findall(r'(?:<(?:script|img)[^>]* src|<link[^>]* href)="(?!data:)([^"#]*)"', page) == []
-    )
-
-
 def test_values_hold_raw_numbers_units_and_sources(measured: Path) -> None:
     (file,) = (ROOT / "tests" / "records").glob("*.zip")
     content = json.loads((measured / "values" / f"{STUDY}.json").read_text("utf-8"))
@@ -238,17 +230,6 @@ def test_a_forgotten_environment_is_one_sentence(command: tuple[str, ...]) -> No
     (line,) = ended.stderr.splitlines()
     assert ended.returncode == 1
     assert "activate" in line
-
-
-def test_quarto_is_asked_for_in_one_sentence(tmp_path: Path, data: Path) -> None:
-    out = tmp_path / "out"
-    finished = run(
-        "--engine", "quarto", "--out", out, "--data", data, PATH="/nowhere", QUARTO_PATH=""
-    )
-    assert finished.returncode == 1
-    assert finished.stderr.startswith("error: quarto: not found")
-    assert "pip install quarto-cli" in finished.stderr
-    assert not out.exists(), "nothing is half-written"
 
 
 def test_without_tex_auto_takes_typst_and_says_how_to_get_latex(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import pytest
 
 from report.missing import Missing
@@ -59,18 +57,6 @@ def test_other_layers_than_were_captured_have_no_prediction() -> None:
     assert isinstance(captured("ResNet-21", 32, Way()), Missing)
 
 
-def test_any_batch_scales_what_holds_images_alone() -> None:
-    for name, way in product(KNOWN, (Way(), Way("inference", "channels_last", "bfloat16"))):
-        each = network(name, way)
-        one, three = each.at(1), each.at(3)
-        assert three.parameters == one.parameters
-        assert [t.bytes for t in three.inputs] == [3 * t.bytes for t in one.inputs]
-        assert three.storages == each.sizes(3)
-        for small, large in zip(one.operators, three.operators, strict=True):
-            for t, u in zip(small.writes, large.writes, strict=True):
-                assert u.elements in (t.elements, 3 * t.elements)
-
-
 # -------------------------------------------------------------------------------------- peaks
 
 
@@ -114,16 +100,6 @@ def test_peaks_are_at_least_what_is_needed_and_grow(name: str, layout: Layout) -
             assert all(t.amount >= 0 or t.name == "Output not yet allocated"
                        for p in found for t in p.terms)  # fmt: skip
             assert found[1].total >= peaks.needed(each, 8) or block == 16
-
-
-def test_autocast_keeps_casts_of_all_parameters() -> None:
-    """The last layer of AlexNet at one image, where all parameters are cast."""
-    casts, plain = (
-        amounts(peaks.peak(network("AlexNet", Way(precision=p)), 1, Conditions()))
-        for p in ("bfloat16", "float32")
-    )
-    assert 2 * casts["Casts of parameters"] == casts[peaks.PARAMETERS]
-    assert not set(peaks.CASTS) & set(plain)
 
 
 # ----------------------------------------------------------------------------------- training

@@ -16,7 +16,7 @@ from report.engine.gather import choose
 from report.engine.pipeline import ROOT
 from report.errors import RecordError
 from report.paper.findings import Findings, Inputs
-from report.paper.machine_comparison import NAMED, ROWS, described
+from report.paper.machine_comparison import NAMED, ROWS
 from report.records.editions import ROLES
 from report.records.store import write_record
 from report.studies import STUDIES
@@ -79,16 +79,6 @@ def test_a_hundred_machines_fill_further_tables_and_the_same_figure() -> None:
     counted = ("machines_above", "machines_below", "machines_undecided")
     known = [found.values[id_].number for id_ in ("machines_known", *counted)]
     assert known[0] == sum(known[1:])  # type: ignore[arg-type]
-
-
-def test_machines_with_a_role_are_described() -> None:
-    inputs = with_class(STUDY, MACHINES)
-    own = described(inputs).records
-    assert [stored.record.environment.device for stored in own] == ["cpu"] * 4 + ["cuda"]
-    laptop = inputs.records[6]
-    alone = replace(inputs, roles={"cpu": laptop.file})
-    assert described(alone).records == (laptop,)
-    assert described(described(alone)) == described(alone)
 
 
 def test_a_class_with_bad_records_is_built_and_the_check_names_them(

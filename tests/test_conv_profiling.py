@@ -31,47 +31,22 @@ def found(*records: Record, files: Mapping[str, bytes] = profiling.FILES) -> Fin
 
 #: The source's memory, its kernels and theory: numbers that need no run.
 OF_SOURCE: Mapping[str, float] = {
-    "macs": 10_616_832,
-    "flops": FLOPS_AN_IMAGE,
-    "parameters": 18_496,
-    "parameter_bytes": PARAMETER_BYTES,
-    "output_bytes": OUTPUT_BYTES,
-    "image_bytes": 221_440,
-    "batch_work": 64 * FLOPS_AN_IMAGE,
-    "source_workspace": 31_392 * 1024,
-    "source_allocated": 40_608 * 1024,
-    "source_self_size": -22_176 * 1024,
-    "source_kept": 64 * OUTPUT_BYTES,
-    "table_batch": 64,
-    "extra_parameters": 63 * PARAMETER_BYTES,
-    "residual_estimate": 0,
-    "residual_self": 0,
-    "partitions": 432,
-    "multiprocessors": 108,
-    "misread_tensor": 2 * 36_864 / (2 * 9 * 32 * 576),
-    "bias_images": 80,
-    "bias_per_output": 1.25,
-}
+    "macs": 10_616_832, "flops": FLOPS_AN_IMAGE, "parameters": 18_496,
+    "parameter_bytes": PARAMETER_BYTES, "output_bytes": OUTPUT_BYTES, "image_bytes": 221_440,
+    "batch_work": 64 * FLOPS_AN_IMAGE, "source_workspace": 31_392 * 1024,
+    "source_allocated": 40_608 * 1024, "source_self_size": -22_176 * 1024,
+    "source_kept": 64 * OUTPUT_BYTES, "table_batch": 64, "extra_parameters": 63 * PARAMETER_BYTES,
+    "residual_estimate": 0, "residual_self": 0, "partitions": 432, "multiprocessors": 108,
+    "misread_tensor": 2 * 36_864 / (2 * 9 * 32 * 576), "bias_images": 80, "bias_per_output": 1.25,
+}  # fmt: skip
 OF_RUN: Mapping[str, float] = {
-    "residual_executed": 0,
-    "residual_changed": 0,
-    "residual_changed_peak": 0,
-    "counted_smallest": 1,
-    "counted_largest": 64,
-    "changed_cases": 10,
-    "changed_explained": 10,
-    "changed_kinds": 5,
-    "ratio_lowest": 1,
-    "worst_in": 33,
-    "worst_out_padded": 72,
-    "ratio_highest": 40 * 72 / (33 * 65),
-    "held_batches": 4,
-    "peak_over_output": 2,
-    "own_kept": 9_437_184,
-    "own_allocated": 24_485_888,
-    "own_workspace": 15_048_704,
+    "residual_executed": 0, "residual_changed": 0, "residual_changed_peak": 0,
+    "counted_smallest": 1, "counted_largest": 64, "changed_cases": 10, "changed_explained": 10,
+    "changed_kinds": 5, "ratio_lowest": 1, "worst_in": 33, "worst_out_padded": 72,
+    "ratio_highest": 40 * 72 / (33 * 65), "held_batches": 4, "peak_over_output": 2,
+    "own_kept": 9_437_184, "own_allocated": 24_485_888, "own_workspace": 15_048_704,
     "traced_time": 279e-6,
-}
+}  # fmt: skip
 FULL = found(profiling.record())
 
 
@@ -86,14 +61,10 @@ def test_the_source_needs_no_run() -> None:
 
 
 VERDICTS: Mapping[str, str] = {
-    "batch-in-product": "refuted",
-    "table-of-one-image": "refuted",
-    "parameters-per-image": "refuted",
-    "temporary-storage": "supported",
-    "recovery": "refuted",
-    "counts-explained": "supported",
-    "peaks-explained": "supported",
-}
+    "batch-in-product": "refuted", "table-of-one-image": "refuted",
+    "parameters-per-image": "refuted", "temporary-storage": "supported", "recovery": "refuted",
+    "counts-explained": "supported", "peaks-explained": "supported",
+}  # fmt: skip
 
 
 def test_verdicts_and_no_judgement_of_a_gpu_by_a_processor() -> None:

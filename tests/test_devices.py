@@ -7,16 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from report.evidence.devices import Device, read_devices
+from report.evidence.devices import read_devices
 from report.evidence.reported import read_reported
 
 DATA = Path(__file__).parents[1] / "data"
 DEVICES = read_devices(DATA / "devices.yaml")
-
-
-def device(key: str) -> Device:
-    (found,) = (d for d in DEVICES.devices if d.key == key)
-    return found
 
 
 @pytest.mark.parametrize(
@@ -51,39 +46,6 @@ def device(key: str) -> Device:
 def test_a_model_text_names_its_device_or_none(model: str, key: str | None) -> None:
     found = DEVICES.find(model)
     assert (found and found.key) == key
-
-
-@pytest.mark.parametrize(
-    ("key", "float32", "bandwidth"),
-    [
-        ("v100-sxm2", 15.7e12, 900e9),
-        ("a100-40gb", 19.5e12, 1555e9),
-        ("h100-sxm", 67e12, 3350e9),
-        ("h200", 67e12, 4800e9),
-        ("t4", 8.1e12, 320e9),
-        ("rtx-3090", 35.6e12, 936e9),
-        ("rtx-4090", 82.6e12, 1008e9),
-        ("rtx-5090", 104.8e12, 1792e9),
-    ],
-)
-def test_peaks_are_those_of_the_sheet(key: str, float32: float, bandwidth: float) -> None:
-    found = device(key)
-    arithmetic, memory = found.peak("float32"), found.peak("memory")
-    assert arithmetic is not None
-    assert memory is not None
-    assert (arithmetic.rate, memory.rate) == (float32, bandwidth)
-
-
-def test_what_was_not_verified_is_not_given() -> None:
-    unverified = {(d.key, p.operation) for d in DEVICES.devices for p in d.peaks if not p.verified}
-    assert unverified == {
-        ("h100-sxm", "tfloat32"),
-        ("h200", "tfloat32"),
-        ("rtx-pro-6000-max-q", "float16"),
-        ("rtx-pro-6000-max-q", "memory"),
-    }
-    for key, operation in unverified:
-        assert device(key).peak(operation) is None
 
 
 def test_every_source_has_an_entry() -> None:

@@ -145,49 +145,12 @@ def test_a_revision_is_unpacked_as_it_was_also_in_a_hook(
     assert re.fullmatch(r"revision HEAD, commit [0-9a-f]{12}", words)
 
 
-def without_git(repository: Path, data: Path, patch: pytest.MonkeyPatch) -> str:
-    patch.setenv("PATH", "/nowhere")
-    return "HEAD"
-
-
-def with_a_link(repository: Path, data: Path, patch: pytest.MonkeyPatch) -> str:
-    (data / "out").symlink_to("/etc")
-    commit(repository)
-    return "HEAD"
-
-
-def without_data(repository: Path, data: Path, patch: pytest.MonkeyPatch) -> str:
-    shutil.rmtree(data)
-    (repository / "a").write_text("a")
-    commit(repository)
-    data.mkdir()
-    return "HEAD"
-
-
-def a_folder(repository: Path, data: Path, patch: pytest.MonkeyPatch) -> str:
-    return str(repository)
-
-
 @pytest.mark.parametrize("name", ["nowhere", "HEAD~9", "-x", "--all", "", "a\0b", "HEAD:data"])
 def test_what_is_neither_a_revision_nor_data_is_refused(
     repository: Path, data: Path, tmp_path: Path, name: str
 ) -> None:
     with pytest.raises(RecordError, match="neither"):
         find_data(name, data, tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("spoil", "keyword"),
-    [(without_git, "neither"), (with_a_link, "link"), (without_data, "has no data/"),
-     (a_folder, "folders of studies")],
-)  # fmt: skip
-def test_data_that_cannot_be_used_are_refused(
-    repository: Path, data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
-    spoil: Any, keyword: str,
-) -> None:  # fmt: skip
-    with pytest.raises(RecordError, match=keyword):
-        find_data(spoil(repository, data, monkeypatch), data, tmp_path)
-    assert not [path for path in tmp_path.rglob("*") if path.is_symlink() and path != data / "out"]
 
 
 # ------------------------------------------------------------------------------------- end to end

@@ -29,9 +29,9 @@ from report.engine.manifest import (
 )
 from report.engine.pipeline import ROOT
 from report.engine.plan import Places, World, inputs_of, reasons
-from report.engine.programs import installed, versions
+from report.engine.programs import installed
 from report.engine.step import Files, Wanted
-from report.engine.task import Task, do, load, save
+from report.engine.task import load, save
 from report.system.outputs import install
 
 STUDY = "conv_scaling"
@@ -168,15 +168,6 @@ def test_what_finds_nothing_to_do_imports_little() -> None:
 # ------------------------------------------------------------------------------------- packages
 
 
-def test_versions_are_read_off_what_installers_leave(tmp_path: Path) -> None:
-    for folder, name in (("one", "matplotlib-9.9.9"), ("two", "matplotlib-1.0"), ("two", "Py_X-2")):
-        (tmp_path / folder / f"{name}.dist-info").mkdir(parents=True)
-    found = installed([str(tmp_path / "one"), str(tmp_path / "two"), str(tmp_path / "none")])
-    assert found == {"matplotlib": "9.9.9", "py_x": "2"}
-    python = ".".join(map(str, sys.version_info[:3]))
-    assert versions(("py_x", "absent"), found) == {"python": python, "py_x": "2", "absent": "none"}
-
-
 def test_the_versions_are_those_that_python_tells() -> None:
     from importlib.metadata import version
 
@@ -296,17 +287,3 @@ def test_equal_values_are_kept_as_equal_bytes(tmp_path: Path) -> None:
     save(equal, tmp_path / "two")
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
     assert load(tmp_path / "one") == shared
-
-
-def test_what_goes_wrong_in_a_step_is_in_its_result(tmp_path: Path) -> None:
-    def task(action: str) -> Task:
-        data = tmp_path / "data"
-        return Task("s/x", STUDY, action, tmp_path, data, tmp_path, {"name": "none"})
-
-    missing = do(task("figure"))
-    assert missing.failure is not None
-    assert "No such file" in missing.failure
-    assert "Traceback" in missing.trace
-    defect = do(task("no_such_action"))
-    assert defect.failure is not None
-    assert defect.failure.endswith("run again with --debug.")

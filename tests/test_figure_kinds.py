@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from itertools import pairwise
 
 import matplotlib as mpl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -19,8 +16,7 @@ from figures.data import COLUMNS, rows
 from figures.diagram import Arrow, Box, Diagram
 from figures.dots import Dots, DotSeries
 from figures.drawing import bars as bar_chart
-from figures.drawing import dots, labels, scaling, timeline
-from figures.drawing.bars import NOT_MEASURED
+from figures.drawing import dots, scaling
 from figures.drawing.render import render
 from figures.roofline import CacheRoof, Ceiling, Marks, RoofLine, Roofline
 from figures.scaling import Points, Scaling
@@ -117,22 +113,6 @@ def bars(figure: Figure) -> list[tuple[float, float, int]]:
     return [(p.get_x(), p.get_x() + p.get_width(), round(p.get_y() + 0.37)) for p in patches]
 
 
-def test_every_bar_runs_from_its_start_to_its_end() -> None:
-    with drawn(timeline.draw, LINES, inches=7.16) as figure:
-        assert bars(figure) == [(0, 60, 0), (60, 61, 0), (61, 100, 1)]
-        assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["Forward", "Backward"]
-
-
-def test_kinds_differ_in_colour_and_hatching_and_only_those_used_are_named() -> None:
-    with drawn(timeline.draw, LINES, inches=7.16) as figure:
-        conv, pool, again = figure.axes[0].patches
-        assert conv.get_facecolor() == again.get_facecolor() != pool.get_facecolor()
-        assert conv.get_hatch() != pool.get_hatch()
-        legend = figure.axes[0].get_legend()
-        assert legend is not None
-        assert [text.get_text() for text in legend.get_texts()] == ["Convolution", "Pooling"]
-
-
 # -------------------------------------------------------------------------------------- dots
 
 
@@ -173,24 +153,7 @@ def test_a_stack_goes_right_and_left_from_zero() -> None:
     assert not [span for span in found if span[2] == 2]
 
 
-def test_a_row_without_bars_says_so() -> None:
-    with drawn(bar_chart.draw, STACK) as figure:
-        (axes,) = figure.axes
-        assert [text.get_text() for text in axes.texts] == [NOT_MEASURED]
-    with drawn(bar_chart.draw, GROUPS) as figure:
-        (axes,) = figure.axes
-        assert not axes.texts
-
-
 # ------------------------------------------------------------------------------------ labels
-
-
-@given(st.lists(st.floats(0, 100), max_size=8))
-def test_names_beside_lines_keep_their_order_and_their_distance(places: list[float]) -> None:
-    moved = labels.spread(places, 8.0, 100.0)
-    order = sorted(range(len(places)), key=lambda i: places[i])
-    assert all(moved[b] - moved[a] >= 8 - 1e-9 for a, b in pairwise(order))
-    assert max(moved, default=0.0) <= 100 + 1e-9
 
 
 def test_lines_are_named_at_their_ends_and_in_no_legend() -> None:

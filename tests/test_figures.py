@@ -86,16 +86,6 @@ def test_every_interval_ends_where_it_ends() -> None:
         assert ends == [pytest.approx(e) for e in zip(POINTS.low, POINTS.high, strict=True)]
 
 
-def test_a_legend_above_covers_nothing_and_carries_the_title() -> None:
-    with drawn(draw, Scaling("x", "y", (POINTS, HOLLOW), title="Forward")) as figure:
-        (axes,) = figure.axes
-        legend = axes.get_legend()
-        assert legend is not None
-        assert legend.get_window_extent().y0 >= axes.get_window_extent().y1 - 1
-        assert legend.get_title().get_text() == "Forward"
-        assert axes.get_title(loc="left") == ""
-
-
 def test_nothing_measured_is_said_and_not_drawn() -> None:
     with drawn(draw, Scaling("x", "y", title="Forward")) as figure:
         (axes,) = figure.axes

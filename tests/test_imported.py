@@ -16,12 +16,10 @@ from report.records.imported import (
     ImportedEnvironment,
     ImportedRecord,
     Origin,
-    nullable,
-)
-from report.records.imported_files import (
     StoredImport,
     encode,
     list_imports,
+    nullable,
     parse_import,
     read_import,
     write_import,

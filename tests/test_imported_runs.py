@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from report.engine.gather import choose, load
-from report.records.imported_files import write_import
+from report.records.imported import write_import
 from tests import factory
 from tests.papers import compose
 from tests.test_imported import case, imported

@@ -18,7 +18,6 @@ from report.studies.inference_memory.measured import Run, runs
 from report.studies.inference_memory.peaks import at_least
 from report.studies.inference_memory.source import checks
 from report.studies.inference_memory.subject import RESNETS, Call
-from report.studies.inference_memory.tilings import groups
 from report.theory.shapes import parameter_count
 from tests import factory
 from tests import inference as inf
@@ -256,15 +255,6 @@ def test_networks_are_those_that_were_published() -> None:
     for name in RESNETS:
         own = sum(map(parameter_count, layers(name, 1, 32))) / 1e6
         assert round(own, 1 if name == "ResNet-110" else 2) == published[name]
-
-
-def test_layers_that_go_through_patches_together() -> None:
-    here = layers("ResNet-20", 8, 224)
-    by_form = {form: groups(here, form) for form in inf.TILED}
-    assert [len(each) for each in by_form.values()] == [19, 10, 3]
-    assert [layer.name for layer in by_form["tiled_blocks"][0]] == ["conv", "bn", "relu"]
-    tiled = {layer.name for group in by_form["tiled_stages"] for layer in group}
-    assert tiled == {layer.name for layer in here} - {"pool", "flatten", "fc"}
 
 
 # ------------------------------------------------------------------------------------------ GPU

@@ -27,7 +27,7 @@ from report.instruments.counters.ncu import (
     products,
     total_of,
 )
-from report.instruments.counters.ncu_metrics import MetricPlan, metric_names, metrics_for
+from report.instruments.counters.ncu_metrics import MetricPlan, metrics_for
 from report.instruments.counters.ncu_output import (
     CountersUnavailable,
     KernelRow,
@@ -125,15 +125,6 @@ def test_plans_of_what_there_is(capability: str, names: list[str], found: str) -
         assert "tensor_core" in plan.missing
     doubled = {t.factor for t in getattr(plan, "terms", ()) if "fadd2" in t.metric}
     assert doubled <= {2}
-
-
-def test_listings_of_several_versions() -> None:
-    for listing in (
-        "Metric Name  Metric Type\n-----\ndram__bytes   Counter  byte  # of bytes\n",
-        "dram__bytes     # of bytes accessed in DRAM\n",
-        '"Metric name","Metric type","NVIDIA B200"\n"dram__bytes","Counter","1"\n',
-    ):
-        assert metric_names(listing) == {"dram__bytes"}
 
 
 # -------------------------------------------------------------------------------- the raw page

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from itertools import pairwise
 
@@ -123,14 +122,6 @@ def test_a_level_without_measurement_keeps_its_row() -> None:
     assert table.columns[-1].name == "Residual"
 
 
-def test_evidence_of_a_term_is_that_of_the_rows_that_have_it() -> None:
-    rows = series({16: 0, 32: 0})
-    first, *others = rows[32].terms
-    rows[32] = replace(rows[32], terms=(replace(first, amount=0, evidence=""), *others))
-    note = "Term 0: formula of Term 0 (evidence of Term 0)."
-    assert note in series_table(rows, "tbl-s", "Caption.").notes
-
-
 def test_terms_that_are_zero_in_every_row_can_be_left_out() -> None:
     rows = {batch: reconciliation(8, [0, 5, amount], 13) for batch, amount in ((1, 0), (2, 7))}
     shown = without_idle_terms(rows)
@@ -150,17 +141,6 @@ def test_a_series_needs_rows_of_one_shape() -> None:
 
 
 # ----------------------------------------------------------------------------------- other outputs
-
-
-def test_json_holds_every_number_and_the_reason() -> None:
-    data = json.loads(json.dumps(V100.as_json()))
-    assert data["terms"][1]["amount"] == 589_824
-    assert data["start"]["amount"] + sum(t["amount"] for t in data["terms"]) == data["sum"]
-    assert (data["residual"], data["residual_share"], data["explained"]) == (0, 0.0, True)
-    assert data["reason"] is None
-    absent = replace(V100, measured=Missing("no counter")).as_json()
-    assert (absent["measured"], absent["residual"], absent["residual_share"]) == (None,) * 3
-    assert absent["reason"] == "no counter"
 
 
 def test_the_figure_has_all_bars_in_one_unit() -> None:

@@ -33,7 +33,7 @@ from report.instruments.trace import read_trace
 from report.records import unpacking
 from report.records.editions import read_editions
 from report.records.filed import encode, parse
-from report.records.imported_files import list_imports
+from report.records.imported import list_imports
 from report.records.record import Record
 from report.records.schema import record_schema
 from report.records.store import (

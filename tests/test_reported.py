@@ -11,9 +11,9 @@ import pytest
 from report.errors import StudyError
 from report.evidence.reported import Reported, Unreported, read_reported
 from report.theory.memory import layer_memory
-from report.theory.shapes import elements, output_shape, parameter_count
+from report.theory.shapes import elements
 from report.theory.work import flops, macs
-from tests.networks import mnist_conv2, mnist_example
+from tests.networks import mnist_conv2
 
 DATA = Path(__file__).parents[1] / "data"
 FILE = DATA / "reported" / "conv_scaling.json"
@@ -38,26 +38,6 @@ def test_theory_is_what_we_compute() -> None:
     assert numbers("IV", "allocated_memory") == tuple(layer_memory(x).output for x in layers)
     assert numbers("III", "multiply_add") == tuple(macs(x) for x in layers)
     assert numbers("III", "add") == tuple(elements(x.output_shape) for x in layers)
-
-
-def test_printed_values_are_what_we_compute() -> None:
-    layer, network = mnist_conv2(1), mnist_example()
-    printed = {value.id: value.number for value in SOURCE.values}
-    assert (printed["kernel_height"], printed["kernel_width"]) == layer.kernel
-    assert (printed["stride"], printed["padding"]) == (layer.stride[0], layer.padding[0])
-    assert layer.input_shape == (1, printed["input_channels"], *[printed["input_extent"]] * 2)
-    assert output_shape(layer) == (
-        1, printed["output_channels"], *[printed["output_extent"]] * 2,
-    )  # fmt: skip
-    assert printed["flops_per_image"] == flops(macs(layer))
-    assert printed["parameters"] == parameter_count(layer)
-    assert printed["activations_per_image"] == elements(layer.output_shape)
-    assert printed["total_parameters"] == sum(map(parameter_count, network))
-    assert printed["trainable_parameters"] == printed["total_parameters"]
-    assert printed["other_parameters"] == 0
-    assert printed["parameter_size"] == round(4 * 1_199_882 / 2**20, 2)
-    parts = printed["input_size"] + printed["pass_size"] + printed["parameter_size"]
-    assert printed["total_size"] == round(parts, 2)
 
 
 # ------------------------------------------------------------------------------- the file

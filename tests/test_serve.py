@@ -30,7 +30,6 @@ from report.commands.serve import (
 )
 from report.engine.pipeline import ROOT
 from report.errors import RidgepointError
-from report.system.child import Child
 from tests.folders import write_files
 
 PAGE = b"<!DOCTYPE html><html><body><p>Gr\xc3\xbc\xc3\x9fe</p></body></html>"
@@ -294,29 +293,3 @@ def test_a_signal_ends_it_cleanly_also_while_nothing_changes(
 
 
 # The build as a process of its own
-
-
-PROGRESS = """
-print('[ 40%] s: HTML, about 3 s left', file=sys.stderr)
-print('out/html', *sys.argv[1:])
-print('error: s: Grüße', file=sys.stderr)
-sys.exit(1)
-"""
-
-
-@pytest.mark.parametrize(
-    ("program", "steps", "output", "failure"),
-    [
-        (PROGRESS, [("s: HTML", 0.4)], "out/html --html\n", "s: Grüße"),
-        ("print('a warning', file=sys.stderr)\n", [], "", None),
-        ("os._exit(3)\n", [], "", "build.py ended with the exit code 3."),
-    ],
-)
-def test_a_build_in_a_new_process_says_its_steps_and_its_errors(
-    tmp_path: Path, program: str, steps: list[tuple[str, float]], output: str, failure: str | None
-) -> None:
-    (tmp_path / "build.py").write_text(f"import os, sys\n{program}", "utf-8")
-    told: list[tuple[str, float]] = []
-    with Child(["--html"], tmp_path, lambda words, share: told.append((words, share))) as child:
-        ended = child.wait()
-    assert (told, ended.output, ended.failure) == (steps, output, failure)

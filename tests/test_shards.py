@@ -193,34 +193,6 @@ def test_a_shard_that_was_measured_twice_adds_its_processes(tmp_path: Path) -> N
     assert case.series == timed(8).cases[0].series, "what is measured once a case is not doubled"
 
 
-def test_numbers_follow_each_other_where_shards_are_missing() -> None:
-    parts = [item(one) for one in split(timed(8), 4)]
-    (run,) = runs_of([parts[0], parts[3]])
-    assert missing_shards(run) == (2, 3)
-    first, second, third, fourth = whole(run).record.cases
-    assert [r.process for r in first.rounds] == [1, 2, 3, 4]
-    assert [r.samples("time")[0] for r in first.rounds] == [2.0, 5.0, 6.0, 9.0]
-    assert (second.status, second.series, len(second.rounds)) == ("ok", (), 4)
-    assert (fourth.status, third.status) == ("out_of_memory", "ok")
-
-
-def test_repetitions_of_disturbed_processes_stand_last() -> None:
-    more = factory.round_(9, {"time": (9.0, 9.0)})
-    parts = [
-        msgspec.structs.replace(
-            one,
-            cases=tuple(
-                msgspec.structs.replace(c, rounds=(*c.rounds, more)) if c.rounds else c
-                for c in one.cases
-            ),
-        )
-        for one in split(timed(8), 2)
-    ]
-    rounds = merged(parts).cases[0].rounds
-    assert [r.process for r in rounds] == list(range(1, 11))
-    assert [r.samples("time")[0] for r in rounds[8:]] == [9.0, 9.0]
-
-
 @pytest.mark.parametrize("what", ["sweep", "of", "code", "threads"])
 def test_shards_of_unlike_runs_are_not_merged(what: str) -> None:
     one, other = split(timed(8), 2)
@@ -271,10 +243,3 @@ def test_a_whole_run_wins_over_a_newer_sweep_that_lacks_a_shard(tmp_path: Path) 
     assert choose("conv_scaling", data).runs == (
         (files[1], f"conv_scaling/{record_name(parts[1])}", files[0]),
     )
-
-
-def test_one_named_shard_is_one_of_its_run(tmp_path: Path) -> None:
-    parts = split(timed(8, started="2026-11-05T10:00:00Z"), 2)
-    data, files = saved(tmp_path, *parts, timed(8, started="2026-11-06T10:00:00Z"))
-    (data / "editions.yaml").write_text(f"conv_scaling: {{roles: {{cpu: [{files[1]}]}}}}")
-    assert choose("conv_scaling", data).runs == ((files[0], files[1]),)

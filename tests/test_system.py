@@ -9,14 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor
 from pathlib import Path
 
 import pytest
 
 from report.engine.pipeline import ROOT
-from report.engine.workers import Processes
-from report.system.signals import exit_on_signals
 from tests import folders, tiny
 from tests.test_builds import built, project, slower
 from tests.tiny import STUDY, TEMPLATE, replace
@@ -90,15 +87,6 @@ def test_a_worker_that_is_killed_is_a_sentence(project: Path) -> None:
     assert "Traceback" not in errors
 
 
-def test_workers_end_whatever_they_do() -> None:
-    with Processes(2) as workers:
-        slow = [workers.submit(time.sleep, 600) for _ in range(2)]
-        until(lambda: all(future.running() for future in slow))
-    for future in slow:
-        with pytest.raises(BrokenExecutor):
-            future.result()
-
-
 _PROGRAM = """
 from pathlib import Path
 from report.render.command import run
@@ -114,23 +102,6 @@ def test_programs_end_with_the_process_that_started_them(tmp_path: Path) -> None
     process.kill()
     process.wait()
     until(lambda: not processes(str(tmp_path), b"sleep"))
-
-
-def test_a_signal_that_is_ignored_stays_ignored() -> None:
-    """As SIGHUP is under nohup; and the first of the others counts."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with pytest.raises(SystemExit) as ended, exit_on_signals():
-            os.kill(os.getpid(), signal.SIGHUP)
-            try:
-                os.kill(os.getpid(), signal.SIGTERM)
-                time.sleep(1)
-            finally:
-                os.kill(os.getpid(), signal.SIGTERM)
-        assert ended.value.code == 128 + signal.SIGTERM
-        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    finally:
-        signal.signal(signal.SIGHUP, before)
 
 
 # ----------------------------------------------------------------------------------------- streams

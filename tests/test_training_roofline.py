@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -17,7 +16,6 @@ from report.quantity.evaluation import point
 from report.records.record import Case, Record
 from report.studies.training_roofline.batches import by_doubling, times
 from report.studies.training_roofline.figures import steps_panel
-from report.studies.training_roofline.ladder import ladder
 from report.studies.training_roofline.measured import Run, runs
 from report.studies.training_roofline.memory import traced_kept
 from report.studies.training_roofline.profiled import THRESHOLDS, main_profiles
@@ -230,14 +228,6 @@ def test_a_rate_above_the_ceiling_has_no_efficiency() -> None:
 # ------------------------------------------------------------------------------ ladder, batches
 
 
-def test_the_ladder_changes_one_thing_at_a_time() -> None:
-    rungs = ladder(run_of(record()), HEAVY)
-    names = ("precision", "layout", "execution", "optimizer")
-    assert len(rungs) == 5
-    for before, after in pairwise(rungs):
-        assert sum(getattr(before.step, n) != getattr(after.step, n) for n in names) == 1
-
-
 def test_a_last_doubling_that_gains_more_than_the_first_is_told() -> None:
     assert by_doubling(run_of(record(cases((SMALL,))))) == {}
     run = run_of(record(cases((SMALL,), scaled(0.25, lambda s: s.batch == 128))))
@@ -293,8 +283,3 @@ def test_the_section_on_a_gpu_is_computed_from_its_record(kind: str) -> None:
     assert isinstance(number(found, id_), Missing) == (expected is None)
     assert expected is None or value(found, id_) == expected
     assert "{#sec-gpu}" in manuscript(STUDY, found)
-
-
-def test_only_settings_are_typed(full: Findings) -> None:
-    typed = [v.id for v in full.values.values() if v.formula == "setting of this study"]
-    assert typed == ["confidence", "near", "near_wide", "source_batch"]

@@ -24,9 +24,12 @@ from report.records.imported import (
     Licence,
     Origin,
     Revision,
+    encode,
+    list_imports,
     nullable,
+    parse_import,
+    write_import,
 )
-from report.records.imported_files import encode, list_imports, parse_import, write_import
 from report.records.record import Attachment, FileName, Slug
 from report.records.store import digest
 
@@ -145,7 +148,7 @@ def _checked(option: str, text: str, kind: object) -> str:
 
 def _refuse_again(origin: Origin, options: argparse.Namespace) -> None:
     """Refuse a file that the study has already."""
-    for stored in list_imports(options.study, options.records, whole=False):
+    for stored in list_imports(options.study, options.records):
         if stored.record.origin.sha256 == origin.sha256:
             raise RecordError(f"{origin.file}: imported already as {stored.file}; nothing to do.")
 

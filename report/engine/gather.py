@@ -21,7 +21,7 @@ from report.paper.listing import listing, unusable
 from report.records import OPERATORS
 from report.records.editions import ROLES, Role, read_editions
 from report.records.files import shared
-from report.records.imported_files import StoredImport, read_import
+from report.records.imported import StoredImport, read_import
 from report.records.network_operators import read_operators
 from report.records.shards import first_parts, runs_of, whole
 from report.records.store import (

@@ -19,7 +19,7 @@ from report.evidence.case_checks import check_layers
 from report.records import IMPORTED
 from report.records.choice import NoMachineError, choose_records
 from report.records.editions import EDITIONS, Edition
-from report.records.imported_files import StoredImport, import_paths, read_import
+from report.records.imported import StoredImport, import_paths, read_import
 from report.records.store import (
     EDITED,
     Listed,

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeGuard
 
 from report.errors import StudyError
-from report.records.imported_files import StoredImport
+from report.records.imported import StoredImport
 from report.records.record import Sample
 
 #: The image size at which most of the networks were trained (px).

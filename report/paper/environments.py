@@ -11,8 +11,7 @@ from report.instruments import gates
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.tables import Cell, Column, Table
-from report.records.imported import ImportedRecord
-from report.records.imported_files import StoredImport
+from report.records.imported import ImportedRecord, StoredImport
 from report.records.record import Environment, Protocol
 from report.records.store import Stored
 

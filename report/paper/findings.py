@@ -16,7 +16,7 @@ from report.paper.values import Value
 from report.quantity.verdicts import Verdict
 from report.records.choice import filled
 from report.records.editions import Role
-from report.records.imported_files import StoredImport
+from report.records.imported import StoredImport
 from report.records.network_operators import NetworkOperators
 from report.records.store import Stored
 from report.text.escape import markdown

@@ -7,8 +7,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from report.paper.machines import facts_of
-from report.records.imported import ImportedEnvironment
-from report.records.imported_files import StoredImport
+from report.records.imported import ImportedEnvironment, StoredImport
 from report.records.record import Environment, Factor, Outcome
 from report.records.store import Listed
 from report.records.usage import Choices, fate

@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 
-from report.records.imported_files import StoredImport
+from report.records.imported import StoredImport
 from report.records.record import Case, Series
 from report.records.store import Stored
 from report.system.spreadsheet import csv_of

@@ -3,16 +3,24 @@
 Such a record never poses as one measured here.  It lies in ``data/<study>/imported/``, is of a type
 of its own, and is neither pooled with own records nor chosen among them.  What the published file
 does not say is null, with the reason in ``missing``; nothing is filled in.
+
+Published tables have a thousand rows of the same columns.  They lie in the file as one table, a
+line for each row; in memory every row is a case as any other.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import msgspec
 
+from report.errors import RecordError
+from report.records import ENDING, IMPORTED, strict
 from report.records.faults import (
     LONGEST_NAME,
     attachment_faults,
@@ -20,6 +28,17 @@ from report.records.faults import (
     moment_faults,
     text_faults,
 )
+from report.records.filed import (
+    ContentError,
+    FiledCase,
+    check_version,
+    filed_case,
+    known_units,
+    laid_out,
+    whole_case,
+)
+from report.records.files import read_file
+from report.records.once import kept
 from report.records.quantities import LARGEST, QUANTITIES
 from report.records.record import (
     Attachment,
@@ -29,9 +48,20 @@ from report.records.record import (
     DeviceKey,
     Digest,
     Factor,
+    Outcome,
+    Sample,
     Slug,
     Text,
     Timestamp,
+)
+from report.records.store import (
+    digest,
+    name_of,
+    parts_of_name,
+    place_in,
+    short_digest,
+    text_of,
+    write_once,
 )
 
 #: The version of imported records; those of version 1 were converted.
@@ -188,3 +218,181 @@ def _texts(record: ImportedRecord) -> dict[str, str]:
         for name, value in msgspec.to_builtins(part).items()
         if isinstance(value, str)
     }
+
+
+# ------------------------------------------------------------------------------------- the file
+
+_REMEDY: Final = "restore the file with git, or import the published file again"
+
+
+class Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A case that went well: its levels, and a sample of each column, null where it has none."""
+
+    levels: tuple[Factor, ...]
+    samples: tuple[Sample | None, ...]
+
+
+class FiledImport(ImportedWhole, frozen=True, kw_only=True):
+    """One published file of measurements.
+
+    ``rows`` are cases of the same ``factors`` with at most one sample of each quantity of
+    ``columns``; they come before the other ``cases``.
+    """
+
+    attachments: tuple[Attachment, ...]
+    units: dict[str, Text]
+    factors: tuple[Text, ...]
+    columns: tuple[Text, ...]
+    rows: tuple[Row, ...]
+    cases: tuple[FiledCase, ...]
+
+
+@dataclass(frozen=True)
+class StoredImport:
+    """An imported record with its file, relative to the data directory, and that file's digest."""
+
+    record: ImportedRecord
+    file: str
+    sha256: str
+    #: In which ways the content is not what the file's name says, in words; none if it is.
+    alterations: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The device in words, with who measured on it."""
+        return self.record.label
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """How each of its cases ended."""
+        return tuple(Outcome(c.factors, c.status, c.reason) for c in self.record.cases)
+
+
+_decoder = msgspec.json.Decoder(FiledImport)
+#: What lies in a file as it is in memory.
+_SHARED: Final = (*ImportedWhole.__struct_fields__, "attachments")
+
+
+# -------------------------------------------------------------------------------------- writing
+
+
+def encode(record: ImportedRecord) -> bytes:
+    """The record as JSON, a line for each row and case."""
+    if any(case.layers for case in record.cases):
+        raise RecordError(f"{record.origin.file}: imported cases have no layers; leave them out.")
+    units = {each.quantity: each.unit for case in record.cases for each in case.all_series}
+    factors, columns, rows = _table(record.cases)
+    return laid_out(
+        FiledImport(
+            **{name: getattr(record, name) for name in _SHARED},
+            units=dict(sorted(units.items())),
+            factors=factors,
+            columns=columns,
+            rows=rows,
+            cases=tuple(filed_case(case, units, None) for case in record.cases[len(rows) :]),
+        )
+    )
+
+
+def write_import(record: ImportedRecord, data: Path, attachments: dict[str, bytes]) -> Path:
+    """Write ``record`` with the files that it names, once; raises ``RecordError``."""
+    text = encode(record)
+    name = name_of(text, record.origin.imported, record.environment.key)
+    return write_once(data / record.study / IMPORTED / name, text, record.attachments, attachments)
+
+
+def _table(cases: Sequence[Case]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[Row, ...]]:
+    """Factors and columns of the first case, and the first cases that are rows of these."""
+    if not cases:
+        return (), (), ()
+    factors = tuple(sorted(cases[0].factors))
+    columns = tuple(series.quantity for series in cases[0].series)
+    rows = tuple(takewhile(bool, (_row(case, factors, columns) for case in cases)))
+    found = tuple(row for row in rows if row)
+    return (factors, columns, found) if len(found) > 1 else ((), (), ())
+
+
+def _row(case: Case, factors: Sequence[str], columns: Sequence[str]) -> Row | None:
+    """The case as a row; None if it is no row of these columns."""
+    samples = {series.quantity: series.samples for series in case.series}
+    plain = case.status == "ok" and not case.rounds
+    single = all(len(found) == 1 for found in samples.values())
+    ordered = [column for column in columns if column in samples] == list(samples)
+    if not (plain and single and ordered and tuple(sorted(case.factors)) == tuple(factors)):
+        return None
+    levels = tuple(case.factors[name] for name in factors)
+    return Row(levels, tuple(samples.get(column, (None,))[0] for column in columns))
+
+
+# -------------------------------------------------------------------------------------- reading
+
+
+def parse_import(text: bytes, place: str, remedy: str = _REMEDY) -> ImportedRecord:
+    """Read one imported record; raises ``RecordError`` as ``report.records.filed.parse`` does."""
+    with strict.no_cycles():
+        try:
+            filed = _decoder.decode(text)
+        except strict.NO_JSON:
+            check_version(text, place, IMPORT_SCHEMA, remedy)
+            filed = strict.parse_json(text, _decoder.decode, place, remedy)
+        strict.refuse_repeated_keys(text, place, remedy)
+        same = {name: getattr(filed, name) for name in _SHARED}
+        try:
+            record = ImportedRecord(**same, cases=tuple(_cases(filed)))
+        except ContentError as error:
+            raise RecordError(f"{place}: {error}; {remedy}.") from error
+        strict.refuse_first(faults(record), place, remedy)
+    return record
+
+
+def _cases(filed: FiledImport) -> Iterator[Case]:
+    """All cases, those of the rows first; raises ``ContentError``."""
+    units = known_units(filed.units)
+    expected = (len(filed.factors), len(filed.columns))
+    for index, row in enumerate(filed.rows):
+        if (len(row.levels), len(row.samples)) != expected:
+            raise ContentError(f"rows[{index}]: found another number of cells than of columns")
+        case = FiledCase(
+            factors=dict(zip(filed.factors, row.levels, strict=True)),
+            series={
+                name: (sample,)
+                for name, sample in zip(filed.columns, row.samples, strict=True)
+                if sample is not None
+            },
+        )
+        yield whole_case(case, units, (), f"rows[{index}]")
+    for index, case in enumerate(filed.cases):
+        if case.layers is not None:
+            raise ContentError(f"cases[{index}].layers: imported cases do not have layers")
+        yield whole_case(case, units, (), f"cases[{index}]")
+
+
+def list_imports(study: str, data: Path) -> tuple[StoredImport, ...]:
+    """All imported records of a study in the order of their names; none is not an error.
+
+    Raises ``RecordError`` for the first one that cannot be used.
+    """
+    return tuple(read_import(path, data) for path in import_paths(study, data))
+
+
+def import_paths(study: str, data: Path) -> list[Path]:
+    """The files of imported records of a study in the order of their names."""
+    paths = (data / study / IMPORTED).glob(f"*{ENDING}")
+    return sorted(path for path in paths if not path.name.startswith("."))
+
+
+@kept
+def read_import(path: Path, data: Path) -> StoredImport:
+    """Read and check one imported record, as ``list_imports`` does; raises ``RecordError``."""
+    place = place_in(path, data)
+    name = parts_of_name(path, place)
+    content = read_file(path, place, _REMEDY, data)
+    text = text_of(content, place, _REMEDY)
+    record = parse_import(text, place)
+    if (record.study, IMPORTED) != (path.parent.parent.name, path.parent.name):
+        raise RecordError(
+            f"{place}: study: found {record.study!r}; move the file to {record.study}/{IMPORTED}."
+        )
+    same = short_digest(text) == name["hash"]
+    altered = () if same else ("its content does not match its name",)
+    return StoredImport(record, path.relative_to(data).as_posix(), digest(content), altered)

@@ -21,8 +21,7 @@ from experiments.importers.imported import Source
 from report.errors import RidgepointError
 from report.evidence.allocator_replay import replayed
 from report.missing import Missing
-from report.records.imported import ImportedRecord
-from report.records.imported_files import list_imports
+from report.records.imported import ImportedRecord, list_imports
 from report.records.store import read_attachments
 from tests import factory
 

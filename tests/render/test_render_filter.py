@@ -219,16 +219,6 @@ def test_a_finished_tabular_is_taken_and_travels_along(write: Write) -> None:
     assert (folder / "tex" / "tables" / "tbl-x.tex").is_file()
 
 
-def test_files_are_downloads_on_the_page_and_named_in_print(write: Write) -> None:
-    folder = write("Take [the *trace*](files/a_b.gz) or [a_b.gz](files/a_b.gz).\n")
-    (folder / "files").mkdir()
-    (folder / "files" / "a_b.gz").write_bytes(b"x")
-    page = body(html(folder))
-    assert 'Take <a href="files/a_b.gz" class="download" download="">the <em>trace</em></a>' in page
-    assert r"Take the \emph{trace} (\texttt{a\_b.gz}) or a\_b.gz." in body(latex(folder))
-    assert "Take the #emph[trace] (`a_b.gz`) or a\\_b.gz." in body(typst(folder))
-
-
 def test_an_author_may_bring_pictures(write: Write) -> None:
     """A photograph as it is, and a drawing of which each format takes its own file."""
     folder = write(

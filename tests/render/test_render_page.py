@@ -24,7 +24,6 @@ from report.render.site import (
     record_pages,
     render_page,
 )
-from tests.render.conftest import HEAD
 
 VOID = {"meta", "link", "img", "br", "hr", "input", "col"}
 
@@ -264,20 +263,6 @@ def test_a_supplement_is_a_page_of_its_own(write: Callable[[str], Path], tmp_pat
     assert '"tbl-more":' in shown and '"ref-williams2009":' in shown
     alone = write_page(source, "p", tmp_path / "alone", PageLinks())
     assert "#tbl-more" in read(alone.read_text("utf-8")).values("href")
-
-
-def test_a_page_says_to_search_engines_who_wrote_it(
-    write: Callable[[str, str], Path], tmp_path: Path
-) -> None:
-    author = "  - name: Ada \\</script\\>\n    affiliation: A & B\n    orcid: 0000-0002-1825-0097\n"
-    head = HEAD.replace("  - name: Ada Example\n", author)
-    links = PageLinks(settings=Settings(url="https://example.org/"), measured="2025-01-02")
-    text = write_page(write("Text.", head), "p", tmp_path, links).read_text("utf-8")
-    metas = {m["name"]: m["content"] for m in read(text).all("meta") if "name" in m}
-    assert metas["citation_author_orcid"] == "https://orcid.org/0000-0002-1825-0097"
-    assert metas["citation_author_institution"] == "A & B"
-    assert metas["citation_author"] == "Ada </script>"
-    assert metas["citation_abstract_html_url"] == "https://example.org/p/"
 
 
 def test_a_single_file_loads_nothing(paper: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from pypdf import PdfReader
 
 from report.errors import RenderError
-from report.render.latex import Missing, compile_latex, find_latex, write_latex
+from report.render.latex import compile_latex, write_latex
 from report.render.typst import render_typst
 from tests.latex import needs_latex
 
@@ -121,15 +121,3 @@ def test_latex_says_what_is_wrong_and_runs_no_program(
     else:
         assert pdf.startswith(b"%PDF") and not words
     assert not [*tmp_path.rglob("ran")]
-
-
-def test_without_latex_the_reason_names_the_packages(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    found = find_latex()
-    assert isinstance(found, Missing)
-    assert found.reason.startswith("LaTeX: latexmk, pdflatex not found; on Debian run 'apt-get")
-    assert "texlive-publishers" in found.reason
-    with pytest.raises(RenderError, match="latexmk, pdflatex not found"):
-        compile_latex(tmp_path, "p")

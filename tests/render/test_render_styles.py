@@ -12,7 +12,7 @@ from pypdf import PdfReader
 
 from report.render.latex import compile_latex, write_latex
 from report.render.source import in_style, read_source
-from report.render.styles import STYLES, PdfStandard
+from report.render.styles import STYLES
 from report.render.typst import render_typst
 from tests.latex import needs_latex
 
@@ -117,15 +117,3 @@ def test_a_paper_can_be_printed_in_any_style(style: str, write: Write, tmp_path:
     assert in_style(document.read_text("utf-8"), style) == document.read_text("utf-8")
     text = " ".join(pages_of(render("typst", source, "p", tmp_path)))
     assert "A paper" in text and "Ada Example" in text and "Results Words." in text
-
-
-@pytest.mark.parametrize(
-    ("standard", "mark"), [("ua-1", b"pdfuaid:part"), ("a-2b", b"pdfaid:part")]
-)
-def test_typst_says_in_the_pdf_what_it_promises(
-    standard: PdfStandard, mark: bytes, write: Write
-) -> None:
-    source = write("# Results\n\nWords.\n", head("article", abstract="Short."))
-    marks = (b"pdfuaid:part", b"pdfaid:part")
-    found = render_typst(source, "p", standard)
-    assert [each for each in marks if each in found] == [mark]

@@ -166,24 +166,3 @@ def test_the_search_finds_a_section_from_another_page(
     assert site_checks.not_found(browser, site, site.as_uri()) == []
     browser.find_element(By.CSS_SELECTOR, ".results a").click()
     WebDriverWait(browser, 20).until(lambda b: PAPER in b.current_url)
-
-
-@needs_chromium
-def test_tables_sort_in_both_directions_and_colours_switch(
-    browser: webdriver.Chrome, site: Path
-) -> None:
-    show(browser, site / PAPER)
-    column = (
-        "return [...document.querySelectorAll('table tbody tr')].map(r => r.cells[0].innerText)"
-    )
-    head = browser.find_element(By.CSS_SELECTOR, "table button.sort")
-    head.send_keys(Keys.ENTER)
-    rising = browser.execute_script(column)
-    head.send_keys(Keys.ENTER)
-    table = browser.find_element(By.CSS_SELECTOR, "table")
-    count = len(table.find_elements(By.CSS_SELECTOR, "tbody tr"))
-    assert browser.execute_script(column)[:count] == rising[:count][::-1]
-    colour = "return getComputedStyle(document.body).backgroundColor"
-    before = browser.execute_script(colour)
-    browser.find_element(By.CSS_SELECTOR, "button.theme").send_keys(Keys.ENTER)
-    assert browser.execute_script(colour) != before

@@ -17,7 +17,7 @@ from report.paper.values import Value, declare
 from report.quantity.expression import Quantity, exact
 from report.quantity.verdicts import Statement, all_of, equals, exactly
 from report.records import strict
-from report.records.imported_files import StoredImport
+from report.records.imported import StoredImport
 from report.records.lifetimes import Lifetimes
 from report.records.operations import Network
 from report.records.unpacking import unpacked
