@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import gzip
 import json
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +25,6 @@ from report.engine.gather import gather
 from report.errors import LONGEST, RecordError, RenderError, RidgepointError, StudyError
 from report.evidence.devices import read_devices
 from report.evidence.reported import read_reported
-from report.instruments.allocator_snapshot import read_snapshot
 from report.instruments.counters.logs import unpack
 from report.instruments.memory_timeline import read_timeline
 from report.instruments.trace import read_trace
@@ -422,13 +420,6 @@ PACKED: dict[str, Callable[[bytes, str], Any]] = {
     "timeline": read_timeline,
     "logs": lambda content, place: unpack(content, "lackey", place),
 }
-LIST = [{"action": "alloc", "size": 1}] * 3000
-#: Pickles that ask for much memory: a place to keep an object at, an array, one list many times.
-BOMBS = {
-    "kept": b"\x80\x04}r\xff\xff\xff\x03.",
-    "array": b"\x80\x05\x96\xff\xff\xff\x3f\x00\x00\x00\x00.",
-    "lists": pickle.dumps({"segments": [], "device_traces": [LIST] * 3000}),
-}
 
 
 @pytest.mark.parametrize("name", PACKED)
@@ -436,12 +427,6 @@ def test_what_unpacks_to_too_much_is_refused(name: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(unpacking, "LARGEST_UNPACKED", 1000)
     with pytest.raises(RecordError, match=r"x\.gz: found more than 1,000 B when unpacked; "):
         PACKED[name](gzip.compress(bytes(1001)), "x.gz")
-
-
-@pytest.mark.parametrize("name", BOMBS)
-def test_a_pickle_that_asks_for_all_memory_is_refused(name: str) -> None:
-    with pytest.raises(RecordError, match=r"^x\.pickle: .*(pickle|entries)"):
-        read_snapshot(BOMBS[name], "x.pickle")
 
 
 # --------------------------------------------------------------- what no study can compute from

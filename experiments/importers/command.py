@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import gzip
 import re
-from collections.abc import Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from experiments.harness.recording import utc
 from experiments.harness.study import UsageError
-from experiments.importers.formats import read_any
-from experiments.importers.imported import FETCH_AGAIN, Imported, Source, source_of
+from experiments.importers import ncu_csv, profiles, tidy_csv, timm_csv
+from experiments.importers.imported import FETCH_AGAIN, Imported, RefusedError, Source
 from report.errors import RecordError
+from report.records.files import read_file
 from report.records.imported import (
     IMPORT_SCHEMA,
     Address,
@@ -35,9 +36,23 @@ from report.records.store import digest
 
 #: A published file of at most so many bytes, gzipped if it is text, is kept beside its record.
 LARGEST_KEPT: Final = 150_000
-_STUDIES: Final = Path(__file__).parents[2] / "report" / "studies"
 #: A record beyond this is too large to be committed.
 LARGEST_RECORD: Final = 600_000
+_STUDIES: Final = Path(__file__).parents[2] / "report" / "studies"
+
+#: Format → whether a file is of it, by its content, and what a file says; ``RefusedError`` for what
+#: has no unit, or would have to be guessed.
+FORMATS: Final[dict[str, tuple[Callable[[Source], bool], Callable[[Source], Imported]]]] = {
+    "kineto_trace": (profiles.is_trace, profiles.read_kineto),
+    "memory_timeline": (profiles.is_timeline, profiles.read_memory),
+    "timm_csv": (timm_csv.detects, timm_csv.read),
+    "tidy_csv": (tidy_csv.detects, tidy_csv.read),
+    "ncu_csv": (ncu_csv.detects, ncu_csv.read),
+}
+#: What a file raises that holds something else than its format says, in a place not foreseen.
+_UNFORESEEN: Final = (
+    LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, csv.Error,
+)  # fmt: skip
 
 
 def add_import(go: argparse.ArgumentParser) -> None:
@@ -69,74 +84,95 @@ def add_import(go: argparse.ArgumentParser) -> None:
 
 def import_files(options: argparse.Namespace) -> int:
     """Import all files, or none: whatever cannot be imported stops before anything is written."""
-    made = [_record(source_of(p, options.device, _given(options)), options) for p in options.files]
-    for record, files in made:
-        path = write_import(record, options.records, files)
-        print(f"Record: {path}")
+    given = dict(map(_pair, options.settings))
+    found = []
+    for path in options.files:
+        raw = read_file(path, str(path), "mend the name")
+        if not raw.strip():
+            raise RefusedError(f"{path.name}: the file is empty; fetch it again.")
+        found.append(_record(Source(path.name, raw, options.device, given), options))
+    for record, files in found:
+        print(f"Record: {write_import(record, options.records, files)}")
     if not (_STUDIES / options.study).is_dir():
         print(f"There is no study {options.study} yet; python build.py --new begins one.")
     return 0
 
 
-def _given(options: argparse.Namespace) -> dict[str, str]:
-    pairs = [text.partition("=") for text in options.settings]
-    for name, sign, value in pairs:
-        if not (name and sign and value):
-            raise UsageError(f"--set {name}{sign}{value} is not possible; write NAME=VALUE.")
-    return {name: value for name, _, value in pairs}
+def _pair(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not (name and sign and value):
+        raise UsageError(f"--set {text} is not possible; write NAME=VALUE.")
+    return name, value
+
+
+def read_any(source: Source) -> tuple[str, Imported]:
+    """The format of ``source``, told by its content, and what it says.
+
+    Raises ``RefusedError`` for a file of no format, and ``RecordError`` for a damaged profile.
+    """
+    name = next((name for name, (detects, _) in FORMATS.items() if detects(source)), None)
+    if name is None:
+        formats = ", ".join(FORMATS)
+        raise source.refused(
+            f"found no file of a format that can be imported ({formats}); check it"
+        )
+    try:
+        return name, FORMATS[name][1](source)
+    except _UNFORESEEN as error:
+        what = f"not what a file of {name} holds ({type(error).__name__}: {error})"
+        raise source.refused(f"{what}; fetch it again") from error
 
 
 def _record(source: Source, options: argparse.Namespace) -> tuple[ImportedRecord, dict[str, bytes]]:
     """A published file as the record that will be read, with the files beside it."""
     study = _checked("--study", options.study, Slug)
     format_, imported = read_any(source)
-    origin = _origin(source, imported, format_, options)
-    _refuse_again(origin, options)
-    files, reasons = _files(source, imported)
+    sha256 = digest(source.raw)
+    for stored in list_imports(study, options.records):
+        if stored.record.origin.sha256 == sha256:
+            raise RecordError(f"{source.name}: imported already as {stored.file}; nothing to do.")
+    files, missing = _files(source, imported)
     record = ImportedRecord(
         schema=IMPORT_SCHEMA,
         study=study,
-        origin=origin,
+        origin=Origin(
+            author=options.origin,
+            address=options.address and _checked("--address", options.address, Address),
+            commit=options.commit and _checked("--commit", options.commit, Revision),
+            licence=_checked("--licence", options.licence, Licence),
+            instrument=imported.instrument,
+            instrument_version=None,
+            format=format_,
+            file=source.name,
+            sha256=sha256,
+            imported=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            given={**({"device": source.device} if source.device else {}), **source.given},
+        ),
         environment=imported.environment,
         started=None,
         finished=None,
         conditions=dict(imported.conditions),
         rounding=dict(imported.rounding),
-        missing=reasons,
+        missing={},
         cases=imported.cases,
         attachments=tuple(
             Attachment(name=name, sha256=digest(content), meaning=meaning)
             for name, (content, meaning) in files.items()
         ),
     )
-    record = msgspec.structs.replace(record, missing=_missing(record, imported, reasons))
-    text = encode(record)
+    # A reason for all that is null, and for what else the importer names.
+    null = {name: imported.unstated for name, value in nullable(record).items() if value is None}
+    for name in null.keys() & {"address", "commit"}:
+        null[name] = "not given when it was imported"
+    missing = {**null, **imported.missing, **missing}
+    text = encode(msgspec.structs.replace(record, missing=missing))
     if len(text) > LARGEST_RECORD:
         raise source.refused(
             f"its record would have {len(text):,} bytes, more than {LARGEST_RECORD:,}; import a "
             "part of the file"
         )
-    return parse_import(text, source.name, FETCH_AGAIN), {
-        name: content for name, (content, _) in files.items()
-    }
-
-
-def _origin(
-    source: Source, imported: Imported, format_: str, options: argparse.Namespace
-) -> Origin:
-    return Origin(
-        author=options.origin,
-        address=options.address and _checked("--address", options.address, Address),
-        commit=options.commit and _checked("--commit", options.commit, Revision),
-        licence=_checked("--licence", options.licence, Licence),
-        instrument=imported.instrument,
-        instrument_version=None,
-        format=format_,
-        file=source.name,
-        sha256=digest(source.raw),
-        imported=utc(datetime.now(UTC)),
-        given={**({"device": source.device} if source.device else {}), **source.given},
-    )
+    parsed = parse_import(text, source.name, FETCH_AGAIN)
+    return parsed, {name: content for name, (content, _) in files.items()}
 
 
 def _checked(option: str, text: str, kind: object) -> str:
@@ -144,13 +180,6 @@ def _checked(option: str, text: str, kind: object) -> str:
         return str(msgspec.convert(text, kind))
     except msgspec.ValidationError:
         raise UsageError(f"{option} {text!r} is not possible; --help says what it is.") from None
-
-
-def _refuse_again(origin: Origin, options: argparse.Namespace) -> None:
-    """Refuse a file that the study has already."""
-    for stored in list_imports(options.study, options.records):
-        if stored.record.origin.sha256 == origin.sha256:
-            raise RecordError(f"{origin.file}: imported already as {stored.file}; nothing to do.")
 
 
 def _files(
@@ -166,13 +195,3 @@ def _files(
         return dict(imported.attachments), {"published_file": why}
     original = {_checked("The name", name, FileName): (packed, "the published file")}
     return {**original, **imported.attachments}, {}
-
-
-def _missing(
-    record: ImportedRecord, imported: Imported, reasons: Mapping[str, str]
-) -> dict[str, str]:
-    """A reason for all that is null, and for what else the importer or the command names."""
-    null = [name for name, value in nullable(record).items() if value is None]
-    own = {"address": "not given when it was imported", "commit": "not given when it was imported"}
-    why = {name: own.get(name, imported.unstated) for name in null}
-    return {**why, **imported.missing, **reasons}

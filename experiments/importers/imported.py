@@ -7,11 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final, Literal
 
 from report.errors import RidgepointError
-from report.records.files import read_file
 from report.records.imported import ImportedEnvironment
 from report.records.quantities import LARGEST, QUANTITIES
 from report.records.record import Case, Factor, Sample, Series
@@ -101,11 +99,6 @@ def environment(device: Literal["cpu", "cuda"], model: str, **known: Any) -> Imp
     return ImportedEnvironment(device=device, key=key, model=model, **known)
 
 
-def series(quantity: str, samples: Iterable[Sample]) -> Series:
-    """A series in the unit of its quantity."""
-    return Series(quantity=quantity, unit=QUANTITIES[quantity].unit, samples=tuple(samples))
-
-
 def case(
     factors: Mapping[str, Factor],
     measured: Mapping[str, Iterable[Sample]],
@@ -117,7 +110,10 @@ def case(
         status="ok" if reason is None else "unavailable",
         reason=reason,
         layers=(),
-        series=tuple(series(name, samples) for name, samples in measured.items()),
+        series=tuple(
+            Series(quantity=name, unit=QUANTITIES[name].unit, samples=tuple(samples))
+            for name, samples in measured.items()
+        ),
     )
 
 
@@ -135,14 +131,3 @@ def scaled(text: str, factor: str, *, whole: bool = False) -> Sample | None:
     ):
         return None
     return int(number) if whole else float(number)
-
-
-def source_of(path: Path, device: str | None = None, given: Mapping[str, str] = {}) -> Source:
-    """The published file at ``path``.
-
-    Raises ``RecordError`` if it cannot be read, ``RefusedError`` if it is empty.
-    """
-    raw = read_file(path, str(path), "mend the name")
-    if not raw.strip():
-        raise RefusedError(f"{path.name}: the file is empty; fetch it again.")
-    return Source(path.name, raw, device, given)

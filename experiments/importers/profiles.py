@@ -1,7 +1,7 @@
-"""What profilers of PyTorch leave: traces, memory timelines, snapshots of the allocator.
+"""What profilers of PyTorch leave: traces and memory timelines.
 
-None of them says which network ran; its user must.  Papers read the same files with the same
-readers, of ``report.instruments``.
+Neither says which network ran; its user must.  Papers read the same files with the same readers, of
+``report.instruments``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Final
 
 import msgspec
 
-from experiments.harness.memory import requests_of
 from experiments.importers.imported import (
     FETCH_AGAIN,
     Imported,
@@ -22,20 +21,18 @@ from experiments.importers.imported import (
     environment,
     scaled,
 )
-from report.instruments import allocator_snapshot
 from report.instruments.memory_timeline import CATEGORIES, read_timeline
 from report.instruments.trace import Trace, read_trace
 from report.records.lifetimes import Lifetimes
 from report.records.record import Factor, Sample
 
 LIFETIMES: Final = "lifetimes.json.gz"
-#: Where a pickle of protocol 2 or later begins, and a memory timeline.
-_PICKLE: Final = b"\x80"
+#: Where a memory timeline begins.
 _TIMELINE: Final = re.compile(rb"\s*\[\s*\[\s*-?\d+\s*,\s*\d+\s*,\s*-?\d+\s*,\s*\d+\s*\]")
 _CHANNELS: Final = 3
 #: Conditions that a profile needs, and others that it may have.
 _NEEDED: Final = ("network", "batch", "precision", "direction")
-_COUNTS: Final = ("batch", "image")
+_COUNTS: Final = {"batch", "image"}
 _KNOWN: Final = (*_NEEDED, "image", "layout", "optimizer")
 
 
@@ -47,16 +44,14 @@ def conditions(source: Source) -> dict[str, Factor]:
     for name in _NEEDED:
         if name not in source.given:
             raise source.refused(f"it does not say the {name}; give it with --set {name}=…")
-    return {name: _level(source, name, text) for name, text in source.given.items()}
-
-
-def _level(source: Source, name: str, text: str) -> Factor:
-    if name not in _COUNTS:
-        return text
-    number = scaled(text, "1", whole=True)
-    if not number:
-        raise source.refused(f"--set {name}={text}: expected a whole number from 1 on; mend it")
-    return number
+    found: dict[str, Factor] = dict(source.given)
+    for name in _COUNTS & found.keys():
+        number = scaled(source.given[name], "1", whole=True)
+        if not number:
+            said = f"--set {name}={source.given[name]}"
+            raise source.refused(f"{said}: expected a whole number from 1 on; mend it")
+        found[name] = number
+    return found
 
 
 # ----------------------------------------------------------------------------------------- traces
@@ -158,58 +153,3 @@ def _captured(
     content = msgspec.json.encode(Lifetimes.of(network.network))
     meaning = f"lifetimes of the storages of a training step of {name}, captured by ridgepoint"
     return {LIFETIMES: (gzip.compress(content, mtime=0), meaning)}, {}
-
-
-# -------------------------------------------------------------------------------------- snapshots
-
-
-def is_snapshot(source: Source) -> bool:
-    """Whether the content begins as a pickle does."""
-    return source.content.startswith(_PICKLE)
-
-
-def read_allocator(source: Source) -> Imported:
-    """The requests of the one device that has a history.
-
-    Nothing that the pickle names is run.  Where its history begins with nothing allocated, the
-    record holds every request, so that the model of the allocator replays it as it replays our own.
-    Raises ``RefusedError`` for none or several, and ``RecordError`` for a damaged or foreign file.
-    """
-    snapshot = allocator_snapshot.read_snapshot(source.content, source.name)
-    histories = [history for history in snapshot.histories if history]
-    if len(histories) != 1:
-        raise source.refused(f"{len(histories)} devices have a history; record one, of one device")
-    if source.device is None:
-        raise source.refused("it does not say the device; give it with --device")
-    entries = tuple(msgspec.structs.asdict(entry) for entry in histories[0])
-    measured = requests_of(entries, 0, _is_whole(snapshot))
-    told = {name: samples for name, samples in measured.items() if samples}
-    if not told:
-        raise source.refused("its history holds no request; record one with _record_memory_history")
-    return Imported(
-        instrument="PyTorch, memory snapshot",
-        environment=environment("cuda", source.device),
-        cases=(
-            case(
-                {"subject": "snapshot"},
-                {
-                    **told,
-                    "allocated_after": [snapshot.allocated],
-                    "reserved_after": [snapshot.reserved],
-                },
-            ),
-        ),
-        unstated="the snapshot does not say it",
-        conditions=conditions(source),
-    )
-
-
-def _is_whole(snapshot: allocator_snapshot.Snapshot) -> bool:
-    """Whether the history made all that is allocated at its end, so that it began with nothing."""
-    change = {"alloc": 1, "free_completed": -1}
-    live = sum(
-        change.get(entry.action, 0) * entry.size
-        for history in snapshot.histories
-        for entry in history
-    )
-    return snapshot.requested == live

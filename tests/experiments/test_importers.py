@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-import pickle
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.__main__ import main
-from experiments.importers.formats import FORMATS, read_any
+from experiments.importers.command import FORMATS, read_any
 from experiments.importers.imported import Source
 from report.errors import RidgepointError
-from report.evidence.allocator_replay import replayed
-from report.missing import Missing
 from report.records.imported import ImportedRecord, list_imports
 from report.records.store import read_attachments
 from tests import factory
@@ -30,24 +26,6 @@ ROOT = HERE.parents[2]
 TIMM = "benchmark-infer-amp-nchw-pt113-cu117-rtx3090.csv"
 COUNTED = factory.published("conv_profiling", "*_924719_*.json.gz")
 TIMELINE = factory.published("training_roofline", "*.raw.gz")
-
-#: Two allocations of which the first ends, as PyTorch 2.1 and later pickle them.
-SNAPSHOT: dict[str, Any] = {
-    "segments": [
-        {"device": 0, "address": 4096, "total_size": 2**21, "allocated_size": 1024,
-         "requested_size": 700, "blocks": [], "segment_type": "small"},
-    ],
-    "device_traces": [
-        [
-            {"action": "segment_alloc", "addr": 4096, "size": 2**21, "stream": 0},
-            {"action": "alloc", "addr": 4096, "size": 100, "stream": 0, "frames": []},
-            {"action": "alloc", "addr": 4608, "size": 700, "stream": 0, "frames": []},
-            {"action": "free_requested", "addr": 4096, "size": 100, "stream": 0},
-            {"action": "free_completed", "addr": 4096, "size": 100, "stream": 0},
-        ],
-        [],
-    ],
-}  # fmt: skip
 
 
 def traced(device: str, *events: dict[str, Any]) -> bytes:
@@ -76,7 +54,6 @@ FILES: dict[str, tuple[bytes, tuple[str, ...]]] = {
     ),
     "trace.json": (traced("some GPU", KERNEL), PROFILE),
     "timeline.json": (b"[[-1, 1, 512, 0], [5, 2, 1024, 4]]", (*GPU, *PROFILE)),
-    "snapshot.pickle": (pickle.dumps(SNAPSHOT), (*GPU, *PROFILE)),
 }
 
 
@@ -207,20 +184,6 @@ def test_a_memory_timeline(tmp_path: Path) -> None:
     assert "lifetimes.json.gz" in record.missing
 
 
-@pytest.mark.parametrize("missing", [0, 3])
-def test_a_snapshot_whose_history_is_whole_is_replayed_as_our_own_are(
-    tmp_path: Path, missing: int
-) -> None:
-    traces = [SNAPSHOT["device_traces"][0][missing:]]
-    content = pickle.dumps({**SNAPSHOT, "device_traces": traces})
-    (case,) = imported(tmp_path, "snapshot.pickle", content).cases
-    call = replayed(case)
-    assert isinstance(call, Missing) == bool(missing)
-    if not isinstance(call, Missing):
-        assert call.states.last.allocated == case.samples("allocated_after")[0]
-        assert call.states.last.reserved == case.samples("reserved_after")[0]
-
-
 def test_the_commands_of_the_guide_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     guide = (ROOT / "docs" / "importing.md").read_text("utf-8")
     (block,) = re.findall(r"^```sh\n(.*?)^```", guide, re.DOTALL | re.MULTILINE)
@@ -340,10 +303,6 @@ TWO_GPUS = traced("one GPU", KERNEL).replace(b"[{", b'[{"name": "another"}, {', 
         ("timeline.json", b"[[5, 2, -512, 4]]", "found -512 B, which action 2 cannot do"),
         ("timeline.json", b"[[5, 2, 512, 4], [4, 2, 512, 4]]", "before the event above it"),
         ("timeline.json", b"[[-1, 1, 512, 4]]", "expected events with a time"),
-        ("snapshot.pickle", pickle.dumps(SNAPSHOT)[:-40], "not a whole pickle"),
-        ("snapshot.pickle", pickle.dumps([1]), "expected an object"),
-        ("snapshot.pickle", pickle.dumps({"segments": []}), "device_traces: this field is missing"),
-        ("snapshot.pickle", pickle.dumps({"segments": [], "device_traces": [[]]}), "0 devices"),
         ("x.json", b"{}", "found no file of a format"),
         (f"{TIMM}.gz", gzip.compress(FILES[TIMM][0])[:-9], "not a whole gzip"),
         ("tidy.csv", FILES["tidy.csv"][0][:30], "in the middle of a line"),
@@ -380,7 +339,7 @@ def test_whatever_is_in_a_file_is_read_or_one_sentence(
 @pytest.mark.parametrize("name", FILES)
 def test_no_file_is_taken_for_one_of_another_format(name: str) -> None:
     source = Source(name, FILES[name][0])
-    assert sum(each.detects(source) for each in FORMATS.values()) == 1
+    assert sum(detects(source) for detects, _ in FORMATS.values()) == 1
 
 
 def test_one_unusable_file_leaves_nothing_of_all(tmp_path: Path) -> None:
@@ -390,26 +349,6 @@ def test_one_unusable_file_leaves_nothing_of_all(tmp_path: Path) -> None:
     given = ("--study", "s", "--origin", "X", "--licence", "MIT", "--records", str(tmp_path))
     assert main(["import", *files, *given]) == 1
     assert list_imports("s", tmp_path) == ()
-
-
-class Hostile:
-    """Pickled, this asks its reader to leave a file behind."""
-
-    def __init__(self, place: Path) -> None:
-        self.place = place
-
-    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        return Path.touch, (self.place,)
-
-
-@pytest.mark.parametrize("protocol", range(2, 6))
-def test_nothing_that_a_pickle_names_is_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], protocol: int
-) -> None:
-    ran = tmp_path / "ridgepoint-code-of-a-pickle-ran"
-    hostile = pickle.dumps({**SNAPSHOT, "more": Hostile(ran)}, protocol)
-    assert "nothing was run" in refusal(tmp_path, capsys, "snapshot.pickle", hostile)
-    assert not ran.exists()
 
 
 @pytest.mark.parametrize(
