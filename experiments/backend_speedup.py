@@ -1,13 +1,13 @@
 """One network from scratch on many array libraries: what does the library change?
 
-A perceptron 784-h-10 (ReLU, softmax, cross-entropy) and a small convolutional network are written
-once against the array API standard (``experiments.backends``) and trained by full-batch gradient
-descent from the same initial parameters on every library.  Each case is measured by processes of
-its own that import one library.  Factors:
+A perceptron 784-h-10 (ReLU, softmax, cross-entropy) is written once against the array API standard
+(``experiments.backends``) and trained by full-batch gradient descent from the same initial
+parameters on every library.  Each case is measured by processes of its own that import one library.
+Factors:
 
 - ``subject``: ``training`` goes through whole trainings, every iteration a sample; ``scaling``
   repeats the first iteration, so that the work stays the same.
-- ``network``: ``perceptron``, with ``hidden`` neurons, or ``convnet``, which has no such factor.
+- ``network``: the ``perceptron``, with ``hidden`` neurons.
 - ``backend``: the library; ``torch_cuda`` and ``cupy`` compute on a GPU, the others on the CPU.
 - ``execution``: ``eager`` is operation by operation; ``compiled`` makes the whole iteration one
   program by ``jax.jit``, ``inductor`` by ``torch.compile``, which takes many seconds and is
@@ -29,8 +29,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from experiments.backends import child, convnet, perceptron
-from experiments.backends.child import Task
+from experiments.backends import case, perceptron
 from experiments.backends.libraries import ON_CPU, ON_GPU
 from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import (
@@ -53,16 +52,14 @@ if TYPE_CHECKING:
 
 #: The source's hidden layer, which is trained.
 HIDDEN: Final = 10
-#: The source's number for the perceptron; an iteration of the convolutional network takes about a
-#: hundred times as long.
-ITERATIONS: Final = {"perceptron": 500, "convnet": 50}
+#: The source's number.
+ITERATIONS: Final = 500
 #: Images trained on: four fifths of the digits; 59,000 of MNIST, as in the source.
 TRAINED_ON: Final = {"digits": 1_438, "mnist": 59_000}
 #: Images at which the width is varied.
 WIDENED_AT: Final = {"digits": 1_438, "mnist": 4_000}
-#: Neurons at which the number of images is varied; the other network's memory allows fewer images.
+#: Neurons at which the number of images is varied.
 SAMPLED_AT: Final = (HIDDEN, 128)
-CONVNET_SAMPLES: Final = range(1, 4_001)
 #: A width at which a GPU is full, and up to how many images a processor beside it computes that.
 WIDE: Final = 2_048
 WIDE_UP_TO: Final = 16_000
@@ -79,9 +76,9 @@ _DTYPES: Final[tuple[DType, ...]] = ("float32", "float64")
 def cases(levels: Levels) -> tuple[Factors, ...]:
     """On a CPU; that a GPU's libraries are not available there, one case each says."""
     return tuple(
-        case
-        for case in cases_on_gpu(levels)
-        if (case["backend"] in ON_CPU and not _is_wide(case)) or _is_source(case)
+        one
+        for one in cases_on_gpu(levels)
+        if (one["backend"] in ON_CPU and not _is_wide(one)) or _is_source(one)
     )
 
 
@@ -94,7 +91,7 @@ def cases_on_gpu(levels: Levels) -> tuple[Factors, ...]:
         if execution == "eager" or _is_compiled(backend, execution, size)
     )
     # The same size may stand in two sets.
-    return tuple({tuple(case.items()): case for case in found}.values())
+    return tuple({tuple(one.items()): one for one in found}.values())
 
 
 def _is_compiled(backend: Level, execution: Level, size: Factors) -> bool:
@@ -114,34 +111,26 @@ def _is_wide(factors: Factors) -> bool:
 
 def _is_source(factors: Factors) -> bool:
     """Whether it is the network that the source trains, in the precision of a GPU."""
-    chosen = {"subject": "training", "network": "perceptron", "dtype": "float32"}
-    return chosen.items() <= factors.items() and factors["execution"] == "eager"
+    chosen = {"subject": "training", "dtype": "float32", "execution": "eager"}
+    return chosen.items() <= factors.items()
 
 
 def _sizes(levels: Levels) -> Iterator[Factors]:
     """What a round goes through, but for the libraries."""
     makers = {"training": _trained, "scaling": _scaled}
-    for subject, network in product(levels["subject"], levels["network"]):
-        for dataset, dtype in product(levels["dataset"], levels["dtype"]):
-            base = {"subject": subject, "network": network, "dtype": dtype, "dataset": dataset}
-            yield from ({**base, **size} for size in makers[str(subject)](base, levels))
+    for subject, dataset, dtype in product(levels["subject"], levels["dataset"], levels["dtype"]):
+        base = {"subject": subject, "network": "perceptron", "dtype": dtype, "dataset": dataset}
+        yield from ({**base, **size} for size in makers[str(subject)](base, levels))
 
 
 def _trained(base: Factors, levels: Levels) -> Iterator[Factors]:
-    samples = TRAINED_ON[str(base["dataset"])]
-    if base["network"] == "convnet":
-        if base["dtype"] == "float32":
-            yield {"samples": samples}
-    elif HIDDEN in levels["hidden"]:
-        yield {"hidden": HIDDEN, "samples": samples}
+    if HIDDEN in levels["hidden"]:
+        yield {"hidden": HIDDEN, "samples": TRAINED_ON[str(base["dataset"])]}
 
 
 def _scaled(base: Factors, levels: Levels) -> Iterator[Factors]:
     """The width, every other one in float64 too; the number of images in float32."""
     simple = base["dtype"] == "float32"
-    if base["network"] == "convnet":
-        yield from ({"samples": n} for n in levels["samples"] if simple and n in CONVNET_SAMPLES)
-        return
     for hidden in levels["hidden"] if simple else levels["hidden"][::2]:
         yield {"hidden": hidden, "samples": WIDENED_AT[str(base["dataset"])]}
     for hidden, samples in product(levels["hidden"], levels["samples"]):
@@ -153,8 +142,6 @@ def _scaled(base: Factors, levels: Levels) -> Iterator[Factors]:
 def layers(factors: Factors) -> tuple[Layer, ...]:
     """The layers of a forward pass on all images of a case."""
     dtype = next(name for name in _DTYPES if name == factors["dtype"])
-    if factors["network"] == "convnet":
-        return convnet.layers(int(factors["samples"]), dtype)
     return perceptron.layers(int(factors["hidden"]), int(factors["samples"]), dtype)
 
 
@@ -165,12 +152,24 @@ def memory(factors: Factors, session: Session) -> Results:
             f"{factors['backend']} computes on a GPU; measure it with --device cuda where one is."
         )
     if session.device == "cpu" or not _is_sized(factors):  # a GPU's time is dear
-        yield from child.measured(_task(factors, session))
+        yield from _bytes(factors, session)
     if factors["subject"] == "training":
         from experiments.datasets import identity
 
         content = identity(_images(str(factors["dataset"]), session.images))
         yield CaseFile("images.json", "which images were trained and tested on", content)
+
+
+def _bytes(factors: Factors, session: Session) -> Results:
+    images = _images(str(factors["dataset"]), session.images)
+    one, held = case.started(factors, session.threads, _arrays(images.train, factors))
+    from experiments.backends import memory, times
+
+    if factors["subject"] == "training":
+        yield from times.course(one, _arrays(images.test), ITERATIONS)
+    yield from (*memory.measured(one), *held)
+    if _is_source(factors):
+        yield case.description(one.library)
 
 
 def _is_sized(factors: Factors) -> bool:
@@ -181,21 +180,12 @@ def _is_sized(factors: Factors) -> bool:
 
 def times(factors: Factors, session: Session) -> Results:
     """The times of a case, in this process, which has used no library yet."""
-    return child.timed(_task(factors, session))
-
-
-def _task(factors: Factors, session: Session) -> Task:
     images = _images(str(factors["dataset"]), session.images)
-    training = factors["subject"] == "training"
-    return Task(
-        factors=factors,
-        threads=session.threads,
-        protocol=session.protocol,
-        iterations=ITERATIONS[str(factors["network"])] if training else 0,
-        train=_arrays(images.train, int(factors["samples"])),
-        test=_arrays(images.test) if training and session.process == 0 else None,
-        describe=_is_source(factors),
-    )
+    one, _ = case.started(factors, session.threads, _arrays(images.train, factors))
+    from experiments.backends import times
+
+    iterations = ITERATIONS if factors["subject"] == "training" else 0
+    return times.times(one, session.protocol, iterations)
 
 
 @lru_cache(maxsize=1)
@@ -208,8 +198,9 @@ def _images(dataset: str, folder: Path | None) -> Images:
     return resplit(handwritten(folder), HELD_OUT)
 
 
-def _arrays(split: Split, count: int | None = None) -> tuple[Any, Any]:
-    """Pixels ``(N, 784)`` and labels ``(N,)``."""
+def _arrays(split: Split, factors: Factors | None = None) -> tuple[Any, Any]:
+    """Pixels ``(N, 784)`` and labels ``(N,)``, no more than a case needs."""
+    count = None if factors is None else int(factors["samples"])
     labels = split.labels[:count]
     return split.pixels[:count].reshape(len(labels), -1), labels
 
@@ -221,7 +212,7 @@ _ON_CPU: Final = Study(
     question="What does the array library change when the same network is trained on each?",
     factors=(
         Factor("subject", levels=("training", "scaling"), quick=("training", "scaling")),
-        Factor("network", levels=("perceptron", "convnet"), quick=("perceptron",)),
+        Factor("network", levels=("perceptron",), quick=("perceptron",)),
         Factor("hidden", levels=(10, 32, 128, 512, 2048, 4096), quick=(10, 512), any_count=True),
         Factor("samples", levels=(1_000, 4_000, 16_000, 60_000), quick=(16_000,), any_count=True),
         Factor("dtype", levels=_DTYPES, quick=("float32",)),
@@ -233,7 +224,7 @@ _ON_CPU: Final = Study(
     layers=layers,
     memory=memory,
     times=times,
-    process=child.process,
+    process=case.process,
     images="mnist",
     full=replanned(
         FULL,

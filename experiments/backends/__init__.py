@@ -1,6 +1,6 @@
-"""Two small networks from scratch, written once and run by every array library.
+"""A perceptron from scratch, written once and run by every array library.
 
 The functions use what the Python array API standard (2024.12, data-apis.org/array-api) names, so
-that the same lines run on NumPy, PyTorch, JAX and CuPy.  ``child`` measures one case in a process
-that imports one library only; ``apart`` starts such processes.
+that the same lines run on NumPy, PyTorch, JAX and CuPy.  ``case`` is one case in a process that
+imports one library only; ``times`` and ``memory`` measure it.
 """

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from experiments.backends.operations import Array, Namespace
 from experiments.harness.outcomes import UnavailableError
-from experiments.harness.text import first_line, without_paths
+from experiments.harness.text import first_line
 
 #: Where the cases of a run on a CPU are measured, and those that need a GPU.
 ON_CPU: Final = ("numpy", "torch", "jax")
@@ -53,8 +53,8 @@ class Library:
 def load(name: str, threads: int) -> Library:
     """The library called ``name``; raises ``UnavailableError`` with what would make it available.
 
-    The environment of the process says how many threads to use (``apart.variables_of``); torch is
-    told as well.
+    The environment of the process says how many threads to use (``case.process``); torch is told
+    as well.
     """
     try:
         return _LOADERS[name](threads)
@@ -159,54 +159,3 @@ _LOADERS: Final[dict[str, Callable[[int], Library]]] = {
     "jax": _jax,
     "cupy": _cupy,
 }
-
-
-def described(library: Library, threads: int) -> dict[str, Any]:
-    """What computes: versions, the libraries of matrix products and of threads, the device.
-
-    ``thread_pools`` are those that are loaded, by threadpoolctl; JAX's own is not among them.
-    """
-    import array_api_compat
-    import threadpoolctl  # type: ignore[import-untyped]
-
-    pools = threadpoolctl.threadpool_info()
-    return {
-        "name": library.name,
-        "version": library.version,
-        "array_api_compat": array_api_compat.__version__,
-        "matrix_products": _products(library.name, pools),
-        "device": library.device_name,
-        "threads": threads,
-        "thread_pools": [
-            {name: pool.get(name) for name in ("internal_api", "version", "num_threads")}
-            for pool in pools
-        ],
-    }
-
-
-def _products(name: str, pools: list[dict[str, Any]]) -> str:
-    """The library behind the matrix products, as far as it can be told."""
-    match name:
-        case "numpy":
-            return _blas(pools)
-        case "torch":
-            import torch
-
-            return _line_with("Math Kernel Library", torch.__config__.show()) or _blas(pools)
-        case "jax":
-            return "XLA with Eigen"
-    return "cuBLAS"
-
-
-def _blas(pools: list[dict[str, Any]]) -> str:
-    """BLAS with its version and the processor that it took its kernels for."""
-    found = [pool for pool in pools if pool.get("user_api") == "blas"]
-    words = (
-        (pool.get("internal_api"), pool.get("version"), pool.get("architecture")) for pool in found
-    )
-    return "; ".join(" ".join(str(word) for word in item if word) for item in words) or "unknown"
-
-
-def _line_with(word: str, text: str) -> str | None:
-    lines = (line.strip(" -") for line in text.splitlines())
-    return next((without_paths(line) for line in lines if word in line), None)

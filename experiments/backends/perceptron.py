@@ -5,16 +5,25 @@ Matrices have a row a feature and a column a sample; X is ``(784, m)``, Y one-ho
 
 from __future__ import annotations
 
-from functools import partial
+import math
 from typing import Final, NamedTuple
 
-from experiments.backends.learning import CLASSES, Network, Parameters, he_weights
-from experiments.backends.operations import Array, Operations
+from experiments.backends.operations import Array, Namespace, Operations
 from report.records.layers import Activation, DType, Layer, Linear, Softmax
 
 PIXELS: Final = 784
-#: Of the source study.
+CLASSES: Final = 10
+#: The rate of learning, as in the source study.
 RATE: Final = 0.1
+
+
+class Parameters(NamedTuple):
+    """Weights and biases of two layers, or the gradients by them; a bias has one column."""
+
+    w1: Array
+    b1: Array
+    w2: Array
+    b2: Array
 
 
 class Activations(NamedTuple):
@@ -26,20 +35,22 @@ class Activations(NamedTuple):
     a2: Array
 
 
-def network(hidden: int) -> Network:
-    """The network with ``hidden`` neurons in its hidden layer."""
-    return Network(partial(initial, hidden), forward, backward, RATE)
-
-
 def initial(hidden: int, seed: int) -> Parameters:
-    """Weights drawn from ``seed``, biases of 0, as float64 arrays of NumPy."""
+    """Weights drawn from ``seed``, biases of 0, as float64 arrays of NumPy.
+
+    Normal with a variance of 2 over the inputs of a row (He et al., ICCV 2015, equation 10).
+    """
     import numpy as np
 
     random = np.random.RandomState(seed)  # its stream is promised to stay the same
+
+    def weights(rows: int, columns: int) -> Array:
+        return random.standard_normal((rows, columns)) * math.sqrt(2 / columns)
+
     return Parameters(
-        he_weights(random, hidden, PIXELS),
+        weights(hidden, PIXELS),
         np.zeros((hidden, 1)),
-        he_weights(random, CLASSES, hidden),
+        weights(CLASSES, hidden),
         np.zeros((CLASSES, 1)),
     )
 
@@ -64,6 +75,31 @@ def backward(
     dz1 = ops.through_relu(ops.transposed_product(parameters.w2, dz2), activations.z1)
     dw1 = ops.mean(ops.product_transposed(dz1, images), samples)
     return Parameters(dw1, ops.mean_error(dz1, samples), dw2, db2)
+
+
+def update(ops: Operations, parameters: Parameters, gradients: Parameters) -> Parameters:
+    """The parameters after one step of gradient descent."""
+    pairs = zip(parameters, gradients, strict=True)
+    return Parameters(*(ops.descend(parameter, gradient, RATE) for parameter, gradient in pairs))
+
+
+def iteration(ops: Operations, parameters: Parameters, images: Array, targets: Array) -> Parameters:
+    """One iteration of full-batch gradient descent."""
+    activations = forward(ops, parameters, images)
+    return update(ops, parameters, backward(ops, parameters, activations, images, targets))
+
+
+def loss(xp: Namespace, sums: Array, targets: Array) -> float:
+    """Mean cross-entropy (nats a sample) of the softmax of ``sums``, against one-hot targets."""
+    highest = xp.max(sums, axis=0, keepdims=True)
+    logarithm = highest + xp.log(xp.sum(xp.exp(sums - highest), axis=0, keepdims=True))
+    return float(xp.sum(targets * (logarithm - sums)) / sums.shape[1])
+
+
+def accuracy(xp: Namespace, sums: Array, targets: Array) -> float:
+    """The share of samples whose highest sum is that of their class, 0 to 1."""
+    right = xp.argmax(sums, axis=0) == xp.argmax(targets, axis=0)
+    return int(xp.sum(xp.astype(right, xp.int32))) / int(sums.shape[1])
 
 
 def layers(hidden: int, samples: int, dtype: DType) -> tuple[Layer, ...]:

@@ -39,7 +39,7 @@ RUNS: dict[str, tuple[str, ...]] = {
                          "memory_limit=150", "layout=contiguous"),
     "training_roofline": ("sweep=batch,profile", "network=ResNet-18", "image=32", "batch=2",
                           "layout=contiguous", "precision=float32"),
-    "backend_speedup": ("backend=numpy", "network=perceptron", "hidden=10", "samples=1000",
+    "backend_speedup": ("backend=numpy", "hidden=10", "samples=1000",
                         "dtype=float32"),
 }  # fmt: skip
 

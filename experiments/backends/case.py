@@ -1,0 +1,172 @@
+"""One case in the process that measures it, which imports one array library and nothing else.
+
+No library's threads or allocator disturb another's; a fresh process also makes the first call of
+every case a cold one, and repetitions in several processes show what one draws by chance and keeps.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from experiments.backends import perceptron
+from experiments.backends.operations import Array, Operations
+from experiments.backends.perceptron import CLASSES, Parameters, iteration
+from experiments.harness import memory
+from experiments.harness.outcomes import UnavailableError
+from experiments.harness.study import SEED, CaseFile, Factors, Process, Session
+from report.records.record import Series
+
+if TYPE_CHECKING:
+    from experiments.backends.libraries import Library
+
+#: Pixels as NumPy's uint8 ``(N, 784)`` and labels ``(N,)``.
+Images: TypeAlias = tuple[Any, Any]
+#: From parameters to the next ones.
+Step: TypeAlias = Callable[[Parameters], Parameters]
+
+#: What the libraries are imported by; importing starts no thread of theirs.
+_IMPORTED: Final = {
+    "numpy": ("array_api_compat.numpy",),
+    "torch": ("array_api_compat.torch",),
+    "jax": ("jax", "jax.numpy"),
+    "torch_cuda": (),
+    "cupy": (),
+}
+_COMPILER: Final = ("torch._dynamo", "torch._inductor")
+
+
+def process(factors: Factors, session: Session) -> Process:
+    """The library of a case, told what to compute; a process that times has imported it already.
+
+    Every library reads its number of threads when it is imported.  JAX computes in float32 whatever
+    is asked for unless it is told otherwise, and takes a GPU where it finds one.
+    """
+    backend = str(factors["backend"])
+    imports = _IMPORTED[backend] + _COMPILER * (factors["execution"] == "inductor")
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+    variables = {
+        **dict.fromkeys(names, str(session.threads)),
+        "JAX_PLATFORMS": "cpu",
+        "JAX_ENABLE_X64": "1" if factors["dtype"] == "float64" else "0",
+    }
+    return Process(imports if session.process else (), variables)
+
+
+class Part(NamedTuple):
+    """Images ``(784, m)`` in [0, 1] and one-hot targets ``(10, m)``."""
+
+    images: Array
+    targets: Array
+
+
+@dataclass(frozen=True)
+class Case:
+    """The arrays, the network and its iteration; ``train`` are the images to train on."""
+
+    library: Library
+    factors: Factors
+    train: Images
+
+    @property
+    def dtype(self) -> str:
+        """The type of all arrays."""
+        return str(self.factors["dtype"])
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether it goes operation by operation."""
+        return self.factors["execution"] == "eager"
+
+    @property
+    def ops(self) -> Operations:
+        """The operations of its library."""
+        return Operations(self.library.xp)
+
+    def placed(self) -> Part:
+        """The training images and targets on the device.
+
+        On the host they are made anew each time, so that none lives beside those on the device.
+        """
+        return self.on_device(repeated(self.train, int(self.factors["samples"])))
+
+    def on_device(self, images: Images) -> Part:
+        """Copies of images and their targets on the device."""
+        place = partial(self.library.place, dtype=self.dtype)
+        return Part(*map(place, prepared(images, self.dtype)))
+
+    def parameters(self) -> Parameters:
+        """The initial parameters on the device, the same values in every library."""
+        values = perceptron.initial(int(self.factors["hidden"]), SEED)
+        return Parameters(*(self.library.place(value, self.dtype) for value in values))
+
+    def step(self, part: Part) -> Step:
+        """One iteration on ``part`` that has ended when it returns."""
+        whole: Callable[..., Parameters] = partial(iteration, self.ops)
+        if not self.is_eager:
+            assert self.library.compiled is not None
+            whole = self.library.compiled(whole)
+        wait = self.library.wait
+        return lambda parameters: wait(whole(parameters, *part))
+
+
+def repeated(images: Images, samples: int) -> Images:
+    """The first ``samples`` images; where there are fewer, they begin again from the first."""
+    import numpy as np
+
+    pixels, labels = images
+    chosen = np.arange(samples) % len(labels)
+    return pixels[chosen], labels[chosen]
+
+
+def prepared(images: Images, dtype: str) -> Part:
+    """Pixels from 0 to 1 with a column an image, and one-hot targets, as arrays of NumPy."""
+    import numpy as np
+
+    pixels, labels = images
+    kind = np.dtype(dtype)
+    columns = np.ascontiguousarray(pixels.T, dtype=kind) / kind.type(255)
+    return Part(columns, np.eye(CLASSES, dtype=kind)[:, labels])
+
+
+def started(factors: Factors, threads: int, train: Images) -> tuple[Case, tuple[Series, ...]]:
+    """The case, and what the process holds before its library, after it, and after a first use (B).
+
+    Nothing of the library, nor NumPy, may have been imported before.  The process has as many cores
+    as threads from here on, since XLA asks for cores and for nothing else.
+    """
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    held = {"resident_start": memory.resident_now()}
+    from experiments.backends import libraries
+
+    library = libraries.load(str(factors["backend"]), threads)
+    if factors["execution"] != "eager" and library.compiled is None:
+        raise UnavailableError(f"{library.name} is measured eagerly only.")
+    held["resident_import"] = memory.resident_now()
+    import numpy as np
+
+    # A product of small matrices starts threads and loads kernels.
+    values = library.place(np.ones((64, 64)), str(factors["dtype"]))
+    library.wait(library.xp.matmul(values, values))
+    held["resident_first_use"] = memory.resident_now()
+    return Case(library, factors, train), tuple(
+        Series(quantity=name, unit="B", samples=(level,))
+        for name, level in held.items()
+        if level is not None
+    )
+
+
+def description(library: Library) -> CaseFile:
+    """Which version of a library computes, and on what, in its own words."""
+    told = {"name": library.name, "version": library.version, "device": library.device_name}
+    return CaseFile(
+        name=f"backend.{library.name}.json",
+        meaning=f"version and device of {library.name}",
+        content=msgspec.json.format(msgspec.json.encode(told), indent=1) + b"\n",
+    )
