@@ -15,9 +15,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, NamedTuple
 
-from experiments.harness.close import close
 from experiments.harness.progress import Observer
-from experiments.harness.run import Request, StoppedError, Terminated, run
+from experiments.harness.run import Request, StoppedError, Terminated, close, run
 from experiments.harness.study import CeilingSize, CounterChoice, Device, UsageError
 from report.errors import RidgepointError
 
@@ -81,6 +80,8 @@ PARTS: Final = (
 #: The share of a part's time for its timed processes; before them memory is measured, and where
 #: work is counted, which comes last, one process is enough.
 _ROUNDS: Final = 0.65
+#: So little time that each case is measured by one process, which every case is.
+_ONE_PROCESS_S: Final = 0.001
 
 
 def measure_all(
@@ -105,21 +106,27 @@ def measure_all(
     return int(failed > 0)
 
 
-def _measured(part: Part, device: Device, seconds: float, records: Path, observer: Observer) -> str:
-    """The record of a part, as a sentence."""
-    request = Request(
+def request_of(part: Part, device: Device, seconds: float, records: Path) -> Request:
+    """The run of a part that may take so long."""
+    return Request(
         study=part.study,
         records=records,
         device=device,
         settings=part.settings,
-        budget=part.budget,
-        rounds_s=seconds * _ROUNDS if part.counters == "none" else 0.0,
         ceilings=part.ceilings,
         counters=part.counters,
+        changes={
+            "case_budget_s": part.budget,
+            "budget_s": seconds * _ROUNDS if part.counters == "none" else _ONE_PROCESS_S,
+        },
     )
+
+
+def _measured(part: Part, device: Device, seconds: float, records: Path, observer: Observer) -> str:
+    """The record of a part, as a sentence."""
     try:
         with _ended_after(seconds):
-            return str(run(request, observer)[1])
+            return str(run(request_of(part, device, seconds, records), observer)[1])
     except StoppedError:
         return f"{close(part.study, records)[-1][1]} (its {seconds:.0f} s were over)"
 

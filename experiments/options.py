@@ -1,61 +1,119 @@
-"""The options that say what is measured, on which machine, and where the record goes."""
+"""The command line of the measuring side: its commands and their options."""
 
 from __future__ import annotations
 
 import argparse
 import math
-import platform
 from pathlib import Path
+from typing import Final, NoReturn
 
 from experiments import registry
+from experiments.cluster.submit import add_jobs
 from experiments.harness.run import Request
+from experiments.harness.study import UsageError
+from experiments.importers.command import add_import
+from experiments.theory.command import add_theory
+
+_EXAMPLES: Final = """\
+examples:
+  python -m experiments run conv_scaling --quick
+  python -m experiments run conv_scaling --threads 1 --set batch=16,64 --wait-quiet 10
+"""
 
 
-def add_run(go: argparse.ArgumentParser) -> None:
-    """The options of ``run``."""
-    go.add_argument(
-        "--hostname",
-        action=argparse.BooleanOptionalAction,
-        default=False,
-        help="call this machine by its host's name, where it has no --label; by default no record "
-        "holds that name",
+class _Parser(argparse.ArgumentParser):
+    """A parser that says what is wrong in one sentence, as all of this command does."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message[:1].upper()}{message[1:]}; {self.prog} --help tells more.")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    whole = _Parser(prog="python -m experiments")
+    commands = whole.add_subparsers(dest="command", required=True)
+    shown = commands.add_parser("list", help="the studies; of a named one, its factors and plans")
+    shown.add_argument("study", nargs="*", help="the studies to tell more about")
+    health = commands.add_parser(
+        "doctor", help="what this machine can measure, what disturbs it, and what to install"
     )
-    add_measured(go, study_needed=False)
-    go.add_argument(
-        "--all",
-        action="store_true",
-        help="with --device cuda: measure what all papers need of a GPU, instead of one study",
+    _add_run(
+        commands.add_parser(
+            "run",
+            help="measure a study on this machine and write a record",
+            epilog=_EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
     )
-    go.add_argument(
-        "--minutes", type=_minutes, default=25.0, metavar="MIN", help="time for --all; default: 25"
+    sent = commands.add_parser("submit", help="measure a study in shards, as jobs of a cluster")
+    _add_measured(sent)
+    add_jobs(sent)
+    there = commands.add_parser("status", help="which shards of a study are measured or missing")
+    there.add_argument("study", help="the study whose sweeps are meant")
+    hand_in = commands.add_parser("check", help="whether records are good to hand in")
+    hand_in.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    hand_in.add_argument(
+        "--into",
+        type=Path,
+        metavar="DATA",
+        help="copy those that are to the folders of their studies in this data directory",
     )
-    go.add_argument(
+    add_theory(
+        commands.add_parser("theory", help="work, bytes and memory of any network, from its code")
+    )
+    add_import(commands.add_parser("import", help="records of measurements that others published"))
+    close = commands.add_parser(
+        "close",
+        help="make a record of an unfinished run as far as it went, when its machine is gone",
+    )
+    close.add_argument(
+        "study", help="the study whose newest unfinished run is meant, with all of its shards"
+    )
+    for command in (health, there, close):
+        command.add_argument("--records", type=Path, default=Path("data"), metavar="DIR")
+    for command in (health, there, hand_in, close):
+        command.add_argument("--debug", action="store_true", help="show tracebacks")
+    return whole
+
+
+def _add_run(go: argparse.ArgumentParser) -> None:
+    _add_measured(go, nargs="?")
+    many = go.add_argument_group("parts of a run, and several runs")
+    many.add_argument("--resume", action="store_true", help="continue the newest unfinished run")
+    many.add_argument(
         "--shard",
         type=_shard,
         metavar="I/N",
         help="measure the I-th of N parts of the run; papers merge them, see docs/cluster.md",
     )
-    go.add_argument(
+    many.add_argument(
         "--if-missing",
         action="store_true",
         help="leave a shard that is measured as it is, and continue one that is unfinished",
     )
-    go.add_argument("--resume", action="store_true", help="continue the newest unfinished run")
+    many.add_argument(
+        "--all",
+        action="store_true",
+        help="with --device cuda: measure what all papers need of a GPU, instead of one study",
+    )
+    many.add_argument(
+        "--minutes", type=_minutes, default=25.0, metavar="MIN", help="time for --all; default: 25"
+    )
 
 
-def add_measured(go: argparse.ArgumentParser, *, study_needed: bool = True) -> None:
+def _add_measured(go: argparse.ArgumentParser, nargs: str | None = None) -> None:
     """The options that ``run`` and ``submit`` have in common."""
-    names = ", ".join(sorted(registry.STUDIES))
-    go.add_argument("study", nargs=None if study_needed else "?", help=f"one of: {names}")
-    go.add_argument(
+    go.add_argument("study", nargs=nargs, help=f"one of: {', '.join(sorted(registry.STUDIES))}")
+    what = go.add_argument_group("what is measured")
+    what.add_argument(
         "--device",
         choices=("cpu", "cuda"),
         default="cpu",
         help="cuda measures on a GPU: experimental, see docs/gpu.md for what was tested on one",
     )
-    go.add_argument("--threads", type=int, metavar="N", help="default: one for each core")
-    go.add_argument("--quick", action="store_true", help="fewer cases and samples")
-    go.add_argument(
+    what.add_argument("--threads", type=int, metavar="N", help="default: one for each core")
+    what.add_argument("--quick", action="store_true", help="fewer cases and samples")
+    what.add_argument(
         "--set",
         dest="settings",
         action="append",
@@ -63,73 +121,45 @@ def add_measured(go: argparse.ArgumentParser, *, study_needed: bool = True) -> N
         metavar="FACTOR=LEVEL,...",
         help="measure these levels of a factor only; may be repeated",
     )
-    go.add_argument(
-        "--budget", type=_seconds, metavar="SECONDS", help="time for each case in each process"
-    )
-    go.add_argument(
+    what.add_argument(
         "--counters",
         choices=("none", "auto", "all"),
         help="count executed work: none, what fits into minutes, or all that can be; "
         "default: auto, with --quick none",
     )
-    go.add_argument(
+    what.add_argument(
         "--data",
         dest="images",
         type=Path,
         metavar="DIR",
         help="a folder with a data set of your own, for the studies that read images",
     )
-    _add_surroundings(go)
-
-
-def _add_surroundings(go: argparse.ArgumentParser) -> None:
-    """The options that say on which machine it runs and where its record goes."""
-    go.add_argument(
+    where = go.add_argument_group("the machine and the record")
+    where.add_argument(
         "--records",
         type=Path,
         default=Path("data"),
         metavar="DIR",
         help="where the record is written; default: data",
     )
-    go.add_argument(
+    where.add_argument(
         "--label",
         metavar="NAME",
         help="what you call this machine, such as «classroom laptop 3»; papers call it so too",
     )
-    go.add_argument(
+    where.add_argument(
         "--wait-quiet",
         type=_minutes,
         metavar="MIN",
         help="wait until other processes leave the processors alone, for at most so many minutes",
     )
-    go.add_argument("--debug", action="store_true", help="show tracebacks")
+    where.add_argument("--debug", action="store_true", help="show tracebacks")
 
 
 def request_of(options: argparse.Namespace) -> Request:
     """What the options of ``run`` or ``submit`` ask for."""
-    return Request(
-        study=options.study,
-        records=options.records,
-        images=options.images,
-        device=options.device,
-        threads=options.threads,
-        quick=options.quick,
-        settings=tuple(options.settings),
-        budget=options.budget,
-        resume=getattr(options, "resume", False),
-        if_missing=getattr(options, "if_missing", False),
-        counters=options.counters,
-        label=options.label or (platform.node() if getattr(options, "hostname", False) else None),
-        shard=getattr(options, "shard", None),
-        wait_quiet=options.wait_quiet,
-    )
-
-
-def count(text: str) -> int:
-    """A whole number from 1 on, for argparse."""
-    if text.isdecimal() and int(text) >= 1:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    given = {n: v for n, v in vars(options).items() if n in Request.__dataclass_fields__}
+    return Request(**{**given, "settings": tuple(options.settings)})
 
 
 def _shard(text: str) -> tuple[int, int]:
@@ -139,19 +169,11 @@ def _shard(text: str) -> tuple[int, int]:
     raise argparse.ArgumentTypeError(f"{text!r} is no shard; write 1/4 for the first of four")
 
 
-def _seconds(text: str) -> float:
-    return _above_zero(text, "seconds")
-
-
 def _minutes(text: str) -> float:
-    return _above_zero(text, "minutes")
-
-
-def _above_zero(text: str, unit: str) -> float:
     try:
         number = float(text)
     except ValueError:
         number = math.nan
     if not (math.isfinite(number) and number > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of {unit} above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of minutes above 0")
     return number

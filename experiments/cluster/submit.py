@@ -12,133 +12,92 @@ import shlex
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
-from experiments.harness import code, queue, run
+from experiments.harness import code, run, status
 from experiments.harness.progress import Observer
-from experiments.harness.study import UsageError
-from experiments.harness.sweep_status import ShardState, sweeps
-from experiments.options import add_measured, count
 from report.errors import MeasurementError
 from report.records.record import Shard
-from report.records.strict import read_strictly
 
 #: This program without its options; tests have one that knows their study.
 PROGRAM: tuple[str, ...] = (sys.executable, "-m", "experiments")
 #: Asked of sbatch as they are.
 _ASKED: Final = ("partition", "account", "qos", "constraint", "gres")
-_REMEDY: Final = "write it as «name: {partition: gpu, time: 60}», as docs/cluster.md shows"
-_POLL_S: Final = 2.0
+#: So often jobs are submitted without progress.
+_ATTEMPTS: Final = 3
 #: Sent to the run itself this long before its time is over: it keeps what is finished and ends.
 _SIGNAL: Final = "B:TERM@30"
 
 
-class Jobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How jobs are asked for: a profile of ``clusters.yaml``, under the options that are given.
-
-    ``time`` is in min; ``modules`` are loaded before a job; ``container`` is the command before
-    ``python``.  At most ``nodes`` jobs run at once; ``attempts`` are those without progress.
-    """
-
-    partition: str | None = None
-    account: str | None = None
-    qos: str | None = None
-    constraint: str | None = None
-    gres: str | None = None
-    time: int = 60
-    modules: tuple[str, ...] = ()
-    container: str | None = None
-    cluster: str = "slurm"
-    nodes: int = 1
-    shards: int = 0
-    attempts: int = 3
-
-    def asked(self, prefix: str = "") -> dict[str, str]:
-        """What sbatch is asked for beside the time."""
-        return {prefix + name: value for name in _ASKED if (value := getattr(self, name))}
-
-
-def add_submit(go: argparse.ArgumentParser) -> None:
-    """The options of ``submit``: those of a run, and those of its jobs."""
-    add_measured(go)
+def add_jobs(go: argparse.ArgumentParser) -> None:
+    """The options of ``submit`` that say how jobs are asked for."""
     jobs = go.add_argument_group("jobs")
-    jobs.add_argument("--cluster", choices=("slurm", "local"), help="local: on this machine")
-    jobs.add_argument("--nodes", type=count, metavar="N", help="jobs at once; default: 1")
-    jobs.add_argument("--shards", type=count, metavar="N", help="default: as many as nodes")
+    jobs.add_argument(
+        "--cluster", choices=("slurm", "local"), default="slurm", help="local: on this machine"
+    )
+    for name, default, meaning in (
+        ("nodes", 1, "jobs at once; default: 1"),
+        ("shards", None, "default: as many as nodes"),
+        ("time", 60, "limit of a job in minutes; default: 60"),
+    ):
+        jobs.add_argument(f"--{name}", type=_count, default=default, metavar="N", help=meaning)
     for name in _ASKED:
         jobs.add_argument(f"--{name}", metavar=name.upper(), help=f"{name} that sbatch asks for")
-    jobs.add_argument("--time", type=count, metavar="MIN", help="limit of a job; default: 60")
-    jobs.add_argument("--profile", metavar="NAME", help="defaults from this one of clusters.yaml")
-    jobs.add_argument("--attempts", type=count, metavar="N", help="without progress; default: 3")
     jobs.add_argument("--export-sbatch", type=Path, metavar="FILE", help="write a script instead")
 
 
-def jobs_of(options: argparse.Namespace) -> Jobs:
-    """What the options and their profile ask for; raises ``UsageError`` and ``RecordError``."""
-    path, name, jobs = options.records / "clusters.yaml", options.profile, Jobs()
-    if name is not None:
-        if not path.exists():
-            raise UsageError(f"--profile {name}: there is no {path}; write it, or leave it out.")
-        profiles = read_strictly(path, dict[str, Jobs], "YAML", _REMEDY, options.records)
-        if name not in profiles:
-            raise UsageError(f"--profile {name}: {path} has {', '.join(profiles) or 'none'}.")
-        jobs = profiles[name]
-    given = {key: getattr(options, key, None) for key in Jobs.__struct_fields__}
-    given = {key: value for key, value in given.items() if value is not None}
-    jobs = msgspec.structs.replace(jobs, **given)
-    return msgspec.structs.replace(jobs, shards=jobs.shards or jobs.nodes)
+def _count(text: str) -> int:
+    if text.isdecimal() and int(text) >= 1:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
 
 
-def _sweep(request: run.Request, jobs: Jobs) -> tuple[Shard, Path]:
+def _asked(jobs: argparse.Namespace) -> dict[str, str]:
+    return {name: value for name in _ASKED if (value := getattr(jobs, name))}
+
+
+def _sweep(request: run.Request, jobs: argparse.Namespace) -> tuple[Shard, Path]:
     """What tells the sweep from others, and the folder of its logs, hidden and ignored by git."""
-    study, selection = run.selected(request)
-    first = replace(request, shard=(1, jobs.shards))
-    shard = run.shard_of(first, study, selection, selection.plan.protocol)
+    first = replace(request, shard=(1, jobs.shards or jobs.nodes))
+    shard = run.shard_of(first, *run.selected(request))
     assert shard is not None
     return shard, request.records / request.study / ".jobs"
 
 
-def _words(request: run.Request, number: int, jobs: Jobs) -> list[str]:
+def _words(request: run.Request, number: int | str, of: int) -> list[str]:
     """The command of the job that measures a shard."""
-    container = shlex.split(jobs.container or "")
-    program = [*container, "python", "-m", "experiments"] if container else PROGRAM
     words = (*run.command_of(request, request.threads)[3:], *run.places(request))
-    return [*program, *words, "--shard", f"{number}/{jobs.shards}", "--if-missing"]
+    return [*PROGRAM, *words, "--shard", f"{number}/{of}", "--if-missing"]
 
 
-def _setup(jobs: Jobs) -> list[str]:
-    return [shlex.join(["module", "load", *jobs.modules])] if jobs.modules else []
-
-
-def export_script(request: run.Request, jobs: Jobs, path: Path, say: Callable[[str], None]) -> int:
+def export_script(
+    request: run.Request, jobs: argparse.Namespace, say: Callable[[str], None]
+) -> int:
     """Write a script for sbatch that measures all shards and needs no submitit; the exit code.
 
     It may be submitted again, from anywhere.
     """
-    sweep, logs = _sweep(request, jobs)
+    (sweep, logs), path = _sweep(request, jobs), jobs.export_sbatch
     logs.mkdir(parents=True, exist_ok=True)
     flags = {
         "job-name": f"ridgepoint-{request.study}",
-        "array": f"1-{jobs.shards}%{jobs.nodes}",
+        "array": f"1-{sweep.of}%{jobs.nodes}",
         "time": jobs.time,
         "chdir": Path.cwd(),
         "output": f"{logs}/%A_%a.log",
-        "comment": queue.tag(request.study, sweep, range(jobs.shards + 1)),
+        "comment": status.tag(request.study, sweep, range(sweep.of + 1)),
         "signal": _SIGNAL,
-        **jobs.asked(),
+        **_asked(jobs),
     }
     asked = [f"#SBATCH --{key}={shlex.quote(str(value))}" for key, value in flags.items()]
-    command = shlex.join(_words(request, 0, jobs))
-    command = command.replace(" --shard 0/", " --shard ${SLURM_ARRAY_TASK_ID}/")
+    command = shlex.join(_words(request, "NUMBER", sweep.of))
+    command = command.replace(" --shard NUMBER/", " --shard ${SLURM_ARRAY_TASK_ID}/")
     head = ("#!/bin/bash", *asked, "#SBATCH --nodes=1", "#SBATCH --exclusive", "set -eu")
-    path.write_text("\n".join((*head, *_setup(jobs), f"exec {command}", "")), encoding="utf-8")
+    path.write_text("\n".join((*head, f"exec {command}", "")), encoding="utf-8")
     say(
         f"Submit it with: sbatch {shlex.quote(str(path))}; each job may take {jobs.time} min "
         "(--time). Submit it again if a shard is missing then: it goes on where it ended."
@@ -146,10 +105,10 @@ def export_script(request: run.Request, jobs: Jobs, path: Path, say: Callable[[s
     return 0
 
 
-def submit(request: run.Request, jobs: Jobs, observer: Observer) -> Path:
+def submit(request: run.Request, jobs: argparse.Namespace, observer: Observer) -> Path:
     """Submit what is missing until it is there; the path of the first shard's record.
 
-    Raises ``MeasurementError`` for a shard that is submitted too often without progress,
+    Raises ``MeasurementError`` for jobs that are submitted too often without progress,
     ``StoppedError`` when a person stops it, which ends the jobs.
     """
     running: dict[int, Any] = {}
@@ -164,72 +123,68 @@ def submit(request: run.Request, jobs: Jobs, observer: Observer) -> Path:
 
 
 def _submitted(
-    request: run.Request, jobs: Jobs, running: dict[int, Any], observer: Observer
+    request: run.Request, jobs: argparse.Namespace, running: dict[int, Any], observer: Observer
 ) -> Path:
     sweep, logs = _sweep(request, jobs)
-    tries, before, printed = Counter[int](), dict[int, int](), ""
+    tries, before, printed = 0, -1, ""
     while True:
-        active = _active(request.study, sweep, jobs, running)
-        text = "; ".join(
-            f"shard {number} of {sweep.of}: {active[number]}" for number in sorted(active)
-        )
+        active = _active(request.study, sweep, jobs.cluster, running)
+        text = "; ".join(f"shard {n} of {sweep.of}: {active[n]}" for n in sorted(active))
         if text not in ("", printed):
             observer.note(text)
         printed, shards = text, _shards(request, sweep)
-        left = [shard for shard in shards if shard.state != "measured"]
+        left = [shard.number for shard in shards if shard.state != "measured"]
         if not left:
-            return request.records / request.study / shards[0].place
+            return request.records / request.study / shards[0].file
         if not active:
+            done = sum(shard.done for shard in shards)
+            tries, before = 1 if done > before else tries + 1, done
+            if tries > _ATTEMPTS:
+                raise _given_up(left[0], sweep.of, jobs.time, Path(running[left[0]].paths.stderr))
             left = left[: jobs.nodes] if jobs.cluster == "local" else left
-            for shard in left:
-                progress = shard.done > before.get(shard.number, -1)
-                tries[shard.number] = 1 if progress else tries[shard.number] + 1
-                before[shard.number] = shard.done
-                if tries[shard.number] > jobs.attempts:
-                    raise _given_up(shard.number, jobs, Path(running[shard.number].paths.stderr))
-            numbers = [shard.number for shard in left]
-            running |= _started(request, sweep, jobs, logs, numbers)
+            running |= _started(request, sweep, jobs, logs, left)
             observer.note(
-                f"Submitted jobs for these of {sweep.of} shards: {', '.join(map(str, numbers))}; "
+                f"Submitted jobs for these of {sweep.of} shards: {', '.join(map(str, left))}; "
                 f"time limit {jobs.time} min."
             )
-        time.sleep(_POLL_S)
+        time.sleep(2)
 
 
-def _active(study: str, sweep: Shard, jobs: Jobs, running: dict[int, Any]) -> dict[int, str]:
+def _active(study: str, sweep: Shard, cluster: str, running: dict[int, Any]) -> dict[int, str]:
     """What the jobs that wait or run do, by shard; those of SLURM whoever submitted them."""
-    if jobs.cluster == "local":
+    if cluster == "local":
         return {number: "running" for number, job in running.items() if not job.done()}
     try:
-        return queue.queued(study).get((sweep.sweep, sweep.of), {})
+        return status.queued(study).get((sweep.sweep, sweep.of), {})
     except MeasurementError as error:
         if not running:
             raise
         return dict.fromkeys(running, str(error))
 
 
-def _shards(request: run.Request, sweep: Shard) -> Sequence[ShardState]:
+def _shards(request: run.Request, sweep: Shard) -> Sequence[status.ShardState]:
     """What there is of the shards that these jobs measure, on the newest kind of machine."""
-    measuring = code.identify(request.study)[0].measuring_code
-    for state in reversed(sweeps(request.study, request.records)):
-        if (state.shard.sweep, state.shard.of, state.code) == (sweep.sweep, sweep.of, measuring):
-            return state.shards
-    return [ShardState(number, "missing", 0, 0) for number in range(1, sweep.of + 1)]
+    wanted = (sweep.sweep, sweep.of, code.identify(request.study)[0].measuring_code)
+    for each in reversed(status.sweeps(request.study, request.records)):
+        shard = each.head.shard
+        if shard and (shard.sweep, shard.of, each.head.code.measuring_code) == wanted:
+            return each.shards
+    return [status.ShardState(number, "missing", 0, 0) for number in range(1, sweep.of + 1)]
 
 
-def _given_up(number: int, jobs: Jobs, log: Path) -> MeasurementError:
+def _given_up(number: int, of: int, minutes: int, log: Path) -> MeasurementError:
     last = (log.read_text(errors="replace") if log.exists() else "").strip().rpartition("\n")[2]
     return MeasurementError(
-        f"Shard {number} of {jobs.shards} was submitted {jobs.attempts} times without progress, "
-        f"each time for {jobs.time} min (--time); {log} ends with: {last or 'nothing'}"
+        f"Shard {number} of {of} was submitted {_ATTEMPTS} times without progress, each time for "
+        f"{minutes} min (--time); {log} ends with: {last or 'nothing'}"
     )
 
 
 def _started(
-    request: run.Request, sweep: Shard, jobs: Jobs, logs: Path, numbers: list[int]
+    request: run.Request, sweep: Shard, jobs: argparse.Namespace, logs: Path, numbers: list[int]
 ) -> dict[int, Any]:
     """A job for each of these shards; each becomes the run itself, and hears its signals."""
-    commands = [_words(request, number, jobs) for number in numbers]
+    commands = [_words(request, number, sweep.of) for number in numbers]
     try:
         import submitit
 
@@ -242,12 +197,11 @@ def _started(
             gpus_per_node=1 if jobs.cluster == "local" and request.device == "cuda" else None,
             slurm_exclusive=True,
             slurm_array_parallelism=jobs.nodes,
-            slurm_setup=_setup(jobs) or None,
-            slurm_comment=queue.tag(request.study, sweep, numbers),
+            slurm_comment=status.tag(request.study, sweep, numbers),
             slurm_additional_parameters={"signal": _SIGNAL},
             # A step of srun may be bound to one core of the node.
             slurm_use_srun=False,
-            **jobs.asked("slurm_"),
+            **{f"slurm_{name}": value for name, value in _asked(jobs).items()},
         )
         started = executor.map_array(os.execvp, [words[0] for words in commands], commands)
     except ModuleNotFoundError as error:

@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from experiments.harness import host, machine, runtime, timing
+from experiments.harness import machine, runtime, timing
 from experiments.harness.journal import Ceilings
 from experiments.harness.study import SEED, CeilingSize, Device
 from experiments.harness.timing import Clock, Duration, Workload
@@ -195,7 +195,7 @@ def _instruments(
     if device == "cuda":
         sets, cached = _ON_GPU[size], 0
     else:
-        caches, cores = host.caches(), runtime.cores_available()
+        caches, cores = machine.caches(), runtime.cores_available()
         sets = working_sets(caches, threads, cores, _free_bytes() // 4, size)
         cached = last_capacity(caches, threads) or 0
     for wanted in sets:

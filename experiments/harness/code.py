@@ -84,24 +84,18 @@ class _NoCommitError(Exception):
 
 def _git(root: Path, *words: str) -> str:
     """What git prints, which may hold a folder of any name; raises ``_NoCommitError``."""
+    environment = {**os.environ, "LC_ALL": "C"}
     try:
         done = subprocess.run(
-            ("git", *words),
-            cwd=root,
-            env={**os.environ, "LC_ALL": "C"},
-            capture_output=True,
-            check=False,
-            timeout=30,
+            ("git", *words), cwd=root, env=environment, capture_output=True, check=False, timeout=30
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise _NoCommitError("git is not installed, or does not answer") from error
     if done.returncode == 0:
         return os.fsdecode(done.stdout).strip()
-    if b"not a git repository" in done.stderr:
-        raise _NoCommitError("the code does not lie in a git checkout")
     if b"dubious ownership" in done.stderr:
         raise _NoCommitError(
             "git refuses the checkout, since its folder belongs to another user; see "
             "safe.directory in git help config"
         )
-    raise _NoCommitError(f"git {words[0]} fails with exit code {done.returncode}")
+    raise _NoCommitError("the code does not lie in a git checkout with a commit")

@@ -29,8 +29,7 @@ from experiments.harness.measure import layers_of_case, subject_of
 from experiments.harness.processes import working
 from experiments.harness.progress import Observer
 from experiments.harness.study import Device, Factors, Session, Study
-from experiments.harness.summary import factors_text
-from experiments.harness.text import last_line, period_text, without_paths
+from experiments.harness.text import factors_text, last_line, period_text, without_paths
 from experiments.harness.worker import Role, Task
 from report.errors import MeasurementError, RecordError
 from report.instruments.counters import lackey as lackey_logs

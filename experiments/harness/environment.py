@@ -2,94 +2,90 @@
 
 from __future__ import annotations
 
+import getpass
+import hashlib
+import os
 import platform
+import re
 import subprocess
-from typing import TYPE_CHECKING
+import unicodedata
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from experiments.harness import cgroups, host, machine, quiet
-from experiments.harness.identity import device_key
+from experiments.harness import limits, machine, quiet
 from experiments.harness.study import Device
 from experiments.harness.text import without_paths
-from experiments.harness.variables import variables
-from report.records.record import Environment, Gpu, Precision, Torch
+from report.records.record import Environment, Gpu, Host, Precision, Torch
 
 if TYPE_CHECKING:
     import types
 
-_NO_NAME = "the run was given no --label"
-_NO_LOAD = "the system keeps no load average"
+_NO_LOAD: Final = "the system keeps no load average"
+_KEY_DIGITS: Final = 6
+
+#: Flags that Linux adds by itself or takes from microcode: they come and go with updates of a
+#: machine that stays the same, so that its key must not rest on them.
+_OF_SOFTWARE: Final = (
+    "aperfmperf arat arch_capabilities arch_perfmon brs bus_lock_detect constant_tsc cpuid "
+    "cpuid_fault eagerfpu epb extd_apicid flush_l1d hypervisor ibpb ibpb_exit_to_user ibrs "
+    "ibrs_enhanced ibt intel_stibp invpcid_single kaiser l1tf md_clear nonstop_tsc "
+    "nonstop_tsc_s3 nopl overflow_recov pti rapl rep_good retpoline rrsba_ctrl rsb_ctxsw sev "
+    "sev_es sme spec_ctrl split_lock_detect srbds_ctrl ssbd stibp succor tsc_known_freq "
+    "tsc_reliable up user_shstk virt_ssbd vmmcall xtopology"
+)
 
 
 def gather(
-    torch: types.ModuleType,
-    device: Device,
-    threads: int,
-    *,
-    name: str | None = None,
-    number: tuple[str | None, str] = (None, ""),
+    torch: types.ModuleType, device: Device, threads: int, *, name: str | None = None
 ) -> Environment:
     """The machine and the software now; ``load_after`` is added by ``closed``.
 
-    ``name`` is what its people call the machine; ``number`` its random number, or None and why.
+    ``name`` is what its people call the machine.
     """
     import psutil  # type: ignore[import-untyped]
 
     cpu, missing = machine.cpu()
-    identity, host_missing = host.read_host(*number)
+    host, host_missing = machine.read_host()
     gpu, gpu_missing = _gpu(torch) if device == "cuda" else (None, {"gpu": "the run used the CPU"})
-    blind = quiet.unavailable()
     load, memory_bytes = machine.load(), psutil.virtual_memory().total
+    reasons = {
+        "name": None if name else "the run was given no --label",
+        "load_before": _NO_LOAD if load is None else None,
+        "disturbance": quiet.unavailable(),
+    }
     return Environment(
         device=device,
-        key=device_key(cpu.model, threads, identity, memory_bytes, gpu, name),
+        key=device_key(cpu.model, threads, host, memory_bytes, gpu, name),
         cpu=cpu,
         gpu=gpu,
         threads=threads,
         memory_bytes=memory_bytes,
         operating_system=machine.operating_system(),
         python=platform.python_version(),
-        torch=_torch(torch),
-        precision=precision(torch),
+        torch=Torch(
+            version=str(torch.__version__),
+            build=without_paths(" ".join(torch.__config__.show().split())),
+            cpu_capability=torch.backends.cpu.get_cpu_capability(),
+        ),
+        precision=_precision(torch),
         load_before=load,
         load_after=None,
         missing={
             **missing,
             **host_missing,
             **gpu_missing,
-            **({} if name else {"name": _NO_NAME}),
-            **({"load_before": _NO_LOAD} if load is None else {}),
-            **({"disturbance": blind} if blind else {}),
+            **{name: why for name, why in reasons.items() if why},
         },
         name=name,
-        host=identity,
-        variables={**variables(device), **_limits()},
-    )
-
-
-def _limits() -> dict[str, str]:
-    """What a container may use, which changes times as variables do, and with them pooling."""
-    processors, memory_bytes = cgroups.processors(), cgroups.memory()
-    return {
-        **({} if processors is None else {"cgroup.processors": f"{processors:g}"}),
-        **({} if memory_bytes is None else {"cgroup.memory_bytes": str(memory_bytes)}),
-    }
-
-
-def numbered(environment: Environment, number: tuple[str | None, str]) -> Environment:
-    """The environment with the machine's random number, or the reason why there is none."""
-    if environment.host is None:
-        return environment
-    identity = msgspec.structs.replace(environment.host, machine=number[0])
-    missing = {name: why for name, why in environment.missing.items() if name != "host.machine"}
-    return msgspec.structs.replace(
-        environment, host=identity, missing={**missing, **host.reasons(identity, number[1])}
+        host=host,
+        variables={**variables(device), **limits.told()},
     )
 
 
 def closed(
-    environment: Environment, missing: dict[str, str], ended_early: str | None = None
+    environment: Environment, missing: Mapping[str, str], ended_early: str | None = None
 ) -> Environment:
     """The environment with the load at the end of the run and further reasons.
 
@@ -102,16 +98,7 @@ def closed(
     )
 
 
-def _torch(torch: types.ModuleType) -> Torch:
-    build = without_paths(" ".join(torch.__config__.show().split()))
-    return Torch(
-        version=str(torch.__version__),
-        build=build,
-        cpu_capability=torch.backends.cpu.get_cpu_capability(),
-    )
-
-
-def precision(torch: types.ModuleType) -> Precision:
+def _precision(torch: types.ModuleType) -> Precision:
     """The switches as they stand."""
     return Precision(
         default_dtype=str(torch.get_default_dtype()).removeprefix("torch."),
@@ -127,8 +114,7 @@ def precision(torch: types.ModuleType) -> Precision:
 def _gpu(torch: types.ModuleType) -> tuple[Gpu, dict[str, str]]:
     """The device that torch uses, and the reason for each field that is null."""
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-    driver = _driver()
-    cudnn = torch.backends.cudnn.version()
+    driver, cudnn = _driver(), torch.backends.cudnn.version()
     missing: dict[str, str] = {}
     if driver is None:
         missing["gpu.driver"] = "nvidia-smi is not there or gave no version"
@@ -151,5 +137,89 @@ def _driver() -> str | None:
         done = subprocess.run(query, capture_output=True, text=True, check=True, timeout=30)
     except (OSError, subprocess.SubprocessError):
         return None
-    lines = done.stdout.split()
-    return lines[0] if lines else None
+    return next(iter(done.stdout.split()), None)
+
+
+# ---------------------------------------------------------------------------------------- the key
+
+
+def device_key(
+    model: str,
+    threads: int,
+    host: Host,
+    memory_bytes: int,
+    gpu: Gpu | None = None,
+    name: str | None = None,
+) -> str:
+    """The key under which a paper tells devices apart; for a GPU without the threads.
+
+    ``model`` is the processor's, ``name`` what its people call the machine.  Neither the kernel nor
+    the C library, microcode or how many GPUs a job is shown take part: the same machine stays the
+    same device after an update and under a scheduler.
+    """
+    parts = (
+        *(host.vendor, host.family, host.model, host.stepping),
+        [flag for flag in host.flags if flag not in _OF_SOFTWARE.split()],
+        *(host.caches, host.sockets),
+        # Who runs a virtual machine is told by some containers on it and not by others.
+        host.virtualisation not in (None, machine.NO_VIRTUALISATION),
+        round(memory_bytes / 2**30),
+        *((gpu.model,) if gpu else ()),
+        # A name in another script leaves nothing in the key's letters.
+        *((name,) if name and not name.isascii() else ()),
+    )
+    digits = hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:_KEY_DIGITS]
+    words = (name or gpu.model, digits) if gpu else (name or model, f"{threads}t", digits)
+    plain = unicodedata.normalize("NFKD", " ".join(words)).encode("ascii", "ignore").decode()
+    return "-".join(re.findall(r"[a-z0-9]+", plain.lower()))
+
+
+# ---------------------------------------------------------------------------------- its variables
+
+_KEPT: Final = re.compile(
+    r"(PYTORCH|TORCH|MALLOC|OMP|KMP|GOMP|MKL|OPENBLAS|ONEDNN|DNNL|CUBLAS|CUDNN|CUDA|XLA|JAX|TF)_.+"
+    r"|GLIBC_TUNABLES|LD_PRELOAD|NVIDIA_TF32_OVERRIDE"
+)
+#: Terraform's variables begin as TensorFlow's do, and hold passwords.  Which of several GPUs is
+#: seen schedulers set, and the record names the GPU itself.
+_NEVER: Final = re.compile(
+    r"TF_(VAR|CLI|TOKEN)_.*|.*(TOKEN|SECRET|PASSW|_KEY).*|CUDA_(VISIBLE_DEVICES|DEVICE_ORDER)"
+)
+#: These change nothing that is measured on a processor.
+_OF_GPU: Final = re.compile(r"(PYTORCH_CUDA|CUDA|CUBLAS|CUDNN|NVIDIA)_.*")
+#: Anybody's home, which has the name of its owner.
+_HOMES: Final = re.compile(r"/(?:home|Users)/[^/\s:;,='\"]+(?=$|[\s:;,'\"])")
+_SEPARATORS: Final = r":;,='\""
+#: A path's folders: blanks belong to them unless a new path or option follows.
+_FOLDERS: Final = re.compile(
+    rf"(?<![\w.])(?:~|[A-Za-z]:)?[/\\](?:(?:[^\s{_SEPARATORS}]|\s(?![/\\~-]))*[/\\])?"
+)
+
+
+def variables(device: Device) -> dict[str, str]:
+    """The variables of this process that change times or results on ``device``, by name.
+
+    They name no person: see ``anonymous``.  An empty value is a setting too.
+    """
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a number without a name, as in some containers
+        user = ""
+    home = os.path.expanduser("~")  # noqa: PTH111 - never raises
+    return {
+        name: anonymous(value, home, user)
+        for name, value in sorted(os.environ.items())
+        if _KEPT.fullmatch(name)
+        and not _NEVER.fullmatch(name)
+        and not (device == "cpu" and _OF_GPU.fullmatch(name))
+    }
+
+
+def anonymous(value: str, home: str, user: str) -> str:
+    """``value`` with paths reduced to their last part; the home is ``~`` and its owner ``USER``."""
+    if len(home) > 1:
+        value = re.sub(rf"{re.escape(home.rstrip('/'))}(?![\w.-])", "/~", value)
+    value = _FOLDERS.sub("", _HOMES.sub("/~", value))
+    if user:
+        value = re.sub(rf"(?<![A-Za-z0-9]){re.escape(user)}(?![A-Za-z0-9])", "USER", value)
+    return value

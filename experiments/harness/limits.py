@@ -1,50 +1,93 @@
-"""Memory that a case may take, so that running out of it is an outcome and not the end of the run.
+"""Memory and processors that a case may take, so that running out is an outcome and not the end.
 
 Linux hands out more memory than there is, and ends a process that touches too much of it.  A limit
 on the address space makes an allocation fail instead, which torch reports as an error.  A limit
-below what the machine has shows what a smaller one could run.
+below what the machine has shows what a smaller one could run.  A container shows the whole machine
+to its programs and stops them at the limits of its control group, and of the groups above it.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from experiments.harness import cgroups
 from experiments.harness.outcomes import NotStartedError
-from experiments.harness.summary import bytes_text
+from experiments.harness.text import bytes_text, text_of
 
 #: Left to the system and to what is no tensor (B).
 RESERVE: Final = 2**29
 
-_MEMORY: Final = Path("/proc/meminfo")
-_PROCESS: Final = Path("/proc/self/status")
+_GROUPS: Final = Path("/sys/fs/cgroup")
+_OWN: Final = Path("/proc/self/cgroup")
 
 
 def available() -> int | None:
     """Bytes that can still be had without swapping, as the system estimates; None if untold.
 
-    In a container no more than it may still use.
+    In a container no more than it may still use, cached files not counted.
     """
-    free, left = _field(_MEMORY, "MemAvailable"), cgroups.memory_left()
-    return min(free, left) if free is not None and left is not None else free
+    free = _field(Path("/proc/meminfo"), "MemAvailable")
+    left = [limit - used for limit, used in _memories()]
+    return free if free is None else max(0, min([free, *left]))
 
 
-def address_space() -> int | None:
-    """Bytes of this process's address space; None where the system does not tell."""
-    return _field(_PROCESS, "VmSize")
+def processors() -> float | None:
+    """How many processors a container may use at a time, as a mean; None without a limit."""
+    texts = [text_of(folder / "cpu.max") for folder in _groups("")]
+    names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+    texts += [" ".join(text_of(folder / name) for name in names) for folder in _groups("cpu")]
+    quotas = [re.fullmatch(r"(\d+)\s+(\d+)\s*", text) for text in texts]
+    return min((int(quota[1]) / int(quota[2]) for quota in quotas if quota), default=None)
+
+
+def memory() -> int | None:
+    """Bytes that a container may use; None without a limit."""
+    return min((limit for limit, _ in _memories()), default=None)
+
+
+def told() -> dict[str, str]:
+    """What a container may use, which changes times as variables do, and with them pooling."""
+    quota, limit = processors(), memory()
+    return {
+        **({} if quota is None else {"cgroup.processors": f"{quota:g}"}),
+        **({} if limit is None else {"cgroup.memory_bytes": str(limit)}),
+    }
+
+
+def _memories() -> Iterator[tuple[int, int]]:
+    """Limit and use of each group that has a limit (B), version 2 and version 1."""
+    for controller, limit_file, used_file, kept in (
+        ("", "memory.max", "memory.current", "inactive_file"),
+        ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    ):
+        for folder in _groups(controller):
+            limit, used = (text_of(folder / name).strip() for name in (limit_file, used_file))
+            # Version 1 writes a number near 2**63 where there is no limit.
+            if limit.isdecimal() and int(limit) < 2**62 and used.isdecimal():
+                cached = re.search(rf"^{kept} (\d+)$", text_of(folder / "memory.stat"), re.M)
+                yield int(limit), int(used) - int(cached[1] if cached else 0)
+
+
+def _groups(controller: str) -> Iterator[Path]:
+    """The folders of this process's group and of those above it; version 2 names no controller.
+
+    A container may show its own group as the topmost one, and name it as the machine does.
+    """
+    for line in text_of(_OWN).splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controller in controllers.split(","):
+            for name in dict.fromkeys((controller, controllers)):
+                inner = Path(path.lstrip("/"))
+                yield from (_GROUPS / name / above for above in (inner, *inner.parents))
 
 
 def _field(file: Path, name: str) -> int | None:
-    try:
-        lines = file.read_text().splitlines()
-    except OSError:
-        return None
-    found = (line.split() for line in lines if line.startswith(f"{name}:"))
-    return next((int(words[1]) * 1024 for words in found), None)
+    found = re.search(rf"^{name}:\s+(\d+) kB$", text_of(file), re.MULTILINE)
+    return int(found[1]) * 1024 if found else None
 
 
 @contextmanager
@@ -56,21 +99,15 @@ def limited(growth: int | None = None) -> Iterator[None]:
     if growth is None:
         free = available()
         growth = None if free is None else max(free - RESERVE, 0)
-    size = address_space()
+    size = _field(Path("/proc/self/status"), "VmSize")
     if growth is None or size is None or not sys.platform.startswith("linux"):
         yield
         return
-    with _soft_limit(size + growth):
-        yield
-
-
-@contextmanager
-def _soft_limit(size: int) -> Iterator[None]:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    lowest = min([size, *(limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY)])
-    resource.setrlimit(resource.RLIMIT_AS, (lowest, hard))
+    there = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_AS, (min([size + growth, *there]), hard))
     try:
         yield
     finally:

@@ -1,84 +1,169 @@
-"""The processor, its memory and the operating system, as far as the system tells."""
+"""The processor, its caches and the system, as far as Linux tells; elsewhere little but names.
+
+Cloud processors call themselves «AMD EPYC» whatever they are; family, model, flags and caches tell
+them apart.  What a system does not say is null with a reason.
+"""
 
 from __future__ import annotations
 
 import os
 import platform
 import re
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
-from experiments.harness import host
 from experiments.harness.runtime import cores_available
-from report.records.record import Cpu
+from experiments.harness.text import text_of
+from report.records.record import Cache, Cpu, Host
 
-_GOVERNOR: Final = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+_CPUINFO: Final = Path("/proc/cpuinfo")
+_CPUS: Final = Path("/sys/devices/system/cpu")
+_GOVERNOR: Final = _CPUS / "cpu0/cpufreq/scaling_governor"
+#: Who has built the machine, or what runs the virtual one; every container on it shows the same.
+_VENDOR: Final = Path("/sys/class/dmi/id/sys_vendor")
+#: The answer where a machine is no virtual one.
+NO_VIRTUALISATION: Final = "none"
 
-#: Flags of the system -> the name under which an extension is known.
-_EXTENSIONS: Final = {
-    "avx": "avx",
-    "avx1.0": "avx",
-    "avx2": "avx2",
-    "fma": "fma",
-    "f16c": "f16c",
-    "avx512f": "avx512f",
-    "avx512bw": "avx512bw",
-    "avx512vl": "avx512vl",
-    "avx512_vnni": "avx512_vnni",
-    "avx512_bf16": "avx512_bf16",
-    "avx512_fp16": "avx512_fp16",
-    "avx_vnni": "avx_vnni",
-    "amx_tile": "amx_tile",
-    "amx_bf16": "amx_bf16",
-    "amx_int8": "amx_int8",
-    "asimd": "neon",
-    "neon": "neon",
-    "sve": "sve",
-    "sve2": "sve2",
+_KINDS: Final[Mapping[str, Literal["data", "instruction", "unified"]]] = {
+    "Data": "data",
+    "Instruction": "instruction",
+    "Unified": "unified",
 }
+_UNITS: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
+_EXTENSIONS: Final = (
+    "avx avx2 fma f16c avx512f avx512bw avx512vl avx512_vnni avx512_bf16 avx512_fp16 avx_vnni "
+    "amx_tile amx_bf16 amx_int8 neon sve sve2"
+)
+
+
+def cpuinfo() -> dict[str, str]:
+    """What Linux says of the first processor, by its own keys; of a Mac's name and features."""
+    if sys.platform == "darwin":
+        there = re.findall(
+            r"^hw\.optional\.(?:arm\.)?(\w+): 1$", _said("sysctl", "hw"), re.MULTILINE
+        )
+        features = " ".join({"avx1_0": "avx", "avx2_0": "avx2"}.get(name, name) for name in there)
+        named = _said("sysctl", "-n", "machdep.cpu.brand_string").strip()
+        return {"model name": named, "Features": features}
+    return parse_cpuinfo(text_of(_CPUINFO))
+
+
+def parse_cpuinfo(text: str) -> dict[str, str]:
+    """The first block of ``/proc/cpuinfo``, and under ``sockets`` the number of them, if told.
+
+    The later blocks are the other processors, and on a Raspberry Pi the serial number of the board,
+    which nobody needs to know.
+    """
+    pairs = (line.partition(":") for line in text.strip().split("\n\n")[0].splitlines())
+    found = {key.strip(): value.strip() for key, _, value in pairs}
+    packages = set(re.findall(r"^physical id\s*:\s*(\d+)", text, re.MULTILINE))
+    return {**found, "sockets": str(len(packages))} if packages else found
 
 
 def cpu() -> tuple[Cpu, dict[str, str]]:
     """The processor, and the reason for each field that is null."""
-    info = host.cpuinfo()
-    found = governor()
-    missing = {} if found else {"cpu.governor": "the system shows no frequency governor"}
-    arm_mac = sys.platform == "darwin" and platform.machine() == "arm64"
+    info, found = cpuinfo(), governor()
+    flags = {"neon" if flag == "asimd" else flag for flag in _flags(info)}
     return Cpu(
         model=model_name(info),
         architecture=platform.machine() or "unknown",
         cores_available=cores_available(),
         governor=found,
-        vector_extensions=extensions("neon" if arm_mac else " ".join(host.processor(info).flags)),
-    ), missing
+        vector_extensions=tuple(sorted(flags.intersection(_EXTENSIONS.split()))),
+    ), {} if found else {"cpu.governor": "the system shows no frequency governor"}
 
 
 def model_name(info: Mapping[str, str]) -> str:
-    """The model as the system, or else ARM's list of parts, names it, tidied up."""
-    named = info.get("model name") or info.get("machdep.cpu.brand_string") or host.arm_name(info)
-    return tidy_model(named or platform.processor() or platform.machine())
+    """The model without trade marks, core counts and clock: ``Intel Core i7-1185G7``.
+
+    Where Linux names none, as on ARM, ``lscpu`` knows it by its number.
+    """
+    named = info.get("model name") or ""
+    if not named:
+        listed = re.search(r"^Model name:\s*(.+)$", _said("lscpu"), re.MULTILINE)
+        named = listed[1] if listed else platform.machine() or "unknown"
+    plain = re.sub(r"\((?:R|TM|C)\)|@.*$|\b(?:CPU|Processor)\b|\b\d+-Core\b", " ", named)
+    return " ".join(plain.split())
+
+
+def read_host(info: Mapping[str, str] | None = None) -> tuple[Host, dict[str, str]]:
+    """This machine, or one with this ``cpuinfo``, and the reason for each field that is null."""
+    info = cpuinfo() if info is None else info
+    library, version = platform.libc_ver()
+    host = Host(
+        vendor=info.get("vendor_id") or info.get("CPU implementer"),
+        family=_whole(info.get("cpu family") or info.get("CPU architecture")),
+        model=_whole(info.get("model") or info.get("CPU part")),
+        stepping=_whole(info.get("stepping") or info.get("CPU revision")),
+        microcode=info.get("microcode"),
+        flags=_flags(info),
+        caches=caches(),
+        sockets=_whole(info.get("sockets")),
+        virtualisation=virtualisation(info, text_of(_VENDOR).strip()),
+        c_library=f"{library} {version}" if library == "glibc" else None,
+    )
+    named = (name for name in Host.__struct_fields__ if name != "machine")
+    null = [name for name in named if getattr(host, name) in (None, ())]
+    return host, {f"host.{name}": "the system does not say it" for name in null}
+
+
+def _flags(info: Mapping[str, str]) -> tuple[str, ...]:
+    """All features that the processor names."""
+    return tuple(sorted(set((info.get("flags") or info.get("Features", "")).lower().split())))
+
+
+def virtualisation(info: Mapping[str, str], vendor: str) -> str | None:
+    """What runs this virtual machine, ``none`` on a real one, null where the processor is silent.
+
+    The processor knows whether it is one, the ``vendor`` in the firmware whose it is.
+    """
+    if "flags" not in info:
+        return None
+    return (vendor or "a hypervisor") if "hypervisor" in _flags(info) else NO_VIRTUALISATION
+
+
+def _whole(text: str | None) -> int | None:
+    """A whole number, decimal or with ``0x``; None for anything else (``unknown``, AArch64)."""
+    try:
+        return int(text or "", 0)
+    except ValueError:
+        return None
+
+
+def caches() -> tuple[Cache, ...]:
+    """The caches as one core sees them; none where the system shows none."""
+    fields = ("level", "type", "size", "shared_cpu_list")
+    folders = (_CPUS / "cpu0/cache").glob("index*")
+    return parse_caches({name: text_of(f / name).strip() for name in fields} for f in folders)
+
+
+def parse_caches(folders: Iterable[Mapping[str, str]]) -> tuple[Cache, ...]:
+    """The caches that sysfs shows, each as the texts of its files by their names."""
+    found = []
+    for texts in folders:
+        level, kind = _whole(texts["level"]), _KINDS.get(texts["type"])
+        size = re.fullmatch(r"(\d+)([KMG]?)", texts["size"])
+        cores = count_listed(texts["shared_cpu_list"])
+        if level and kind and size and cores:
+            size_bytes = int(size[1]) * _UNITS[size[2]]
+            found.append(Cache(level=level, kind=kind, size_bytes=size_bytes, cores=cores))
+    return tuple(sorted(found, key=lambda cache: (cache.level, cache.kind)))
+
+
+def count_listed(ranges: str) -> int:
+    """How many processors ``0-3,8`` names; 0 for a text that is no such list."""
+    if not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", ranges):
+        return 0
+    bounds = (part.partition("-") for part in ranges.split(","))
+    return sum(int(last or first) - int(first) + 1 for first, _, last in bounds)
 
 
 def governor() -> str | None:
     """The frequency governor of the first core, where Linux shows one."""
-    try:
-        return _GOVERNOR.read_text().strip() or None
-    except OSError:
-        return None
-
-
-def extensions(flags: str) -> tuple[str, ...]:
-    """The vector extensions among the processor's flags, sorted."""
-    present = set(flags.lower().split())
-    return tuple(sorted({name for flag, name in _EXTENSIONS.items() if flag in present}))
-
-
-def tidy_model(model: str) -> str:
-    """The model without trade marks, core counts and clock: ``Intel Core i7-1185G7``."""
-    plain = re.sub(r"\((?:R|TM|C)\)|@.*$|\b(?:CPU|Processor)\b|\b\d+-Core\b", " ", model)
-    return " ".join(plain.split())
+    return text_of(_GOVERNOR).strip() or None
 
 
 def operating_system() -> str:
@@ -97,3 +182,12 @@ def load() -> float | None:
         return round(os.getloadavg()[0], 2)
     except (AttributeError, OSError):
         return None
+
+
+def _said(*words: str) -> str:
+    """What a program prints; nothing where it does not start."""
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout

@@ -1,11 +1,21 @@
-"""How a run shows itself on standard error: a bar on a terminal, plain lines elsewhere."""
+"""What a person sees of a run: a bar or lines while it measures, then a table of its cases."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterable, Sequence
+from statistics import median
+from typing import TYPE_CHECKING, Final, Protocol
+
+from experiments.harness.text import bytes_text, duration_text, factors_text
+from report.instruments import gates
+from report.records.record import Case
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
+
+#: Factors that have a column of their own each; with more, no column is wide enough to be read.
+_MOST_COLUMNS: Final = 8
 
 
 class Observer(Protocol):
@@ -21,8 +31,8 @@ class Observer(Protocol):
         """The share ``done`` of 1 is done; ``text`` says what just ended, None that time passed."""
 
 
-class Lines:
-    """One line a case."""
+class Watch:
+    """On a terminal a bar with the time left, which is written over; elsewhere a line a case."""
 
     def __init__(self, console: Console, *, debug: bool = False) -> None:
         """Print to ``console``, with ``debug`` what processes print too."""
@@ -39,25 +49,82 @@ class Lines:
             self.note(text)
 
     def progressed(self, text: str | None, done: float, left: str) -> None:
-        """A line for each case, with the time left."""
-        if text is not None:
-            self.note(f"[{done:.0%}, {left} left] {text}")
-
-
-class Bar(Lines):
-    """A bar with the time left, in one line that is written over."""
-
-    def progressed(self, text: str | None, done: float, left: str) -> None:
-        """Write over the line; a second in which nothing ended leaves it."""
+        """Show what ended, with the time left."""
         if text is None:
             return
-        filled = round(20 * done)
-        shown = f"{'━' * filled}{' ' * (20 - filled)} {done:4.0%}  {left} left  {text}"
-        width = self.console.width - 1
-        end = "\n" if done == 1 else "\r"
+        if not self.console.is_terminal:
+            self.note(f"[{done:.0%}, {left} left] {text}")
+            return
+        shown = f"{'━' * round(20 * done):20} {done:4.0%}  {left} left  {text}"
+        width, end = self.console.width - 1, "\n" if done == 1 else "\r"
         self.console.print(shown[:width].ljust(width), end=end, highlight=False, markup=False)
 
 
-def watch(console: Console, debug: bool = False) -> Lines:
-    """The bar on a terminal, else lines."""
-    return Bar(console, debug=debug) if console.is_terminal else Lines(console, debug=debug)
+def outcome_text(case: Case) -> str:
+    """The median time of a case that is ok, else its status with the reason."""
+    if case.status != "ok":
+        return f"{case.status}: {case.reason}"
+    times = case.samples("time")
+    return f"{duration_text(median(times))} ({len(times)} samples)" if times else "ok"
+
+
+def instability(cases: Iterable[Case], named: int = 5) -> str | None:
+    """Which results may be unstable and why, in one sentence; None if none is.
+
+    Those whose processes fall into two groups, and those that were disturbed in every process;
+    ``named`` of them by name.
+    """
+    cases = tuple(cases)
+    reasons = [(factors_text(case.factors), _unstable(case)) for case in cases]
+    found = [f"{name} ({why})" for name, why in reasons if why]
+    if not found:
+        return None
+    more = f" and {len(found) - named} more" if len(found) > named else ""
+    return (
+        f"{len(found)} of {len(cases)} results may be unstable: {'; '.join(found[:named])}{more}; "
+        "end other programs and run again with --wait-quiet 10."
+    )
+
+
+def _unstable(case: Case) -> str | None:
+    for policy in gates.policies(case):
+        rounds = case.rounds_under(policy)
+        if all(r.disturbance for r in rounds):
+            return f"{rounds[0].disturbance}, memory {policy}"
+    for policy, low, high in gates.bimodal_times(case):
+        groups = f"{duration_text(low)} to {duration_text(high)}"
+        return f"processes in two groups, {groups}, memory {policy}"
+    return None
+
+
+def table(cases: Sequence[Case]) -> Table:
+    """One row a case: factors, median time, samples, allocated peak, outcome; 80 columns.
+
+    More factors than a line has room for stand in one column.
+    """
+    from rich.box import SIMPLE
+    from rich.markup import escape
+    from rich.table import Table
+
+    found = Table(box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
+    names = tuple(dict.fromkeys(name for case in cases for name in case.factors))
+    if len(names) > _MOST_COLUMNS:
+        names = ()
+        found.add_column("case", overflow="fold")
+    for name in names:
+        found.add_column(name, no_wrap=len(names) < 4, overflow="fold")
+    for name in ("median time", "samples", "peak memory"):
+        found.add_column(name, justify="right", no_wrap=True)
+    found.add_column("outcome", overflow="fold", min_width=8)
+    for case in cases:
+        shown = [str(case.factors.get(name, "–")) for name in names]
+        times, peaks = case.samples("time"), case.samples("allocated_peak")
+        cells = (
+            *(shown or [factors_text(case.factors)]),
+            duration_text(median(times)) if times else "–",
+            str(len(times)) if times else "–",
+            bytes_text(max(peaks)) if peaks else "–",
+            case.status if case.reason is None else f"{case.status}: {case.reason}",
+        )
+        found.add_row(*map(escape, cells))  # «.[jax]» is no style
+    return found

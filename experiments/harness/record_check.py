@@ -1,7 +1,6 @@
 """Whether a record is good to hand in: as it was written, complete, quiet, and plausible.
 
-One line a check, as ``experiments.harness.doctor`` prints them; all but that of the files beside it
-are pure functions of the record.
+One line a check, as ``experiments.harness.doctor`` prints them.
 """
 
 from __future__ import annotations
@@ -13,8 +12,9 @@ from typing import Final
 
 from experiments import registry
 from experiments.harness.doctor import Check, Level
+from experiments.harness.progress import instability
 from experiments.harness.selection import default_levels
-from experiments.harness.summary import factors_text, instability
+from experiments.harness.text import factors_text
 from report.errors import RecordError, RidgepointError
 from report.instruments import gates
 from report.records.record import Record
@@ -32,22 +32,36 @@ def check_records(files: Sequence[Path], into: Path | None, say: Callable[[str],
     results = []
     for path in files:
         stored, checks = _looked_at(path)
+        worst = _worst(checks)
         if len(files) == 1:
             say("\n".join(check.line() for check in checks))
         else:
-            say(_line(path, stored, checks))
-        results.append(_verdict(checks))
-        if stored and into and results[-1] != "problem":
+            texts = [f"{c.topic}: {c.text}" for c in checks if c.level == worst != "ok"]
+            told = [checks[0].text] if stored else []
+            say(f"{worst:<9}{path}  {'; '.join((*told, *texts))}")
+        if stored and into and worst != "problem":
             copied, words = _copied(stored, path, into)
             say(f"{'':<9}{words}")
-            results[-1] = results[-1] if copied else "problem"
-    say(_closing(results))
-    return 1 if "problem" in results else 0
+            worst = worst if copied else "problem"
+        results.append(worst)
+    bad, notes = (results.count(level) for level in ("problem", "note"))
+    if len(files) == 1:
+        say("It cannot be handed in." if bad else "It can be handed in.")
+    else:
+        good = f"{len(files) - bad} can be handed in, {notes} of them with notes"
+        say(f"{len(files)} records: {good}; {bad} cannot.")
+    return 1 if bad else 0
+
+
+def _worst(checks: Iterable[Check]) -> Level:
+    levels = {check.level for check in checks}
+    return next(level for level in _WORST_FIRST if level in levels)
 
 
 def _looked_at(path: Path) -> tuple[Stored | None, tuple[Check, ...]]:
     """The record with its checks; without one that cannot be read the reason alone."""
-    folder = _folder(path)
+    # Without links; what the record names lies in the same folder.
+    folder = Path(os.path.realpath(path.parent))
     try:
         if path.is_symlink() or not path.exists():
             what = "is a link" if path.is_symlink() else "there is no such file"
@@ -58,35 +72,6 @@ def _looked_at(path: Path) -> tuple[Stored | None, tuple[Check, ...]]:
         return None, (Check("problem", "format", str(error)),)
     except OSError as error:
         return None, (Check("problem", "format", f"cannot be read ({error.strerror})"),)
-
-
-def _folder(path: Path) -> Path:
-    """The folder that a record lies in, without links; what the record names lies there too."""
-    return Path(os.path.realpath(path.parent))
-
-
-def _verdict(checks: Iterable[Check]) -> Level:
-    """The worst level."""
-    levels = {check.level for check in checks}
-    return next(level for level in _WORST_FIRST if level in levels)
-
-
-def _line(path: Path, stored: Stored | None, checks: Sequence[Check]) -> str:
-    """The file, its machine, and what of its checks is worst, in one line."""
-    worst = _verdict(checks)
-    texts = [f"{check.topic}: {check.text}" for check in checks if check.level == worst != "ok"]
-    machine = [checks[0].text] if stored else []
-    return f"{worst:<9}{path}  {'; '.join((*machine, *texts))}"
-
-
-def _closing(results: Sequence[Level]) -> str:
-    bad, notes = (results.count(level) for level in ("problem", "note"))
-    if len(results) == 1:
-        return "It cannot be handed in." if bad else "It can be handed in."
-    good = (
-        f"{len(results)} records: {len(results) - bad} can be handed in, {notes} of them with notes"
-    )
-    return f"{good}; {bad} cannot."
 
 
 def _copied(stored: Stored, path: Path, into: Path) -> tuple[bool, str]:
@@ -111,31 +96,19 @@ def checks_of(stored: Stored, folder: Path) -> Iterator[Check]:
     Raises ``RecordError`` for a file beside it that cannot be read as it was written.
     """
     record = stored.record
-    yield _machine(record)
-    yield _as_written(stored)
-    yield _files(stored, folder)
+    label = record.environment.label
+    yield Check("ok", "machine", f"{label}, {record.study}, {record.started[:10]}")
+    if stored.untouched:
+        yield Check("ok", "content", "is what its experiment wrote")
+    else:
+        why = " and ".join(stored.alterations)
+        yield Check("problem", "content", f"{why}; hand in the file that the experiment wrote")
+    files = read_attachments(stored, ("*",), folder)
+    yield Check("ok", "files", f"{len(files)} in the record, as it names them")
     yield _complete(record)
     yield _outcomes(record)
     yield _quiet(record)
     yield _plausible(record)
-
-
-def _machine(record: Record) -> Check:
-    environment = record.environment
-    return Check("ok", "machine", f"{environment.label}, {record.study}, {record.started[:10]}")
-
-
-def _as_written(stored: Stored) -> Check:
-    if stored.untouched:
-        return Check("ok", "content", "is what its experiment wrote")
-    why = " and ".join(stored.alterations)
-    return Check("problem", "content", f"{why}; hand in the file that the experiment wrote")
-
-
-def _files(stored: Stored, folder: Path) -> Check:
-    """Whether the archive holds all files that the record names; raises ``RecordError``."""
-    files = read_attachments(stored, ("*",), folder)
-    return Check("ok", "files", f"{len(files)} in the record, as it names them")
 
 
 def _complete(record: Record) -> Check:
@@ -154,9 +127,8 @@ def _complete(record: Record) -> Check:
         part = f"shard {record.shard.number} of {record.shard.of} of the {plan} plan"
         return Check("note", "plan", f"{part}; hand in the others too")
     if plan == "quick":
-        return Check(
-            "note", "plan", "quick: papers take a full run of the machine where there is one"
-        )
+        text = "quick: papers take a full run of the machine where there is one"
+        return Check("note", "plan", text)
     return Check("ok", "plan", f"all {len(planned)} cases of the full plan")
 
 
@@ -166,9 +138,8 @@ def _outcomes(record: Record) -> Check:
         return Check("problem", "outcomes", "no case could be measured; the record says why")
     if bad:
         text = f"{len(bad)} of {len(record.cases)} cases failed, such as "
-        return Check(
-            "problem", "outcomes", f"{text}{factors_text(bad[0].factors)}: {bad[0].reason}"
-        )
+        text += f"{factors_text(bad[0].factors)}: {bad[0].reason}"
+        return Check("problem", "outcomes", text)
     return Check("ok", "outcomes", "no case failed")
 
 

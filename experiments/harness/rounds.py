@@ -23,8 +23,7 @@ from experiments.harness.journal import Done, Ended, Journal, RunLog
 from experiments.harness.processes import measured
 from experiments.harness.progress import Observer
 from experiments.harness.study import Factors, Session, Study
-from experiments.harness.summary import duration_text, factors_text
-from experiments.harness.text import period_text
+from experiments.harness.text import duration_text, factors_text, period_text
 from report.records.record import Case, Policy, Protocol, Round
 from report.records.shards import measures_process, outcome
 

@@ -1,11 +1,15 @@
-"""One run of a study, from the request to the record on disk."""
+"""One run of a study, from the request to the record on disk, and one that is closed early."""
 
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
@@ -20,30 +24,60 @@ from experiments.harness import (
     runtime,
     timing,
 )
-from experiments.harness.identity import checked_label, machine_number
-from experiments.harness.journal import Ceilings, Header, Journal, RunLog, read_run_log
-from experiments.harness.opening import can_resume, measured_before, opened
+from experiments.harness.journal import (
+    Ceilings,
+    Header,
+    Journal,
+    RunLog,
+    is_written,
+    journal_path,
+    journals,
+    read_header,
+    read_run_log,
+)
 from experiments.harness.processes import working
 from experiments.harness.progress import Observer
-from experiments.harness.recording import ceiling_reasons, files_of, record_of, utc
-from experiments.harness.selection import Selection, select
+from experiments.harness.selection import select
+from experiments.harness.status import is_same_sweep, read_shard
 from experiments.harness.study import (
     UNSET,
     CeilingSize,
     CounterChoice,
     Device,
+    Factors,
+    Plan,
     Session,
     Study,
     UsageError,
-    replanned,
 )
-from experiments.harness.sweep import sweep
+from experiments.harness.sweep import elsewhere, sweep, unmeasured
 from experiments.harness.text import last_line
 from experiments.harness.worker import Task
 from report.errors import MeasurementError, RidgepointError
-from report.records.record import Moment, Protocol, Record, Shard
+from report.records.filed import encode, parse
+from report.records.pooling import unlike
+from report.records.record import (
+    SCHEMA_VERSION,
+    Attachment,
+    Case,
+    Moment,
+    Protocol,
+    Record,
+    Shard,
+)
 from report.records.shards import OPTION, measures_case
-from report.records.store import digest, write_record
+from report.records.store import digest, list_records, read_record, write_record
+
+#: Why a run that was ended early lacks something.
+_ENDED: Final = "the run was ended before this was measured"
+_LONGEST_LABEL: Final = 60
+#: What of the environment must be the same in all parts of a run; loads are not.
+_SAME: Final = (
+    *("name", "host", "cpu", "gpu", "threads", "memory_bytes"),
+    *("operating_system", "python", "torch", "variables", "precision"),
+)
+#: So many differences between two runs are named.
+_NAMED: Final = 4
 
 
 @dataclass(frozen=True)
@@ -51,11 +85,11 @@ class Request:
     """What the command line asks for; what is None is left to us.
 
     ``records`` is where the record goes, ``images`` the folder of a data set of the user's own.
-    ``label`` is what people call this machine.  ``budget`` is in s; ``wait_quiet`` says for how
-    many minutes at most to wait until the machine does nothing else.  ``rounds_s`` is the time for
-    all timed processes together (s).  Executed work is counted
-    (``auto``) in a full plan and else not.  ``shard`` is (i, n) for the i-th of n shards, from 1;
-    with ``if_missing`` one that is measured is left as it is, and an unfinished one is continued.
+    ``label`` is what people call this machine; ``wait_quiet`` says for how many minutes at most to
+    wait until the machine does nothing else.  Executed work is counted (``auto``) in a full plan
+    and else not.  ``shard`` is (i, n) for the i-th of n shards, from 1; with ``if_missing`` one
+    that is measured is left as it is, and an unfinished one is continued.  ``changes`` are those
+    of the plan's protocol.
     """
 
     study: str
@@ -64,9 +98,6 @@ class Request:
     threads: int | None = None
     quick: bool = False
     settings: tuple[str, ...] = ()
-    budget: float | None = None
-    rounds_s: float | None = None
-    ceilings: CeilingSize | None = None
     resume: bool = False
     if_missing: bool = False
     counters: CounterChoice | None = None
@@ -74,6 +105,8 @@ class Request:
     label: str | None = None
     shard: tuple[int, int] | None = None
     wait_quiet: float | None = None
+    ceilings: CeilingSize | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def counter_choice(self) -> CounterChoice:
@@ -111,7 +144,6 @@ def command_of(request: Request, threads: int | None) -> tuple[str, ...]:
     words += ["--quick"] if request.quick else []
     for setting in request.settings:
         words += ["--set", setting]
-    words += [] if request.budget is None else ["--budget", f"{request.budget:g}"]
     words += [] if request.counters is None else ["--counters", request.counters]
     words += [] if request.shard is None else [OPTION, "{}/{}".format(*request.shard)]
     words += [] if request.label is None else ["--label", request.label]
@@ -120,16 +152,22 @@ def command_of(request: Request, threads: int | None) -> tuple[str, ...]:
     return tuple(words)
 
 
+def places(request: Request) -> tuple[str, ...]:
+    """The folders that the user gave, as given; argparse takes the last of a repeated option."""
+    given = () if request.images is None else ("--data", str(request.images))
+    return given if request.records == Path("data") else (*given, "--records", str(request.records))
+
+
 def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     """Measure, write the record, and return it with its path; or what is there, where that does.
 
     Raises ``UsageError`` for a request that names what does not exist, ``StoppedError`` when it is
     stopped, and other ``MeasurementError`` when it cannot be done.
     """
-    study, selection = selected(request)
+    study, plan, cases = selected(request)
     threads = runtime.checked_threads(request.threads)
-    header = _header(request, study, selection, threads)
-    if request.if_missing and (there := measured_before(request.records, header)):
+    header = _header(request, study, plan, cases, threads)
+    if request.if_missing and (there := _measured_before(request.records, header)):
         observer.note("This is measured already; nothing is measured again.")
         return there
     session = Session(request.device, header.protocol, request.images, threads)
@@ -138,15 +176,17 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
 
         datasets.check(study.images, request.images)
     runtime.share_work()
-    resume = request.resume or (request.if_missing and can_resume(request.records, header))
-    run_log, journal = opened(request.records, header, observer, resume=resume)
+    run_log, journal = _opened(request, header, observer)
     with journal:
         try:
-            _wait_quiet(request, threads, observer)
-            record, files = _measured(study, selection, session, run_log, journal, observer)
+            if request.wait_quiet is not None:
+                noise = quiet.wait_quiet(request.wait_quiet, observer, threads)
+                if noise is not None:
+                    observer.note(f"{noise} Measuring all the same.")
+            record, files = _measured(study, plan.ceilings, session, run_log, journal, observer)
             path = write_record(record, request.records, files)
         except KeyboardInterrupt as interrupt:
-            raise _interrupted(interrupt, request, run_log, journal) from interrupt
+            raise _interrupted(interrupt, request, journal) from interrupt
         except RidgepointError as error:
             if not run_log.finished:
                 raise
@@ -157,138 +197,225 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     return record, path
 
 
-def _wait_quiet(request: Request, threads: int, observer: Observer) -> None:
-    """Wait for a quiet machine if asked to; a run on one that is not says so and goes on."""
-    if request.wait_quiet is None:
-        return
-    noise = quiet.wait_quiet(request.wait_quiet, observer, threads)
-    if noise is not None:
-        observer.note(f"{noise} Measuring all the same.")
-
-
-def _header(request: Request, study: Study, selection: Selection, threads: int) -> Header:
-    """All that is known before the first measurement; imports torch and checks the device."""
-    torch = runtime.start_torch(request.device, threads)
-    facts = environment.gather(
-        torch,
-        request.device,
-        threads,
-        name=checked_label(request.label),
-        number=machine_number(request.records, make=False),
-    )
-    identity, missing = code.identify(request.study)
-    protocol = _possible(selection.plan.protocol, request.device)
-    missing |= _impossible(selection.plan.protocol, request.device)
-    return Header(
-        study=request.study,
-        started=_now(),
-        command=command_of(request, threads),
-        code=identity,
-        protocol=protocol,
-        environment=msgspec.structs.replace(facts, missing={**facts.missing, **missing}),
-        cases=selection.cases,
-        counters=request.counter_choice,
-        shard=shard_of(request, study, selection, protocol),
-    )
-
-
-def sweep_of(request: Request, selection: Selection) -> str:
-    """The digest that all shards of a sweep share: of its plan, its cases and what is counted."""
-    plan = selection.plan.protocol
-    parts = (request.study, request.device, plan, selection.cases, request.counter_choice)
-    return digest(msgspec.json.encode(parts, order="sorted"))
-
-
-def selected(request: Request) -> tuple[Study, Selection]:
-    """The study and what of it a run measures; raises ``UsageError``."""
+def selected(request: Request) -> tuple[Study, Plan, tuple[Factors, ...]]:
+    """The study, the plan and the cases that a run measures; raises ``UsageError``."""
     study = registry.load(request.study).on(request.device)
-    selection = select(
+    plan, cases = select(
         study,
         quick=request.quick,
         settings=request.settings,
-        budget=request.budget,
         images=request.images is not None,
+        changes=request.changes,
     )
-    plan = selection.plan
-    if request.rounds_s is not None:
-        plan = replanned(plan, budget_s=request.rounds_s)
-    if request.ceilings is not None:
-        plan = replace(plan, ceilings=request.ceilings)
-    return study, replace(selection, plan=plan)
+    return study, replace(plan, ceilings=request.ceilings or plan.ceilings), cases
 
 
-def shard_of(
-    request: Request, study: Study, selection: Selection, protocol: Protocol
-) -> Shard | None:
-    """Which part of which sweep is measured; raises ``UsageError`` for more than there can be."""
+def _header(
+    request: Request, study: Study, plan: Plan, cases: tuple[Factors, ...], threads: int
+) -> Header:
+    """All that is known before the first measurement; imports torch and checks the device."""
+    label = request.label and request.label.strip()
+    if label is not None and not (1 <= len(label) <= _LONGEST_LABEL and label.isprintable()):
+        raise UsageError(
+            f"--label {request.label!r} is not possible; give 1 to {_LONGEST_LABEL} printable "
+            "characters."
+        )
+    torch = runtime.start_torch(request.device, threads)
+    facts = environment.gather(torch, request.device, threads, name=label)
+    identity, missing = code.identify(request.study)
+    protocol, impossible = _possible(plan.protocol, request.device)
+    missing = {**facts.missing, **missing, **impossible}
+    return Header(
+        study=request.study,
+        started=_utc(datetime.now(UTC)),
+        command=command_of(request, threads),
+        code=identity,
+        protocol=protocol,
+        environment=msgspec.structs.replace(facts, missing=missing),
+        cases=cases,
+        counters=request.counter_choice,
+        shard=shard_of(request, study, plan, cases),
+    )
+
+
+def shard_of(request: Request, study: Study, plan: Plan, cases: Sequence[Factors]) -> Shard | None:
+    """Which part of which sweep is measured; raises ``UsageError`` for more than there can be.
+
+    A sweep is the plan, the cases and what is counted, the same in all of its shards.
+    """
     if request.shard is None:
         return None
     number, of = request.shard
-    most = len(selection.cases)
-    if study.has_times:
-        most = max(protocol.processes.values(), default=1)
+    processes = _possible(plan.protocol, request.device)[0].processes
+    most = max(processes.values(), default=1) if study.has_times else len(cases)
     if of > most:
         what = "processes" if study.has_times else "cases"
         raise UsageError(f"{of} shards are too many: there are {most} {what}; give {most} or less.")
-    return Shard(number=number, of=of, sweep=sweep_of(request, selection))
+    parts = (request.study, request.device, plan.protocol, cases, request.counter_choice)
+    return Shard(number=number, of=of, sweep=digest(msgspec.json.encode(parts, order="sorted")))
 
 
-def _possible(protocol: Protocol, device: Device) -> Protocol:
-    """``protocol`` with this device's clock and the memory policies that there are here.
+def _possible(planned: Protocol, device: Device) -> tuple[Protocol, dict[str, str]]:
+    """The protocol with this device's clock and the memory policies that there are here.
 
-    Where only the default is there, it takes the most processes that are planned.
+    Where only the default is there, it takes the most processes that are planned.  Beside it the
+    reason for each policy that is not there.
     """
-    planned = protocol.processes
-    there = {p: n for p, n in planned.items() if policies.unavailable(p, device) is None}
-    if planned and len(there) <= 1:
-        there = dict.fromkeys(there or ("default",), max(planned.values()))
+    reasons = {policy: policies.unavailable(policy, device) for policy in planned.processes}
+    there = {policy: n for policy, n in planned.processes.items() if reasons[policy] is None}
+    if planned.processes and len(there) <= 1:
+        there = dict.fromkeys(there or ("default",), max(planned.processes.values()))
     return msgspec.structs.replace(
-        protocol,
-        timer=timing.TIMERS[device] if protocol.timer == UNSET else protocol.timer,
+        planned,
+        timer=timing.TIMERS[device] if planned.timer == UNSET else planned.timer,
         processes=there,
         variables={policy: policies.as_recorded(policy) for policy in there},
+    ), {f"policies.{policy}": reason for policy, reason in reasons.items() if reason}
+
+
+# --------------------------------------------------------------------------- a run that was begun
+
+
+def _measured_before(records: Path, header: Header) -> tuple[Record, Path] | None:
+    """The newest record of the shard that a run would measure; None where there is none."""
+    for item in reversed(list_records(header.study, records)):
+        head = item.record
+        if head.shard == header.shard is not None and unlike(head, header) is None:  # type: ignore[arg-type]
+            path = records / item.file
+            return read_record(path, records).record, path
+    return None
+
+
+def _opened(request: Request, header: Header, observer: Observer) -> tuple[RunLog, Journal]:
+    """A new journal, or to resume the newest one that can go on.
+
+    Raises ``MeasurementError`` where none can.
+    """
+    folder = request.records / header.study
+    unfinished = journals(folder, header.environment.key)
+    mine = [path for path in unfinished if _goes_on(path, header)]
+    if mine and (request.resume or request.if_missing):
+        run_log = read_run_log(mine[-1])
+        return run_log, Journal(mine[-1], run_log.valid_bytes)
+    if request.resume:
+        if not unfinished:
+            raise MeasurementError(
+                f"--resume: {header.study} has no unfinished run on {header.environment.key}; run "
+                "without --resume."
+            )
+        found = "; ".join(differences(read_header(unfinished[-1]), header)[:_NAMED])
+        raise MeasurementError(
+            f"--resume: {unfinished[-1].name} cannot be continued, since this differs: {found}; "
+            "give the same options, or run without --resume."
+        )
+    if mine:
+        observer.note(
+            f"An earlier run was not finished and is kept in {mine[-1].name}; --resume continues "
+            "it."
+        )
+    return _begun(folder, header)
+
+
+def _goes_on(path: Path, header: Header) -> bool:
+    with suppress(MeasurementError):  # of another version
+        return not differences(read_header(path), header)
+    return False
+
+
+def _begun(folder: Path, header: Header) -> tuple[RunLog, Journal]:
+    """A journal of a name that no run of the same second has."""
+    while True:
+        with suppress(FileExistsError):
+            path = journal_path(folder, header.started, header.environment.key)
+            journal = Journal(path, new=True)
+            journal.append(header)
+            return RunLog(header, valid_bytes=0), journal
+        time.sleep(0.1)
+        header = msgspec.structs.replace(header, started=_utc(datetime.now(UTC)))
+
+
+def differences(then: Header, now: Header) -> tuple[str, ...]:
+    """What keeps two runs from being one, by name down to the single value, with both values."""
+
+    def parts(header: Header) -> dict[str, object]:
+        return {
+            "protocol": header.protocol,
+            "shard": header.shard,
+            "cases": header.cases,
+            "measuring code": header.code.measuring_code[:8],
+            "counters": header.counters,
+            **{name: getattr(header.environment, name) for name in _SAME},
+        }
+
+    before, after = parts(then), parts(now)
+    return tuple(text for name in before for text in _changed(before[name], after[name], name))
+
+
+def _changed(then: object, now: object, name: str) -> Iterator[str]:
+    if then == now:
+        return
+    if isinstance(then, msgspec.Struct) and isinstance(now, msgspec.Struct):
+        then, now = msgspec.structs.asdict(then), msgspec.structs.asdict(now)
+    if isinstance(then, dict) and isinstance(now, dict):
+        for key in dict.fromkeys((*then, *now)):
+            yield from _changed(then.get(key), now.get(key), f"{name} {key}")
+    elif isinstance(then, tuple) and isinstance(now, tuple) and len(then) == len(now):
+        number = next(n for n, pair in enumerate(zip(then, now, strict=True)) if pair[0] != pair[1])
+        yield from _changed(then[number], now[number], f"{name} {number + 1}")
+    else:
+        first, second = (_short(value) for value in (then, now))
+        yield f"{name} {first}, now {second}"
+
+
+def _short(value: object) -> str:
+    """A value in words; of many only their number."""
+    if value is None or isinstance(value, msgspec.Struct):
+        return "unset" if value is None else "set"
+    return f"{len(value)} of them" if isinstance(value, tuple) else str(value)
+
+
+def _interrupted(interrupt: KeyboardInterrupt, request: Request, journal: Journal) -> StoppedError:
+    # The signal can come when a case is on disk and not in the run's own log yet.
+    run_log = read_run_log(journal.path)
+    kept = len(run_log.finished)
+    own = sum(measures_case(run_log.header.shard, i) for i in range(len(run_log.header.cases)))
+    code = exit_code_of(interrupt)
+    if kept == 0 and not run_log.rounds:
+        journal.remove()
+        return StoppedError("Interrupted before a case was finished; nothing is kept.", code)
+    return StoppedError(
+        f"Interrupted: {kept} of {own} cases are kept (close {request.study} makes them a record "
+        f"as they are); continue with: {_again(request, run_log)}",
+        code,
     )
 
 
-def _impossible(protocol: Protocol, device: Device) -> dict[str, str]:
-    """Why a memory policy that is planned is not there."""
-    reasons = {policy: policies.unavailable(policy, device) for policy in protocol.processes}
-    return {f"policies.{policy}": reason for policy, reason in reasons.items() if reason}
+def _again(request: Request, run_log: RunLog) -> str:
+    """The command that continues a run."""
+    return shlex.join((*run_log.header.command, *places(request), "--resume"))
 
 
-def _now() -> str:
-    return utc(datetime.now(UTC))
+# -------------------------------------------------------------------------- measuring and writing
 
 
 def _measured(
     study: Study,
-    selection: Selection,
+    size: CeilingSize,
     session: Session,
     run_log: RunLog,
     journal: Journal,
     observer: Observer,
 ) -> tuple[Record, dict[str, bytes]]:
     """The record, and the files to keep beside it."""
-    size = selection.plan.ceilings
     if run_log.ceilings is None:
         before = _ceilings(session, size, "before", observer)
         journal.append(before)
         run_log.add(before)
-    assert run_log.ceilings is not None
     alone = sweep(study, session, run_log, journal, observer)
     rounds.measure(study, session, run_log, journal, observer)
     after = _ceilings(session, size, "after", observer)
     counted = counting.count(study, session, run_log, journal, observer)
-    missing = {**ceiling_reasons(run_log.ceilings.reason, after.reason), **counted.missing}
-    record = record_of(
-        run_log,
-        cases=counted.added(rounds.added(alone, run_log.rounds)),
-        ceilings=(*run_log.ceilings.ceilings, *after.ceilings),
-        environment=environment.closed(run_log.header.environment, missing),
-        attachments=counted.attachments,
-        finished=_now(),
-    )
-    return record, files_of(run_log, counted)
+    return _record(run_log, alone, after, counted, datetime.now(UTC))
 
 
 def _ceilings(session: Session, size: CeilingSize, moment: Moment, observer: Observer) -> Ceilings:
@@ -309,33 +436,104 @@ def _ceilings(session: Session, size: CeilingSize, moment: Moment, observer: Obs
     return Ceilings(reason=reason)
 
 
-def places(request: Request) -> tuple[str, ...]:
-    """The folders that the user gave, as given; argparse takes the last of a repeated option."""
-    found: tuple[str, ...] = ()
-    if request.images is not None:
-        found += ("--data", str(request.images))
-    return found if request.records == Path("data") else (*found, "--records", str(request.records))
+def _record(
+    run_log: RunLog,
+    alone: Sequence[Case],
+    after: Ceilings,
+    counted: counting.Outcome,
+    finished: datetime,
+    ended_early: str | None = None,
+) -> tuple[Record, dict[str, bytes]]:
+    """The record of a run, as it will be read: never write what cannot be; and its files.
 
-
-def _interrupted(
-    interrupt: KeyboardInterrupt, request: Request, run_log: RunLog, journal: Journal
-) -> StoppedError:
-    # The signal can come when a case is on disk and not in ``run_log`` yet.
-    run_log = read_run_log(journal.path)
-    kept = len(run_log.finished)
-    own = sum(measures_case(run_log.header.shard, i) for i in range(len(run_log.header.cases)))
-    code = exit_code_of(interrupt)
-    if kept == 0 and not run_log.rounds:
-        journal.remove()
-        return StoppedError("Interrupted before a case was finished; nothing is kept.", code)
-    share = f"{kept} of {own} cases"
-    return StoppedError(
-        f"Interrupted: {share} are kept (close {request.study} makes them a record as they are); "
-        f"continue with: {_again(request, run_log)}",
-        code,
+    ``alone`` are the cases as each was measured by itself.  Raises ``MeasurementError`` for a run
+    that ends before it began.
+    """
+    header, end = run_log.header, _utc(finished)
+    if end < header.started:
+        raise MeasurementError(
+            f"The run began at {header.started} and ends at {end}, since the clock was set back; "
+            "set it right."
+        )
+    before = run_log.ceilings or Ceilings(reason=ended_early)
+    reasons = {"ceilings.before": before.reason, "ceilings.after": after.reason}
+    missing = {name: reason for name, reason in reasons.items() if reason is not None}
+    files = {name: file.content for name, file in sorted(run_log.files.items())}
+    record = Record(
+        schema=SCHEMA_VERSION,
+        study=header.study,
+        started=header.started,
+        finished=end,
+        command=header.command,
+        code=header.code,
+        protocol=header.protocol,
+        environment=environment.closed(
+            header.environment, {**missing, **counted.missing}, ended_early
+        ),
+        ceilings=(*before.ceilings, *after.ceilings),
+        shard=header.shard,
+        cases=counted.added(rounds.added(alone, run_log.rounds)),
+        attachments=(
+            *(
+                Attachment(name=n, sha256=digest(content), meaning=run_log.files[n].meaning)
+                for n, content in files.items()
+            ),
+            *counted.attachments,
+        ),
     )
+    return parse(encode(record), "the new record"), {**files, **counted.files}
 
 
-def _again(request: Request, run_log: RunLog) -> str:
-    """The command that continues a run."""
-    return shlex.join((*run_log.header.command, *places(request), "--resume"))
+def _utc(moment: datetime) -> str:
+    """A moment as records name it."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+# ---------------------------------------------------------------------------------------- closing
+
+
+def close(name: str, records: Path) -> tuple[tuple[Record, Path], ...]:
+    """Write the record of the newest unfinished run of a study as far as it went.
+
+    Of a run in shards each is closed that no process is at and that has measured something.
+
+    For a run whose machine is gone, so that it cannot be resumed.  A case that was not measured is
+    unavailable with that reason, and so is what a run measures at its end.  The record's time of
+    finishing is that of the last outcome.  Raises ``MeasurementError`` if there is no such run, or
+    if a process is still at it.
+    """
+    study, found = registry.load(name), journals(records / name)
+    if not found:
+        raise MeasurementError(f"{name} has no unfinished run in {records} to close.")
+    shards = {path: log for path in found if (log := read_shard(path)) is not None}
+    ready = [
+        path
+        for path, log in shards.items()
+        if found[-1] in shards
+        and is_same_sweep(shards[found[-1]].header, log.header)
+        and log.finished
+        and not is_written(path)
+    ]
+    return tuple(_closed(study, path, records) for path in ready or found[-1:])
+
+
+def _closed(study: Study, path: Path, records: Path) -> tuple[Record, Path]:
+    finished = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    run_log = read_run_log(path)
+    if not run_log.finished:
+        raise MeasurementError(
+            f"{path.name} holds no measured case, so that there is nothing to write; delete it."
+        )
+    with Journal(path, run_log.valid_bytes) as journal:
+        study = study.on(run_log.header.environment.device)
+        known = {**run_log.finished, **elsewhere(study, run_log.header)}
+        reason = f"{_ENDED[:1].upper()}{_ENDED[1:]}."
+        alone = [
+            known.get(index) or unmeasured(study, factors, "unavailable", reason)
+            for index, factors in enumerate(run_log.header.cases)
+        ]
+        after, counted = Ceilings(reason=_ENDED), counting.kept(study, run_log, _ENDED)
+        record, files = _record(run_log, alone, after, counted, finished, _ENDED)
+        written = write_record(record, records, files)
+        journal.remove()
+    return record, written

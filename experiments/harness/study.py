@@ -119,7 +119,7 @@ QUICK: Final = Plan(
 )
 
 
-def replanned(plan: Plan, **changes: Any) -> Plan:
+def replanned(plan: Plan, /, **changes: Any) -> Plan:
     """``plan`` with other fields of its protocol."""
     return replace(plan, protocol=msgspec.structs.replace(plan.protocol, **changes))
 

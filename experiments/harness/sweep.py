@@ -8,10 +8,9 @@ from contextlib import suppress
 from experiments.harness.journal import Done, Finish, Header, Journal, Keep, RunLog
 from experiments.harness.measure import layers_of_case
 from experiments.harness.processes import measured
-from experiments.harness.progress import Observer
+from experiments.harness.progress import Observer, outcome_text
 from experiments.harness.study import Factors, Session, Study
-from experiments.harness.summary import factors_text, outcome_text
-from experiments.harness.text import period_text
+from experiments.harness.text import factors_text, period_text
 from report.errors import MeasurementError
 from report.records.layers import Layer
 from report.records.record import Case, Status

@@ -116,8 +116,8 @@ class Cache(_Part, frozen=True):
 class Host(_Part, frozen=True):
     """What tells this machine from others of the same name; null where the system does not say.
 
-    ``flags`` are all features that the processor names, ``machine`` is a random number that is
-    kept beside the data of the machine, never part of what a paper prints.
+    ``flags`` are all features that the processor names; ``machine`` is a random number of the
+    machine that runs of November 2026 noted.
     """
 
     vendor: Text | None
@@ -130,7 +130,7 @@ class Host(_Part, frozen=True):
     sockets: Count | None
     virtualisation: Text | None
     c_library: Text | None
-    machine: Text | None
+    machine: Text | None = None
 
 
 class Environment(_Part, frozen=True):

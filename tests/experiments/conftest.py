@@ -57,9 +57,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> Study:
     return tiny_study.STUDY
 
 
-HOST = msgspec.structs.replace(
-    factory.SERVER, microcode="0x1", c_library="glibc 2.36", machine="0123456789ab"
-)
+HOST = msgspec.structs.replace(factory.SERVER, microcode="0x1", c_library="glibc 2.36")
 
 
 def make_environment(**changes: object) -> Environment:

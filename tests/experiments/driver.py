@@ -17,9 +17,7 @@ from experiments.harness import environment, runtime
 # A test run that was itself started in the background inherits an ignored SIGINT.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 runtime.start_torch = lambda device, threads: sys
-environment.gather = lambda torch, device, threads, *, name, number: environment.numbered(
-    make_environment(name=name), number
-)
+environment.gather = lambda torch, device, threads, *, name: make_environment(name=name)
 submit.PROGRAM = (sys.executable, __file__)
 registry.STUDIES["tiny"] = os.environ.get("TINY_STUDY", "tiny_study")
 sys.exit(main(sys.argv[1:]))

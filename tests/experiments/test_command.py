@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from experiments.__main__ import main, next_build
-from experiments.harness import opening
-from experiments.harness.journal import journal_path
-from experiments.harness.opening import differences
-from experiments.harness.run import Request, command_of
+from experiments.harness import run
+from experiments.harness.journal import journal_path, read_run_log
+from experiments.harness.run import Request, command_of, differences
 from experiments.harness.study import Study
+from report.records.record import Shard
 from report.records.store import read_study, record_name, write_record
 from tests import factory
 from tests.experiments.conftest import HOST, make_environment, make_header
@@ -27,10 +26,10 @@ from tests.experiments.conftest import HOST, make_environment, make_header
         (["run", "conv_scaling", "--set", "size=1"], "possible are subject"),
         (["run", "conv_scaling", "--threads", "0"], "possible are 1 to "),
         (["run", "conv_scaling", "--device", "tpu"], "choose from"),
-        (["run", "conv_scaling", "--budget", "-1"], "not a number of seconds above 0"),
         (["run", "conv_scaling", "--wait-quiet", "0"], "not a number of minutes above 0"),
         (["run", "conv_scaling", "--label", " "], "give 1 to 60 printable characters"),
-        (["run", "conv_scaling", "--budget", "nan"], "--budget"),
+        (["run", "conv_scaling", "--wait-quiet", "nan"], "not a number of minutes above 0"),
+        (["submit", "tiny", "--nodes", "0"], "'0' is not a whole number from 1 on"),
         (["run", "tiny", "--shard", "1/99"], "99 shards"),
         (["run", "tiny", "--shard", "0/4"], "'0/4' is no shard"),
         (["run", "tiny", "--shard", "4"], "'4' is no shard"),
@@ -107,8 +106,8 @@ def test_a_whole_run_of_the_tiny_study(
 
 
 def test_the_recorded_command_names_nothing_of_the_machine() -> None:
-    request = Request("tiny", Path("/somewhere/data"), quick=True, budget=2.5, resume=True)
-    words = ("--device", "cpu", "--threads", "2", "--quick", "--budget", "2.5")
+    request = Request("tiny", Path("/somewhere/data"), quick=True, resume=True)
+    words = ("--device", "cpu", "--threads", "2", "--quick")
     assert command_of(request, 2) == ("python", "-m", "experiments", "run", "tiny", *words)
     request = Request("tiny", Path("/somewhere/data"), images=Path("/home/me/mnist"))
     assert command_of(request, 1)[-2:] == ("--data", "mnist")
@@ -118,12 +117,11 @@ def test_a_run_never_takes_the_journal_of_another_of_the_same_second(
     tmp_path: Path, tiny: Study
 ) -> None:
     header = make_header(tiny)
-    header = msgspec.structs.replace(header, started=opening.utc(datetime.now(UTC)))
     taken = journal_path(tmp_path, header.started, header.environment.key)
     taken.write_text("kept")
-    journal, changed = opening._unused(tmp_path, header)
-    assert journal.path != taken and journal.path.read_bytes() == b""
-    assert changed.started > header.started
+    run_log, journal = run._begun(tmp_path, header)
+    assert journal.path != taken and read_run_log(journal.path).header == run_log.header
+    assert run_log.header.started > header.started
     assert taken.read_text() == "kept"
 
 
@@ -135,17 +133,19 @@ def test_what_keeps_two_runs_apart_is_named(tiny: Study) -> None:
     loaded = make_header(tiny, environment=make_environment(load_before=9.0))
     assert differences(then, loaded) == ()
     changed: dict[str, dict[str, object]] = {
-        "the plan (full, now quick)": {"protocol": tiny.quick.protocol},
-        "the cases (6, now 1, or other factors)": {"cases": ({"size": 1},)},
-        "the measuring code": {"code": msgspec.structs.replace(then.code, measuring_code="1" * 64)},
-        "the environment (name unset, now lab 3)": {"environment": make_environment(name="lab 3")},
-        f"the environment (host model {HOST.model}, now 2)": {
+        "protocol plan full, now quick": {"protocol": tiny.quick.protocol},
+        "cases 6 of them, now 1 of them": {"cases": ({"size": 1},)},
+        "cases 2 size 2, now 9": {"cases": (then.cases[0], {"size": 9}, *then.cases[2:])},
+        "shard unset, now set": {"shard": Shard(number=1, of=2, sweep="0" * 64)},
+        "measuring code 00000000, now 11111111": {
+            "code": msgspec.structs.replace(then.code, measuring_code="1" * 64)
+        },
+        "name unset, now lab 3": {"environment": make_environment(name="lab 3")},
+        f"host model {HOST.model}, now 2": {
             "environment": make_environment(host=msgspec.structs.replace(HOST, model=2))
         },
-        "the environment (variables OMP_NUM_THREADS 2, now unset)": {
-            "environment": make_environment(variables={})
-        },
-        f"the environment (python {then.environment.python}, now 3.12.1)": {
+        "variables OMP_NUM_THREADS 2, now unset": {"environment": make_environment(variables={})},
+        f"python {then.environment.python}, now 3.12.1": {
             "environment": make_environment(python="3.12.1")
         },
     }

@@ -6,22 +6,24 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from experiments import gpu_session
 from experiments.harness.run import Request, StoppedError, selected
 from experiments.harness.study import UsageError
 from report.errors import MeasurementError
+from report.records.record import Protocol
 
 
 def test_every_part_leaves_cases_and_work_to_count_where_it_counts() -> None:
     for part in gpu_session.PARTS:
-        request = Request(
-            study=part.study, records=Path(), device="cuda", settings=part.settings, rounds_s=1.0
-        )
-        study, selection = selected(request)
-        assert selection.cases
-        assert selection.plan.protocol.budget_s == 1.0
+        request = gpu_session.request_of(part, "cuda", 60.0, Path())
+        study, plan, cases = selected(request)
+        assert cases
+        assert plan.protocol.plan == "custom" and plan.protocol.case_budget_s == part.budget
+        # What a reader refuses is found before half an hour of a GPU is spent on it.
+        assert msgspec.convert(msgspec.to_builtins(plan.protocol), Protocol) == plan.protocol
         assert part.counters == "none" or study.subject is not None
 
 

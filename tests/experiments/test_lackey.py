@@ -10,7 +10,7 @@ import counted_study
 import pytest
 
 from experiments import registry
-from experiments.harness import counting, host
+from experiments.harness import counting, machine
 from experiments.harness.counting import Tool
 from experiments.harness.journal import Count, read_run_log
 from experiments.harness.study import CounterChoice, Session
@@ -167,7 +167,7 @@ def counted() -> dict[int, Count]:
     """What the real valgrind counts of cases whose work is known."""
     if (reason := counting.lackey_unavailable()) is not None:
         pytest.skip(reason)
-    if "fma" not in host.cpuinfo().get("flags", "").split():
+    if "fma" not in machine.cpuinfo().get("flags", "").split():
         pytest.skip("this processor has no fused multiply-add")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join((str(FOLDER / "stand_in"), str(FOLDER))))

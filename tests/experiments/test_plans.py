@@ -30,7 +30,7 @@ def plan(
     name: str, device: Device = "cpu", *settings: str, quick: bool = False, images: bool = False
 ) -> tuple[Factors, ...]:
     study = STUDIES[name].on(device)
-    return select(study, quick=quick, settings=settings, images=images).cases
+    return select(study, quick=quick, settings=settings, images=images)[1]
 
 
 def key(case: Factors) -> frozenset[tuple[str, object]]:

@@ -16,7 +16,7 @@ from report.records.store import Stored, read_record
 from tests import factory
 
 DATA = Path(__file__).parents[2] / "data"
-FILE = DATA / "conv_scaling" / "20261122T173825Z-intel-xeon-1t-10bc99-0e33f338.zip"
+FILE = DATA / "conv_profiling" / "20261122T213034Z-intel-xeon-1t-10bc99-e0f68397.zip"
 SHARD = Shard(number=2, of=4, sweep="0" * 64)
 
 
@@ -79,7 +79,7 @@ def edited(tmp_path: Path) -> Path:
     path = tmp_path / "inbox" / FILE.name
     path.parent.mkdir()
     shutil.copy(FILE, path)
-    factory.edit(path, "2026-11-22T17:38:25Z", "2026-11-22T17:38:26Z")
+    factory.edit(path, "2026-11-22T21:30:34Z", "2026-11-22T21:30:35Z")
     return path
 
 
@@ -112,7 +112,7 @@ def test_a_class_takes_a_line_each_and_the_good_ones_are_copied_once(
         assert bad.endswith("hand in the file that the experiment wrote"), "the whole reason"
         assert "in the archive" in without
         assert closing == "3 records: 1 can be handed in, 1 of them with notes; 2 cannot."
-    assert read_record(data / "conv_scaling" / FILE.name, data).untouched
+    assert read_record(data / "conv_profiling" / FILE.name, data).untouched
     assert [path.read_bytes() for path in data.rglob("*.zip")] == [FILE.read_bytes()]
 
 
@@ -143,7 +143,7 @@ def test_no_link_is_followed_and_the_next_student_is_looked_at(
     assert len(said) == 4, "a line a student, one for the copy, and the sum"
     assert "copied to" in said[-2]
     assert [path for path in data.rglob("*.zip") if not path.is_symlink()] == [
-        data / "conv_scaling" / FILE.name
+        data / "conv_profiling" / FILE.name
     ]
 
 

@@ -21,10 +21,10 @@ STUDY = registry.load("conv_scaling")
 def test_set_takes_counts_in_any_order(batches: set[int]) -> None:
     words = ",".join(map(str, sorted(batches, reverse=True)))
     settings = [f"batch={words}", "pass=forward", "subject=layer", "layout=contiguous"]
-    selection = select(STUDY, quick=False, settings=settings)
-    assert selection.plan.protocol.plan == "custom"
-    assert [case["batch"] for case in selection.cases] == sorted(batches)
-    assert {case["pass"] for case in selection.cases} == {"forward"}
+    plan, cases = select(STUDY, quick=False, settings=settings)
+    assert plan.protocol.plan == "custom"
+    assert [case["batch"] for case in cases] == sorted(batches)
+    assert {case["pass"] for case in cases} == {"forward"}
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,12 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.__main__ import parser
-from experiments.cluster.submit import Jobs, export_script, jobs_of
-from experiments.harness import queue
-from experiments.harness.run import Request
-from experiments.harness.study import UsageError
-from report.errors import RecordError
+from experiments.__main__ import main
+from experiments.harness.status import queued, tag
 from report.records.record import Shard
 from report.records.shards import missing_shards, runs_of, whole
 from report.records.store import read_study
@@ -78,7 +75,7 @@ def submitted(driver: Driver, held: Path, *words: str) -> str:
     return messages
 
 
-def status(driver: Driver) -> str:
+def status_of(driver: Driver) -> str:
     process = driver.start(command="status")
     out, messages = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 0, messages
@@ -96,52 +93,28 @@ def test_a_job_that_is_killed_goes_on_and_nothing_is_lost_or_doubled(
     assert "Submitted jobs for these of 4 shards: 1, 2, 3, 4; " in messages
     assert "Submitted jobs for these of 4 shards: 3; " in messages
     check_whole(driver, again=["3"])
-    assert status(driver).count(" measured ") == 4
+    assert status_of(driver).count(" measured ") == 4
     process = driver.start("--cluster", "local", "--nodes", "4", command="submit")
     _, messages = process.communicate(timeout=LIMIT_S)
     assert (process.returncode, "Submitted" in messages) == (0, False)
-
-
-def parsed(folder: Path, *words: str) -> Jobs:
-    whole = ["submit", "conv_scaling", "--records", str(folder), *words]
-    return jobs_of(parser().parse_args(whole))
 
 
 def test_the_script_for_sbatch_says_all_that_was_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("data").mkdir()
-    Path("data/clusters.yaml").write_text(
-        "uni: {partition: gpu, gres: 'gpu:1', modules: [cuda, gcc/13], time: 90,"
-        " container: apptainer exec --nv a.sif}"
-    )
-    jobs = parsed(Path("data"), "--profile", "uni", "--shards", "4", "--nodes", "2")
-    request = Request(study="conv_scaling", records=Path("data"), device="cuda", label="a b")
-    assert export_script(request, jobs, Path("sweep.sh"), lambda text: None) == 0
+    words = "submit conv_scaling --device cuda --partition gpu --gres gpu:1 --shards 4 --nodes 2"
+    options = ["--label", "a b", "--time", "90", "--export-sbatch", "sweep.sh"]
+    assert main([*words.split(), *options]) == 0
     script = Path("sweep.sh").read_text().splitlines()
     for flag in ("array=1-4%2", "partition=gpu", "gres=gpu:1", "time=90", f"chdir={tmp_path}",
                  "output=data/conv_scaling/.jobs/%A_%a.log", "signal=B:TERM@30",
                  "exclusive"):  # fmt: skip
         assert f"#SBATCH --{flag}" in script
-    assert script[-2:] == [
-        "module load cuda gcc/13",
-        "exec apptainer exec --nv a.sif python -m experiments run conv_scaling --device cuda "
-        "--label 'a b' --shard ${SLURM_ARRAY_TASK_ID}/4 --if-missing",
-    ]
-
-
-def test_options_win_over_a_profile_and_wrong_profiles_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "clusters.yaml"
-    path.write_text("uni: {partition: gpu, account: me, time: 90}\n")
-    jobs = parsed(tmp_path, "--profile", "uni", "--partition", "cpu", "--nodes", "3")
-    assert (jobs.partition, jobs.account, jobs.time, jobs.shards) == ("cpu", "me", 90, 3)
-    for folder, words in ((tmp_path, r"--profile lab: .*uni\."), (tmp_path / "x", "there is no")):
-        with pytest.raises(UsageError, match=words):
-            parsed(folder, "--profile", "lab")
-    path.write_text("uni: {partitions: gpu}\n")
-    with pytest.raises(RecordError, match=r"clusters\.yaml: .*partitions"):
-        parsed(tmp_path, "--profile", "uni")
+    assert script[-1] == (
+        f"exec {sys.executable} -m experiments run conv_scaling --device cuda --label 'a b' "
+        "--shard ${SLURM_ARRAY_TASK_ID}/4 --if-missing"
+    )
 
 
 def test_the_queue_names_the_shards_of_a_study(
@@ -149,16 +122,16 @@ def test_the_queue_names_the_shards_of_a_study(
 ) -> None:
     sweep = Shard(number=1, of=3, sweep="0" * 64)
     lines = [
-        f"7_1|RUNNING|n1|1:00:00|{queue.tag('tiny', sweep, [1, 3])}",
-        f"9|PENDING||1:00:00|{queue.tag('tiny', sweep, [2])}",
-        f"10|PENDING||1:00:00|{queue.tag('other', sweep, [1])}",
+        f"7_1|RUNNING|n1|1:00:00|{tag('tiny', sweep, [1, 3])}",
+        f"9|PENDING||1:00:00|{tag('tiny', sweep, [2])}",
+        f"10|PENDING||1:00:00|{tag('other', sweep, [1])}",
         "11|PENDING||1:00:00|(null)",
     ]
     (tmp_path / "answer").write_text("\n".join(lines))
     (tmp_path / "squeue").write_text(f"#!/bin/sh\ncat {tmp_path}/answer\n")
     (tmp_path / "squeue").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    assert queue.queued("tiny") == {
+    assert queued("tiny") == {
         ("0" * 64, 3): {
             3: "running on n1, time limit 1:00:00",
             2: "pending, time limit 1:00:00",

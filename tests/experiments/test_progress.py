@@ -7,7 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
-from experiments.harness.summary import duration_text, instability, table
+from experiments.harness.progress import instability, table
+from experiments.harness.text import duration_text
 from report.records.record import Case, Round, Series
 
 GOOD = Case(

@@ -1,0 +1,190 @@
+"""What there is of the sweeps of a study: which shards are measured, queued or missing.
+
+A job of SLURM says in its comment which shards its array measures, so that the queue can be asked
+from any login; many clusters keep no accounts that could be asked instead.
+"""
+
+from __future__ import annotations
+
+import getpass
+import shlex
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
+
+from experiments import registry
+from experiments.harness.journal import Header, RunLog, is_written, journals, read_run_log
+from experiments.harness.rounds import turns
+from report.errors import MeasurementError
+from report.records.pooling import unlike
+from report.records.record import Head, Shard
+from report.records.shards import OPTION, measures_case, measures_process, runs_of, without_option
+from report.records.store import Listed, list_records
+
+State: TypeAlias = Literal["measured", "running", "unfinished", "missing"]
+
+
+class ShardState(NamedTuple):
+    """What there is of one shard: ``done`` of ``planned`` measurements, and the file that tells it.
+
+    A measurement is a case by itself, or a case in one process.
+    """
+
+    number: int
+    state: State
+    done: int
+    planned: int
+    file: str = ""
+
+
+class Sweep(NamedTuple):
+    """A sweep on one kind of machine, as the ``head`` of one of its shards tells it."""
+
+    head: Header | Head
+    cases: int
+    processes: int
+    shards: tuple[ShardState, ...]
+
+
+def sweeps(study: str, records: Path) -> tuple[Sweep, ...]:
+    """All sweeps of a study, the newest last; raises ``RecordError`` as reading does."""
+    runs = [run for run in runs_of(list_records(study, records)) if run.record.shard is not None]
+    found: list[tuple[Header | Head, Sequence[Listed], list[tuple[Path, RunLog]]]] = [
+        (run.record, run.parts, []) for run in runs
+    ]
+    for path in journals(records / study):
+        log = read_shard(path)
+        if log is None:
+            continue
+        mine = next((each for each in found if is_same_sweep(each[0], log.header)), None)
+        if mine is None:
+            mine = (log.header, (), [])
+            found.append(mine)
+        mine[2].append((path, log))
+    found.sort(key=lambda each: each[0].started)
+    return tuple(_sweep(*each) for each in found)
+
+
+def read_shard(path: Path) -> RunLog | None:
+    """What a journal holds; None for one of a whole run, or that cannot be read."""
+    with suppress(MeasurementError, OSError):  # of another version, or done meanwhile
+        log = read_run_log(path)
+        return log if log.header.shard is not None else None
+    return None
+
+
+def is_same_sweep(one: Header | Head, other: Header | Head) -> bool:
+    """Whether two runs are shards of one, on machines of one kind."""
+    a, b = one.shard, other.shard
+    same = a is not None and b is not None and (a.sweep, a.of) == (b.sweep, b.of)
+    return same and unlike(one, other) is None  # type: ignore[arg-type]
+
+
+def _sweep(
+    head: Header | Head, parts: Sequence[Listed], logs: Sequence[tuple[Path, RunLog]]
+) -> Sweep:
+    assert head.shard is not None
+    cases = len(parts[0].outcomes) if parts else len(logs[0][1].header.cases)
+    every = turns(head.protocol.processes) if registry.load(head.study).has_times else ()
+    measured = {p.record.shard.number: p.file for p in parts if p.record.shard is not None}
+    unfinished = {log.header.shard.number: (p, log) for p, log in logs if log.header.shard}
+
+    def state(shard: Shard) -> ShardState:
+        planned = sum(measures_case(shard, index) for index in range(cases))
+        planned += sum(measures_process(shard, turn.process) for turn in every) * cases
+        number = shard.number
+        if number in measured:
+            file = measured[number].rpartition("/")[2]
+            return ShardState(number, "measured", planned, planned, file)
+        if number not in unfinished:
+            return ShardState(number, "missing", 0, planned)
+        path, log = unfinished[number]
+        done = min(len(log.finished) + len(log.rounds), planned)
+        word: State = "running" if is_written(path) else "unfinished"
+        return ShardState(number, word, done, planned, path.name)
+
+    of, sweep = head.shard.of, head.shard.sweep
+    shards = (Shard(number=number, of=of, sweep=sweep) for number in range(1, of + 1))
+    return Sweep(head, cases, len(every), tuple(map(state, shards)))
+
+
+def status(study: str, records: Path, say: Callable[[str], None]) -> int:
+    """Say what there is of the sweeps of a study, and what to run next; the exit code."""
+    registry.load(study)
+    found, waiting = sweeps(study, records), {}
+    try:
+        waiting = queued(study)
+    except MeasurementError as error:
+        say(f"{error} A shard that is missing here may wait in the queue.")
+    places = () if records == Path("data") else ("--records", str(records))
+    for sweep in found:
+        shard = sweep.head.shard
+        assert shard is not None
+        jobs = waiting.pop((shard.sweep, shard.of), {})
+        say("\n".join(_lines(sweep, shard.of, places, jobs)))
+    for (_, of), jobs in waiting.items():
+        say(f"{study}: {len(jobs)} of {of} shards are in the queue, and nothing is measured yet")
+        say("\n".join(f"  shard {number}/{of}  {text}" for number, text in sorted(jobs.items())))
+    if not found and not waiting:
+        say(f"{study} has no sweep in {records}; begin one with:")
+        words = ("python", "-m", "experiments", "run", study, *places, OPTION, "1/4")
+        say(f"  {shlex.join(words)}")
+    return 0
+
+
+def _lines(sweep: Sweep, of: int, places: Sequence[str], jobs: Mapping[int, str]) -> Iterator[str]:
+    """A head, a line for each shard, and the next commands; ``jobs`` are those in the queue."""
+    head, nexts = sweep.head, []
+    processes = f", {sweep.processes} processes" if sweep.processes else ""
+    plan, key = head.protocol.plan, head.environment.key
+    yield f"{head.study}, {plan} plan on {key}: {sweep.cases} cases{processes}"
+    for each in sweep.shards:
+        here = each.state in ("measured", "running")
+        word = each.state if here or each.number not in jobs else "queued"
+        if word in ("unfinished", "missing"):
+            option = (OPTION, f"{each.number}/{of}", "--if-missing")
+            nexts.append(f"  {shlex.join((*without_option(head.command), *places, *option))}")
+        done = f"{each.done:5} of {each.planned:5} measurements"
+        row = f"  shard {each.number}/{of}  {word:10}  {done}  {each.file}".rstrip()
+        yield f"{row}  ({jobs[each.number]})" if each.number in jobs else row
+    if nexts:
+        yield from ("Next:", *nexts)
+    elif all(each.state == "measured" for each in sweep.shards):
+        yield "All shards are measured; papers merge them."
+    else:
+        yield "All that is missing is being measured, or waits in the queue."
+
+
+# -------------------------------------------------------------------------------------- the queue
+
+
+def tag(study: str, sweep: Shard, numbers: Iterable[int]) -> str:
+    """The comment of jobs whose array measures the shards ``numbers``, in this order from 0."""
+    return f"ridgepoint:{study}:{sweep.sweep}:{sweep.of}:{','.join(map(str, numbers))}"
+
+
+def queued(study: str) -> dict[tuple[str, int], dict[int, str]]:
+    """What the jobs of this user do, by sweep and shard; nothing where there is no SLURM.
+
+    Raises ``MeasurementError`` where SLURM is there and does not answer.
+    """
+    command = ["squeue", "--noheader", "--array", "--user", getpass.getuser()]
+    command += ["--format", "%i|%T|%N|%l|%k"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return {}
+    if done.returncode != 0:
+        raise MeasurementError(f"SLURM does not answer ({done.stderr.strip()}); try again later.")
+    found: dict[tuple[str, int], dict[int, str]] = {}
+    for line in done.stdout.splitlines():
+        name, state, node, limit, comment = line.split("|", 4)
+        if comment.startswith(f"ridgepoint:{study}:"):
+            _, _, sweep, of, numbers = comment.split(":")
+            number = int(numbers.split(",")[int(name.partition("_")[2] or 0)])
+            where = f" on {node}" if node else ""
+            text = f"{state.lower()}{where}, time limit {limit}"
+            found.setdefault((sweep, int(of)), {})[number] = text
+    return found

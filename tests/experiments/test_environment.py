@@ -1,0 +1,378 @@
+"""The environment: what is read, how the device is called, and what never gets into a record."""
+
+from __future__ import annotations
+
+import getpass
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from experiments.harness import code, environment, limits, machine, runtime
+from experiments.harness.environment import anonymous, device_key, variables
+from experiments.harness.study import UsageError
+from experiments.harness.text import without_paths
+from report.errors import MeasurementError
+from report.records.record import Cache, Gpu, Host
+from report.records.store import read_record
+from tests.experiments.conftest import HOST, ROOT
+
+# ------------------------------------------------------------------------------------ the machine
+
+AMD = """\
+processor\t: 0
+vendor_id\t: AuthenticAMD
+cpu family\t: 25
+model\t\t: 1
+model name\t: AMD EPYC 7763 64-Core Processor
+stepping\t: 1
+microcode\t: 0xa0011d5
+physical id\t: 0
+flags\t\t: fpu vme sse2 ht hypervisor avx f16c avx2 fma
+
+processor\t: 1
+vendor_id\t: AuthenticAMD
+physical id\t: 0
+
+processor\t: 2
+physical id\t: 1
+"""
+#: AWS, c6g: a 64-bit ARM kernel gives neither a name nor a socket.
+GRAVITON = """\
+processor\t: 0
+Features\t: fp asimd evtstrm aes
+CPU implementer\t: 0x41
+CPU architecture: 8
+CPU variant\t: 0x3
+CPU part\t: 0xd0c
+CPU revision\t: 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers", "null"),
+    [
+        (AMD, ("AuthenticAMD", 25, 1, 1, "0xa0011d5", 2), set()),
+        (GRAVITON, ("0x41", 8, 0xD0C, 1, None, None), {"microcode", "sockets", "virtualisation"}),
+        ("", (None,) * 6, {"vendor", "family", "model", "stepping", "microcode", "sockets",
+                           "virtualisation", "flags"}),
+    ],
+)  # fmt: skip
+def test_processors_of_linux_are_told_by_their_numbers_or_a_reason(
+    text: str, numbers: tuple[object, ...], null: set[str]
+) -> None:
+    host, missing = machine.read_host(machine.parse_cpuinfo(text))
+    found = (host.vendor, host.family, host.model, host.stepping, host.microcode, host.sockets)
+    assert found == numbers
+    assert {name.removeprefix("host.") for name in missing} >= null
+    for name in Host.__struct_fields__:
+        is_null = getattr(host, name) in (None, ()) and name != "machine"
+        assert (f"host.{name}" in missing) == is_null
+
+
+@pytest.mark.parametrize(
+    ("info", "vendor", "found"),
+    [
+        ({"flags": "fpu hypervisor"}, "QEMU", "QEMU"),
+        ({"flags": "fpu hypervisor"}, "", "a hypervisor"),
+        ({"flags": "fpu"}, "Amazon EC2", "none"),
+        ({"Features": "asimd"}, "QEMU", None),
+    ],
+)
+def test_who_runs_a_virtual_machine(info: dict[str, str], vendor: str, found: str | None) -> None:
+    assert machine.virtualisation(info, vendor) == found
+
+
+def test_a_model_has_no_trade_mark_core_count_or_clock() -> None:
+    named = {"model name": "Intel(R) Core(TM) i7-9750H CPU @ 2.60GHz"}
+    assert machine.model_name(named) == "Intel Core i7-9750H"
+    assert machine.model_name(machine.parse_cpuinfo(AMD)) == "AMD EPYC 7763"
+    assert machine.model_name({})
+
+
+def test_caches_of_sysfs() -> None:
+    rows = [
+        ("3", "Unified", "32768K", "0-7,64-71"),
+        ("1", "Data", "32K", "0,64"),
+        ("1", "Instruction", "32K", "0"),
+        ("2", "Unified", "", "0"),
+        ("", "", "", ""),
+        ("2", "Unified", "1M", "0-"),
+    ]
+    names = ("level", "type", "size", "shared_cpu_list")
+    assert machine.parse_caches(dict(zip(names, row, strict=True)) for row in rows) == (
+        Cache(level=1, kind="data", size_bytes=2**15, cores=2),
+        Cache(level=1, kind="instruction", size_bytes=2**15, cores=1),
+        Cache(level=3, kind="unified", size_bytes=2**25, cores=16),
+    )
+
+
+def group(root: Path, **files: str) -> None:
+    root.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (root / name.replace("__", ".")).write_text(f"{text}\n")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_a_container_may_use_stands_in_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """A quota of 0.4 processors and 900 MiB, each in the group above that of the process."""
+    mib = 2**20
+    if version == 1:
+        own = "4:memory:/a/b\n3:cpu,cpuacct:/a/b\n1:name=systemd:/a/b\n"
+        group(tmp_path / "cpu/a", cpu__cfs_quota_us="40000", cpu__cfs_period_us="100000")
+        group(tmp_path / "cpu/a/b", cpu__cfs_quota_us="-1", cpu__cfs_period_us="100000")
+        used = {"memory__usage_in_bytes": f"{500 * mib}", "memory__stat": "total_inactive_file 7"}
+        group(tmp_path / "memory/a", memory__limit_in_bytes=f"{900 * mib}", **used)
+        group(tmp_path / "memory/a/b", memory__limit_in_bytes="9223372036854771712", **used)
+    else:
+        own = "0::/a/b\n"
+        used = {"memory__current": f"{500 * mib}", "memory__stat": "anon 1\ninactive_file 7"}
+        group(tmp_path / "a", cpu__max="40000 100000", memory__max=f"{900 * mib}", **used)
+        group(tmp_path / "a/b", cpu__max="max 100000", memory__max="max", **used)
+    monkeypatch.setattr(limits, "_GROUPS", tmp_path)
+    monkeypatch.setattr(limits, "_OWN", tmp_path / "own")
+    (tmp_path / "own").write_text(own)
+    assert limits.processors() == 0.4 and limits.memory() == 900 * mib
+    assert limits.available() == 400 * mib + 7
+    told = {"cgroup.processors": "0.4", "cgroup.memory_bytes": str(900 * mib)}
+    assert limits.told() == told
+    (tmp_path / "own").write_text("0::/\n")
+    assert limits.told() == {} and (limits.available() or 0) > 400 * mib + 7
+
+
+# ---------------------------------------------------------------------------------------- the key
+
+
+def key(changed: dict[str, Any] | None = None, **arguments: Any) -> str:
+    given = {"model": "AMD EPYC", "threads": 2, "memory_bytes": 16 * 2**30, **arguments}
+    return device_key(host=msgspec.structs.replace(HOST, **(changed or {})), **given)
+
+
+@pytest.mark.parametrize(
+    ("change", "another"),
+    [
+        ({"vendor": "GenuineIntel"}, True),
+        ({"family": 26}, True),
+        ({"model": 17}, True),
+        ({"stepping": 2}, True),
+        ({"flags": ("avx2", "avx512f", "fma")}, True),
+        ({"caches": ()}, True),
+        ({"sockets": 2}, True),
+        ({"virtualisation": "none"}, True),
+        # What an update changes leaves the device the same.
+        ({"microcode": "0x2"}, False),
+        ({"c_library": "glibc 2.41"}, False),
+        ({"flags": (*HOST.flags, "md_clear", "ibpb_exit_to_user")}, False),
+        ({"virtualisation": "a hypervisor"}, False),
+    ],
+)
+def test_what_makes_another_device(change: dict[str, Any], another: bool) -> None:
+    assert (key(change) != key()) == another
+
+
+def test_the_key_of_a_gpu_has_no_threads() -> None:
+    h200 = Gpu(model="NVIDIA H200", memory_bytes=2**37, compute_capability="9.0", driver=None,
+               cuda="12.6", cudnn=None)  # fmt: skip
+    one = key(gpu=h200)
+    assert re.fullmatch(r"nvidia-h200-[0-9a-f]{6}", one)
+    assert one == key(gpu=h200, threads=1)
+    assert key(gpu=h200, name="Room 5").startswith("room-5-")
+    assert re.fullmatch(r"cafe-2t-[0-9a-f]{6}", key(name="Café")) and key(name="研") != key(
+        name="室"
+    )
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "conv_scaling/20261125T154155Z-amd-epyc-1t-1a97a6-f2dd9557.zip",
+        "conv_scaling/20261122T173825Z-intel-xeon-1t-10bc99-0e33f338.zip",
+    ],
+)
+def test_a_machine_of_old_records_keeps_its_key(file: str) -> None:
+    found = read_record(ROOT / "data" / file, ROOT / "data").record.environment
+    assert found.host is not None
+    same = (found.cpu.model, found.threads, found.host, found.memory_bytes, found.gpu, found.name)
+    assert device_key(*same) == found.key
+
+
+# ------------------------------------------------------------------------------- what is gathered
+
+
+def test_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(machine, "_GOVERNOR", Path("/no/such/file"))
+    monkeypatch.setenv("LD_PRELOAD", "/home/anna/lib/liba.so")
+    found = environment.gather(torch, "cpu", 1, name="lab 3")
+    closed = environment.closed(found, {"ceilings.after": "no time"})
+    assert re.fullmatch("lab-3-1t-[0-9a-f]{6}", found.key)
+    assert found.name == "lab 3" and "name" not in found.missing
+    assert found.gpu is None and "gpu" in found.missing
+    assert found.cpu.governor is None and "cpu.governor" in found.missing
+    assert found.cpu.cores_available == runtime.cores_available() >= 1
+    assert found.variables["LD_PRELOAD"] == "liba.so"
+    assert found.memory_bytes > 2**28
+    assert closed.load_after is not None or "load_after" in closed.missing
+    assert closed.missing["ceilings.after"] == "no time"
+    everything = repr(closed)
+    assert not [word for word in everything.split() if word.strip("'\"=,").startswith("/")]
+    node = platform.node()
+    assert len(node) < 4 or node not in everything
+    assert len(getpass.getuser()) < 5 or getpass.getuser() not in everything
+
+
+def test_a_run_on_a_gpu_names_it_however_many_a_job_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch = pytest.importorskip("torch")
+    h200 = SimpleNamespace(name="NVIDIA H200", total_memory=2**37, major=9, minor=0)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: h200)
+    monkeypatch.setattr(environment, "_driver", lambda: None)
+    found = []
+    for count in (1, 8):
+        monkeypatch.setattr(torch.cuda, "device_count", lambda count=count: count)
+        found.append(environment.gather(torch, "cuda", 2))
+    assert re.fullmatch("nvidia-h200-[0-9a-f]{6}", found[0].key)
+    assert found[0].key == found[1].key
+    assert found[0].gpu is not None and found[0].gpu.compute_capability == "9.0"
+    assert {"gpu.driver", "gpu.cudnn"} >= {n for n in found[0].missing if n.startswith("gpu.")}
+
+
+@pytest.mark.usefixtures("without_gpu")
+def test_no_cuda_is_one_sentence() -> None:
+    with pytest.raises(MeasurementError, match="finds no CUDA device here"):
+        runtime.start_torch("cuda", runtime.checked_threads(None))
+
+
+@pytest.mark.parametrize("threads", [0, -1, 100_000])
+def test_threads_that_are_not_there_are_refused(threads: int) -> None:
+    with pytest.raises(UsageError, match="possible are 1 to "):
+        runtime.checked_threads(threads)
+
+
+# ---------------------------------------------------------------- what never gets into a record
+
+
+@pytest.mark.parametrize(
+    ("name", "on_cpu", "on_gpu"),
+    [
+        *((name, True, True) for name in ("OMP_NUM_THREADS", "GLIBC_TUNABLES", "MALLOC_CONF")),
+        *((name, False, True) for name in ("CUBLAS_WORKSPACE_CONFIG", "NVIDIA_TF32_OVERRIDE")),
+        # Schedulers set it, and the record names the GPU itself.
+        ("CUDA_VISIBLE_DEVICES", False, False),
+        *((name, False, False) for name in ("PATH", "MY_OMP_NUM_THREADS", "OMP")),
+        *((name, False, False) for name in ("TF_VAR_password", "JAX_API_KEY", "TORCH_SECRET")),
+    ],
+)
+def test_what_changes_a_measurement_on_the_device_is_kept(
+    monkeypatch: pytest.MonkeyPatch, name: str, on_cpu: bool, on_gpu: bool
+) -> None:
+    monkeypatch.setenv(name, "a:b=1")
+    assert (name in variables("cpu"), name in variables("cuda")) == (on_cpu, on_gpu)
+    assert variables("cuda").get(name, "a:b=1") == "a:b=1"
+
+
+@pytest.mark.parametrize(
+    ("value", "without"),
+    [
+        ("/home/me/lib/a.so:/opt/b.so", "a.so:b.so"),
+        ("/opt/a.so /opt/b.so", "a.so b.so"),
+        ("/home/me", "~"),
+        ("/home/other:/Users/third", "~:~"),
+        ("~/cache/torch", "torch"),
+        ("--xla_dump_to=/data/Anna Smith/dump --xla_x=1", "--xla_dump_to=dump --xla_x=1"),
+        ("/scratch/me-cache", "USER-cache"),
+        ("cache_of_me", "cache_of_USER"),
+        ("C:\\Users\\me\\lib.dll", "lib.dll"),
+        ("some 1/2", "some 1/2"),
+    ],
+)
+def test_no_folder_home_or_user_name_stays_in_a_value(value: str, without: str) -> None:
+    assert anonymous(value, "/home/me", "me") == without
+
+
+def test_paths_are_reduced_to_their_last_part() -> None:
+    text = "CXX_COMPILER=/opt/rh/gcc/bin/c++, at /home/me/x.py: a/b 1/2 //"
+    assert without_paths(text) == "CXX_COMPILER=c++, at x.py: a/b 1/2 //"
+
+
+# -------------------------------------------------------------------------------------- the code
+
+
+def test_only_what_measures_a_study_decides_whether_runs_pool(tmp_path: Path) -> None:
+    root = tmp_path / "copy"
+    for room in ("experiments", "report"):
+        shutil.copytree(code.ROOT / room, root / room, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def hashes(changed: str) -> list[bool]:
+        """Whether the hash of two studies is the same once a file has one more line."""
+        path = root / "experiments" / changed
+        before, plain = [hash_of(name) for name in names], path.read_text()
+        path.write_text(f"{plain}# One more line.\n")
+        after = [hash_of(name) for name in names]
+        path.write_text(plain)
+        return [a == b for a, b in zip(before, after, strict=True)]
+
+    def hash_of(name: str) -> str:
+        return code.hash_of(code.measuring_sources(name, root), root)
+
+    names = ("conv_scaling", "training_roofline")
+    for changed in ("harness/doctor.py", "harness/run.py", "harness/rounds.py", "options.py",
+                    "harness/environment.py", "harness/progress.py", "importers/command.py",
+                    "backends/libraries.py"):  # fmt: skip
+        assert hashes(changed) == [True, True], changed
+    for changed in ("harness/worker.py", "harness/timing.py", "harness/memory.py"):
+        assert hashes(changed) == [False, False], changed
+    assert hashes("conv_scaling.py") == hashes("networks/mnist.py") == [False, True]
+    plain, path = hash_of(names[0]), root / "experiments" / "conv_scaling.py"
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))  # core.autocrlf
+    assert hash_of(names[0]) == plain
+    assert hashes("training_processes.py") == hashes("networks/catalogue.py") == [True, False]
+
+
+def test_the_commit_and_whether_the_tree_is_clean(tmp_path: Path) -> None:
+    def git(*words: str) -> None:
+        who = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
+        subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    (tmp_path / "work.py").write_text("1")
+    none, missing = code.identify("conv_scaling", tmp_path)
+    assert (none.commit, none.tree_clean) == (None, None)
+    assert set(missing) == {"code.commit", "code.tree_clean"}
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "first")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "record.json").write_text("{}")
+    clean, _ = code.identify("conv_scaling", tmp_path)
+    assert clean.commit is not None and clean.tree_clean is True
+    (tmp_path / "work.py").write_text("2")
+    assert code.identify("conv_scaling", tmp_path)[0].tree_clean is False
+
+
+def test_a_checkout_that_git_refuses_has_a_reason_without_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    _, missing = code.identify("conv_scaling", tmp_path)
+    assert "another user" in missing["code.commit"] and str(tmp_path) not in str(missing)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "git is not installed" in code.identify("conv_scaling", tmp_path)[1]["code.tree_clean"]
+
+
+def test_no_checkout_changes_line_ends() -> None:
+    words = ["git", "check-attr", "text", "experiments/registry.py", "data/editions.yaml"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip("this is no checkout of git")
+    assert [line.rpartition(" ")[2] for line in done.stdout.splitlines()] == ["unset"] * 2
