@@ -15,7 +15,6 @@ from experiments.harness.counting import Tool
 from experiments.harness.journal import Count, read_run_log
 from experiments.harness.study import CounterChoice, Session
 from experiments.harness.worker import Task
-from report.errors import MeasurementError
 from report.instruments.counters.lackey import series_of
 from report.instruments.counters.logs import unpack
 from report.records.record import Series
@@ -125,15 +124,6 @@ def test_an_interrupted_count_goes_on_where_it_stopped(
     again = run(journal, played, notes)
     assert played.asked[2:] == [], "all is in the journal"
     assert again.files == outcome.files
-
-
-def test_a_tool_that_breaks_down_leaves_what_it_has_counted(
-    journal: Path, played: Played, notes: Notes
-) -> None:
-    played.raising = {2: MeasurementError("lackey ended with exit code 1: no memory")}
-    outcome = run(journal, played, notes)
-    assert figures(outcome) == {4: 500}
-    assert outcome.missing["lackey_multiply_adds"] == "lackey ended with exit code 1: no memory"
 
 
 def test_nothing_is_counted_without_reason_given(
