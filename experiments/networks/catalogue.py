@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from torch import nn
@@ -36,17 +35,6 @@ INPUT_SHAPES: Final[dict[str, ImageShape]] = {
 }
 
 
-#: The module of this package that makes a family, and its function; residual networks beside them.
-_FAMILIES: Final = {
-    "LeNet": ("chains", "lenet5"),
-    "CIFAR": ("chains", "cifar_convnet"),
-    "AlexNet": ("chains", "alexnet"),
-    "ZFNet": ("chains", "zfnet"),
-    "VGG": ("chains", "vgg"),
-    "MobileNetV2": ("mobilenet", "mobilenet_v2"),
-}
-
-
 def network(name: str, *, in_place: bool = False) -> nn.Module:
     """The network called ``name``, with new weights, in training mode as torch makes it.
 
@@ -55,12 +43,22 @@ def network(name: str, *, in_place: bool = False) -> nn.Module:
     """
     if name not in INPUT_SHAPES:
         raise ValueError(f"there is no network {name!r}; possible are {', '.join(INPUT_SHAPES)}")
+    from experiments.networks import chains, cifar_resnet, mobilenet, resnet
+
     family, _, depth = name.partition("-")
-    small = "cifar_resnet" if INPUT_SHAPES[name] == _CIFAR else "resnet"
-    module, function = _FAMILIES.get(family, (small, small))
-    make = getattr(import_module(f"experiments.networks.{module}"), function)
-    if family == "LeNet":
-        made = make(INPUT_SHAPES[name][0])
-    else:
-        made = make(*([int(depth)] if depth else []), in_place=in_place)
-    return cast("nn.Module", made)
+    match family:
+        case "LeNet":
+            return chains.lenet5(INPUT_SHAPES[name][0])
+        case "VGG":
+            return chains.vgg(int(depth), in_place=in_place)
+        case "ResNet" if INPUT_SHAPES[name] == _CIFAR:
+            return cifar_resnet.cifar_resnet(int(depth), in_place=in_place)
+        case "ResNet":
+            return resnet.resnet(int(depth), in_place=in_place)
+    plain = {
+        "CIFAR": chains.cifar_convnet,
+        "AlexNet": chains.alexnet,
+        "ZFNet": chains.zfnet,
+        "MobileNetV2": mobilenet.mobilenet_v2,
+    }
+    return plain[name](in_place=in_place)

@@ -13,7 +13,7 @@ from experiments import inference_memory, registry
 from experiments import inference_sweeps as sweeps
 from experiments.backends.libraries import ON_CPU, ON_GPU
 from experiments.conv_profiling import BASE
-from experiments.harness import counting, measure
+from experiments.harness import code, counting, measure
 from experiments.harness.journal import RunLog
 from experiments.harness.selection import select
 from experiments.harness.study import Device, Factors, Study, UsageError
@@ -89,6 +89,12 @@ def test_what_is_counted_fits_into_minutes_unless_all_is_asked_for(
 def test_a_folder_of_images_takes_the_place_of_the_study_s_own(name: str, dataset: str) -> None:
     found = {case["dataset"] for case in plan(name, images=True) if "dataset" in case}
     assert found - {"synthetic"} == {dataset}
+
+
+def test_the_code_that_measures_holds_the_networks_that_it_builds() -> None:
+    sources = code.measuring_sources("training_roofline", code.ROOT)
+    names = {path.stem for path in sources if path.parent.name == "networks"}
+    assert names >= {"catalogue", "resnet", "mobilenet"}
 
 
 # -------------------------------------------------------------------- tensors without memory
