@@ -12,6 +12,7 @@ Imports torch.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from typing import Any, Final
 import msgspec
 import torch
 from torch import nn
-from torch.multiprocessing.reductions import StorageWeakRef
+from torch._ops import HigherOrderOperator
 from torch.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
@@ -35,6 +36,8 @@ from report.records.operations import ITEM_BYTES, Network, Operator, Phase, Sett
 #: They ask for a device or mark a place in a profile, and compute nothing.
 _SILENT: Final = frozenset({"prim", "profiler"})
 _SUM: Final = "add.Tensor"
+#: Attention whose scores a function changes; it takes queries, keys and values first.
+_ATTENTION: Final = frozenset({"flex_attention", "flex_attention_backward"})
 
 
 def tensors_in(value: object) -> Iterator[torch.Tensor]:
@@ -50,41 +53,45 @@ def tensors_in(value: object) -> Iterator[torch.Tensor]:
 
 @dataclass
 class _Storages:
-    """The storages seen so far, by number; those that may be let go are watched."""
+    """The storages seen so far, by number, and those that were let go since the last look."""
 
     sizes: list[int] = field(default_factory=list)
     numbers: dict[int, int] = field(default_factory=dict)
-    watched: dict[int, StorageWeakRef] = field(default_factory=dict)
-    #: A reference to each keeps its address from being taken by another one.
-    held: list[StorageWeakRef] = field(default_factory=list)
+    gone: list[int] = field(default_factory=list)
+    references: list[weakref.ref[Any]] = field(default_factory=list)
 
     def number(self, tensor: torch.Tensor, *, watch: bool = True) -> int:
-        """The number of a tensor's storage, a new one where it is new."""
+        """The number of a tensor's storage; only one to ``watch`` is let go."""
         storage = tensor.untyped_storage()
         address = storage._cdata
-        if address in self.numbers:
-            return self.numbers[address]
-        number = len(self.sizes)
-        reference = StorageWeakRef(storage)
-        self.numbers[address] = number
-        self.sizes.append(storage.nbytes())
-        (self.watched.__setitem__(number, reference) if watch else self.held.append(reference))
-        return number
+        if address not in self.numbers:
+            number = self.numbers[address] = len(self.sizes)
+            self.sizes.append(storage.nbytes())
+
+            def died(reference: object) -> None:
+                del self.numbers[address]
+                if watch:
+                    self.gone.append(number)
+
+            self.references.append(weakref.ref(storage, died))
+        return self.numbers[address]
 
     def let_go(self) -> tuple[int, ...]:
         """Those that died since the last time."""
-        gone = tuple(n for n, reference in self.watched.items() if reference.expired())
-        for number in gone:
-            del self.numbers[self.watched.pop(number).cdata]
+        gone, self.gone = tuple(sorted(self.gone)), []
         return gone
 
 
 class Recorder(TorchDispatchMode):
     """Writes down every operator that is called while it is active."""
 
+    supports_higher_order_operators = True
+
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.phase: Phase = "forward"
+        #: Else operators are called and not written down.
+        self.writes = True
         self.operators: list[Operator] = []
         self._history: tuple[Operator, ...] = ()
         self.flops: dict[int, int] = {}
@@ -116,6 +123,7 @@ class Recorder(TorchDispatchMode):
         self._storages.let_go()
         self._history, self.operators = tuple(self.operators), []
         self.flops.clear()
+        self.phase, self.writes = "forward", True
         self._state = tuple(self._tensor(each) for each in state)
         self._take_names()
 
@@ -156,7 +164,16 @@ class Recorder(TorchDispatchMode):
     ) -> Any:
         """Call an operator and write it down."""
         given = kwargs or {}
+        if isinstance(func, HigherOrderOperator) and func.name() not in _ATTENTION:
+            raise MeasurementError(
+                f"The network cannot be captured: {func.name()} takes a function, in which no "
+                "operator is seen; call the function itself."
+            )
         if func.namespace in _SILENT:
+            return func(*args, **given)
+        if func is torch.ops.aten._local_scalar_dense.default and self.phase == "update":
+            return 1.0  # a norm or a count that scales an optimiser's step
+        if not self.writes:
             return func(*args, **given)
         freed = self._storages.let_go()
         result = func(*args, **given)
@@ -171,7 +188,8 @@ class Recorder(TorchDispatchMode):
         result: Any,
         freed: tuple[int, ...],
     ) -> None:
-        names = [argument.name for argument in func._schema.arguments]
+        schema = () if func.name() in _ATTENTION else func._schema.arguments
+        names = [argument.name for argument in schema] or ["query", "key", "value"]
         arguments = dict(zip(names, args, strict=False)) | dict(given)
         reads, settings = {}, {}
         for name, value in arguments.items():
@@ -182,7 +200,7 @@ class Recorder(TorchDispatchMode):
         known = len(self._storages.sizes)
         updates = tuple(
             argument.name
-            for argument in func._schema.arguments
+            for argument in schema
             if argument.alias_info is not None
             and argument.alias_info.is_write
             and argument.name in reads
@@ -190,7 +208,7 @@ class Recorder(TorchDispatchMode):
         writes = tuple(map(self._tensor, tensors_in(result)))
         made = tuple(range(known, len(self._storages.sizes)))
         name = str(func).removeprefix("aten.")
-        counter = flop_registry.get(func._overloadpacket)
+        counter = flop_registry.get(getattr(func, "_overloadpacket", func))
         if counter is not None:
             self.flops[len(self.operators)] = counter(*args, **given, out_val=result)
         self.operators.append(
@@ -215,7 +233,8 @@ class Recorder(TorchDispatchMode):
                 "whose bytes ridgepoint does not know."
             )
         number = self._storages.number(tensor, watch=watch)
-        return Tensor(number, tuple(tensor.shape), tuple(tensor.stride()), dtype)
+        place = tensor.storage_offset()
+        return Tensor(number, tuple(tensor.shape), tuple(tensor.stride()), dtype, place)
 
     def recorded(self) -> tuple[Network, tuple[Operator, ...]]:
         """All that was written down, and the operators before ``restart``."""

@@ -8,14 +8,20 @@ operators are those of a real call.  Nothing is computed or allocated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from functools import partial
+from typing import Any, Final, Literal, TypeAlias
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+)
+from torch.utils.checkpoint import checkpoint
 
 from experiments.harness.operator_recorder import Recorder, tensors_in
 from experiments.harness.study import Device
@@ -25,8 +31,36 @@ from report.records.operations import Network, Operator
 #: Gives the module; it is called where parameters take no memory.
 Build: TypeAlias = Callable[[], nn.Module]
 
-_LEARNING_RATE: Final = 0.1
-_MOMENTUM: Final = 0.9
+Optimizer: TypeAlias = Literal["sgd", "momentum", "adam", "adamw", "adafactor"]
+Update: TypeAlias = Literal["single", "foreach", "fused"]
+
+_OPTIMIZERS: Final[dict[Optimizer, Callable[..., torch.optim.Optimizer]]] = {
+    "sgd": partial(torch.optim.SGD, lr=0.1),
+    "momentum": partial(torch.optim.SGD, lr=0.1, momentum=0.9),
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+    "adafactor": torch.optim.Adafactor,
+}
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What decides about the memory of a call beside the network and its inputs.
+
+    ``autocast`` is the type in which a call computes where autocast finds that safe.  The others
+    are those of a training step: how the ``optimizer`` updates parameters (``update``: one by one,
+    in lists, or in one kernel), how many times gradients are accumulated before, and the modules
+    whose activations are computed again in the backward pass (``checkpointed``).
+    """
+
+    autocast: str | None = None
+    optimizer: Optimizer = "momentum"
+    update: Update = "single"
+    accumulate: int = 1
+    checkpointed: tuple[str, ...] = ()
+
+
+DEFAULT: Final = Policy()
 
 
 @dataclass(frozen=True)
@@ -44,13 +78,14 @@ class Captured:
 
     ``history`` are the operators of the call or the step before, where they were asked for;
     ``other_on_gpu`` names recurrent modules of a capture on a processor, since a GPU runs them by
-    kernels of its own.
+    kernels of its own; ``compiled`` modules of ``torch.compile``, which were called without it.
     """
 
     network: Network
     flops: Mapping[int, int]
     history: tuple[Operator, ...] = ()
     other_on_gpu: tuple[str, ...] = ()
+    compiled: tuple[str, ...] = ()
 
 
 def capture(
@@ -58,35 +93,41 @@ def capture(
     inputs: Sequence[Input],
     *,
     train: bool = False,
-    device: Device = "cpu",
-    history: bool = False,
-    weight_decay: float = 0.0,
-    autocast: str | None = None,
+    gpu: bool = False,
+    policy: Policy = DEFAULT,
 ) -> Captured:
     """The operators of one call in evaluation mode without gradients, or of a training step.
 
-    ``autocast`` is the type that the call computes in where autocast finds that safe.
-
-    The step is the second: forward, the loss, backward, and stochastic gradient descent with
-    ``weight_decay`` and momentum, whose state is there from the first one.  The loss is the cross
-    entropy of a matrix of scores, else the sum of the means of all results.  With ``history`` the
-    call too is the second.  Raises ``MeasurementError`` with the operator for a network that needs
-    the values of its tensors, or that cannot run on these inputs, and for a training step on a GPU
-    where PyTorch has none.
+    The step is the second: forward, the loss, backward and the update, whose state is there from
+    the first one.  The loss is the cross entropy of a matrix of scores, else the sum of the means
+    of all results.  For a ``gpu`` the call too is the second, and operators are a GPU's as far as
+    they are known where PyTorch has none.  Raises ``MeasurementError`` with the operator for a
+    network that needs the values of its tensors, or that cannot run on these inputs.
     """
-    _check_device(device, train)
-    module = built(build).train(train)
+    here = gpu and torch.cuda.is_available()
+    if gpu and not here and policy.autocast:
+        raise MeasurementError(
+            "autocast for a GPU computes other operators in the short type than on a processor; "
+            "capture it where PyTorch has a GPU, or give the type of all tensors (--dtype)."
+        )
+    module, compiled = _eager(built(build).train(train))
+    for name in policy.checkpointed:
+        _checkpoint(module, name)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
-    _fake(module, mode, device)
-    with mode:
-        given = tuple(_given(each, device) for each in inputs)
-    call = _Step(module, weight_decay) if train else _Call(module, autocast)
+    # Without CUDA, PyTorch cannot run backward on fake tensors of a GPU, nor take slices of them.
+    device: Device = "cuda" if here else "cpu"
     recorder = Recorder(module)
+    call = Step(module, policy, gpu) if train else Call(module, policy)
     try:
-        with mode:
+        _materialise(module, inputs)
+        _fake(module, mode, device)
+        eager = torch.compiler.set_stance("force_eager")
+        with mode, eager, _of_gpu() if gpu and not here else nullcontext():
+            given = tuple(_given(each, device) for each in inputs)
             recorder.begin(given)
-            with recorder if history else nullcontext():
-                call.prepare(given, called=history)
+            recorder.writes = gpu
+            with recorder:
+                call.prepare(given, recorder)
             recorder.restart(call.state())
             with recorder, recorder.named():
                 call.run(given, recorder)
@@ -96,16 +137,86 @@ def capture(
         at = f" after {recorder.operators[-1].name}" if recorder.operators else ""
         raise MeasurementError(f"The network cannot be captured{at}: {_why(error)}") from error
     network, before = recorder.recorded()
-    return Captured(network, recorder.flops, before, _recurrent(module) if device == "cpu" else ())
+    unlike = () if here else _recurrent(module)
+    return Captured(network, recorder.flops, before, unlike, compiled)
 
 
-def _check_device(device: Device, train: bool) -> None:
-    """Raise ``MeasurementError`` where automatic differentiation would fail or end the process."""
-    if train and device == "cuda" and not torch.cuda.is_available():
-        raise MeasurementError(
-            "The network cannot be captured: a training step on a GPU needs a GPU that PyTorch can "
-            "use; capture it on the processor, whose operators are the same."
-        )
+@contextmanager
+def _of_gpu() -> Iterator[None]:
+    """Call operators of a GPU, on tensors of a processor, where PyTorch would choose its own."""
+    functions = nn.functional
+    own = functions.dropout, functions.scaled_dot_product_attention
+    functions.dropout, functions.scaled_dot_product_attention = _dropout, _attention
+    try:
+        yield
+    finally:
+        functions.dropout, functions.scaled_dot_product_attention = own
+
+
+def _dropout(
+    source: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> torch.Tensor:
+    return torch.native_dropout(source, p, True)[0] if training and 0 < p < 1 else source
+
+
+def _attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """By the kernel that every GPU has, for masks and float32; flash attention keeps as much."""
+    trained = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
+    call = torch.ops.aten._scaled_dot_product_efficient_attention
+    found, *_ = call(query, key, value, attn_mask, trained, dropout_p, is_causal, scale=scale)
+    return found  # type: ignore[no-any-return]
+
+
+def _checkpoint(module: nn.Module, name: str) -> None:
+    """Let a module's activations be computed again in the backward pass."""
+    parts = dict(module.named_modules())
+    if name not in parts or not name:
+        known = ", ".join(child for child, _ in module.named_children())
+        raise MeasurementError(f"The network has no module {name!r}; it consists of {known}.")
+    part = parts[name]
+    part.forward = partial(  # type: ignore[method-assign]
+        checkpoint, part.forward, use_reentrant=False, preserve_rng_state=False
+    )
+
+
+def _eager(module: nn.Module) -> tuple[nn.Module, tuple[str, ...]]:
+    """The module without ``torch.compile``, and the names of those that had it.
+
+    Raises ``MeasurementError`` for quantised modules: their weights are no parameters.
+    """
+    compiled = ["the network"] if hasattr(module, "_orig_mod") else []
+    module = getattr(module, "_orig_mod", module)
+    for name, part in list(module.named_modules()):
+        if type(part).__module__.startswith("torch.ao.nn.quantized"):
+            raise MeasurementError(
+                f"{name or 'The network'} is quantised: its weights lie packed where no operator "
+                "shows them; give the network before it is quantised."
+            )
+        if part._compiled_call_impl is not None:
+            part._compiled_call_impl = None
+            compiled.append(name or "the network")
+        for child, inner in list(part.named_children()):
+            if hasattr(inner, "_orig_mod"):
+                setattr(part, child, inner._orig_mod)
+                compiled.append(f"{name}.{child}".strip("."))
+    return module, tuple(compiled)
+
+
+def _materialise(module: nn.Module, inputs: Sequence[Input]) -> None:
+    """Let lazy modules take the shapes of a first call, which computes nothing."""
+    tensors = (*module.parameters(), *module.buffers())
+    if any(map(nn.parameter.is_lazy, tensors)):
+        with torch.no_grad():
+            module(*(_given(each, tensors[0].device.type) for each in inputs))
 
 
 def _recurrent(module: nn.Module) -> tuple[str, ...]:
@@ -117,6 +228,15 @@ def _recurrent(module: nn.Module) -> tuple[str, ...]:
 def _why(error: Exception) -> str:
     if isinstance(error, DataDependentOutputException):
         return "it asks for the value of a tensor; leave out .item() and conditions on values."
+    if isinstance(error, DynamicOutputShapeException):
+        return (
+            f"the shape that {error.func} gives follows from values; give it a fixed shape, such "
+            "as torch.where in place of a mask, or padded sequences in place of packed ones."
+        )
+    if "NestedTensor" in str(error):
+        return (
+            "it makes a nested tensor; build nn.TransformerEncoder with enable_nested_tensor=False."
+        )
     return shorten(" ".join(str(error).split()), 200) or type(error).__name__
 
 
@@ -180,17 +300,16 @@ def _empty(
 
 
 @dataclass
-class _Call:
+class Call:
     """One call in evaluation mode."""
 
     module: nn.Module
-    autocast: str | None
+    policy: Policy
 
-    def prepare(self, given: tuple[torch.Tensor, ...], *, called: bool) -> None:
-        """Make a call before, if that is asked for; nothing else has to be there."""
-        if called:
-            with torch.no_grad(), self._cast(given):
-                self.module(*given)
+    def prepare(self, given: tuple[torch.Tensor, ...], recorder: Recorder) -> None:
+        """Make a call before, if it is written down; nothing else has to be there."""
+        if recorder.writes:
+            self.run(given, recorder)
 
     def state(self) -> tuple[torch.Tensor, ...]:
         """Nothing of an optimiser is there."""
@@ -198,51 +317,55 @@ class _Call:
 
     def run(self, given: tuple[torch.Tensor, ...], recorder: Recorder) -> None:
         """Make the call; its result is held to the end, as a caller does."""
-        with torch.no_grad(), self._cast(given):
+        with torch.no_grad(), _cast(self.policy, given):
             result = self.module(*given)
         del result
 
-    def _cast(self, given: tuple[torch.Tensor, ...]) -> AbstractContextManager[object]:
-        if self.autocast is None:
-            return nullcontext()
-        return torch.autocast(given[0].device.type, getattr(torch, self.autocast))
-
 
 @dataclass
-class _Step:
+class Step:
     """A training step, the first of which is made before."""
 
     module: nn.Module
-    weight_decay: float
+    policy: Policy
+    gpu: bool
     optimizer: Any = None
 
-    def prepare(self, given: tuple[torch.Tensor, ...], *, called: bool) -> None:
-        """Make the step after which momentum and gradients are there, asked for or not."""
+    def prepare(self, given: tuple[torch.Tensor, ...], recorder: Recorder) -> None:
+        """Make the step after which the optimiser's state and gradients are there."""
+        if (self.policy.optimizer, self.policy.update) == ("adafactor", "fused"):
+            raise MeasurementError("PyTorch has no fused Adafactor; choose single or foreach.")
         trained = [each for each in self.module.parameters() if each.requires_grad]
-        self.optimizer = torch.optim.SGD(
-            trained, lr=_LEARNING_RATE, momentum=_MOMENTUM, weight_decay=self.weight_decay
-        )
-        _loss(self.module(*given)).backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step()
+        way = {} if self.policy.update == "single" else {self.policy.update: True}
+        self.optimizer = _OPTIMIZERS[self.policy.optimizer](trained, **way)
+        self.run(given, recorder)
 
-    def state(self) -> tuple[torch.Tensor, ...]:
-        """The momentum and the gradients."""
-        found = [
-            value
-            for state in self.optimizer.state.values()
-            for value in state.values()
-            if isinstance(value, torch.Tensor)
-        ]
-        return (*found, *(p.grad for p in self.module.parameters() if p.grad is not None))
+    def state(self) -> Iterator[torch.Tensor]:
+        """What the optimiser keeps, and the gradients; counts of steps stay on the processor."""
+        for kept in self.optimizer.state.values():
+            for name, value in kept.items():
+                on_cpu = self.gpu and name == "step" and self.policy.update != "fused"
+                if isinstance(value, torch.Tensor) and not on_cpu:
+                    yield value
+        yield from (p.grad for p in self.module.parameters() if p.grad is not None)
 
     def run(self, given: tuple[torch.Tensor, ...], recorder: Recorder) -> None:
         """Drop the gradients, go forward and backward, and update."""
         self.optimizer.zero_grad()
-        loss = _loss(self.module(*given))
-        recorder.phase = "backward"
-        loss.backward()  # type: ignore[no-untyped-call]
+        for _ in range(self.policy.accumulate):
+            recorder.phase = "forward"
+            with _cast(self.policy, given):
+                loss = _loss(self.module(*given))
+            recorder.phase = "backward"
+            loss.backward()  # type: ignore[no-untyped-call]
         recorder.phase = "update"
         self.optimizer.step()
+
+
+def _cast(policy: Policy, given: tuple[torch.Tensor, ...]) -> AbstractContextManager[object]:
+    if policy.autocast is None:
+        return nullcontext()
+    return torch.autocast(given[0].device.type, getattr(torch, policy.autocast))
 
 
 def _loss(result: object) -> torch.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torch import nn
@@ -19,25 +19,30 @@ def theory_of(
     device: str = "cpu",
     allocator: str | None = None,
     device_peaks: str | None = None,
+    channels_last: bool = False,
+    **policy: Any,
 ) -> Theory:
     """What theory says of a network called on tensors of these ``shapes``, the batch first.
 
     ``build`` makes the module; it is called where parameters take no memory.  ``train`` asks for a
     whole training step, ``device`` for the memory on a GPU (``cuda``) whose ``allocator`` has these
     options (those of the environment unless given), and ``device_peaks`` for the least time on a
-    device of ``data/devices.yaml`` or on the roofs that a record measured.  Raises
-    ``MeasurementError`` for a network that cannot be captured, ``StudyError`` for an option of the
-    allocator that is not modelled.
+    device of ``data/devices.yaml`` or on the roofs that a record measured.  ``policy`` are the
+    options of the command: ``optimizer``, ``update``, ``accumulate``, ``checkpoint`` (names of
+    modules) and ``autocast``.  Raises ``MeasurementError`` for a network that cannot be captured,
+    ``UsageError`` for an option that is not possible, ``StudyError`` for one of the allocator that
+    is not modelled.
     """
     from experiments.harness.operators import Input
     from experiments.theory.checked import checked
-    from experiments.theory.command import allocator_options, in_type
+    from experiments.theory.command import allocator_options, policy_of, prepared
     from experiments.theory.roofs import named_roof
 
     return checked(
-        in_type(build, dtype),
-        [Input(shape, dtype) for shape in shapes],
+        prepared(build, dtype, channels_last),
+        [Input(shape, dtype, channels_last and len(shape) == 4) for shape in shapes],
         train=train,
         allocator=allocator_options(device, allocator),
         roof=named_roof(device_peaks, dtype).roof if device_peaks else None,
+        policy=policy_of(device, **policy),
     )

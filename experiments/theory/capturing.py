@@ -10,7 +10,7 @@ import msgspec
 import torch
 
 from experiments.harness.capture import layers_of
-from experiments.harness.operators import Input, capture
+from experiments.harness.operators import Input, Policy, capture
 from experiments.networks.catalogue import INPUT_SHAPES, network
 from experiments.theory.survey import laid_out
 from report.errors import MeasurementError
@@ -61,7 +61,7 @@ def at_batch(name: str, image: int, way: Way, batch: int) -> Network:
         lambda: laid_out(build(), way.layout),
         [Input(shape, channels_last=way.layout == "channels_last")],
         train=train,
-        autocast=None if way.precision == "float32" else way.precision,
+        policy=Policy(autocast=None if way.precision == "float32" else way.precision),
     ).network
     if not train:
         return found

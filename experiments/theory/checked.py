@@ -8,8 +8,7 @@ from typing import Final
 
 import torch
 
-from experiments.harness.operators import Build, Captured, Input, capture
-from experiments.harness.study import Device
+from experiments.harness.operators import DEFAULT, Build, Captured, Input, Policy, capture
 from report.errors import MeasurementError
 from report.records.operations import Operator
 from report.theory.allocator_options import Options
@@ -18,6 +17,7 @@ from report.theory.network import Theory
 from report.theory.roofline import Roof
 
 _GROUPED: Final = "convolution_backward"
+_COMPLEX: Final = "complex"
 
 
 def checked(
@@ -27,18 +27,34 @@ def checked(
     train: bool = False,
     allocator: Options | None = None,
     roof: Roof | None = None,
+    policy: Policy = DEFAULT,
 ) -> Theory:
     """The theory of a network; on a GPU whose ``allocator`` has these options, or on this machine.
 
-    With a ``roof`` it tells the least time too.
+    With a ``roof`` it tells the least time too.  The first extent of the first input is the batch,
+    and so are those of others that are as large.
 
     Raises ``MeasurementError`` with the operator that is in doubt.
     """
-    on_gpu = allocator is not None
-    # Without CUDA, PyTorch cannot run backward on fake tensors of a GPU, nor take slices of them.
-    device: Device = "cuda" if on_gpu and torch.cuda.is_available() else "cpu"
-    captured = capture(build, inputs, train=train, device=device, history=on_gpu)
-    return replace(of_capture(captured, allocator), roof=roof)
+
+    captured = capture(build, inputs, train=train, gpu=allocator is not None, policy=policy)
+    return replace(
+        of_capture(captured, allocator),
+        roof=roof,
+        captured=lambda batch: checked(
+            build, at_batch(inputs, batch), train=train, allocator=allocator, roof=roof,
+            policy=policy,
+        ),
+    )  # fmt: skip
+
+
+def at_batch(inputs: Sequence[Input], batch: int) -> list[Input]:
+    """The inputs at another batch: the first extent of the first one, and all that are as large."""
+    own = inputs[0].shape[:1]
+    return [
+        replace(each, shape=(batch, *each.shape[1:])) if each.shape[:1] == own else each
+        for each in inputs
+    ]
 
 
 def of_capture(captured: Captured, allocator: Options | None = None) -> Theory:
@@ -53,29 +69,52 @@ def of_capture(captured: Captured, allocator: Options | None = None) -> Theory:
         tiles=torch.cpu._is_amx_tile_supported(),
         allocator=allocator,
     )
-    theory = Theory(captured.network, conditions, captured.history, captured.other_on_gpu)
+    theory = Theory(
+        captured.network,
+        conditions,
+        captured.history,
+        captured.other_on_gpu,
+        compiled=captured.compiled,
+    )
+    _refuse_complex(theory)
     for number, flops in captured.flops.items():
         operator, found = captured.network.operators[number], theory.loads[number]
-        counted = _corrected(operator, flops)
-        if found is not None and found.flops != counted:
+        if found is not None and found.flops not in _counted(operator, flops):
             raise MeasurementError(
                 f"Operator {operator.name} of {operator.module or 'the network'}: theory has "
-                f"{found.flops:,} FLOPs and torch's counter {counted:,}; one of them is wrong, so "
+                f"{found.flops:,} FLOPs and torch's counter {flops:,}; one of them is wrong, so "
                 "that nothing is printed."
             )
     return theory
 
 
-def _corrected(operator: Operator, flops: int) -> int:
-    """What torch's counter means.
+def _refuse_complex(theory: Theory) -> None:
+    """Raise ``MeasurementError`` for products of complex numbers, which nobody counts alike.
+
+    PyTorch computes a complex convolution as three real ones, and a complex product as one.
+    """
+    numbers: set[int] = set()
+    for operator, load in zip(theory.network.operators, theory.loads, strict=True):
+        read = [t for found in operator.reads.values() for t in found]
+        numbers |= {t.storage for t in read if t.dtype.startswith(_COMPLEX)}
+        if load and load.multiply_adds and not numbers.isdisjoint(t.storage for t in read):
+            raise MeasurementError(
+                f"Operator {operator.name} of {operator.module or 'the network'} multiplies "
+                "complex numbers: PyTorch does so by one, three or four real products, so that "
+                "there is no one count; give the network in real numbers."
+            )
+
+
+def _counted(operator: Operator, flops: int) -> tuple[int, ...]:
+    """What torch's counter may mean.
 
     Of a grouped convolution it takes the gradient of the weight for that of one without groups
-    (torch 2.13, ``conv_backward_flop``).
+    (torch 2.13, ``conv_backward_flop``), until that is fixed (pytorch#183405).
     """
     groups = operator.settings.get("groups", 1)
     if operator.base != _GROUPED or not isinstance(groups, int) or groups == 1:
-        return flops
+        return (flops,)
     mask = operator.settings["output_mask"]
     assert isinstance(mask, tuple)
     parts = (1 if mask[0] else 0) + (groups if mask[1] else 0)
-    return flops * sum(map(bool, mask[:2])) // parts if parts else flops
+    return flops, flops * sum(map(bool, mask[:2])) // parts if parts else flops

@@ -5,15 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from experiments.harness.study import UsageError
 from report.errors import MeasurementError
+from report.records.operations import ITEM_BYTES
 from report.theory.allocator_options import Options, options_of
 
 if TYPE_CHECKING:
-    from experiments.harness.operators import Input
+    from experiments.harness.operators import Build, Input, Policy
     from report.theory.network import Theory
 
 _INPUT: Final = re.compile(r"(?:([a-z0-9]+):)?(\d+(?:,\d+)*)")
@@ -43,21 +46,54 @@ def add_theory(go: argparse.ArgumentParser) -> None:
     go.add_argument(
         "--image", type=int, metavar="PIXELS", help="pixels a side; default: the network's own"
     )
-    go.add_argument("--train", action="store_true", help="a whole training step")
+    _add_policy(go)
     go.add_argument(
         "--dtype", choices=("float32", "bfloat16", "float16"), default="float32",
         help="type of parameters and images; default: float32",
     )  # fmt: skip
     _add_device(go)
+    go.add_argument(
+        "--fits",
+        metavar="LIMIT",
+        help="the largest batch whose memory fits into 8GB, a GPU of data/devices.yaml such as T4, "
+        "or the machine of a record (record:FILE.zip); --batch is not read",
+    )
     go.add_argument("--json", action="store_true", help="print one JSON object")
     go.add_argument(
-        "--figures", type=Path, metavar="DIR", help="write a roofline and a timeline of memory"
+        "--figures",
+        type=Path,
+        metavar="DIR",
+        help="write a roofline and a timeline of memory, or memory over the batch",
     )
     go.add_argument(
         "--capture", action="store_true",
         help="write the operators of the studies' networks anew for papers, and nothing else",
     )  # fmt: skip
     go.add_argument("--debug", action="store_true", help="show tracebacks")
+
+
+def _add_policy(go: argparse.ArgumentParser) -> None:
+    """The options that say how the network is called."""
+    go.add_argument("--train", action="store_true", help="a whole training step")
+    go.add_argument(
+        "--optimizer", choices=("sgd", "momentum", "adam", "adamw", "adafactor"),
+        default="momentum", help="with --train; default: momentum",
+    )  # fmt: skip
+    go.add_argument(
+        "--update", choices=("single", "foreach", "fused"),
+        help="how it updates parameters; default: PyTorch's, single on a CPU and foreach on a GPU",
+    )  # fmt: skip
+    go.add_argument(
+        "--accumulate", type=int, default=1, metavar="N", help="batches before each update"
+    )
+    go.add_argument(
+        "--checkpoint", action="append", default=[], metavar="MODULE",
+        help="compute its activations again in the backward pass; may be repeated",
+    )  # fmt: skip
+    go.add_argument(
+        "--autocast", choices=("bfloat16", "float16"), help="compute in this type where it is safe"
+    )
+    go.add_argument("--channels-last", action="store_true", help="the layout of images")
 
 
 def _add_device(go: argparse.ArgumentParser) -> None:
@@ -86,9 +122,10 @@ def _add_device(go: argparse.ArgumentParser) -> None:
 def theory(options: argparse.Namespace) -> int:
     """Tell the theory of a network; 1 if an operator is not known."""
     from experiments.theory import printed
-    from experiments.theory.checked import checked
+    from experiments.theory.checked import at_batch, checked
     from experiments.theory.networks import FORMS, network
-    from experiments.theory.roofs import named_roof
+    from experiments.theory.roofs import named_limit, named_roof
+    from report.theory.fits import fits
 
     if options.capture:
         from experiments.theory.capturing import write_networks
@@ -97,22 +134,43 @@ def theory(options: argparse.Namespace) -> int:
         return 0
     if options.network is None:
         raise UsageError(f"Name a network: {FORMS}.")
-    allocator = allocator_options(options.device, options.allocator)
+    limit = named_limit(options.fits) if options.fits else None
+    device = "cuda" if limit and limit.gpu else options.device
+    allocator = allocator_options(device, options.allocator)
     named = network(options.network)
-    inputs = inputs_of(options, named.image)
     roof = named_roof(options.device_peaks, options.dtype) if options.device_peaks else None
-    found = checked(
-        in_type(named.build, options.dtype),
-        inputs,
+    make = partial(
+        checked,
+        prepared(named.build, options.dtype, options.channels_last),
         train=options.train,
         allocator=allocator,
         roof=roof and roof.roof,
+        policy=policy_of(
+            device,
+            optimizer=options.optimizer,
+            update=options.update,
+            accumulate=options.accumulate,
+            checkpoint=options.checkpoint,
+            autocast=options.autocast,
+        ),
     )
+    inputs = inputs_of(options, named.image)
+    if limit:
+        frontier = fits(lambda batch: make(at_batch(inputs, batch)), limit.bytes)
+        show = printed.fits_as_json if options.json else printed.fits_as_text
+        print(show(frontier, limit.name))
+        if options.figures is not None:
+            from experiments.theory.figures import fits_figure, write
+
+            write(options.figures, {"fits": fits_figure(frontier, limit.name)})
+        return 0
+    found = make(inputs)
     print((printed.as_json if options.json else printed.as_tables)(found, roof))
     if options.figures is not None:
-        from experiments.theory.figures import write_figures
+        from experiments.theory.figures import memory, roofline, write
 
-        write_figures(found, options.figures, roof)
+        drawings = {"memory": memory(found)}
+        write(options.figures, drawings | ({"roofline": roofline(found, roof)} if roof else {}))
     _refuse(found, options.network)
     return 0
 
@@ -150,21 +208,44 @@ def allocator_options(device: str, text: str | None) -> Options | None:
     return options_of(text)
 
 
-def in_type(build: Any, dtype: str) -> Any:
-    """``build`` with parameters of another type."""
-    if dtype == "float32":
-        return build
+def policy_of(
+    device: str,
+    *,
+    optimizer: str = "momentum",
+    update: str | None = None,
+    accumulate: int = 1,
+    checkpoint: Sequence[str] = (),
+    autocast: str | None = None,
+) -> Policy:
+    """How a network is called; parameters are updated by PyTorch's default unless said.
+
+    Raises ``UsageError`` for what is not possible.
+    """
+    from experiments.harness.operators import Policy
+
+    if accumulate < 1:
+        raise UsageError("--accumulate is a whole number from 1 on.")
+    if update is None:
+        update = "foreach" if device == "cuda" and optimizer != "adafactor" else "single"
+    if (optimizer, update) == ("adafactor", "fused"):
+        raise UsageError("PyTorch has no fused Adafactor; choose single or foreach.")
+    return Policy(autocast, optimizer, update, accumulate, tuple(checkpoint))  # type: ignore[arg-type]
+
+
+def prepared(build: Build, dtype: str, channels_last: bool = False) -> Build:
+    """``build`` with parameters of another type and layout."""
 
     def built() -> Any:
         import torch
 
-        return build().to(getattr(torch, dtype))
+        layout = torch.channels_last if channels_last else torch.preserve_format
+        return build().to(getattr(torch, dtype)).to(memory_format=layout)
 
     return built
 
 
 def inputs_of(options: argparse.Namespace, image: tuple[int, int, int]) -> list[Input]:
-    """The inputs that the command line asks for: images of the network's own unless told."""
+    """The inputs that the command line asks for: images of the network's own by default."""
     from experiments.harness.operators import Input
 
     if not options.inputs:
@@ -172,12 +253,16 @@ def inputs_of(options: argparse.Namespace, image: tuple[int, int, int]) -> list[
         sides = own if options.image is None else [options.image] * 2
         if min(options.batch, *sides) < 1:
             raise UsageError("--batch and --image are whole numbers from 1 on.")
-        return [Input((options.batch, channels, *sides), options.dtype)]
+        shape = (options.batch, channels, *sides)
+        return [Input(shape, options.dtype, options.channels_last)]
     found = []
     for text in options.inputs:
         matched = _INPUT.fullmatch(text)
         if matched is None:
             raise UsageError(f"--input {text!r} is not possible; give a shape such as 2,3,64,64.")
-        shape = tuple(map(int, matched[2].split(",")))
-        found.append(Input(shape, matched[1] or options.dtype))
+        shape, dtype = tuple(map(int, matched[2].split(","))), matched[1] or options.dtype
+        if dtype not in ITEM_BYTES:
+            raise UsageError(f"--input {text!r}: the types are {', '.join(ITEM_BYTES)}.")
+        last = options.channels_last and len(shape) == 4
+        found.append(Input(shape, dtype, last))
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Final
@@ -10,29 +11,34 @@ from experiments.theory.roofs import NamedRoof
 from figures.canvas import Drawing
 from figures.drawing.render import render
 from figures.roofline import Marks, Roofline
+from figures.scaling import Band, Points, Scaling
 from figures.timeline import Lane, Level, Span, Timeline
 from report.paper.roofs import GIGA, roof_line
 from report.records.operations import Phase
+from report.theory.fits import Fits, least
 from report.theory.network import Theory
 
 _PHASES: Final[tuple[Phase, ...]] = ("forward", "backward", "update")
 _MEGA: Final = 1e6
 
 
-def write_figures(found: Theory, folder: Path, roof: NamedRoof | None) -> tuple[Path, ...]:
-    """Write ``memory`` and, with a roof, ``roofline``, each as SVG and PDF; returns their paths."""
-    drawings = {"memory": memory(found)}
-    if roof is not None:
-        drawings["roofline"] = roofline(found, roof)
+def write(folder: Path, drawings: Mapping[str, Drawing]) -> None:
+    """Write each drawing as SVG and PDF under its name."""
     folder.mkdir(parents=True, exist_ok=True)
-    paths = []
     for name, drawing in drawings.items():
         rendered = render(drawing, name)
-        for suffix, content in ((".svg", rendered.svg), (".pdf", rendered.pdf)):
-            path = folder / f"{name}{suffix}"
-            path.write_bytes(content)
-            paths.append(path)
-    return tuple(paths)
+        (folder / f"{name}.svg").write_bytes(rendered.svg)
+        (folder / f"{name}.pdf").write_bytes(rendered.pdf)
+
+
+def fits_figure(found: Fits, limit: str) -> Drawing:
+    """The peak over the batch, with the line of the limit."""
+    batches = sorted(found.predicted)
+    sizes = tuple(least(found.predicted[batch]) / _MEGA for batch in batches)
+    line = Band(limit, *[found.limit / _MEGA] * 3, series=1)
+    peaks = Points("Peak at least", tuple(map(float, batches)), sizes, joined=True)
+    panel = Scaling("Batch size", "Memory (MB)", (peaks,), bands=(line,))
+    return Drawing((panel,))
 
 
 def memory(found: Theory) -> Drawing:

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from experiments.theory.roofs import NamedRoof
+from report.theory.fits import Fits
 from report.theory.network import Row, Theory
 
 #: With more modules the table shows those with most multiply-adds.
@@ -19,29 +20,17 @@ _WIDTH: Final = 100
 
 def as_json(found: Theory, roof: NamedRoof | None) -> str:
     """One object; numbers that are not known are null."""
-    peak, cuda = found.peak, found.cuda
     content: dict[str, Any] = {
         "parameters": found.parameters,
         "unused_parameters": list(found.network.unused),
         "multiply_adds": found.multiply_adds,
+        "effective_multiply_adds": found.effective,
         "bytes": found.bytes,
-        "peak_bytes": peak.total if peak else None,
-        "peak_operator": peak and peak.operator.name,
-        "peak_module": peak and peak.operator.module,
-        "peak_phase": peak and peak.operator.phase,
-        "peak_categories": peak and peak.alive,
-        "complete": found.complete,
-        "may_take_more": list(found.may_take_more),
+        **_memory(found),
         "refused": [*found.refused, *found.unlike_gpu],
         "kinds": [_fields(row) for row in found.by_kind],
         "modules": [_fields(row) for row in found.by_module],
     }
-    if cuda is not None:
-        content["allocator"] = {
-            "requested_bytes": cuda.requested_peak,
-            "allocated_bytes": cuda.allocated_peak,
-            "reserved_bytes": cuda.reserved_peak,
-        }
     if roof is not None:
         content["roof"] = {
             "device": roof.name,
@@ -51,6 +40,56 @@ def as_json(found: Theory, roof: NamedRoof | None) -> str:
         }
         content["least_time_s"] = found.seconds
     return json.dumps(content, ensure_ascii=False, indent=1)
+
+
+def _memory(found: Theory) -> dict[str, Any]:
+    peak, cuda = found.peak, found.cuda
+    content = {
+        "peak_bytes": peak and peak.total,
+        "peak_operator": peak and peak.operator.name,
+        "peak_module": peak and peak.operator.module,
+        "peak_phase": peak and peak.operator.phase,
+        "peak_categories": peak and peak.alive,
+        "complete": found.complete,
+        "may_take_more": list(found.may_take_more),
+        "compiled": list(found.compiled),
+    }
+    if cuda is None:
+        return content
+    return content | {
+        "allocator": {
+            "requested_bytes": cuda.requested_peak,
+            "allocated_bytes": cuda.allocated_peak,
+            "reserved_bytes": cuda.reserved_peak,
+        }
+    }
+
+
+def fits_as_json(found: Fits, limit: str) -> str:
+    """One object: the limit, the largest batch that may fit, and what is predicted around it."""
+    batches = [
+        {"batch": batch, "verdict": found.verdict(batch), **_memory(theory)}
+        for batch, theory in found.bracket.items()
+    ]
+    content = {
+        "limit": limit, "limit_bytes": found.limit, "largest_batch": found.largest,
+        "batches": batches,
+    }  # fmt: skip
+    return json.dumps(content, ensure_ascii=False, indent=1)
+
+
+def fits_as_text(found: Fits, limit: str) -> str:
+    """The largest batch that may fit and the next one, each with its peak and what holds it."""
+    lines = [f"Limit: {limit}, {found.limit:,} B of tensors"]
+    for batch, theory in found.bracket.items():
+        lines.append(f"Batch {batch:,}: {found.verdict(batch)}")
+        alive = theory.peak.alive.items() if theory.peak else ()
+        held = ", ".join(f"{name} {size:,} B" for name, size in alive if size)
+        sums = (f"  {name}: {value}" for name, value in (*theory.memory_sums(), ("Held by", held)))
+        lines += (textwrap.fill(line, _WIDTH, subsequent_indent="    ") for line in sums)
+    if not found.largest:
+        lines.append("No batch fits.")
+    return "\n".join(lines)
 
 
 def _fields(row: Row) -> dict[str, object]:

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from experiments.harness.code import ROOT
 from experiments.harness.study import UsageError
 from report.evidence import peaks
-from report.evidence.devices import Operation, read_devices
+from report.evidence.devices import Device, Devices, Operation, read_devices
 from report.records import ENDING
-from report.records.record import Ceiling
+from report.records.record import Ceiling, Record
 from report.records.store import read_record
+from report.theory.fits import bytes_of
 from report.theory.roofline import Roof, sheet_roof
 
 
@@ -27,6 +28,37 @@ class NamedRoof:
     look: Literal["sheet", "measured"]
 
 
+class Limit(NamedTuple):
+    """The memory (B) that something has, in whose words, and whether that is a GPU's."""
+
+    bytes: int
+    name: str
+    gpu: bool = False
+
+
+def named_limit(name: str) -> Limit:
+    """A size such as ``8GB``, the memory of a device of ``data/devices.yaml`` or of a record.
+
+    Raises ``UsageError`` where it is none of them.
+    """
+    if name.startswith("record:"):
+        environment = _record(name, name.removeprefix("record:")).environment
+        gpu = environment.gpu
+        size = gpu.memory_bytes if gpu else environment.memory_bytes
+        return Limit(size, environment.label, gpu is not None)
+    if name[:1].isdigit():
+        return Limit(bytes_of(name), name)
+    devices = read_devices(ROOT / "data" / "devices.yaml")
+    device = _device(devices, name)
+    memory = device and device.peak("capacity")
+    if device is None or memory is None:
+        known = ", ".join(d.key for d in devices.devices if d.peak("capacity"))
+        raise UsageError(
+            f"--fits {name}: give a size such as 8GB, record:FILE.zip, or one of {known}."
+        )
+    return Limit(int(memory.rate), f"{device.name} (data sheet)", gpu=True)
+
+
 def named_roof(name: str, dtype: str) -> NamedRoof:
     """The roof of a device of ``data/devices.yaml``, or of the record in a file.
 
@@ -37,9 +69,7 @@ def named_roof(name: str, dtype: str) -> NamedRoof:
 
 def _of_sheet(name: str, dtype: str) -> NamedRoof:
     devices = read_devices(ROOT / "data" / "devices.yaml")
-    key = name.casefold().replace(" ", "-")
-    begins = (device for device in devices.devices if device.key.startswith(key))
-    device = devices.find(name) or next(begins, None)
+    device = _device(devices, name)
     operation: Operation = dtype  # type: ignore[assignment]
     arithmetic = device.peak(operation) if device else None
     memory = device.peak("memory") if device else None
@@ -49,11 +79,21 @@ def _of_sheet(name: str, dtype: str) -> NamedRoof:
     return NamedRoof(sheet_roof(arithmetic.rate, memory.rate), device.name, "sheet")
 
 
-def _measured(path: Path, dtype: str) -> NamedRoof:
+def _device(devices: Devices, name: str) -> Device | None:
+    key = name.casefold().replace(" ", "-")
+    begins = (device for device in devices.devices if device.key.startswith(key))
+    return devices.find(name) or next(begins, None)
+
+
+def _record(option: str, file: str) -> Record:
+    path = Path(file).resolve()
     if not path.is_file():
-        raise UsageError(f"--device-peaks {path}: there is no such file.")
-    path = path.resolve()
-    record = read_record(path, path.parent.parent).record
+        raise UsageError(f"{option}: there is no such file.")
+    return read_record(path, path.parent.parent).record
+
+
+def _measured(path: Path, dtype: str) -> NamedRoof:
+    record = _record(f"--device-peaks {path}", str(path))
     arithmetic = peaks.meant(record, "matrix_product", dtype)
     memory = peaks.meant(record, "copy")
     if not arithmetic or not memory:

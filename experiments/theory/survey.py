@@ -6,9 +6,9 @@ measures the peaks of a sample (a quarter of an hour) and writes ``docs/networks
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
-from collections.abc import Sequence
-from math import prod
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, get_args
 
@@ -21,13 +21,13 @@ from experiments.harness.code import ROOT
 from experiments.harness.measure import forward
 from experiments.harness.operators import Input, built, capture
 from experiments.theory.checked import checked, of_capture
-from experiments.theory.counts import COUNTS, Counts, read_counts, write_counts
 from experiments.theory.networks import import_timm, network
 from report.errors import MeasurementError
 from report.theory.conditions import Layout
 
 FORMATS: Final = {"contiguous": {}, "channels_last": {"memory_format": torch.channels_last}}
 PAGE: Final = ROOT / "docs" / "networks-of-timm.md"
+TABLE: Final = ROOT / "data" / "networks-of-timm.csv"
 TEMPLATE: Final = Path(__file__).with_suffix(".md.in")
 #: Operators of these were watched while rules of workspaces were written; others are the sample.
 LEARNED: Final = """
@@ -37,11 +37,35 @@ coatnet_nano_rw_224 xcit_nano_12_p16_224 efficientvit_b0 nf_regnet_b0 poolformer
 """
 
 
+class Counts(NamedTuple):
+    """What theory counts of one network on one image of its published size, or why it ``refused``.
+
+    ``own_parameters`` are those of the module, ``torch_multiply_adds`` half of what torch's
+    ``FlopCounterMode`` says of the same call.  It does not know some operators (``uncounted``),
+    whose multiply-adds are ``uncounted_multiply_adds``.
+    """
+
+    network: str
+    family: str
+    refused: str = ""
+    parameters: int = 0
+    own_parameters: int = 0
+    multiply_adds: int = 0
+    torch_multiply_adds: int = 0
+    uncounted_multiply_adds: int = 0
+    uncounted: str = ""
+
+    @property
+    def exact(self) -> bool:
+        """Whether parameters and multiply-adds are those of the module and of torch's counter."""
+        counted = self.multiply_adds - self.uncounted_multiply_adds
+        return self.parameters == self.own_parameters and counted == self.torch_multiply_adds
+
+
 def counts(name: str) -> Counts:
-    """What theory counts of one network on one image of its published size, or why it refuses."""
+    """Capture one network, and count it by torch's own counter in the same call."""
     named = network(f"timm:{name}")
     family = str(import_timm().model_entrypoint(name).__module__).rpartition(".")[2]
-    known = {"network": name, "family": family, "image": "x".join(map(str, named.image))}
     counter = FlopCounterMode(display=False)
     try:
         module = built(named.build)
@@ -50,29 +74,37 @@ def counts(name: str) -> Counts:
             captured = capture(lambda: module, [Input((1, *named.image))])
         theory = of_capture(captured)
     except MeasurementError as error:
-        return Counts(**known, refused=str(error))
-    if theory.refused:
-        return Counts(**known, refused=f"unknown operators: {', '.join(theory.refused)}")
+        return Counts(name, family, str(error))
+    if theory.multiply_adds is None:
+        return Counts(name, family, f"unknown operators: {', '.join(theory.refused)}")
     numbered = enumerate(zip(captured.network.operators, theory.loads, strict=True))
-    work = [(number, operator, load) for number, (operator, load) in numbered if load is not None]
-    unseen = [(o, w) for n, o, w in work if w.multiply_adds and n not in captured.flops]
-    attention = [(o, w) for _, o, w in work if w.kind == "attention"]
-    asked = [(operator.tensor("query"), operator.tensor("key")) for operator, _ in attention]
-    products = [o for _, o, w in work if w.kind in ("convolution", "matrix product")]
+    work = [(n, o, load.multiply_adds) for n, (o, load) in numbered if load and load.multiply_adds]
+    unseen = [(operator, macs) for n, operator, macs in work if n not in captured.flops]
     return Counts(
-        **known,
+        name,
+        family,
         parameters=theory.parameters,
         own_parameters=sum(parameter.numel() for parameter in module.parameters()),
-        multiply_adds=sum(load.multiply_adds for _, _, load in work),
+        multiply_adds=theory.multiply_adds,
         torch_multiply_adds=counter.get_total_flops() // 2,
-        uncounted_multiply_adds=sum(load.multiply_adds for _, load in unseen),
+        uncounted_multiply_adds=sum(macs for _, macs in unseen),
         uncounted=" ".join(sorted({operator.base for operator, _ in unseen})),
-        bytes=sum(load.bytes for _, _, load in work),
-        outputs=sum(operator.writes[0].elements for operator in products),
-        attention_multiply_adds=sum(load.multiply_adds for _, load in attention),
-        attention_outputs=sum(operator.writes[0].elements for operator, _ in attention),
-        attention_scores=sum(prod(q.shape[:-1]) * k.shape[-2] for q, k in asked if q and k),
     )
+
+
+def read_counts() -> list[Counts]:
+    """One row a network, as ``write_counts`` wrote it."""
+    with TABLE.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.reader(stream))[1:]
+    return [Counts(*r[:3], *map(int, r[3:8]), r[8]) for r in rows]  # type: ignore[call-arg]
+
+
+def write_counts(found: Iterable[Counts]) -> None:
+    """One row a network, in the order of their names."""
+    with TABLE.open("w", encoding="utf-8", newline="") as stream:
+        rows = csv.writer(stream, lineterminator="\n")
+        rows.writerow(Counts._fields)
+        rows.writerows(sorted(found))
 
 
 class Peak(NamedTuple):
@@ -133,12 +165,11 @@ def page(found: Sequence[Counts], peaks: Sequence[Peak], machine: str) -> str:
 
 def main() -> None:
     """Capture, measure and write."""
-    table = ROOT / "data" / COUNTS
-    found = {each.network: each for each in read_counts(table)}
+    found = {each.network: each for each in read_counts()}
     for name in set(import_timm().list_models()) - found.keys():
         found[name] = counts(name)
         print(f"{name}: {found[name].refused or 'captured'}")
-        write_counts(table, found.values())
+        write_counts(found.values())
     by_size = sorted(found.values(), key=lambda each: (-each.parameters, each.network))
     smallest = {e.family: e.network for e in by_size if e.network not in LEARNED.split()}
     peaks = [peak(name, layout) for layout in get_args(Layout) for name in smallest.values()]

@@ -17,13 +17,15 @@ from report.evidence.reported import CitationKey
 from report.records.record import DeviceKey, Text
 from report.records.strict import read_strictly, refuse_first, repeated
 
-Operation: TypeAlias = Literal["float32", "tfloat32", "bfloat16", "float16", "memory", "cache"]
+Operation: TypeAlias = Literal[
+    "float32", "tfloat32", "bfloat16", "float16", "memory", "cache", "capacity"
+]
 
 _REMEDY: Final = "mend the file by the data sheet, or restore it with git"
-_UNITS: Final = {"memory": "GB/s", "cache": "MiB"}
+_UNITS: Final = {"memory": "GB/s", "cache": "MiB", "capacity": "GB"}
 #: No device is slower than this, in either unit, or faster than its inverse.
 _LEAST: Final = 1e-6
-_FACTORS: Final = {"TFLOP/s": 1e12, "GB/s": 1e9, "MiB": 2**20}
+_FACTORS: Final = {"TFLOP/s": 1e12, "GB/s": 1e9, "MiB": 2**20, "GB": 1e9}
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -33,14 +35,15 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 class Peak(_Part, frozen=True):
     """One line of a data sheet, in the unit of the print.
 
-    ``operation`` is ``memory`` (bandwidth), ``cache`` (size of the last one) or the element type
+    ``operation`` is ``memory`` (bandwidth), ``capacity`` (of that memory), ``cache`` (size of the
+    last one) or the element type
     of the arithmetic: float32 on the ordinary cores, the shorter types on the matrix units.
     ``verified`` is false for a figure that was not compared with a document; no paper prints it.
     """
 
     operation: Operation
     value: Annotated[float, msgspec.Meta(gt=0)]
-    unit: Literal["TFLOP/s", "GB/s", "MiB"]
+    unit: Literal["TFLOP/s", "GB/s", "MiB", "GB"]
     source: CitationKey
     verified: bool
 

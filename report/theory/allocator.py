@@ -53,6 +53,9 @@ OWN_SEGMENT: Final = 10 * MIB
 #: The granularity of such a segment (``kRoundLarge``).
 SEGMENT_ROUNDING: Final = 2 * MIB
 
+#: What an oversize block may have more than its request (``max_non_split_rounding_size``).
+OVERSIZE: Final = 20 * MIB
+
 Pool: TypeAlias = Literal["small", "large"]
 
 
@@ -294,7 +297,7 @@ def _may_serve(block: int, size: int, options: Options) -> bool:
     limit = options.max_split
     if limit is None:
         return True
-    return block < limit if size < limit else block < size + options.oversize
+    return block < limit if size < limit else block < size + OVERSIZE
 
 
 def _handed_out(

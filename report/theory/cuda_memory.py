@@ -17,7 +17,7 @@ from report.records.operations import Network, Operator
 from report.theory.allocator import Allocate, Free, Request, Snapshot, replay
 from report.theory.allocator_options import Options
 from report.theory.conditions import NOTHING, UNKNOWN, Workspace
-from report.theory.operators import KINDS
+from report.theory.operators import kind_of
 
 #: Seen to take nothing beside their results on an H100 in float32 (a test compares the requests
 #: with the history of the allocator).
@@ -37,7 +37,7 @@ ONLY_ON_CPU: Final = frozenset({
 
 def workspace(operator: Operator) -> Workspace:
     """What an operator takes beside its results on a GPU, as far as somebody has seen it."""
-    if KINDS.get(operator.base) in ("view", "creation"):
+    if kind_of(operator) in ("view", "creation"):
         return NOTHING
     types = {tensor.dtype for found in operator.reads.values() for tensor in found}
     known = operator.base in TAKES_NOTHING and types <= {"float32", "int64"}

@@ -12,14 +12,16 @@ are the sums that it would belong to.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from typing import Final
 
+from report.errors import StudyError
 from report.records.operations import Network, Operator
 from report.theory.conditions import Conditions
 from report.theory.cuda_memory import ONLY_ON_CPU, CudaMemory, cuda_memory
+from report.theory.fits import Fits, bytes_of, fits
 from report.theory.operators import Load, load
 from report.theory.roofline import Roof
 from report.theory.timeline import Moment, timeline
@@ -77,7 +79,8 @@ class Theory:
 
     With a ``roof`` its rows tell the least time on a device.  On a GPU ``history`` is the call
     before, which fills the allocator's cache, and ``other_on_gpu`` are modules that run there as
-    other operators than those captured.
+    other operators than those captured.  ``compiled`` modules are predicted as if they were not.
+    ``captured`` makes the theory of the same network at another batch.
     """
 
     network: Network
@@ -85,6 +88,8 @@ class Theory:
     history: tuple[Operator, ...] = ()
     other_on_gpu: tuple[str, ...] = ()
     roof: Roof | None = None
+    compiled: tuple[str, ...] = ()
+    captured: Callable[[int], Theory] | None = field(default=None, compare=False, repr=False)
 
     @property
     def headings(self) -> tuple[str, ...]:
@@ -121,6 +126,11 @@ class Theory:
     def multiply_adds(self) -> int | None:
         """Of all operators (MAC); None where one of them is not known."""
         return None if self.refused else sum(row.multiply_adds for row in self.by_kind)
+
+    @property
+    def effective(self) -> int | None:
+        """Those that meet data: no padding, no score that causality masks (MAC)."""
+        return None if self.refused else sum(each.effective for each in self.loads if each)
 
     @property
     def bytes(self) -> int | None:
@@ -167,7 +177,16 @@ class Theory:
     @property
     def complete(self) -> bool:
         """Whether the peak is all that a call takes; else it takes at least that."""
-        return not (self.may_take_more or self.unlike_gpu)
+        return not (self.may_take_more or self.unlike_gpu or self.compiled)
+
+    def fits(self, limit: str | int) -> Fits:
+        """The largest batch whose memory fits into ``limit``: bytes, or a size such as ``16GB``.
+
+        Raises ``StudyError`` where no peak is known, and for what is no size.
+        """
+        if self.captured is None:
+            raise StudyError("This theory holds one batch; make it by theory_of to ask for others.")
+        return fits(self.captured, limit if isinstance(limit, int) else bytes_of(limit))
 
     @cached_property
     def by_kind(self) -> tuple[Row, ...]:
@@ -217,12 +236,15 @@ class Theory:
             sums.append(("Never read", ", ".join(unused)))
         if not self.refused:
             sums.append(("Multiply-adds", f"{self.multiply_adds:,}"))
+            if self.effective != self.multiply_adds:
+                sums.append(("Without padding and masked scores", f"{self.effective:,}"))
             sums.append(("Compulsory traffic", f"{self.bytes:,} B, operator by operator"))
         if self.seconds is not None:
             sums.append(("Least time on this roof", f"{1e3 * self.seconds:.4g} ms"))
-        return (*sums, *self._memory_sums())
+        return (*sums, *self.memory_sums())
 
-    def _memory_sums(self) -> Iterable[tuple[str, str]]:
+    def memory_sums(self) -> Iterable[tuple[str, str]]:
+        """What is known of the peak, as text."""
         peak, cuda = self.peak, self.cuda
         if peak is None:
             return
@@ -231,6 +253,8 @@ class Theory:
         where = f"{peak.operator.name} of {peak.operator.module or 'the network'}"
         place = f"{peak.operator.phase}, operator {number} of {len(self.moments)}"
         yield "Peak memory", f"{least}{peak.total:,} B, in {where} ({place})"
+        if self.compiled:
+            yield "Compiled, counted as eager", ", ".join(self.compiled)
         if self.may_take_more:
             yield "May take more", ", ".join(self.may_take_more)
         if cuda is not None:

@@ -5,21 +5,24 @@ wraps it.  One multiply-add is two floating-point operations.  Only products hav
 convolutions, matrix products, attention and recurrent layers; all else is described by its bytes.
 
 Compulsory traffic counts every place in memory that an operator must read once and every place that
-it must write once, in the types of the tensors; views move nothing, and an embedding or an index
-reads the rows that it takes.  An operator that stands in no table is unknown: it has no work and no
-bytes, rather than none.
+it must write once, in the types of the tensors; views move nothing, and what is read or written by
+index moves its rows, each as often as it is named.  An operator that stands in no table is unknown:
+it has no work and no bytes, rather than none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import chain
 from math import prod
 from typing import Final, Literal, TypeAlias
 
 from report.errors import StudyError
-from report.records.operations import Operator, Tensor
-from report.theory.work import Macs
+from report.records.operations import ITEM_BYTES, Operator, Tensor, places
+from report.theory.shapes import Axis
+from report.theory.work import Macs, valid_pairs
 
 Kind: TypeAlias = Literal[
     "convolution", "matrix product", "attention", "recurrent layer", "normalisation", "activation",
@@ -30,11 +33,15 @@ Kind: TypeAlias = Literal[
 
 @dataclass(frozen=True)
 class Load:
-    """What an operator is, its multiply-adds (MAC), and the bytes that it must move (B)."""
+    """What an operator is, its multiply-adds (MAC), and the bytes that it must move (B).
+
+    Of the multiply-adds ``effective`` ones meet data: no padding, no score that causality masks.
+    """
 
     kind: Kind
     multiply_adds: Macs
     bytes: int
+    effective: Macs
 
     @property
     def flops(self) -> int:
@@ -44,12 +51,18 @@ class Load:
 
 def load(operator: Operator) -> Load | None:
     """Work and compulsory traffic; None for an operator that is not known."""
-    kind = KINDS.get(operator.base)
+    kind = kind_of(operator)
     if kind is None:
         return None
     products = _PRODUCTS.get(operator.base)
-    macs = Macs(products(operator) if products else 0)
-    return Load(kind, macs, _traffic(operator, kind))
+    macs = products(operator) if products else 0
+    effective = int(macs * _share_of_data(operator)) if macs else 0
+    return Load(kind, Macs(macs), _traffic(operator, kind), Macs(effective))
+
+
+def kind_of(operator: Operator) -> Kind | None:
+    """What an operator is, of one on lists (``_foreach_add_``) what it does to each."""
+    return KINDS.get(operator.base.removeprefix("_foreach_"))
 
 
 # ---------------------------------------------------------------------------------------- traffic
@@ -62,25 +75,44 @@ def operands(operator: Operator) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]
     """
     updated = [t for name in operator.updates for t in operator.reads[name]]
     skipped = operator.updates if operator.base in _OVERWRITING else ()
-    read = [t for name, found in operator.reads.items() if name not in skipped for t in found]
-    return _once(read), _once((*operator.writes, *updated))
+    return _others(operator, skipped), tuple(dict.fromkeys((*operator.writes, *updated)))
+
+
+def _others(operator: Operator, names: Collection[str]) -> tuple[Tensor, ...]:
+    """The tensors of all arguments but those with these names, each once."""
+    given = (found for name, found in operator.reads.items() if name not in names)
+    return tuple(dict.fromkeys(chain.from_iterable(given)))
 
 
 def _traffic(operator: Operator, kind: Kind) -> int:
     if kind == "view" or operator.base in _UNTOUCHED:
         return 0
-    read, written = (sum(t.bytes for t in tensors) for tensors in operands(operator))
+    if operator.base in _BY_INDEX:
+        return places(_others(operator, ("self",))) + _written_by_index(operator)
+    read, written = operands(operator)
     taken = _TAKEN.get(operator.base)
     if taken is None:
-        return written + read
-    # The rows that are taken are as large as what they become.
-    others = _once(t for n, found in operator.reads.items() if n != taken for t in found)
-    return 2 * written + sum(t.bytes for t in others)
+        return places(written) + places(read)
+    # The rows that are taken are as large as what they become, or all that there are.
+    rows = min(places(written), places(operator.reads[taken]))
+    return places(written) + rows + places(_others(operator, (taken,)))
 
 
-def _once(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
-    """Tensors that show the same places once."""
-    return tuple({(t.storage, t.shape, t.strides): t for t in tensors}.values())
+def _written_by_index(operator: Operator) -> int:
+    """The bytes that are written of a tensor, and read before where something is added to them."""
+    target = _needed(operator, "self")
+    numbers = max((t.elements for t in operator.reads.get("indices", ())), default=0)
+    index, values = operator.tensor("index"), operator.tensor("values")
+    if index is not None:
+        numbers = index.elements
+        dim = operator.settings.get("dim")
+        if operator.base.startswith("index") and isinstance(dim, int):
+            numbers *= target.elements // target.shape[dim]
+    elif values is not None:
+        numbers = max(numbers, values.elements)
+    written = min(numbers, target.distinct) * ITEM_BYTES[target.dtype]
+    adds = "add" in operator.base or bool(operator.settings.get("accumulate"))
+    return 2 * written if adds or "reduce" in operator.base else written
 
 
 # --------------------------------------------------------------------------------- multiply-adds
@@ -173,6 +205,34 @@ def _recurrent_backward(operator: Operator) -> int:
     return 2 * length * batch * weights
 
 
+def _share_of_data(operator: Operator) -> Fraction:
+    """Of the multiply-adds those with taps inside the input, or scores that causality leaves."""
+    if operator.settings.get("is_causal"):
+        queries, keys = (_needed(operator, name).shape[-2] for name in ("query", "key"))
+        left = sum(min(row, keys) for row in range(1, queries + 1))
+        return Fraction(left, queries * keys)
+    if KINDS[operator.base] != "convolution":
+        return Fraction(1)
+    source = _needed(operator, "input").shape[2:]
+    result = (operator.tensor("grad_output") or operator.writes[0]).shape[2:]
+    kernel = _needed(operator, "weight").shape[2:]
+    # Windows stand on the output and look at the input; transposed, the other way round.
+    positions, seen = (source, result) if operator.settings["transposed"] else (result, source)
+    windows = zip(seen, kernel, *(_each(operator, n, kernel) for n in _WINDOW), strict=True)
+    pairs = (valid_pairs(at, Axis(*one)) for at, one in zip(positions, windows, strict=True))
+    return Fraction(prod(pairs), prod(positions) * prod(kernel))
+
+
+def _each(operator: Operator, name: str, extents: Sequence[int]) -> tuple[int, ...]:
+    """A setting for each extent; one number stands for all."""
+    found = operator.settings[name]
+    assert isinstance(found, tuple)
+    return found * len(extents) if len(found) == 1 else found  # type: ignore[return-value]
+
+
+_WINDOW: Final = ("stride", "padding", "dilation")
+
+
 def _outer(operator: Operator) -> int:
     return _needed(operator, "vec1").elements * _needed(operator, "vec2").elements
 
@@ -196,6 +256,7 @@ _PRODUCTS: Final[Mapping[str, Callable[[Operator], int]]] = {
             "_scaled_dot_product_flash_attention_for_cpu",
             "_scaled_dot_product_efficient_attention",
             "_scaled_dot_product_cudnn_attention",
+            "flex_attention",
         ),
         _attention,
     ),
@@ -225,7 +286,8 @@ _NAMES: Final[Mapping[Kind, str]] = {
         native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training
         _native_batch_norm_legit_functional batch_norm_backward native_batch_norm_backward
         native_layer_norm native_layer_norm_backward native_group_norm native_group_norm_backward
-        _fused_rms_norm _fused_rms_norm_backward
+        _fused_rms_norm _fused_rms_norm_backward _weight_norm_interface
+        _weight_norm_interface_backward
     """,
     "activation": """
         relu hardtanh sigmoid tanh gelu silu hardswish hardsigmoid leaky_relu elu mish softplus
@@ -251,7 +313,8 @@ _NAMES: Final[Mapping[Kind, str]] = {
         expm1 frac square eq ne lt le gt ge logical_and logical_or logical_not logical_xor
         bitwise_and bitwise_or bitwise_not bitwise_xor addcmul addcdiv lerp masked_fill fmod
         remainder floor_divide xlogy bernoulli native_dropout native_dropout_backward isnan isinf
-        isfinite nan_to_num tril triu copysign sgn exp2 sinc polar
+        isfinite nan_to_num tril triu copysign sgn exp2 sinc polar complex _fused_sgd _fused_adam
+        _fused_adamw
     """,
     "reduction": """
         sum mean amax amin max min argmax argmin var var_mean std std_mean prod norm
@@ -313,6 +376,11 @@ _UNTOUCHED: Final = frozenset(
 _OVERWRITING: Final = frozenset(
     {"copy_", "fill_", "zero_", "normal_", "uniform_", "bernoulli_", "random_"}
 )
+#: In place they write what the index names, and leave the rest.
+_BY_INDEX: Final = frozenset({
+    "index_copy_", "index_fill_", "index_add_", "index_put_", "_index_put_impl_", "scatter_",
+    "scatter_add_", "scatter_reduce_",
+})  # fmt: skip
 #: Of the argument that is named, only what becomes part of the result is read.
 _TAKEN: Final[Mapping[str, str]] = {
     "embedding": "weight",

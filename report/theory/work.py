@@ -64,11 +64,11 @@ def valid_tap_macs(layer: Layer) -> Macs:
     if layer.transposed:
         positions, seen = seen, positions
     windows = (axis._replace(size=size) for axis, size in zip(axes(layer), seen[2:], strict=True))
-    pairs = math.prod(map(_valid_pairs, positions[2:], windows))
+    pairs = math.prod(map(valid_pairs, positions[2:], windows))
     return Macs(positions[0] * pairs * weight_count(layer) // elements(layer.kernel))
 
 
-def _valid_pairs(positions: int, axis: Axis) -> int:
+def valid_pairs(positions: int, axis: Axis) -> int:
     """Pairs (position o, tap k) along one axis with ``0 <= oS - P + kD < size``."""
     offsets = (tap * axis.dilation - axis.padding for tap in range(axis.kernel))
     return sum(

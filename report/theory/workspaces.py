@@ -9,6 +9,7 @@ normalisation and means take at least what theirs give, and of all that remains 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Final, TypeAlias
 
 import msgspec
@@ -22,7 +23,7 @@ from report.theory.convolution_workspaces import (
     computed_by_pytorch,
     convolution_workspace,
 )
-from report.theory.operators import KINDS
+from report.theory.operators import kind_of
 from report.theory.reconciliation import Term
 
 #: Seen to take nothing beside their results in float32, on one thread and on two (a test repeats
@@ -30,19 +31,21 @@ from report.theory.reconciliation import Term
 TAKES_NOTHING: Final = frozenset({
     "relu", "relu_", "hardtanh", "hardtanh_", "sigmoid", "sigmoid_", "tanh", "gelu", "silu",
     "silu_", "hardswish", "hardswish_", "hardsigmoid", "leaky_relu", "sin", "cos", "clamp_min",
-    "addmm", "mm", "bmm", "baddbmm", "cat", "stack", "clone", "_to_copy", "max_pool2d_with_indices",
-    "avg_pool2d", "_adaptive_avg_pool2d", "constant_pad_nd", "embedding", "linalg_vector_norm",
+    "cat", "stack", "_to_copy", "constant_pad_nd", "embedding", "linalg_vector_norm",
 })  # fmt: skip
 #: Operators on two tensors, or on a tensor and a number, which becomes one: in float64 and float32.
 _ARITHMETIC: Final = frozenset({"add", "add_", "sub", "mul", "mul_", "div"})
 _NUMBER_BYTES: Final = 12
 _FLOAT_BYTES: Final = 4
+#: Elements of the block by which matrices are transposed, and multiply-adds of a small product.
+_BLOCK: Final = 60 * 60
+_SMALL_PRODUCT: Final = 400
 _TRIED: Final = frozenset({"float32", "int64"})
 
 
 def workspace(operator: Operator, conditions: Conditions) -> Workspace:
     """What an operator takes at its largest moment, as far as rules tell."""
-    if KINDS.get(operator.base) in ("view", "creation"):
+    if kind_of(operator) in ("view", "creation"):
         return NOTHING
     types = {tensor.dtype for found in operator.reads.values() for tensor in found}
     if types <= _TRIED:
@@ -172,6 +175,42 @@ def _of_mean(operator: Operator, conditions: Conditions) -> Workspace:
     return _taking(size if maps else None, name, formula)
 
 
+def _of_pooling(operator: Operator, conditions: Conditions) -> Workspace:
+    """A copy of an input that is packed in neither layout."""
+    source = operator.reads["self"][0]
+    last = len(source.shape) == 4 and _is_packed(source, channels_last=True)
+    return NOTHING if last or _is_packed(source) else _taking(_bytes(source))
+
+
+def _of_product(operator: Operator, conditions: Conditions) -> Workspace:
+    """A copy of each factor that has gaps or repeats (``prepare_matrix_for_blas``).
+
+    A batch with one goes matrix by matrix, small ones without BLAS (``bmm_out_or_baddbmm_``).
+    """
+    *_, left, right = (t for found in operator.reads.values() for t in found)
+    copies = sum(_bytes(tensor) for tensor in (left, right) if not _is_matrix(tensor))
+    if not copies or len(left.shape) == 2:
+        return _taking(copies)
+    small = prod(left.shape[1:]) * right.shape[2] < _SMALL_PRODUCT
+    return UNKNOWN if small else _taking(copies // left.shape[0])
+
+
+def _is_matrix(tensor: Tensor) -> bool:
+    """Whether BLAS takes it as it lies: rows or columns follow one another, and none overlap."""
+    (rows, columns), (down, across) = tensor.shape[-2:], tensor.strides[-2:]
+    by_rows = across == 1 and down >= max(1, columns)
+    return by_rows or (down == 1 and across >= max(1, rows))
+
+
+def _of_clone(operator: Operator, conditions: Conditions) -> Workspace:
+    """A block of 60 × 60 where a matrix is transposed (``copy_same_type_transpose_``)."""
+    source, result = operator.reads["self"][0], operator.writes[0]
+    turned = len(source.shape) == 2 and source.strides == (1, source.shape[0])
+    if not turned or not _is_packed(result) or source.elements < _BLOCK:
+        return NOTHING
+    return _taking(_BLOCK * ITEM_BYTES[source.dtype])
+
+
 def _of_rows(operator: Operator, conditions: Conditions) -> Workspace:
     """A copy of an input whose elements are in another order."""
     source = operator.tensor("input") or operator.tensor("self")
@@ -225,6 +264,9 @@ OF_OPERATORS: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(_ARITHMETIC, _of_arithmetic),
     "pow": _of_power,
     "mean": _of_mean,
+    "clone": _of_clone,
+    **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm"), _of_product),
+    **dict.fromkeys(("max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d"), _of_pooling),
     **dict.fromkeys(("native_layer_norm", "_softmax", "_log_softmax"), _of_rows),
     "native_group_norm": _of_group_norm,
     "index": _of_index,

@@ -236,10 +236,30 @@ def test_every_operator_with_such_a_rule_is_tried() -> None:
     assert {name.partition(",")[0] for name in ALONE} == TAKES_NOTHING | set(OF_OPERATORS)
 
 
+#: Of a tensor, others of as many extents that lie otherwise in its memory.
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "whole": lambda x: x,
+    "chunk": lambda x: x.chunk(2, 1)[1],
+    "step": lambda x: x[:, ::2],
+    "last step": lambda x: x[..., ::2],
+    "transposed": lambda x: x.transpose(-1, -2),
+    "turned": lambda x: x.transpose(0, 1),
+    "expanded": lambda x: x[:, :1].expand(x.shape),
+    "overlapping": lambda x: x.as_strided(x.shape, [max(1, s // 2) for s in x.stride()]),
+    "channels last": lambda x: x.movedim(1, -1).contiguous().movedim(-1, 1),
+}
+
+
+@pytest.mark.parametrize("view", list(VIEWS))
 @pytest.mark.parametrize("name", list(ALONE))
-def test_operators_that_take_nothing_or_what_a_number_takes(name: str) -> None:
+def test_operators_that_take_nothing_or_what_a_rule_gives(name: str, view: str) -> None:
     function, shape = ALONE[name]
-    build = partial(Applied, function)
+    shape = tuple(2 * extent for extent in shape)
+    build = partial(Applied, lambda x: function(VIEWS[view](x)))
+    try:
+        build()(torch.zeros(shape))
+    except (RuntimeError, IndexError):
+        pytest.skip("it does not take this view")
     found = predicted(build, shape)
-    assert found.complete, found.may_take_more
+    assert found.complete or view != "whole", found.may_take_more
     agrees(found, measured(build, shape))

@@ -19,7 +19,7 @@ TEXT = (DOCS / "theory-of-a-network.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```sh\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("command", BLOCKS[0].splitlines())
+@pytest.mark.parametrize("command", [*BLOCKS[0].splitlines(), *BLOCKS[1].splitlines()])
 def test_the_commands_run(
     command: str,
     tmp_path: Path,
@@ -44,4 +44,5 @@ def test_the_example_for_notebooks_runs() -> None:
     assert found.parameters == 64 * 27 + 64 + 64 * 900 * 10 + 10
     assert found.seconds > 0
     assert "<th>Least time (µs)</th>" in found._repr_html_()
+    assert names["frontier"].verdict(names["frontier"].largest) == "undecided"
     assert gpu.peak.total <= gpu.cuda.allocated_peak <= gpu.cuda.reserved_peak

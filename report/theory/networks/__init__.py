@@ -132,6 +132,7 @@ class Captured:
             tuple(_scaled(extent, batch) for extent in tensor.shape),
             tuple(_scaled(stride, batch) for stride in tensor.strides),
             self.reduced if tensor.dtype == "bfloat16" else tensor.dtype,
+            _scaled(tensor.offset, batch),
         )
 
 

@@ -1,0 +1,113 @@
+"""The largest batch whose memory fits, and the next one, which does not; pure.
+
+What is alive grows with the batch, so that a secant finds the place from few predictions.  A
+prediction is a lower bound where operators take memory that no rule gives; then a batch that may
+fit is undecided, and one that is above the limit never fits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import msgspec
+
+from report.errors import StudyError
+from report.theory.networks import BATCH, Captured
+
+if TYPE_CHECKING:
+    from report.theory.network import Theory
+
+Verdict: TypeAlias = Literal["fits", "does not fit", "undecided"]
+
+_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?) ?([kMGT]i?)?B")
+_UNITS: Final = {None: 1} | {
+    f"{letter}{i}": (1024 if i else 1000) ** power
+    for power, letter in enumerate("kMGT", start=1)
+    for i in ("", "i")
+}
+#: No batch is looked for beyond this one.
+MOST: Final = 2**20
+
+
+def bytes_of(text: str) -> int:
+    """The bytes of a size such as ``16GB`` or ``15.8 GiB``; raises ``StudyError``."""
+    matched = _SIZE.fullmatch(text)
+    if matched is None or (size := int(float(matched[1]) * _UNITS[matched[2]])) < 1:
+        raise StudyError(f"{text!r} is no size of memory; give one such as 16GB or 15.8GiB.")
+    return size
+
+
+@dataclass(frozen=True)
+class Fits:
+    """What was predicted by batch, for a ``limit`` in bytes; ``largest`` is 0 where none may fit.
+
+    ``largest`` is ``MOST`` where no smaller batch was seen above the limit.
+    """
+
+    limit: int
+    predicted: dict[int, Theory]
+    largest: int
+
+    @property
+    def bracket(self) -> dict[int, Theory]:
+        """The largest batch that may fit, and the next one, as far as they are."""
+        return {
+            n: self.predicted[n] for n in (self.largest, self.largest + 1) if n in self.predicted
+        }
+
+    def verdict(self, batch: int) -> Verdict:
+        """Of a batch that was predicted: on a GPU it fits where all segments do."""
+        theory = self.predicted[batch]
+        if least(theory) > self.limit and not theory.compiled:
+            return "does not fit"
+        most = theory.cuda.reserved_peak if theory.cuda else least(theory)
+        return "fits" if theory.complete and most <= self.limit else "undecided"
+
+
+def least(theory: Theory) -> int:
+    """The bytes that a call takes at least; raises ``StudyError`` where no peak is known."""
+    if theory.peak is None:
+        what = ", ".join(theory.unlike_gpu) or "it runs no operator"
+        raise StudyError(f"No peak of memory is known, so that no batch is: {what}.")
+    return theory.peak.total
+
+
+def fits(captured: Callable[[int], Theory], limit: int) -> Fits:
+    """The largest batch whose peak is not above ``limit`` bytes; ``captured`` makes a theory.
+
+    A network is captured once and scaled; if the batch that is found comes out otherwise when it is
+    captured itself, all are.  Raises ``StudyError`` where no peak is known.
+    """
+    found = searched(partial(scaled, captured(BATCH)), limit)
+    batch = max(found.largest, 1)
+    exact = captured(batch).network == found.predicted[batch].network
+    return found if exact else searched(captured, limit)
+
+
+def scaled(whole: Theory, batch: int) -> Theory:
+    """The theory of a network that was captured at ``BATCH``, at another one."""
+    past = msgspec.structs.replace(whole.network, operators=whole.history)
+    return replace(
+        whole,
+        network=Captured(whole.network).at(batch),
+        history=Captured(past).at(batch).operators,
+    )
+
+
+def searched(at: Callable[[int], Theory], limit: int) -> Fits:
+    """The same by the theory that ``at`` makes for a batch."""
+    predicted: dict[int, Theory] = {}
+    low, high, batch = 0, MOST + 1, 1
+    last, size = 0, 0
+    while high - low > 1:
+        before, (predicted[batch], last) = (last, size), (at(batch), batch)
+        size = least(predicted[batch])
+        low, high = (low, batch) if size > limit else (batch, high)
+        slope = (size - before[1]) / (batch - before[0])
+        batch += int((limit - size) // slope) if slope > 0 else MOST
+        batch = min(max(batch, low + 1), high - 1)
+    return Fits(limit, predicted, low)

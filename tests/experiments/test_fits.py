@@ -1,0 +1,200 @@
+"""``--fits``: the largest batch by prediction, against every batch and closed forms."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from experiments.__main__ import main  # noqa: E402
+from experiments.harness.operators import Input, Policy, Step, capture  # noqa: E402
+from experiments.theory import theory_of  # noqa: E402
+from report.errors import StudyError  # noqa: E402
+from report.theory.fits import MOST, bytes_of  # noqa: E402
+from report.theory.network import Theory  # noqa: E402
+
+WIDTH, DEPTH = 64, 8
+#: Bytes of the parameters of ``deep``.
+WEIGHTS = 4 * DEPTH * (WIDTH * WIDTH + WIDTH)
+
+
+def deep() -> nn.Module:
+    parts = [nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU()) for _ in range(DEPTH)]
+    return nn.Sequential(*parts)
+
+
+def plain() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(288, 5))
+
+
+class Doubling(nn.Module):
+    """Computes more for small batches, so that its operators do not grow with the batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Any) -> Any:
+        return self.layer(torch.cat((x, x)) if x.shape[0] < 100 else x)
+
+
+def total(theory: Theory) -> int:
+    assert theory.peak is not None
+    return theory.peak.total
+
+
+@pytest.mark.parametrize("build", [deep, Doubling])
+@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_largest_batch_is_that_of_trying_each(
+    build: Callable[[], nn.Module], train: bool, device: str
+) -> None:
+    sizes = {
+        n: total(theory_of(build, (n, WIDTH), train=train, device=device)) for n in range(1, 12)
+    }
+    for limit in (sizes[1] - 1, sizes[1], sizes[4] + 1, sizes[10]):
+        found = theory_of(build, (3, WIDTH), train=train, device=device).fits(limit)
+        assert found.largest == max((n for n, size in sizes.items() if size <= limit), default=0)
+        for batch, theory in found.bracket.items():
+            assert total(theory) == sizes[batch]
+            assert (found.verdict(batch) == "does not fit") == (batch > found.largest)
+
+
+def test_verdicts_say_what_is_known() -> None:
+    def verdict(**how: Any) -> str:
+        found = theory_of(deep, (1, WIDTH), **how).fits("1MB")
+        return found.verdict(found.largest)
+
+    assert verdict() == "fits"
+    assert verdict(train=True) == "undecided", "no rule tells what a backward pass takes"
+    assert verdict(device="cuda") == "undecided", "nor what cuBLAS takes"
+    assert theory_of(nn.ReLU, (1, 3), device="cuda").fits("100MB").largest > 0
+    compiled = theory_of(lambda: torch.compile(deep()), (1, WIDTH))
+    assert compiled.compiled and not compiled.complete
+    assert compiled.fits(1).verdict(1) == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "copies", "counts"),
+    [("sgd", 0, 0), ("momentum", 1, 0), ("adam", 2, 1), ("adamw", 2, 1)],
+)
+@pytest.mark.parametrize("update", ["single", "foreach", "fused"])
+def test_an_optimizer_keeps_copies_of_the_parameters(
+    optimizer: Any, copies: int, counts: int, update: Any
+) -> None:
+    policy = Policy(optimizer=optimizer, update=update)
+    network = capture(deep, [Input((4, WIDTH))], train=True, policy=policy).network
+    kept = sum(network.storages[tensor.storage] for tensor in network.state)
+    assert kept == (copies + 1) * WEIGHTS + 4 * counts * len(network.parameters)
+    module = deep().train()
+    step = Step(module, policy, gpu=False)
+    step.prepare((torch.randn(4, WIDTH),), Recorded())  # type: ignore[arg-type]
+    assert kept == sum(tensor.untyped_storage().nbytes() for tensor in step.state())
+
+
+class Recorded:
+    """Stands for a recorder where a real step is made."""
+
+    phase, writes = "forward", True
+
+
+def test_adafactor_keeps_rows_and_columns() -> None:
+    policy = Policy(optimizer="adafactor")
+    network = capture(deep, [Input((4, WIDTH))], train=True, policy=policy).network
+    kept = sum(network.storages[tensor.storage] for tensor in network.state)
+    # A row, a column and a count for each weight, as much as itself and a count for each bias.
+    assert kept - WEIGHTS == 4 * DEPTH * ((2 * WIDTH + 1) + (WIDTH + 1))
+
+
+def activations(**how: Any) -> int:
+    """What a step has alive beside parameters, state and inputs at its peak."""
+    build = lambda: nn.Sequential(deep(), deep())  # noqa: E731
+    theory = theory_of(build, (4096, WIDTH), train=True, **how)
+    return max(m.alive["activations"] + m.alive["gradients"] for m in theory.moments)
+
+
+def test_policies_change_what_is_alive() -> None:
+    whole = activations()
+    halves = activations(checkpoint=["0", "1"])
+    assert halves < 0.7 * whole
+    assert whole <= activations(accumulate=2) <= whole + 2 * WEIGHTS + 4096 * 8
+    assert activations(autocast="bfloat16") < whole
+    single, lists = (
+        total(theory_of(deep, (1, WIDTH), train=True, optimizer="adam", update=update))
+        for update in ("single", "foreach")
+    )
+    assert lists > single + WEIGHTS / 2, "a list of all square roots is alive at once"
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("1B", 1), ("8GB", 8 * 10**9), ("1.5 GiB", 3 * 2**29), ("15.8GB", 15_800_000_000)],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert bytes_of(text) == size
+
+
+@pytest.mark.parametrize("text", ["8", "8 gb", "-8GB", "GB", "0GB", "8GBs"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(StudyError, match="16GB"):
+        bytes_of(text)
+
+
+NETWORK = """
+from torch import nn
+def plain():
+    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(288, 5))
+"""
+RECORD = "record:data/conv_scaling/20261122T102337Z-nvidia-h100-80gb-hbm3-1de971c8.zip"
+
+
+@pytest.mark.parametrize(
+    ("limit", "size"), [("1MB", 10**6), ("T4", 16 * 10**9), (RECORD, 85_017_493_504)]
+)
+@pytest.mark.parametrize("mode", [(), ("--train", "--optimizer", "adamw")])
+def test_the_command(
+    limit: str, size: int, mode: tuple[str, ...], tmp_path: Path, capsys: Any
+) -> None:
+    (tmp_path / "net.py").write_text(NETWORK)
+    words = ("theory", f"{tmp_path}/net.py:plain", "--input", "1,3,8,8", "--fits", limit, *mode)
+    assert main([*words, "--json", "--figures", str(tmp_path)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["limit_bytes"] == size
+    first, *rest = found["batches"]
+    assert first["batch"] == found["largest_batch"] and first["peak_bytes"] <= size
+    assert first["verdict"] in ("fits", "undecided") and first["peak_categories"]["parameters"]
+    assert ("allocator" in first) == (limit != "1MB")
+    assert [each["verdict"] for each in rest] == ["does not fit"] * (first["batch"] < MOST)
+    assert {path.name for path in tmp_path.glob("fits.*")} == {"fits.svg", "fits.pdf"}
+    assert main([*words]) == 0
+    text = capsys.readouterr().out
+    assert f"Batch {first['batch']:,}: {first['verdict']}" in text and "Held by" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "keyword"),
+    [
+        (("--fits", "A99"), "t4"),
+        (("--fits", "8 parsecs"), "16GB"),
+        (("--fits", "record:none.zip"), "no such file"),
+        (("--train", "--optimizer", "adafactor", "--update", "fused"), "Adafactor"),
+        (("--train", "--checkpoint", "layer9"), "layer9"),
+        (("--accumulate", "0"), "--accumulate"),
+        (("--fits", "T4", "--autocast", "bfloat16"), "--dtype"),
+    ],
+)
+def test_what_is_not_possible_is_one_sentence(
+    words: tuple[str, ...], keyword: str, tmp_path: Path, capsys: Any
+) -> None:
+    (tmp_path / "net.py").write_text(NETWORK)
+    code = main(["theory", f"{tmp_path}/net.py:plain", "--input", "1,3,8,8", *words])
+    out, err = capsys.readouterr()
+    assert code in (1, 2) and not out
+    assert keyword in err and err.count("\n") == 1
