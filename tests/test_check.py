@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,19 +93,6 @@ def test_another_verdict_is_found_also_in_what_is_not_built_yet(folder: Path) ->
     assert faults(request_for(folder)) == (told,)
     shutil.rmtree(folder / "out")
     assert told in faults(request_for(folder))
-
-
-def test_a_published_value_that_fails_newly_is_found(folder: Path) -> None:
-    build.main(arguments(folder, "--accept"))
-    path = folder / "data" / EXPECTED
-    known = read_expected(folder / "data")[STUDY].audits
-    assert known, "the source of this study has numbers that do not follow"
-    content = yaml.safe_load(path.read_text("utf-8"))
-    path.write_text(yaml.safe_dump({STUDY: {**content[STUDY], "audits": []}}), "utf-8")
-    found = faults(request_for(folder))
-    assert [fault for fault in found if "newly" in fault] == [
-        f"{STUDY}: a reported value fails its audit newly: {audit}." for audit in known
-    ]
 
 
 def test_a_typed_result_is_found(folder: Path, tmp_path: Path) -> None:

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
 from report.evidence.allocator_replay import replayed
-from report.instruments.counters import ncu_logs
-from report.instruments.counters.logs import CaseLogs, pack
-from report.instruments.counters.ncu import case_range
 from report.missing import Missing
 from report.paper.findings import Findings
-from report.paper.kernels import ATTACHMENT, Kernel, kernels_of
 from report.records.record import Case, Record
-from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.study import findings
 from report.theory.reconciliation import Reconciliation
 from tests import factory, papers
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
 from tests.papers import inputs_of
-from tests.test_ncu import ADD, CONVOLUTION, calibrating, table, values
 
 STUDY = "conv_scaling"
 OUTPUTS = OUTPUT_BYTES // 4
@@ -189,38 +182,3 @@ def test_statistics_that_the_model_does_not_foresee_are_printed() -> None:
     (id_,) = (id_ for id_ in result.reconciliations if id_.startswith("replay-"))
     assert id_ == "replay-example-100-0-reserved-after"
     papers.assert_whole(STUDY, result)
-
-
-# ----------------------------------------------------------------------------------- kernels
-
-
-def kernels(content: bytes) -> tuple[Kernel, ...]:
-    """The kernels of batch 64 by a file beside a GPU's record."""
-    inputs = inputs_of(STUDY, gpu_record())
-    run = Run(inputs.records[0], "GPU")
-    beside = replace(inputs, attachments={run.file: {ATTACHMENT: content}})
-    return kernels_of(beside, run, run.factors(64, "forward"))
-
-
-def printed(**off: float) -> bytes:
-    """What ncu printed of two calls of batch 64, after the products that calibrate it."""
-    index = BATCHES.index(64)
-    factors = gpu_record().cases[index].factors
-    ranges = [case_range(factors, call) for call in (0, 1)]
-    launches = calibrating(**off)
-    for name in ranges:
-        product = values(op_ffma=FLOPS_AN_IMAGE * 32, op_fmul=OUTPUTS * 64)
-        added = (ADD, name, values(op_fadd=OUTPUTS * 32))
-        launches += [(CONVOLUTION, name, product), added, added]
-    logs = ncu_logs.logs_of(table(launches), ranges)
-    return pack(ncu_logs.TOOL, [CaseLogs(case=index, logs=logs)])
-
-
-def test_the_kernels_of_a_call_are_listed_with_their_counts() -> None:
-    listed = [(k.work.launches, k.additions, k.multiplications) for k in kernels(printed())]
-    assert listed == [(1, 0, OUTPUTS * 64), (2, OUTPUTS * 64, 0)]
-    assert [k.multiply_adds for k in kernels(printed())] == [FLOPS_AN_IMAGE * 32, 0]
-
-
-def test_no_kernels_are_listed_of_other_cases_or_with_counters_that_are_not_trusted() -> None:
-    assert kernels(printed(fp32=1.01)) == kernels(pack(ncu_logs.TOOL, [])) == ()

@@ -106,27 +106,6 @@ def test_every_architecture_counts_each_path_once(chip: str) -> None:
     assert plan.metrics == tuple(sorted(set(plan.metrics)))
 
 
-@pytest.mark.parametrize(
-    ("capability", "names", "found"),
-    [
-        ("9.0", [n for n in COMMON if not n.startswith("smsp__")], "sm__sass_thread_inst"),
-        ("9.0", [*CORES, "dram__bytes_read", "dram__bytes_write"], "dram__bytes_write.sum"),
-        ("10.0", [*COMMON, FADD.replace("fadd_pred_on.sum", "fadd2_pred_on")], "fadd2_pred_on.sum"),
-        ("6.1", COMMON, "device"),
-        ("9.0", ["dram__bytes"], "metric"),
-    ],
-)
-def test_plans_of_what_there_is(capability: str, names: list[str], found: str) -> None:
-    plan = metrics_for(capability, frozenset(names))
-    if isinstance(plan, CountersUnavailable):
-        assert plan.kind == found
-    else:
-        assert any(found in metric for metric in plan.metrics)
-        assert "tensor_core" in plan.missing
-    doubled = {t.factor for t in getattr(plan, "terms", ()) if "fadd2" in t.metric}
-    assert doubled <= {2}
-
-
 # -------------------------------------------------------------------------------- the raw page
 
 RANGES = "Id:Domain:Start/Stop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
