@@ -29,7 +29,7 @@ def closing_line(request: Request, summary: Summary, seconds: float) -> str:
     failed = len(summary.failed)
     current = len(request.studies) - made - sum(bool(each.study) for each in summary.failed)
     parts = f"{made} made, {current} current, {counted(failed, 'error')}"
-    notes = counted(len(summary.notices), "note")
+    notes = counted(len(_notes(request, summary)), "note")
     return f"{counted(len(request.studies), 'paper')}: {parts}, {notes} in {seconds:.1f} s"
 
 
@@ -69,7 +69,8 @@ def print_summary(request: Request, summary: Summary, seconds: float, *, explain
     else:
         lines = list(_written(request, summary))
     lines += _records(request, summary, explain=explain) if built or explain else ()
-    lines += (f"{marked('note', sys.stdout)} {notice}" for notice in summary.notices)
+    notes = summary.notices if explain else _notes(request, summary)
+    lines += (f"{marked('note', sys.stdout)} {notice}" for notice in notes)
     if built:
         lines.append(closing_line(request, summary, seconds))
     else:
@@ -95,6 +96,12 @@ def _written(request: Request, summary: Summary) -> Iterator[str]:
         yield f"{written}; open {shown(request.out / page)}" if "html" in folders else written
 
 
+def _notes(request: Request, summary: Summary) -> list[str]:
+    """The notes but those of gates, which begin with a study and are counted in its line."""
+    studies = tuple(f"{study}: " for study in request.studies)
+    return [notice for notice in summary.notices if not notice.startswith(studies)]
+
+
 def _records(request: Request, summary: Summary, *, explain: bool) -> Iterator[str]:
     """How many records each paper uses, a line a study; or what became of each of them."""
     failed = {outcome.study for outcome in summary.failed}
@@ -105,6 +112,8 @@ def _records(request: Request, summary: Summary, *, explain: bool) -> Iterator[s
         listed = json.loads(path.read_text("utf-8"))
         used = sum(each["used"] for each in listed)
         line = f"{study}: {counted(len(listed), 'record')}, {used} used"
+        if gated := sum(notice.startswith(f"{study}: ") for notice in summary.notices):
+            line += f", {counted(gated, 'note')} on their series"
         yield f"{line}." if explain or not listed else f"{line}; --explain lists them."
         if explain:
             # What is left out has a note.

@@ -30,16 +30,16 @@ class Computed(NamedTuple):
     findings: Findings
 
 
-def _noted(inputs: Inputs) -> Iterator[str]:
-    """What the gates say of the series that a paper uses, in a sentence each."""
+def _noted(study: str, inputs: Inputs) -> Iterator[str]:
+    """What the gates say of the series that a paper uses, in a sentence each after its name."""
     counted = {
         stored.file: sum(any(gates.bimodal_times(case)) for case in stored.record.cases)
         for stored in inputs.records
     }
     if bimodal := [f"{file} ({count})" for file, count in counted.items() if count]:
         yield (
-            "The processes of these cases fall into two groups, so that their medians are printed "
-            f"as ranges and decide no claim: {', '.join(bimodal)}."
+            f"{study}: the processes of these cases fall into two groups, so that their medians "
+            f"are printed as ranges and decide no claim: {', '.join(bimodal)}."
         )
     apart = [
         f"{stored.file} and {other.file} ({count})"
@@ -49,8 +49,8 @@ def _noted(inputs: Inputs) -> Iterator[str]:
     ]
     if apart:
         yield (
-            f"Runs of one machine are more than {gates.AGREE} times apart in so many series, which "
-            f"are not pooled: {', '.join(apart)}."
+            f"{study}: runs of one machine are more than {gates.AGREE} times apart in so many "
+            f"series, which are not pooled: {', '.join(apart)}."
         )
 
 
@@ -81,7 +81,7 @@ def compute_usable(study: str, data: Path, asked: Sequence[str] = ()) -> Compute
         }:
             left_out |= bad
             continue
-        chosen = replace(chosen, notices=(*chosen.notices, *_noted(inputs)))
+        chosen = replace(chosen, notices=(*chosen.notices, *_noted(study, inputs)))
         try:
             return Computed(chosen, inputs, compute(study, inputs))
         except FaultyRecordError as error:
@@ -97,9 +97,10 @@ def compute(study: str, inputs: Inputs) -> Findings:
     It is a ``FaultyRecordError`` where one of several records is at fault.  Of many machines the
     paper tells a few in detail, and compares all of them.
     """
-    find_study(study)
     try:
         return _findings(study, inputs)
+    except (NameError, ImportError, SyntaxError) as error:
+        raise StudyError(f"{_line(study, error)}: {error}; correct that line.") from error
     except Exception as error:
         file, alone = _at_fault(study, inputs, str(error))
         message = _sentence(study, file, error)
@@ -160,10 +161,21 @@ def _sentence(study: str, file: str, error: Exception) -> str:
     if isinstance(error, RidgepointError):
         named = file and file in str(error)
         return str(error) if named else f"data/{file or study}: {error}"
-    frames = traceback.extract_tb(error.__traceback__)
-    inside = [frame for frame in frames if Path(frame.filename).is_relative_to(_ROOT / "report")]
-    place = Path(inside[-1].filename).relative_to(_ROOT).as_posix()
     return (
-        f"data/{file or study}: {type(error).__name__}: {error} in {place}:{inside[-1].lineno}; "
+        f"data/{file or study}: {type(error).__name__}: {error} in {_line(study, error)}; "
         "restore the file with git or measure again, or correct that line."
     )
+
+
+def _line(study: str, error: Exception) -> str:
+    """The line that raised ``error``: the study's own, if it is among those that led there."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{Path(error.filename).relative_to(_ROOT).as_posix()}:{error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if Path(f.filename).is_relative_to(_ROOT / "report/studies" / study)]
+    frame = (
+        own[-1]
+        if own
+        else [f for f in frames if Path(f.filename).is_relative_to(_ROOT / "report")][-1]
+    )
+    return f"{Path(frame.filename).relative_to(_ROOT).as_posix()}:{frame.lineno}"
