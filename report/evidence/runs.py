@@ -17,13 +17,14 @@ from report.evidence.naming import names
 from report.evidence.remembered import remembered
 from report.instruments import gates
 from report.missing import Missing
-from report.quantity.expression import Leaf, absent, exact
+from report.quantity.expression import Leaf, Quantity, absent, exact
 from report.quantity.process import Process
 from report.records.layers import Layer
 from report.records.quantities import FIXED, QUANTITIES
 from report.records.record import Case, Factor, Policy, Round, Sample
 from report.records.store import Named, Stored
 from report.statistics.estimates import identical
+from report.theory.work import flops, forward_macs
 
 AnyRun = TypeVar("AnyRun", bound="Run")
 #: The factors of a case with their levels, as a record names them.
@@ -126,6 +127,13 @@ class Run(MeasuredDevice):
         """The layers that ran in a case, in the order of running."""
         case = self.case(factors)
         return case if isinstance(case, Missing) else case.layers
+
+    def forward_work(self, factors: Factors) -> Quantity:
+        """Work (FLOP) of a forward call, from the shapes of the layers that ran in a case."""
+        layers = self.layers(factors)
+        if isinstance(layers, Missing):
+            return absent("work", "FLOP", layers.reason)
+        return exact(described("work", factors), "FLOP", flops(forward_macs(layers)), self.file)
 
     def samples(self, quantity: str, factors: Factors) -> tuple[Sample, ...] | Missing:
         """The raw samples of a quantity in the record, or why there are none."""

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from report.evidence.devices import Devices
+from report.evidence.naming import names
 from report.evidence.reported import Reported
 from report.paper.tables import Table
 from report.paper.values import Value
@@ -56,6 +57,11 @@ class Inputs:
         records = {stored.file: stored for stored in self.records}
         named = {role: records[file] for role, file in self.roles.items() if file in records}
         return named if "cpu" in named else filled(self.records)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A name for the device of each record; equal names are told apart by what differs."""
+        return names([stored.record.environment for stored in self.records])
 
     @property
     def files(self) -> tuple[str, ...]:

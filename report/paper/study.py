@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
@@ -34,11 +35,15 @@ from report.paper.values import declare
 from report.quantity.expression import Quantity, absent
 from report.quantity.verdicts import Several, Statement
 from report.text.format import Style, scale_to
+from report.theory.reconciliation import Reconciliation
 
 Data = TypeVar("Data")
 Made = TypeVar("Made", bound=Callable[..., Any])
+Result = TypeVar("Result")
 
 _NOTHING: Final = "no run of the experiment is in the data directory"
+#: What is printed of a machine that is not there.
+_NO_RUN: Final = absent("no run", "1", _NOTHING)
 #: A heading that ends with the unit in which its numbers are printed.
 _SHOWN: Final = re.compile(r"(.+) \((\S+)\)")
 
@@ -53,9 +58,11 @@ class Study(Generic[Data]):
         """
         self._data = data
         self._values: dict[str, tuple[Callable[[Data], Quantity], Style | None]] = {}
-        self._tables: list[Callable[[Data], Table]] = []
+        self._tables: list[Callable[[Data], Table | None]] = []
         self._claims: dict[str, Callable[[Data], Statement | Several]] = {}
         self._figures: list[Callable[[Data], Figure]] = []
+        self._texts: dict[str, Callable[[Data], Any]] = {}
+        self._reconciliations: Callable[[Data], Iterable[Reconciliation]] = lambda p: ()
 
     def value(self, style: Style | None = None) -> Callable[[Made], Made]:
         """A number of the text, under the name of the function, which returns a quantity."""
@@ -67,12 +74,24 @@ class Study(Generic[Data]):
         return declared
 
     def values(
-        self, functions: Mapping[str, Callable[[Data], Quantity]], style: Style | None = None
+        self,
+        functions: Mapping[str, Callable[[Any], Quantity]],
+        style: Style | None = None,
+        of: Callable[[Data], Any] = lambda p: p,
     ) -> None:
-        """Numbers of the text by their names."""
+        """Numbers of the text by their names; missing where there is nothing they are ``of``."""
         for id, function in functions.items():
             _refuse_second(id, self._values)
-            self._values[id] = function, style
+            self._values[id] = partial(_of, of, function), style
+
+    def texts(self, functions: Mapping[str, Callable[[Data], Any]]) -> None:
+        """Words of the template that are no numbers, such as the names of machines."""
+        self._texts.update(functions)
+
+    def reconciliations(self, function: Made) -> Made:
+        """Declares the function that gives all reconciliations of the paper."""
+        self._reconciliations = function
+        return function
 
     def table(
         self,
@@ -96,16 +115,19 @@ class Study(Generic[Data]):
 
         return declared
 
-    def add_table(self, make: Callable[[Data], Table]) -> None:
-        """A table that is made elsewhere, such as that of the machines."""
+    def add_table(self, make: Callable[[Data], Table | None]) -> None:
+        """A table that is made elsewhere, such as that of the machines, if it is there."""
         self._tables.append(make)
 
-    def claim(self, id: str) -> Callable[[Made], Made]:
-        """A claim of the paper; the function returns what has to hold, such as ``p.gain > 1``."""
+    def claim(self, id: str, of: Callable[[Data], Any] = lambda p: p) -> Callable[[Made], Made]:
+        """A claim of the paper; the function returns what has to hold, such as ``p.gain > 1``.
 
-        def declared(function: Callable[[Data], Statement | Several]) -> Any:
+        Nothing holds where there is nothing that it is ``of``.
+        """
+
+        def declared(function: Callable[[Any], Statement | Several]) -> Any:
             _refuse_second(id, self._claims)
-            self._claims[id] = function
+            self._claims[id] = lambda p: _of(of, function, p, _NO_RUN > 0)
             return function
 
         return declared
@@ -123,23 +145,38 @@ class Study(Generic[Data]):
         """All that the paper prints; raises ``StudyError`` for records that do not fit it."""
         p, files = self._data(inputs), inputs.files
         if p is None:
-            missing = absent("no run", "1", _NOTHING)
             return Findings(
-                values={id: declare(id, missing) for id in self._values},
+                values={id: declare(id, _NO_RUN) for id in self._values},
                 tables={},
                 figures={},
-                claims={id: judge(id, missing > 0) for id in self._claims},
+                claims={id: judge(id, _NO_RUN > 0) for id in self._claims},
                 facts={"measured": False, "empty": True},
             )
         tables = [make(p) for make in self._tables]
         figures = [make(p) for make in self._figures]
         return Findings(
             values={id: declare(id, make(p), style) for id, (make, style) in self._values.items()},
-            tables={t.id: replace(t, sources=t.sources or files) for t in tables if t.rows},
+            tables={t.id: replace(t, sources=t.sources or files) for t in tables if t and t.rows},
             figures={f.id: replace(f, sources=files) for f in figures if f.drawing.panels},
             claims={id: judge(id, make(p)) for id, make in self._claims.items()},
-            facts={"measured": bool(files), "empty": not files},
+            reconciliations={r.id: r for r in self._reconciliations(p)},
+            facts={
+                "measured": bool(files),
+                "empty": not files,
+                **{id: make(p) for id, make in self._texts.items()},
+            },
         )
+
+
+def _of(
+    of: Callable[[Data], Any],
+    function: Callable[[Any], Result],
+    p: Data,
+    otherwise: Any = _NO_RUN,
+) -> Result:
+    """What ``function`` makes of a part of the paper's data; ``otherwise`` without that part."""
+    part = of(p)
+    return otherwise if part is None else function(part)
 
 
 def _refuse_second(id: str, declared: Mapping[str, object]) -> None:

@@ -108,6 +108,12 @@ class Quantity:
 
         return Statement(self, equals(number, within))
 
+    def exactly(self, number: Number) -> Statement:
+        """The statement that this is just ``number``, as of what is counted."""
+        from report.quantity.verdicts import Statement, exactly
+
+        return Statement(self, exactly(number))
+
     def __add__(self, other: Quantity | Number) -> Quantity:
         return combine(ADD, self, as_quantity(other))
 
