@@ -14,6 +14,7 @@ from report.records.record import Attachment
 from report.records.store import digest, write_record
 from tests import factory
 from tests.papers import compose
+from tests.test_conv_scaling import record
 
 ROOT = Path(__file__).parents[1]
 PAPERS = ROOT / "templates" / "papers"
@@ -25,18 +26,18 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_source_folder_is_whole_and_the_same_twice(tmp_path: Path) -> None:
-    data = factory.data_folder(tmp_path, factory.record())
+    data = factory.data_folder(tmp_path, record())
     inputs = compose("conv_scaling", data, PAPERS, tmp_path / "one")
     compose("conv_scaling", data, PAPERS, tmp_path / "two")
     made = files(tmp_path / "one")
     assert made == files(tmp_path / "two")
     assert len(inputs.records) == 1
     assert {"conv_scaling.qmd", "values.json", "references.bib", "tables/tbl-work.csv"} <= set(made)
-    assert {"figures/rate.pdf", "figures/rate.svg", "tables/tbl-work.tex"} <= set(made)
+    assert {"figures/cliff.pdf", "figures/cliff.svg", "tables/tbl-work.tex"} <= set(made)
     values = json.loads(made["values.json"])
     assert values["devices"] == ["Example Processor, 2 threads"]
     assert values["measured"] == "2026-11-01"
-    assert values["values"]["flops"]["number"] == factory.FLOPS_AN_IMAGE
+    assert values["values"]["macs"]["number"] == factory.FLOPS_AN_IMAGE // 2
     assert values["records"] == [inputs.records[0].file]
 
 

@@ -57,7 +57,8 @@ WITHOUT_SOURCE = {
 #: Claims that stay decided although no duration tells anything.
 DECIDED_WITHOUT_TIME = {
     "conv_scaling": {
-        "pages-foreseen": "pages, which are counted",
+        "pages-follow": "pages, which are counted",
+        "cliff-predicted": "pages and blocks, which are counted",
     },
     "inference_memory": {
         "memory-monotone": "bytes, which do not scatter",

@@ -120,12 +120,12 @@ def test_the_check_names_a_sentence_that_no_longer_holds(tmp_path: Path) -> None
     papers = shutil.copytree(ROOT / "templates" / "papers", tmp_path / "papers")
     template = papers / "conv_scaling.qmd.j2"
     head, tail = template.read_text("utf-8").split("# Method {#sec-method}")
-    tag = '{% holds "linear-time" %}Time grows with work.{% endholds %}'
+    tag = '{% holds "both-slower" %}Returned memory costs time.{% endholds %}'
     template.write_text(f"{head}{tag}\n\n# Method {{#sec-method}}{tail}", "utf-8")
     data, out = data_folder(tmp_path), tmp_path / "out"
     first, *_ = faults(Request(("conv_scaling",), ("html",), out, data=data, papers=papers))
     place = f"templates/papers/conv_scaling.qmd.j2:{head.count(chr(10)) + 1}: "
-    assert first.startswith(place) and "linear-time, which is not measured; " in first
+    assert first.startswith(place) and "both-slower, which is not measured; " in first
 
 
 def spread(*medians: float, disturbed: bool = False) -> Quantity:

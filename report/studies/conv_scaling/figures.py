@@ -1,86 +1,104 @@
-"""The figures of conv_scaling, described; captions stand in its template, drawing in figures/."""
+"""The figures of conv_scaling; captions stand in its template."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
-from figures.canvas import Drawing
 from figures.scaling import Points, Scaling, alike
-from report.paper.findings import Figure, Inputs
-from report.paper.plots import band, every_other, points, theory_line
-from report.paper.policies import compared
-from report.records.passes import Pass
-from report.studies.conv_scaling import policies, theory
-from report.studies.conv_scaling.measured import Run
-from report.studies.conv_scaling.source import column, reported_batches
+from report.paper.plots import band, points, theory_line
+from report.quantity.expression import Quantity
+from report.records.record import Policy
+from report.studies.conv_scaling import theory
+from report.studies.conv_scaling.runs import Run
 
-_X = "Batch size (images)"
-#: The colour of what the source reports, in all figures; runs take the following ones.
-_REPORTED = 1
-
-
-def all_figures(inputs: Inputs, run: Run | None, second: Run | None) -> Iterator[Figure]:
-    """The figures that the data have; those of measured time only where a call was timed.
-
-    ``second`` is a run of another processor, to be compared with the first.
-    """
-    both = [each for each in (run, second) if each is not None]
-    yield _memory(inputs, run)
-    if run is not None and run.timed:
-        yield _rates(both)
-    if run is not None and compared(run):
-        yield from policies.figures(both)
+_X: Final = "Batch size (images)"
+_TICKS: Final = (1.0, 4.0, 16.0, 64.0, 256.0, 1024.0)
+#: What each policy is called, in the order of its colour.
+_KINDS: Final[Mapping[Policy, str]] = {"retained": "Memory kept", "default": "Memory returned"}
+_RAISED: Final[Mapping[Policy, str]] = {
+    "retained": "both raised",
+    "default": "neither",
+    "mmap_threshold": "mapping alone",
+    "trim_threshold": "trimming alone",
+}
 
 
-def _memory(inputs: Inputs, run: Run | None) -> Figure:
-    """Memory over the batch size: the source's rule and bytes, what a call retains, its peak."""
-    own = run.batches if run is not None else ()
-    batches = sorted({*own, *reported_batches(inputs)})
-    allocated = column(inputs, "IV", "allocated_memory", "B")
-    drawn = points("Source, allocated", allocated, "MB", series=_REPORTED, hollow=True)
-    if run is not None:
-        drawn += points("Retained", run.over(run.retained), "MB", series=0)
-        drawn += points("Peak", run.over(run.peak), "MB", series=0, hollow=True)
-    rule = {batch: theory.memory(batch) for batch in batches}
-    curves = (theory_line("Parameters + output", rule, "MB"),)
-    panel = Scaling(_X, "Memory (MB)", drawn, curves, x_ticks=every_other(batches))
-    files = (inputs.reported_file, *((run.file,) if run is not None else ()))
-    return Figure("fig-memory", "", "", Drawing((panel,), height=2.1), files)
+def cliff(runs: Sequence[Run]) -> Iterator[Scaling]:
+    """Time of an image over pages that it maps, a column for each run."""
+    times = [
+        replace(_panel(run, _KINDS, Run.time, "Time of an image (µs)", "µs"), title=run.short)
+        for run in runs
+    ]
+    pages = [_panel(run, _KINDS, Run.faults, "Pages an image", "1") for run in runs]
+    yield from (*alike(times), *alike(pages))
 
 
-def _rates(runs: Sequence[Run]) -> Figure:
-    """Rates over the batch size under the ceiling, run by run."""
-    several = len(runs) > 1
-    panels = [replace(_rate_panel(run), title=run.label if several else "") for run in runs]
-    drawing = Drawing(alike(panels), wide=several, height=2.0)
-    return Figure("fig-rate", "", "", drawing, tuple(run.file for run in runs))
+def thresholds(run: Run) -> Iterator[Scaling]:
+    """Pages and time of an image with each threshold raised alone, and both."""
+    if "mmap_threshold" in run.policies:
+        yield _panel(run, _RAISED, Run.faults, "Pages an image", "1")
+        yield _panel(run, _RAISED, Run.time, "Time of an image (µs)", "µs")
 
 
-def _rate_panel(run: Run) -> Scaling:
-    """Rates over the batch size under the ceiling, by layout and pass, with memory kept."""
+def _panel(
+    run: Run,
+    names: Mapping[Policy, str],
+    get: Callable[[Run, int], Quantity],
+    label: str,
+    unit: str,
+) -> Scaling:
     drawn: tuple[Points, ...] = ()
-    for number, (name, (seen, pass_)) in enumerate(_ways(run).items()):
-        over = {batch: seen.rate(batch, pass_) for batch in seen.batches}
-        known = {batch: rate for batch, rate in over.items() if not rate.missing}
-        drawn += points(name, known, "GFLOP/s", series=number, hollow=number == 2, joined=True)
+    for number, (policy, name) in enumerate(names.items()):
+        over = {b: get(run.under(policy), b) / b for b in run.timed}
+        drawn += points(name, over, unit, series=number, joined=True)
     return Scaling(
-        _X,
-        "Achieved rate (GFLOP/s)",
-        drawn,
-        bands=band("Ceiling", run.peak_rate("matrix_product"), "GFLOP/s", len(drawn)),
-        x_ticks=every_other(run.batches),
-        y_scale="linear",
-        y_from_zero=True,
-        direct=True,
+        _X, label, drawn, x_ticks=_TICKS, y_scale="linear", y_from_zero=True, direct=True
     )
 
 
-def _ways(run: Run) -> dict[str, tuple[Run, Pass]]:
-    """The forward call in each layout that was measured, and the call with its backward pass."""
-    found: dict[str, tuple[Run, Pass]] = {
-        "NCHW": (run, "forward"),
-        "NHWC": (run.in_layout("channels_last"), "forward"),
-        "With backward": (run, "forward_backward"),
-    }
-    return {name: way for name, way in found.items() if way[0].batches}
+def start(run: Run) -> Iterator[Scaling]:
+    """What is free at the top of the heap, the threshold, and what processes returned."""
+    small = [batch for batch in run.timed if batch <= 16]
+    returned = [(b, n / 1e6) for b in small for n in run.returned(b)]
+    if not returned or run.threshold.missing:
+        return
+    outputs = {b: 2 * theory.output_bytes(b) for b in small}
+    free = {b: theory.free(b) for b in small}
+    x, y = zip(*returned, strict=True)
+    yield Scaling(
+        _X,
+        "Free memory (MB)",
+        (Points("Returned, traced", x, y, series=1, hollow=True),),
+        (
+            theory_line("Outputs", outputs, "MB"),
+            theory_line("Outputs and copy of the input", free, "MB", part=True),
+        ),
+        band("Threshold, traced", run.threshold, "MB", 0),
+        x_ticks=tuple(map(float, small)),
+    )
+
+
+def cost(runs: Sequence[Run]) -> Iterator[Scaling]:
+    """The time that returning memory adds to an image, and what explains it, run by run."""
+    panels = []
+    for run in runs:
+        over = run.mapping
+        drawn = points("Added", {b: run.lost(b) / b for b in over}, "µs", series=0)
+        priced = {b: run.priced(b) / b for b in over}
+        drawn += points("Pages", priced, "µs", series=1, hollow=True)
+        both = {b: (run.priced(b) + run.returning(b)) / b for b in over}
+        drawn += points("Pages and unmapping", both, "µs", series=2, hollow=True)
+        panels.append(
+            Scaling(
+                _X,
+                "Time of an image (µs)",
+                drawn,
+                x_ticks=_TICKS[1:],
+                y_scale="linear",
+                y_from_zero=True,
+                title=run.short,
+            )
+        )
+    yield from alike(panels)

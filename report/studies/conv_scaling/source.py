@@ -2,41 +2,73 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Final
 
 from report.paper.findings import Inputs
-from report.quantity.expression import Quantity, exact
+from report.quantity.expression import Quantity, exact, named
+from report.quantity.operations import constant
+from report.studies.conv_scaling import theory
 
 #: Every table of the source has a row for each batch size.
-_BATCHES: Final = 5
+_ROWS: Final = 5
 
 
-def reported_batches(inputs: Inputs) -> tuple[int, ...]:
-    """The batch sizes that the source measured."""
-    return _numbers(inputs, "I", "batch")
+class Source:
+    """The source's tables; raises ``StudyError`` for a cell that holds no whole number."""
 
+    def __init__(self, inputs: Inputs) -> None:
+        """``inputs`` hold what the source printed."""
+        self.inputs = inputs
+        self.file = inputs.reported_file
+        self.batches = tuple(self.counts("I", "batch"))
 
-def column(inputs: Inputs, table: str, key: str, unit: str) -> dict[int, Quantity]:
-    """A column of counts, which are exact, by batch size.
+    def counts(self, table: str, key: str) -> list[int]:
+        """A column of counts, a row for each batch size."""
+        printed = self.inputs.reported.table(table).exactly(_ROWS)
+        return [
+            self.inputs.reported.whole(cell, f"{printed.place}, row {row}, {key}")
+            for row, cell in enumerate(printed.column(key), start=1)
+        ]
 
-    Raises ``StudyError`` for a cell that holds no whole number, or a row that is none of a batch
-    size: this study needs every one of them.
-    """
-    name = f"reported {key.replace('_', ' ')}"
-    cells = zip(reported_batches(inputs), _numbers(inputs, table, key), strict=True)
-    return {
-        batch: exact(f"{name}({batch})", unit, cell, inputs.reported_file) for batch, cell in cells
-    }
+    def column(self, table: str, key: str, unit: str) -> dict[int, Quantity]:
+        """The same as quantities by batch size; they are exact."""
+        name = f"reported {key.replace('_', ' ')}"
+        return {
+            batch: exact(f"{name}({batch})", unit, count, self.file)
+            for batch, count in zip(self.batches, self.counts(table, key), strict=True)
+        }
 
+    @cached_property
+    def fused(self) -> dict[int, Quantity]:
+        """Fused multiply-adds that the source counted."""
+        return self.column("III", "multiply_add", "MAC")
 
-def counts(inputs: Inputs, table: str, key: str) -> dict[int, int]:
-    """The same as plain numbers, for reconciliations."""
-    return dict(zip(reported_batches(inputs), _numbers(inputs, table, key), strict=True))
+    @cached_property
+    def excess(self) -> dict[int, Quantity]:
+        """The source's counted operations beyond theory (FLOP)."""
+        counted = self.column("III", "total_flops", "FLOP")
+        return {batch: named("excess", n - theory.work(batch)) for batch, n in counted.items()}
 
+    @cached_property
+    def allocated(self) -> dict[int, Quantity]:
+        """The source's allocated bytes."""
+        return self.column("IV", "allocated_memory", "B")
 
-def _numbers(inputs: Inputs, table: str, key: str) -> tuple[int, ...]:
-    printed = inputs.reported.table(table).exactly(_BATCHES)
-    return tuple(
-        inputs.reported.whole(cell, f"{printed.place}, row {row}, {key}")
-        for row, cell in enumerate(printed.column(key), start=1)
-    )
+    @cached_property
+    def gap(self) -> dict[int, Quantity]:
+        """How far the source's allocated bytes are below theory (B)."""
+        return {batch: theory.memory(batch) - each for batch, each in self.allocated.items()}
+
+    def per_output(self, over: dict[int, Quantity]) -> Quantity:
+        """Operations for each output element, the same in every row."""
+        return constant(*(n / (batch * theory.OUTPUTS) for batch, n in over.items()))
+
+    def theory_ratios(self) -> list[Quantity]:
+        """The source's theoretical work and memory over ours, row by row."""
+        work = self.column("I", "theoretical_flops", "FLOP")
+        memory = self.column("II", "theoretical_memory", "B")
+        return [
+            *(each / theory.work(batch) for batch, each in work.items()),
+            *(each / theory.memory(batch) for batch, each in memory.items()),
+        ]

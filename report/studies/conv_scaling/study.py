@@ -2,149 +2,530 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, Final
 
+from figures.scaling import Scaling
 from report.evidence.ceilings import won
+from report.evidence.device_counts import replays
 from report.evidence.runs import run_of
 from report.missing import Missing
+from report.paper.declared import Content
+from report.paper.environments import setup
 from report.paper.findings import Findings, Inputs
 from report.paper.machine_comparison import Comparison, Measure
-from report.paper.policies import compared, measured_gain
-from report.quantity.evaluation import ENOUGH_RUNS, point
-from report.quantity.expression import Quantity, absent
-from report.studies.conv_scaling.claims import all_claims
-from report.studies.conv_scaling.explained import Group, all_groups, listed
-from report.studies.conv_scaling.figures import all_figures
-from report.studies.conv_scaling.measured import Run, runs
-from report.studies.conv_scaling.run_values import RUN_VALUES, layout_gain
-from report.studies.conv_scaling.source import reported_batches
-from report.studies.conv_scaling.subject import check_subject
-from report.studies.conv_scaling.tables import all_tables
-from report.studies.conv_scaling.values import all_values, repeated_runs
+from report.paper.reconciliations import series_table
+from report.paper.study import Study
+from report.paper.tables import Column, Table
+from report.quantity.evaluation import number
+from report.quantity.expression import Quantity, absent, exact, named
+from report.quantity.fits import slope
+from report.quantity.operations import at_least, at_most, counted_in
+from report.quantity.verdicts import Several, Statement, all_of
+from report.statistics.estimates import CONFIDENCE, Estimate
+from report.studies.conv_scaling import figures, reconciled, theory
+from report.studies.conv_scaling.runs import Block, Run, runs
+from report.studies.conv_scaling.source import Source
+from report.studies.conv_scaling.subject import SHOWN_BATCH, check_subject
 from report.text.escape import markdown
+from report.theory.reconciliation import Reconciliation, without_idle_terms
 
+#: Times that differ by less than this share are no finding: runs of a machine differ by as much.
+MARGIN: Final = 0.1
+#: Pages follow theory within this share: the ends of blocks share pages with their neighbours.
+PAGES_WITHIN: Final = 0.02
+#: A batch size at which the outputs are mapped by themselves and the copy of the input is not.
+OUTPUTS_ALONE: Final = 256
+#: What glibc adds to the top of its heap when it grows (B), DEFAULT_TOP_PAD.
+TOP_PAD: Final = exact("top pad", "B", 128 * 2**10)
 #: Where a shell lets the value of a variable go on in the next line of a narrow page.
 _AT_COLON: Final = re.compile(r"(?<=:)(?=[a-z])")
-
-
-def _best(id_: str, unit: str, run: Run) -> Quantity:
-    """A value of the batch size of the highest rate, where any was timed."""
-    nothing = absent(id_, unit, "no forward call was timed")
-    return RUN_VALUES[id_](run) if run.timed else nothing
-
 
 #: What many machines are compared by.
 COMPARED: Final[Comparison[Run]] = Comparison(
     Run,
     (
-        Measure("Slowdown, memory returned", "1", measured_gain, reference=1.0),
-        Measure("Best rate", "FLOP/s", partial(_best, "best_rate", "FLOP/s"), "GFLOP/s"),
-        Measure("Share of ceiling", "1", partial(_best, "best_share", "1"), "%"),
+        Measure(
+            "Slowdown",
+            "1",
+            lambda run: run.gain() if run.compares else _uncompared("slowdown"),
+            reference=1.0,
+        ),
     ),
 )
 
 
+def _uncompared(name: str) -> Quantity:
+    return absent(name, "1", "no two memory policies were measured")
+
+
+class Paper:
+    """The runs in their roles, and the source."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        """Raises ``StudyError`` for a record that does not fit the study."""
+        for stored in inputs.records:
+            check_subject(stored)
+        self.inputs = inputs
+        self.source = Source(inputs)
+        self.runs = runs(inputs.records)
+        self.counted, self.other, self.gpu = (
+            run_of(inputs.cast.get(role), self.runs) for role in ("cpu", "second", "gpu")
+        )
+
+    @property
+    def cpu(self) -> Run | None:
+        """The CPU, if it measured what returned memory costs."""
+        return self.counted if self.counted and self.counted.compares else None
+
+    @property
+    def second(self) -> Run | None:
+        """The second CPU, if both did."""
+        return self.other if self.cpu and self.other and self.other.compares else None
+
+    @property
+    def both(self) -> list[Run]:
+        """Those of the two CPUs that are there."""
+        return [run for run in (self.cpu, self.second) if run]
+
+    @cached_property
+    def reserved(self) -> dict[int, Reconciliation]:
+        """The source's reserved bytes, explained."""
+        return reconciled.source_reserved(self.inputs, self.source)
+
+    @cached_property
+    def work(self) -> dict[int, Reconciliation]:
+        """The source's counted operations, explained."""
+        return reconciled.source_work(self.source)
+
+    @cached_property
+    def executed(self) -> list[Reconciliation]:
+        """What lackey counted on the CPU."""
+        return list(reconciled.executed(self.counted)) if self.counted else []
+
+    @cached_property
+    def variants(self) -> dict[str, Reconciliation]:
+        """What lackey counted of other layers."""
+        return reconciled.variants(self.counted) if self.counted else {}
+
+    @cached_property
+    def device_work(self) -> list[Reconciliation]:
+        """What Nsight Compute counted on the GPU."""
+        return list(reconciled.device_work(self.gpu)) if self.gpu else []
+
+    @cached_property
+    def replays(self) -> list[Reconciliation]:
+        """The sums of the GPU's allocator, replayed by its rules."""
+        return list(replays(self.gpu).values()) if self.gpu else []
+
+
+study = Study(Paper)
+
+
 def findings(inputs: Inputs) -> Findings:
     """Everything that the paper prints; raises ``StudyError`` for records that do not fit it."""
-    for item in inputs.records:
-        check_subject(item)
-    measured = runs(inputs.records)
-    primary, second, gpu = (run_of(inputs.cast.get(r), measured) for r in ("cpu", "second", "gpu"))
-    # The second CPU's part is the comparison of memory policies.
-    second = second if compared(primary) and compared(second) else None
-    groups = all_groups(inputs, primary, gpu)
-    three = (primary, second, None if gpu is primary else gpu)
-    chosen = [run for run in three if run is not None]
-    values = all_values(inputs, groups, primary, second, gpu)
-    tables = all_tables(inputs, groups, measured, primary, gpu)
-    return Findings(
-        values={value.id: value for value in values},
-        tables={table.id: table for table in tables},
-        figures={figure.id: figure for figure in all_figures(inputs, primary, second)},
-        claims={claim.id: claim for claim in all_claims(inputs, groups, chosen, primary, gpu)},
-        reconciliations=listed(groups),
-        facts={
-            **_facts(inputs, groups, primary, second, gpu),
-            "devices": [markdown(run.label) for run in measured],
-        },
-    )
+    return study.findings(inputs)
 
 
-def _facts(
-    inputs: Inputs,
-    groups: Mapping[str, Group],
-    primary: Run | None,
-    second: Run | None,
-    gpu: Run | None,
-) -> dict[str, Any]:
-    """Texts and switches for the template; every number is in the values."""
-    both = [run for run in (primary, second) if run is not None]
-    return {
-        "measured": primary is not None and bool(primary.timed),
-        "executed": bool(groups["executed"].found),
-        "executed_exact": bool(groups["executed"].found) and not _residual(groups["executed"]),
-        "has": _has(inputs, primary),
-        "policies": compared(primary),
-        "pooled": primary is not None and bool(primary.stored.others),
-        "virtual": _virtual(primary),
-        "settings": _settings(primary),
-        "c_library": _c_library(primary),
-        "primary": markdown(primary.label) if primary else "",
-        "second": markdown(second.label) if second else "",
-        "second_key": second.key if second else "",
-        "names": [markdown(each.short) for each in both],
-        "by_run": [markdown(r.label) for r in both if len(r.stored.runs) >= ENOUGH_RUNS],
-        "repeated": [
-            {"number": str(place), "label": markdown(run.label)}
-            for place, run in enumerate(repeated_runs(both), start=1)
-        ],
-        "gpu": markdown(gpu.label) if gpu else "",
-        "gpu_key": gpu.key if gpu else "",
-        "gpu_counted": bool(gpu and groups["device_work"].found),
-        "reported_device": markdown(inputs.reported.device),
-        "reported_software": markdown(inputs.reported.software),
-        "files": list(inputs.files),
-        "best_arithmetic": markdown(won(primary, "matrix_product")),
-        "best_bandwidth": markdown(won(primary, "copy")),
+@study.reconciliations
+def _reconciliations(p: Paper) -> Iterator[Reconciliation]:
+    yield from p.work.values()
+    yield from p.reserved.values()
+    yield from p.executed
+    yield from p.variants.values()
+    yield from p.device_work
+    yield from (each for each in p.replays if not each.explained)
+
+
+# -------------------------------------------------------------------------------------- texts
+
+study.texts(
+    {
+        "source_device": lambda p: markdown(p.inputs.reported.device),
+        "source_software": lambda p: markdown(p.inputs.reported.software),
+        "gpu": lambda p: markdown(p.gpu.short) if p.gpu else "",
+        "cpu": lambda p: markdown(p.counted.short) if p.counted else "",
+        "second": lambda p: markdown(p.second.short) if p.second else "",
+        "c_library": lambda p: _c_library(p.counted),
+        "ceiling": lambda p: markdown(won(p.counted, "matrix_product")),
+        "settings": lambda p: _settings(p.counted),
     }
+)
 
 
-def _residual(group: Group) -> float:
-    """The residual that is furthest from 0; infinite where none is known."""
-    found = point(group.residual)
-    return math.inf if isinstance(found, Missing) else found
-
-
-def _has(inputs: Inputs, run: Run | None) -> list[str]:
-    """What only some records hold: both layouts, the source's batch sizes, ones beyond the best."""
-    if run is None:
-        return []
-    source = all(batch in run.timed for batch in reported_batches(inputs))
-    later = bool(run.timed) and not RUN_VALUES["fall"](run).missing
-    layout = not layout_gain(run).missing
-    return ["layout"] * layout + ["source"] * source + ["fall"] * later
+def _c_library(run: Run | None) -> str:
+    host = run.stored.record.environment.host if run else None
+    return markdown(host.c_library or "") if host else ""
 
 
 def _settings(run: Run | None) -> dict[str, list[str]]:
     """The variables that set each memory policy, as a shell takes them."""
-    if run is None:
-        return {}
     return {
-        policy: [_AT_COLON.sub("\\\n", f"{name}={value}") for name, value in found.items()]
-        for policy, found in run.stored.record.protocol.variables.items()
-        if found
+        policy.replace("_", " "): [
+            _AT_COLON.sub("\\\n", f"{name}={value}") for name, value in variables.items()
+        ]
+        for policy, variables in (run.stored.record.protocol.variables if run else {}).items()
+        if variables and policy != "traced"
     }
 
 
-def _c_library(run: Run | None) -> str:
-    host = run.stored.record.environment.host if run is not None else None
-    return markdown(host.c_library or "") if host is not None else ""
+# ------------------------------------------------------------------------------ theory, source
+
+study.values(
+    {
+        "in_channels": lambda p: theory.C_IN,
+        "out_channels": lambda p: theory.C_OUT,
+        "kernel": lambda p: theory.KERNEL,
+        "in_extent": lambda p: theory.H_IN,
+        "out_extent": lambda p: theory.H_OUT,
+        "macs": lambda p: theory.multiply_adds(1),
+        "parameters": lambda p: theory.PARAMETERS,
+        "outputs": lambda p: theory.OUTPUTS,
+        "element": lambda p: theory.ELEMENT,
+        "heap_limit": lambda p: exact("largest block of the heap", "1", theory.HEAP_LIMIT >> 20),
+        "source_rows": lambda p: exact("rows", "1", len(p.source.batches), p.source.file),
+        "excess_per_output": lambda p: p.source.per_output(p.source.excess),
+        "adds": lambda p: p.source.per_output(p.source.column("III", "add", "FLOP")),
+        "multiplies": lambda p: p.source.per_output(p.source.column("III", "multiply", "FLOP")),
+        "memory_gap": lambda p: at_least(*p.source.gap.values()),
+        "replays": lambda p: exact("sums replayed", "1", len(p.replays), *p.inputs.files[:1]),
+        "variants": lambda p: exact("variants counted", "1", len(p.variants), *p.inputs.files[:1]),
+    }
+)
+study.values({"confidence": lambda p: exact("confidence, chosen", "1", CONFIDENCE)}, "percent")
 
 
-def _virtual(run: Run | None) -> bool:
-    host = run.stored.record.environment.host if run is not None else None
-    return host is not None and bool(host.virtualisation)
+@study.value("percent")
+def excess_share(p: Paper) -> Quantity:
+    """By how much the source's operations exceed theory."""
+    batch = p.source.batches[0]
+    return p.source.excess[batch] / theory.work(batch)
+
+
+# ---------------------------------------------------------------------------------- measured
+
+
+def _first(run: Run) -> Quantity:
+    return exact("first batch that maps pages", "1", run.mapping[0], run.file)
+
+
+def _median(run: Run, name: str, quantities: list[Quantity]) -> list[Quantity]:
+    """The medians alone, of which the text names the smallest and the largest."""
+    found = [number(each) for each in quantities]
+    values = [e.value for e in found if isinstance(e, Estimate)]
+    return [exact(name, "1", value, run.file) for value in values] or [_uncompared(name)]
+
+
+def _slowdowns(run: Run) -> list[Quantity]:
+    return _median(run, "slowdown", [run.slowdown(batch) for batch in run.doubled])
+
+
+def _explained(run: Run) -> list[Quantity]:
+    return _median(run, "explained share", [run.explained(batch) for batch in run.doubled])
+
+
+def _priced(run: Run) -> list[Quantity]:
+    shares = [run.priced(batch) / run.lost(batch) for batch in run.doubled]
+    return _median(run, "pages ÷ added time", shares)
+
+
+def _largest_without(run: Run) -> int:
+    """The largest batch size at which no process maps pages, below those at which any does."""
+    found = [number(run.mapping_share(batch)) for batch in run.timed]
+    first = next((i for i, share in enumerate(found) if share), 1)
+    return run.timed[max(first - 1, 0)]
+
+
+def _from(run: Run) -> Quantity:
+    """The smallest batch size whose blocks can fill the top of the heap beyond the threshold."""
+    return named("images", (run.threshold - TOP_PAD) / theory.free(1))
+
+
+def _always(run: Run) -> Quantity:
+    """The batch size from which on the outputs alone do."""
+    return named("images", run.threshold / (2 * theory.output_bytes(1)))
+
+
+def _batch_gain(run: Run) -> Quantity:
+    """How many times the images a second of one image a large batch gives."""
+    large = max(run.timed)
+    return run.time(1) / (run.time(large) / large)
+
+
+study.values(
+    {
+        "first": _first,
+        "largest": lambda run: exact("largest batch", "1", run.timed[-1], run.file),
+        "gain": lambda run: run.gain(),
+        "batch_gain": _batch_gain,
+        "slowest": lambda run: at_least(*_slowdowns(run)),
+        "mildest": lambda run: at_most(*_slowdowns(run)),
+        "processes": lambda run: run.processes_of(SHOWN_BATCH),
+        "alone_processes": lambda run: run.under("mmap_threshold").processes_of(SHOWN_BATCH),
+        "measurements": lambda run: run.rounds(disturbed=False),
+        "disturbed": lambda run: run.rounds(disturbed=True),
+        "ceiling": lambda run: run.peak_rate("matrix_product"),
+        "page_price": lambda run: run.page_price,
+        "shown": lambda run: exact("batch size shown", "1", SHOWN_BATCH, run.file),
+        "alone": lambda run: exact("outputs beyond the heap", "1", OUTPUTS_ALONE, run.file),
+        "mmap_alone": lambda run: run.gain("mmap_threshold"),
+        "trim_alone": lambda run: run.gain("trim_threshold"),
+        "from": _from,
+        "always": _always,
+        "threshold": lambda run: run.threshold,
+        "flat_to": lambda run: exact("no process maps pages", "1", _largest_without(run), run.file),
+        "unmapping": lambda run: run.returning(SHOWN_BATCH, result=True) / SHOWN_BATCH,
+        "added": lambda run: run.lost(SHOWN_BATCH) / SHOWN_BATCH,
+    },
+    of=lambda p: p.cpu,
+)
+study.values(
+    {
+        "share_kept": lambda run: run.share(SHOWN_BATCH),
+        "share_returned": lambda run: run.under("default").share(SHOWN_BATCH),
+        "explained_least": lambda run: at_most(*_explained(run)),
+        "explained_most": lambda run: at_least(*_explained(run)),
+        "unmapping_share": lambda run: (
+            run.returning(SHOWN_BATCH, result=True) / run.lost(SHOWN_BATCH)
+        ),
+    },
+    "percent",
+    of=lambda p: p.cpu,
+)
+study.values(
+    {
+        "second_first": _first,
+        "second_gain": lambda run: run.gain(),
+        "second_jemalloc": lambda run: run.gain("jemalloc"),
+        "second_processes": lambda run: run.processes_of(SHOWN_BATCH),
+        "second_page_price": lambda run: run.page_price,
+    },
+    of=lambda p: p.second,
+)
+study.values(
+    {
+        "second_priced_least": lambda run: at_most(*_priced(run)),
+        "second_priced_most": lambda run: at_least(*_priced(run)),
+    },
+    "percent",
+    of=lambda p: p.second,
+)
+
+
+# -------------------------------------------------------------------------------------- claims
+
+
+@study.claim("source-theory")
+def _source_theory(p: Paper) -> Several:
+    return all_of(*(ratio.exactly(1) for ratio in p.source.theory_ratios()))
+
+
+@study.claim("linear-work")
+def _linear_work(p: Paper) -> Statement:
+    counted = p.source.column("III", "total_flops", "FLOP")
+    images = [each / batch for batch, each in counted.items()]
+    return (at_least(*images) / at_most(*images)).exactly(1)
+
+
+@study.claim("tensor-cores")
+def _tensor_cores(p: Paper) -> Statement:
+    # What tensor cores do, the counters of fused multiply-adds would lack.
+    return at_most(*(n / theory.multiply_adds(b) for b, n in p.source.fused.items())) < 1
+
+
+@study.claim("profiler-overhead")
+def _overhead(p: Paper) -> Statement:
+    # An overhead of the profiler would not be the same number for each output element.
+    each = [more / theory.output_bytes(batch) for batch, more in p.source.excess.items()]
+    return at_least(*each) / at_most(*each) > 1
+
+
+@study.claim("compressed-memory")
+def _compressed(p: Paper) -> Statement:
+    # Compressed activations would leave a gap that grows with the batch.
+    return slope(p.source.gap, "B", relative=False) > 0
+
+
+@study.claim("upper-bound")
+def _upper_bound(p: Paper) -> Several:
+    return all_of(*(gap / theory.memory(b) > 0 for b, gap in p.source.gap.items()))
+
+
+@study.claim("gap-is-parameters")
+def _parameters(p: Paper) -> Several:
+    return all_of(*((b / theory.PARAMETER_BYTES).exactly(1) for b in p.source.gap.values()))
+
+
+def _without_residual(found: Iterable[Reconciliation], source: str = "") -> Several:
+    """That the terms of each give what was counted, to the unit."""
+    rests: list[Quantity] = [
+        exact("residual", each.unit, each.measured.amount - each.end, source)
+        for each in found
+        if not isinstance(each.measured, Missing)
+    ]
+    rests = rests or [absent("residual", "1", "nothing was counted")]
+    return all_of(*(rest.exactly(0) for rest in rests))
+
+
+@study.claim("work-explained")
+def _work_explained(p: Paper) -> Several:
+    return _without_residual(p.work.values(), p.source.file)
+
+
+@study.claim("device-work-explained")
+def _device_work(p: Paper) -> Several:
+    return _without_residual(p.device_work, *p.inputs.files[:1])
+
+
+@study.claim("replays-exact")
+def _replays(p: Paper) -> Several:
+    return _without_residual(p.replays, *p.inputs.files[:1])
+
+
+@study.claim("executed-exactly")
+def _executed(p: Paper) -> Several:
+    return _without_residual(p.executed, *p.inputs.files[:1])
+
+
+@study.claim("both-slower")
+def _both_slower(p: Paper) -> Several | Statement:
+    if not p.both:
+        return _uncompared("slowdown") > 1
+    return all_of(*(run.gain() > 1 + MARGIN for run in p.both))
+
+
+@study.claim("one-threshold-fails", of=lambda p: p.cpu)
+def _one_fails(run: Run) -> Several:
+    return all_of(*(run.gain(p) > 1 + MARGIN for p in ("mmap_threshold", "trim_threshold")))
+
+
+@study.claim("cliff-predicted", of=lambda p: p.cpu)
+def _cliff(run: Run) -> Several:
+    ends = [number(each) for each in (_from(run), _always(run))]
+    if isinstance(ends[0], Missing) or isinstance(ends[1], Missing):
+        return all_of(_from(run) > 0)
+    low, high = (float(end) for end in ends)  # type: ignore[arg-type]
+    small = [run.mapping_share(b).exactly(0) for b in run.timed if b < low]
+    return all_of(*small, *(run.mapping_share(b).exactly(1) for b in run.timed if b > high))
+
+
+@study.claim("pages-follow", of=lambda p: p.cpu)
+def _pages_follow(run: Run) -> Several:
+    shares = [
+        run.under("default").faults(batch) * exact("page", "B", 4096) / theory.free(batch)
+        for batch in run.doubled[1:]
+        if batch != OUTPUTS_ALONE
+    ]
+    return all_of(
+        *(share.near(1, within=PAGES_WITHIN) for share in shares or [_uncompared("pages")])
+    )
+
+
+# ------------------------------------------------------------------------------------- figures
+
+
+@study.figure("fig-cliff", height=3.4, rows=2, wide=True)
+def _fig_cliff(p: Paper) -> Iterator[Scaling]:
+    return figures.cliff(p.both)
+
+
+@study.figure("fig-thresholds", height=2.0, wide=True)
+def _fig_thresholds(p: Paper) -> Iterator[Scaling]:
+    return figures.thresholds(p.cpu) if p.cpu else iter(())
+
+
+@study.figure("fig-start", height=2.0)
+def _fig_start(p: Paper) -> Iterator[Scaling]:
+    return figures.start(p.cpu) if p.cpu else iter(())
+
+
+@study.figure("fig-cost", height=2.0, wide=True)
+def _fig_cost(p: Paper) -> Iterator[Scaling]:
+    return figures.cost(p.both)
+
+
+# -------------------------------------------------------------------------------------- tables
+
+
+@study.table("tbl-work", rows=lambda p: p.source.batches, wide=True)
+def _work(p: Paper, batch: int) -> dict[str, Content]:
+    row: dict[str, Content] = {
+        "Batch": batch,
+        "Theory": theory.multiply_adds(batch),
+        "Source, fused": p.source.fused[batch],
+        "Source, excess": p.source.excess[batch],
+    }
+    if not p.gpu:
+        return row
+    fused, adds, multiplies = (
+        p.gpu.repeated(f"ncu_fp32_{kind}", p.gpu.factors(batch))
+        for kind in ("multiply_adds", "additions", "multiplications")
+    )
+    return row | {
+        "Own, fused": counted_in("MAC", fused),
+        "Own, additions": adds,
+        "Own, multiplications": multiplies,
+    }
+
+
+#: What a call takes and frees, in this order.
+EVENTS: Final = (
+    "take the copy of the input",
+    "take the copy of the weights",
+    "take the output in blocks",
+    "free the copy of the weights",
+    "free the copy of the input",
+    "take the output",
+    "free the output in blocks",
+    "free the output, after the call",
+)
+
+
+def _events(p: Paper) -> list[tuple[str, Block]]:
+    """The events of a call, unless another library makes others."""
+    blocks = p.cpu.blocks(SHOWN_BATCH) if p.cpu else ()
+    return list(zip(EVENTS, blocks, strict=True)) if len(blocks) == len(EVENTS) else []
+
+
+@study.table("tbl-blocks", rows=_events, digits={"Block (MB)": 3, "Change (MB)": 3})
+def _blocks(p: Paper, event: tuple[str, Block]) -> dict[str, Content]:
+    assert p.cpu is not None
+    what, block = event
+    return {
+        "Event": what,
+        "Block (MB)": exact("block", "B", block.bytes, p.cpu.file),
+        "Change (MB)": exact("change", "B", block.change, p.cpu.file),
+    }
+
+
+@study.table("tbl-memory", rows=lambda p: p.source.batches, wide=True)
+def _memory(p: Paper, batch: int) -> dict[str, Content]:
+    allocated = p.source.allocated[batch]
+    own = p.counted.retained(batch) if p.counted else absent("bytes", "B", "no run")
+    return {
+        "Batch": batch,
+        "Theory": theory.memory(batch),
+        "Own": own,
+        "Allocated": allocated,
+        "Allocated − theory": allocated - theory.memory(batch),
+        "Reserved": p.source.column("IV", "reserved_memory", "B")[batch],
+    }
+
+
+study.add_table(lambda p: setup(p.inputs, p.runs, source=False))
+study.add_table(lambda p: _terms("tbl-explained-reserved", p.reserved, p.source.file))
+study.add_table(
+    lambda p: _terms("tbl-variants", p.variants, *p.inputs.files[:1], first=Column("Variant"))
+)
+
+
+def _terms(
+    id: str, found: Mapping[Any, Reconciliation], *sources: str, first: Column | None = None
+) -> Table | None:
+    """Reconciliations as rows, a column for each term."""
+    heads = (first,) if first else ()
+    return (
+        series_table(without_idle_terms(found), id, "", *heads, sources=sources) if found else None
+    )

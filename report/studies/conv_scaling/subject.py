@@ -1,11 +1,10 @@
-"""What conv_scaling studies: one convolution, and what theory says of it at a batch size."""
+"""What conv_scaling studies: one convolution at a batch size."""
 
 from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
 from report.evidence.case_checks import Levels, check_factors, check_ran
-from report.paper.declared import Field
 from report.records.layers import Convolution
 from report.records.passes import PASSES, Pass
 from report.records.store import Stored
@@ -18,14 +17,12 @@ Layout: TypeAlias = Literal["contiguous", "channels_last"]
 LAYOUTS: Final[tuple[Layout, ...]] = ("contiguous", "channels_last")
 #: The batch size whose call the prose describes.
 SHOWN_BATCH: Final = 64
-#: The first column of a table that has a row for each batch size.
-BATCH: Final[Field[int]] = Field("Batch", "1", lambda batch: batch)
 
-#: Subject → the factors that are looked up.
+#: Subject → the factors that are looked up; ``avx2`` stands in older records only.
 _LOOKED_UP: Final[dict[str, dict[str, Levels]]] = {
     "layer": {"batch": int, "pass": PASSES, "layout": LAYOUTS},
     "network": {},
-    "avx2": {"batch": int, "pass": PASSES, "layout": LAYOUTS},
+    "avx2": {},
     "variant": {"variant": str, "batch": int},
 }
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Final
 
 from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import counted_in, flops
-from report.records.passes import Pass
 from report.studies.conv_scaling.subject import subject
-from report.theory.work import macs
 
 _LAYER = subject(1)
 C_IN = exact("C_in", "1", _LAYER.input_shape[1])
@@ -17,15 +16,15 @@ KERNEL = exact("K_h", "1", _LAYER.kernel[0])
 H_IN, W_IN = (
     exact(n, "1", e) for n, e in zip(("H_in", "W_in"), _LAYER.input_shape[2:], strict=True)
 )
-PADDING, STRIDE = exact("P", "1", _LAYER.padding[0]), exact("S", "1", _LAYER.stride[0])
-H_OUT = named("H_out", (H_IN + 2 * PADDING - KERNEL) / STRIDE + 1)
-W_OUT = named("W_out", (W_IN + 2 * PADDING - KERNEL) / STRIDE + 1)
+H_OUT, W_OUT = named("H_out", H_IN - KERNEL + 1), named("W_out", W_IN - KERNEL + 1)
 ELEMENT = exact("s", "B", 4)
 
 WEIGHTS = named("weights", KERNEL * exact("K_w", "1", _LAYER.kernel[1]) * C_IN * C_OUT)
 PARAMETERS = named("parameters", WEIGHTS + C_OUT)
 OUTPUTS = named("output elements", H_OUT * W_OUT * C_OUT)
 PARAMETER_BYTES = named("parameter bytes", ELEMENT * PARAMETERS)
+#: The largest block that glibc puts on its heap by itself, DEFAULT_MMAP_THRESHOLD_MAX (B).
+HEAP_LIMIT: Final = 32 * 2**20
 
 
 def _images(batch: int) -> Quantity:
@@ -40,15 +39,9 @@ def multiply_adds(batch: int) -> Quantity:
 
 
 @cache
-def work(batch: int, pass_: Pass = "forward") -> Quantity:
-    """Work (FLOP) of a call; backward adds the gradients of the weights and of the input."""
-    forward = named("forward work", flops(multiply_adds(batch)))
-    if pass_ == "forward":
-        return forward
-    layer = subject(batch)
-    weight = flops(exact("weight gradient", "MAC", macs(layer, "weight_gradient")))
-    image = flops(exact("input gradient", "MAC", macs(layer, "input_gradient")))
-    return named("work", forward + weight + image)
+def work(batch: int) -> Quantity:
+    """Work (FLOP) of a forward call."""
+    return named("forward work", flops(multiply_adds(batch)))
 
 
 @cache
@@ -67,3 +60,13 @@ def input_bytes(batch: int) -> Quantity:
 def memory(batch: int) -> Quantity:
     """Bytes of parameters and output: the source's rule for the memory of the layer."""
     return named("parameters and output", PARAMETER_BYTES + output_bytes(batch))
+
+
+@cache
+def free(batch: int) -> Quantity:
+    """Bytes that are free when a call and its result are over: two outputs and a copy of the input.
+
+    oneDNN copies the input into blocks of channels, computes an output in blocks, and copies that
+    into the output.
+    """
+    return named("free bytes", 2 * output_bytes(batch) + input_bytes(batch))
