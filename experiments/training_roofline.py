@@ -79,7 +79,10 @@ def memory(factors: Factors, session: Session) -> Results:
         yield _photographs_file(session)
     elif factors["execution"] == "eager":
         make = partial(build, STUDY, factors, session.device)
-        yield from measure_memory(make, session, _MEMORY_REPEATS)
+        series = measure_memory(make, session, _MEMORY_REPEATS)
+        # A GPU's allocator is replayed from its events.
+        events = session.device == "cuda"
+        yield from (each for each in series if events or not each.quantity.startswith("memory_"))
 
 
 def _refuse_bfloat16(factors: Factors, device: Device) -> None:
@@ -113,27 +116,16 @@ def _photographs_file(session: Session) -> CaseFile:
     return CaseFile("images.json", "which photographs were trained on", content)
 
 
-def is_counted(factors: Factors, thorough: bool) -> bool:
-    """A step of one small image, only if all is asked: a thousand times slower it takes minutes."""
-    small = factors.get("batch") == 1 and int(factors["image"]) <= _COUNTED_IMAGE
-    return thorough and _is_plain(factors) and small
-
-
 def is_counted_on_gpu(factors: Factors, thorough: bool) -> bool:
-    """One size of batch, unless all is asked: a step has some thousand kernels to replay."""
-    return _is_plain(factors) and (thorough or factors["batch"] == _COUNTED_BATCH)
-
-
-def _is_plain(factors: Factors) -> bool:
-    """Whether a case is an eager step in float32; one of its processes is enough."""
-    return factors["subject"] == "training" and factors.items() >= _COUNTED.items()
+    """Eager steps in float32 of one batch, unless all is asked: each has a thousand kernels."""
+    plain = factors["subject"] == "training" and factors.items() >= _COUNTED.items()
+    return plain and (thorough or factors["batch"] == _COUNTED_BATCH)
 
 
 #: Memory is measured twice, so that a paper can check that it is the same.
 _MEMORY_REPEATS: Final = 2
 #: What a case has whose work is counted.
 _COUNTED: Final[Factors] = {**PLAIN, "dataset": "synthetic"}
-_COUNTED_IMAGE: Final = 64
 #: The largest batch that is trained on in an emulated precision.
 _EMULATED: Final = 2
 _COUNTED_BATCH: Final = 32
@@ -168,7 +160,7 @@ _ON_CPU: Final = Study(
     cases=partial(cases, scale=CPU),
     memory=memory,
     times=times,
-    is_counted=is_counted,
+    is_counted=lambda factors, thorough: False,
     # An optimizer imports the compiler, whether it is used or not.
     process=lambda factors, session: Process(
         ("torch", "torch._dynamo", "torch._inductor", "experiments.training_processes")

@@ -137,7 +137,9 @@ from experiments import registry
 load = registry.load
 def small(name):
     study = load(name)
-    protocol = msgspec.structs.replace(study.quick.protocol, processes={"retained": 1})
+    protocol = msgspec.structs.replace(
+        study.quick.protocol, processes={"retained": 1}, case_budget_s=0.02
+    )
     return replace(study, quick=replace(study.quick, ceilings="none", protocol=protocol))
 registry.load = small
 """

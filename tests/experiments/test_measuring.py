@@ -75,7 +75,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
     @cache
     def of(name: str) -> Run:
         records = tmp_path_factory.mktemp(name)
-        words = ["--threads", "1", "--budget", "0.02"]
+        words = ["--threads", "1"]
         words += [word for setting in RUNS[name] for word in ("--set", setting)]
         stored = measured(name, records, *words, small=name != "conv_scaling")
         return Run(registry.load(name), stored, records)
