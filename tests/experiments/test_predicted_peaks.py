@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,10 +12,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
+from torch.distributed._tools.mem_tracker import MemTracker  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from experiments.harness import measure, memory  # noqa: E402
-from experiments.harness.operators import Input  # noqa: E402
+from experiments.harness.operators import Input, Policy, Step  # noqa: E402
 from experiments.harness.timing import Workload  # noqa: E402
 from experiments.networks import catalogue  # noqa: E402
 from experiments.theory.checked import checked  # noqa: E402
@@ -263,3 +265,28 @@ def test_operators_that_take_nothing_or_what_a_rule_gives(name: str, view: str) 
     found = predicted(build, shape)
     assert found.complete or view != "whole", found.may_take_more
     agrees(found, measured(build, shape))
+
+
+def small() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
+@pytest.mark.parametrize("build", [small, partial(catalogue.network, "ResNet-20")])
+def test_tensors_of_a_step_are_those_that_pytorch_tracks(
+    build: Callable[[], nn.Module], optimizer: Any
+) -> None:
+    module, images = build().train(), torch.randn(16, 3, 32, 32)
+    step = Step(module, Policy(optimizer=optimizer), gpu=False)
+    phases: Any = SimpleNamespace(phase="", writes=True)
+    step.prepare((images,), phases)
+    tracker = MemTracker()
+    tracker.track_external(module, step.optimizer, images)
+    with tracker:
+        step.run((images,), phases)
+    (tracked,) = tracker.get_tracker_snapshot("peak").values()
+    found = checked(build, [Input((16, 3, 32, 32))], train=True, policy=Policy(optimizer=optimizer))
+    assert max(sum(moment.alive.values()) for moment in found.moments) == tracked["Total"]

@@ -100,12 +100,28 @@ def test_a_linear_layer_on_every_second_feature() -> None:
     assert found.peak.total == 3_312_168 or not found.complete
 
 
+class First(nn.Module):
+    """What a layer puts out first, attention on one tensor."""
+
+    def __init__(self, layer: nn.Module, inputs: int) -> None:
+        super().__init__()
+        self.layer, self.inputs = layer, inputs
+
+    def forward(self, x: Any) -> Any:
+        return self.layer(*[x] * self.inputs)[0]
+
+
+#: Projections, scores and values; every step meets the weights of inputs and of hidden states.
+ATTENTION = First(nn.MultiheadAttention(12, 3, batch_first=True), 3)
+LSTM = First(nn.LSTM(5, 6, batch_first=True), 1)
 COUNTS: list[tuple[Any, tuple[Any, ...], int, int]] = [
     # Multiply-adds in full, and those that meet data.
     (lambda q: attention(q, q, q, is_causal=True), ((2, 3, 16, 8),), 24_576, 24_576 * 136 // 256),
     (nn.Conv2d(1, 1, 3, padding=1, bias=False), ((1, 1, 8, 8),), 576, 22 * 22),
     (nn.Conv1d(2, 2, 3, padding=1, groups=2), ((1, 2, 5),), 30, 2 * 13),
     (nn.ConvTranspose2d(1, 1, 3, 2, padding=1), ((1, 1, 4, 4),), 144, 10 * 10),
+    (ATTENTION, ((2, 7, 12),), *[2 * 7 * 4 * 144 + 2 * 2 * 49 * 12] * 2),
+    (LSTM, ((2, 4, 5),), *[2 * 4 * 4 * 6 * (5 + 6)] * 2),
     (flexible, ((1, 2, 128, 16),), 2 * 128 * 128 * 32, 2 * 128 * 128 * 32),
     (nn.utils.parametrizations.weight_norm(nn.Linear(4, 3)), ((2, 4),), 24, 24),
     (nn.LazyConv2d(4, 3), ((2, 3, 8, 8),), 2 * 36 * 4 * 27, 2 * 36 * 4 * 27),
