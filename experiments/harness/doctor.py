@@ -11,7 +11,6 @@ import os
 import platform
 import shutil
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -182,14 +181,9 @@ def _load_now() -> Check:
     """What others do for a second."""
     if (blind := quiet.unavailable()) is not None:
         return Check("note", "now", f"{blind}; close other programs before measuring")
-    before, running = quiet.read(), quiet.processes()
-    time.sleep(_WATCH_S)
-    after, now = quiet.read(), quiet.processes()
-    busy = quiet.busy_now(before, after, after.processors)
-    if busy is None:
-        return Check("ok", "now", "others leave the processors alone")
-    who = ", ".join(quiet.busiest(running, now, after.at_s - before.at_s)) or "unknown programs"
-    return Check("problem", "now", f"{busy} ({who}); close them, or run with --wait-quiet 10")
+    if (busy := quiet.watched(seconds=_WATCH_S)) is not None:
+        return Check("problem", "now", f"{busy}; close them, or run with --wait-quiet 10")
+    return Check("ok", "now", "others leave the processors alone")
 
 
 def _torch(driver: bool) -> Iterator[Check]:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from experiments.harness.runtime import cores_available
 from experiments.harness.text import text_of
@@ -36,16 +36,9 @@ _SHOWN: Final = 0.05
 _NAMED: Final = 3
 
 
-class Notes(Protocol):
-    """Who is told while a run waits."""
-
-    def note(self, text: str) -> None:
-        """Something worth a line."""
-
-
 @dataclass(frozen=True)
 class Reading:
-    """The counters of one moment, in s from arbitrary beginnings; null where the system has none.
+    """The counters of one moment, in s from arbitrary beginnings; 0 where the system has none.
 
     ``busy_s`` (steal not among it) and ``steal_s`` are sums over the ``processors`` that this
     process may use.  ``own_s`` is the processor time of this process with its ended children;
@@ -54,32 +47,23 @@ class Reading:
 
     at_s: float
     processors: int
-    busy_s: float | None
-    steal_s: float | None
+    busy_s: float
+    steal_s: float
     own_s: float
-    waits_s: Mapping[int, float] | None
+    waits_s: Mapping[int, float]
 
 
 # ------------------------------------------------------------------------------------ differences
 
 
-def others(before: Reading, after: Reading, own_cpu_s: float) -> float:
+def others(before: Reading, after: Reading) -> float:
     """Processor seconds that others used between two readings; never negative.
 
-    0 where the system does not count them.  Children of this process that still run are others.
-    No more than all processors have in that time, which ticks of 10 ms may say of a shorter one.
+    Children of this process that still run are others.  No more than all processors have in that
+    time, which ticks of 10 ms may say of a shorter one.
     """
-    if before.busy_s is None or after.busy_s is None:
-        return 0.0
     busy = min(after.busy_s - before.busy_s, (after.at_s - before.at_s) * after.processors)
-    return max(0.0, busy - own_cpu_s)
-
-
-def stolen(before: Reading, after: Reading) -> float:
-    """Processor seconds that the hypervisor gave to others between two readings."""
-    if before.steal_s is None or after.steal_s is None:
-        return 0.0
-    return max(0.0, after.steal_s - before.steal_s)
+    return max(0.0, busy - (after.own_s - before.own_s))
 
 
 def waited(before: Reading, after: Reading) -> float:
@@ -87,8 +71,6 @@ def waited(before: Reading, after: Reading) -> float:
 
     Of a thread that has ended in between nothing is known.
     """
-    if before.waits_s is None or after.waits_s is None:
-        return 0.0
     return sum(
         max(0.0, wait - before.waits_s.get(thread, 0.0)) for thread, wait in after.waits_s.items()
     )
@@ -112,14 +94,11 @@ def disturbance(before: Reading, after: Reading, threads: int) -> str | None:
     What rounding to ticks of 10 ms may have added up to never counts.
     """
     wall = after.at_s - before.at_s
-    if wall <= 0:
-        return None
-    used, taken = others(before, after, after.own_s - before.own_s), stolen(before, after)
+    used, taken = others(before, after), max(0.0, after.steal_s - before.steal_s)
     least = rounding(after.processors)
     spare = max(0, after.processors - threads)
-    if taken > max(TAKEN * wall, least) or used + taken > max(
-        (TAKEN + BESIDE * spare) * wall, least
-    ):
+    most = max((TAKEN + BESIDE * spare) * wall, least)
+    if taken > max(TAKEN * wall, least) or used + taken > most:
         return _taken(used, taken, wall, after.processors)
     # What is over, the run's threads waited for each other: JAX has one more than it is given.
     waiting = min(waited(before, after), used + taken)
@@ -134,9 +113,7 @@ def busy_now(before: Reading, after: Reading, threads: int) -> str | None:
     Others must leave it its processors, but for a tenth of one.
     """
     wall = after.at_s - before.at_s
-    if wall <= 0:
-        return None
-    used, taken = others(before, after, after.own_s - before.own_s), stolen(before, after)
+    used, taken = others(before, after), max(0.0, after.steal_s - before.steal_s)
     spare = max(0, after.processors - threads)
     if used + taken > max((spare + TAKEN) * wall, rounding(after.processors)):
         return _taken(used, taken, wall, after.processors)
@@ -170,40 +147,73 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.01 else f"{100 * share:.1f} %"
 
 
-# ---------------------------------------------------------------------------------------- parsers
+# ---------------------------------------------------------------------------------------- readings
 
 
-def parse_stat(text: str, processors: Iterable[int], ticks: float) -> tuple[float, float] | None:
-    """Busy and stolen seconds of the named processors, from ``/proc/stat`` in ticks a second.
+def unavailable() -> str | None:
+    """Why nothing can be said about disturbances here, or None where it can."""
+    if (_PROC / "stat").exists():
+        return None
+    return "the system does not count what other processes use (no /proc/stat)"
 
-    None if it does not name them.  Time for guests is part of the user's time already.
+
+def read() -> Reading:
+    """The counters now; takes well below 1 ms with a dozen threads."""
+    threads = [int(path.name) for path in (_PROC / "self/task").glob("*")]
+    processors: set[int] = set()
+    for thread in threads:  # libraries bind threads to single processors
+        with suppress(OSError):  # it has ended
+            processors |= os.sched_getaffinity(thread)
+    busy, steal = parse_stat(text_of(_PROC / "stat"), processors)
+    spent = os.times()
+    return Reading(
+        at_s=time.monotonic(),
+        processors=len(processors) or cores_available(),
+        busy_s=busy,
+        steal_s=steal,
+        own_s=spent.user + spent.system + spent.children_user + spent.children_system,
+        waits_s={n: parse_wait(text_of(_PROC / f"self/task/{n}/schedstat")) for n in threads},
+    )
+
+
+def parse_stat(text: str, processors: Iterable[int]) -> tuple[float, float]:
+    """Busy and stolen seconds of the named processors, from ``/proc/stat`` in ticks.
+
+    Time for guests is part of the user's time already.
     """
-    wanted, rows = {f"cpu{number}" for number in processors}, []
+    wanted, busy, stolen = {f"cpu{number}" for number in processors}, 0, 0
     for line in text.splitlines():
         name, *words = line.split()
-        if name in wanted and len(words) >= 8 and all(word.isdigit() for word in words):
-            rows.append([int(word) for word in words])
-    if not rows:
-        return None
-    # user nice system idle iowait irq softirq steal
-    busy = sum(row[0] + row[1] + row[2] + row[5] + row[6] for row in rows)
-    return busy / ticks, sum(row[7] for row in rows) / ticks
+        if name in wanted:
+            user, nice, system, _, _, irq, softirq, steal = map(int, words[:8])
+            busy += user + nice + system + irq + softirq
+            stolen += steal
+    return busy * TICK_S, stolen * TICK_S
 
 
-def parse_schedstat(text: str) -> float | None:
-    """For how long a thread waited for a processor (s): the second number, in ns."""
-    words = text.split()
-    return int(words[1]) * 1e-9 if len(words) >= 2 and words[1].isdigit() else None
+def parse_wait(text: str) -> float:
+    """For how long a thread waited for a processor (s): the second number of schedstat, in ns."""
+    return int(text.split()[1]) * 1e-9 if text else 0.0
 
 
-def parse_process(text: str, ticks: float) -> tuple[str, float] | None:
+def processes() -> dict[int, tuple[str, float]]:
+    """Name and processor time (s) of every other process that can be seen, by its number."""
+    found = {}
+    for folder in _PROC.glob("[0-9]*"):
+        process = parse_process(text_of(folder / "stat"))
+        if process and int(folder.name) != os.getpid():
+            found[int(folder.name)] = process
+    return found
+
+
+def parse_process(text: str) -> tuple[str, float] | None:
     """Name and processor time (s) of a process, from its ``stat``; names may hold anything."""
     head, bracket, tail = text.rpartition(")")
-    name, words = head.partition("(")[2], tail.split()
-    if not bracket or len(words) < 13:
+    if not bracket:  # it has ended
         return None
-    shown = "".join(letter for letter in name if letter.isprintable())
-    return shown or "?", (int(words[11]) + int(words[12])) / ticks
+    words = tail.split()
+    name = "".join(letter for letter in head.partition("(")[2] if letter.isprintable())
+    return name or "?", (int(words[11]) + int(words[12])) * TICK_S
 
 
 def busiest(
@@ -221,109 +231,43 @@ def busiest(
     return tuple(sorted(shown, key=lambda name: (-used[name], name))[:_NAMED])
 
 
-# ---------------------------------------------------------------------------------------- readings
-
-
-def unavailable() -> str | None:
-    """Why nothing can be said about disturbances here, or None where it can."""
-    if (_PROC / "stat").exists():
-        return None
-    return "the system does not count what other processes use (no /proc/stat)"
-
-
-def read() -> Reading:
-    """The counters now; takes well below 1 ms with a dozen threads."""
-    threads = _threads()
-    processors = _processors(threads)
-    counted = parse_stat(text_of(_PROC / "stat"), processors, _ticks()) if processors else None
-    waits = {
-        number: wait
-        for number in threads
-        if (wait := parse_schedstat(text_of(_PROC / f"self/task/{number}/schedstat"))) is not None
-    }
-    spent = os.times()
-    return Reading(
-        at_s=time.monotonic(),
-        processors=len(processors) or cores_available(),
-        busy_s=counted[0] if counted else None,
-        steal_s=counted[1] if counted else None,
-        own_s=spent.user + spent.system + spent.children_user + spent.children_system,
-        waits_s=waits or None,
-    )
-
-
-def processes() -> dict[int, tuple[str, float]]:
-    """Name and processor time (s) of every other process that can be seen, by its number."""
-    found = {}
-    for folder in _PROC.glob("[0-9]*"):
-        process = parse_process(text_of(folder / "stat"), _ticks())
-        if process and int(folder.name) != os.getpid():
-            found[int(folder.name)] = process
-    return found
-
-
-def _threads() -> tuple[int, ...]:
-    with suppress(OSError):
-        return tuple(int(path.name) for path in (_PROC / "self/task").iterdir())
-    return ()
-
-
-def _processors(threads: Iterable[int]) -> frozenset[int]:
-    """The processors that any thread may use: libraries bind threads to single ones."""
-    found: set[int] = set()
-    for thread in threads:
-        with suppress(OSError):  # it has ended
-            found |= os.sched_getaffinity(thread)
-    return frozenset(found)
-
-
-def _ticks() -> float:
-    return float(os.sysconf("SC_CLK_TCK"))
-
-
 # ----------------------------------------------------------------------------------------- waiting
 
 
-def wait_quiet(
-    minutes: float,
-    observer: Notes,
-    threads: int | None = None,
-    *,
-    readings: Callable[[], Reading] = read,
-    seen: Callable[[], Mapping[int, tuple[str, float]]] = processes,
-    sleep: Callable[[float], None] = time.sleep,
-) -> str | None:
-    """Wait until nothing has disturbed the machine for 5 s in a row, for at most ``minutes``.
+def watched(threads: int | None = None, seconds: float = 1.0) -> str | None:
+    """What would disturb a run of so many threads, by default one a processor; None if quiet.
 
-    Returns None when it is quiet, or at once where that cannot be told (which is noted), and
-    otherwise a sentence that says what still disturbs.  ``threads`` are those that will measure, by
-    default one a processor.
+    Watches that long, and names the programs.
     """
-    if (reason := unavailable()) is not None:
-        observer.note(f"Not waiting for a quiet machine: {reason}.")
+    before, running = read(), processes()
+    time.sleep(seconds)
+    after, now = read(), processes()
+    found = busy_now(before, after, threads or after.processors)
+    if found is None:
         return None
-    before, running = readings(), seen()
-    end, calm, last, noted_s = before.at_s + 60 * minutes, 0, "", -math.inf
-    while calm < QUIET_S:
-        sleep(1.0)
-        after, now = readings(), seen()
-        found = busy_now(before, after, threads or after.processors)
-        calm = 0 if found else calm + 1
-        if found:
-            last = _with_names(found, busiest(running, now, after.at_s - before.at_s))
-        if end <= after.at_s and calm < QUIET_S:
-            why = last or f"it was not watched for {QUIET_S} s"
-            return f"The machine did not become quiet within {minutes:g} min: {why}."
-        if found and after.at_s - noted_s >= _NOTE_EVERY_S:
-            noted_s = after.at_s
-            observer.note(f"Waiting for a quiet machine, at most {_left(end - noted_s)}: {last}.")
-        before, running = after, now
-    return None
-
-
-def _with_names(found: str, names: Sequence[str]) -> str:
+    names = busiest(running, now, after.at_s - before.at_s)
     return f"{found} ({', '.join(names)})" if names else found
 
 
-def _left(seconds: float) -> str:
-    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
+def wait_quiet(minutes: float, say: Callable[[str], None], threads: int) -> str | None:
+    """Wait until nothing has disturbed the machine for 5 s in a row, for at most ``minutes``.
+
+    Returns None when it is quiet, or at once where that cannot be told (which is said), and
+    otherwise a sentence that says what still disturbs a run of ``threads`` threads.
+    """
+    if (reason := unavailable()) is not None:
+        say(f"Not waiting for a quiet machine: {reason}.")
+        return None
+    now = time.monotonic()
+    end, calm, last, said = now + 60 * minutes, 0, "", -math.inf
+    while calm < QUIET_S:
+        found, now = watched(threads), time.monotonic()
+        calm, last = (0, found) if found else (calm + 1, last)
+        if end <= now and calm < QUIET_S:
+            why = last or f"it was not watched for {QUIET_S} s"
+            return f"The machine did not become quiet within {minutes:g} min: {why}."
+        if found and now - said >= _NOTE_EVERY_S:
+            said, left = now, end - now
+            most = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
+            say(f"Waiting for a quiet machine, at most {most}: {last}.")
+    return None

@@ -180,7 +180,7 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     with journal:
         try:
             if request.wait_quiet is not None:
-                noise = quiet.wait_quiet(request.wait_quiet, observer, threads)
+                noise = quiet.wait_quiet(request.wait_quiet, observer.note, threads)
                 if noise is not None:
                     observer.note(f"{noise} Measuring all the same.")
             record, files = _measured(study, plan.ceilings, session, run_log, journal, observer)
