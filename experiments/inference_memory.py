@@ -109,7 +109,9 @@ def memory(factors: Factors, session: Session) -> Results:
     Raises ``UnavailableError`` for what this machine cannot do and ``NotStartedError`` for what
     cannot fit into its memory.
     """
-    _refuse_float16(factors, session.device)
+    from experiments.networks.variants import refuse_emulated
+
+    refuse_emulated(factors.get("precision"), factors.get("batch"), session.device, most=1)
     make = partial(build, STUDY, factors, session.device)
     if factors["subject"] == "accuracy":
         from experiments.inference_scores import image_results
@@ -122,29 +124,6 @@ def memory(factors: Factors, session: Session) -> Results:
     if session.device == "cpu":
         refuse_beyond(needed_bytes(layers_of_case(STUDY, factors)))
     return _bytes_of_call(make, factors, session)
-
-
-def _refuse_float16(factors: Factors, device: Device) -> None:
-    """A processor without float16 kernels is measured on a single image alone.
-
-    It computes each convolution element by element, hundreds of times slower than in float32.
-    """
-    if factors.get("precision") != "float16" or device != "cpu":
-        return
-    if factors.get("batch") != 1 and not has_float16_kernels():
-        raise UnavailableError(
-            "oneDNN has no float16 kernels for this processor; what it does instead is measured at "
-            "batch 1 only, since it takes far too long."
-        )
-
-
-def has_float16_kernels() -> bool:
-    """Whether oneDNN, which computes torch's convolutions, has kernels for float16 here."""
-    import torch
-
-    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
-        return False
-    return bool(torch.ops.mkldnn._is_mkldnn_fp16_supported())
 
 
 def needed_bytes(layers: tuple[Layer, ...]) -> int:

@@ -28,14 +28,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from experiments.harness import machine
 from experiments.harness.measure import build, layers_of_case, measure_memory
-from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import (
     FULL,
     QUICK,
     CaseFile,
-    Device,
     Factor,
     Factors,
     Process,
@@ -69,7 +66,9 @@ def subject(factors: Factors) -> Subject:
 
 def memory(factors: Factors, session: Session) -> Results:
     """Bytes of an eager step on images in memory; the trace of a profiled one."""
-    _refuse_bfloat16(factors, session.device)
+    from experiments.networks.variants import refuse_emulated
+
+    refuse_emulated(factors["precision"], factors["batch"], session.device, _EMULATED)
     if factors["subject"] == "profile":
         if factors["precision"] == "float32":
             from experiments import training_processes
@@ -83,19 +82,6 @@ def memory(factors: Factors, session: Session) -> Results:
         # A GPU's allocator is replayed from its events.
         events = session.device == "cuda"
         yield from (each for each in series if events or not each.quantity.startswith("memory_"))
-
-
-def _refuse_bfloat16(factors: Factors, device: Device) -> None:
-    """Processors of x86 without AVX-512 emulate bfloat16, 20 times as slow as float32."""
-    if factors.get("precision") != "bfloat16" or device != "cpu":
-        return
-    processor = machine.cpu()[0]
-    emulated = processor.architecture == "x86_64" and "avx512f" not in processor.vector_extensions
-    if emulated and int(factors.get("batch", _EMULATED + 1)) > _EMULATED:
-        raise UnavailableError(
-            "this processor has no AVX-512 and emulates bfloat16 some 20 times as slow as float32; "
-            f"what it does is measured on {_EMULATED} images at most."
-        )
 
 
 def times(factors: Factors, session: Session) -> Results:

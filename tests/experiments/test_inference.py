@@ -102,21 +102,24 @@ def test_events_that_would_fill_megabytes_are_left_out_and_their_peak_is_not(
     assert len(set(samples["allocated_peak"])) == 1
 
 
-def test_float16_without_kernels_is_measured_on_one_image_only(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("precision", ["float16", "bfloat16"])
+def test_without_kernels_16_bits_are_measured_on_one_image_only(
+    session: Session, monkeypatch: pytest.MonkeyPatch, precision: str
 ) -> None:
-    monkeypatch.setattr(study, "has_float16_kernels", lambda: False)
+    from experiments.networks import variants
+
+    monkeypatch.setattr(variants, "has_kernels", lambda precision: False)
     scored: Factors = {"subject": "accuracy", "network": "ResNet-20", "dataset": "digits"}
     for refused in (
-        sweeps.inference("LeNet-5", 2, precision="float16"),
-        {**scored, "precision": "float16"},
+        sweeps.inference("LeNet-5", 2, precision=precision),
+        {**scored, "precision": precision},
     ):
-        with pytest.raises(UnavailableError, match="no float16 kernels"):
+        with pytest.raises(UnavailableError, match=f"no {precision} kernels"):
             measured(refused, session)
-    assert measured(sweeps.inference("LeNet-5", 1, precision="float16"), session)[0]
-    study._refuse_float16(refused, "cuda")
-    monkeypatch.setattr(study, "has_float16_kernels", lambda: True)
-    study._refuse_float16(refused, "cpu")
+    assert measured(sweeps.inference("LeNet-5", 1, precision=precision), session)[0]
+    variants.refuse_emulated(precision, 2, "cuda", most=1)
+    monkeypatch.setattr(variants, "has_kernels", lambda precision: True)
+    variants.refuse_emulated(precision, 2, "cpu", most=1)
 
 
 def test_a_case_that_cannot_fit_is_not_started(
@@ -149,11 +152,14 @@ def few_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Images:
 
 
 def test_every_precision_scores_the_same_weights_image_by_image(
-    session: Session, few_images: Images
+    session: Session, few_images: Images, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import torch
 
     from experiments import inference_scores as scores
+    from experiments.networks import variants
+
+    monkeypatch.setattr(variants, "has_kernels", lambda precision: True)
 
     for precision in ("float32", "bfloat16"):
         factors: Factors = {
