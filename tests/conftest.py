@@ -20,17 +20,16 @@ TESTS = Path(__file__).parent
 #: Files that take half a minute and more, longest first: begun last, one of them would keep a
 #: single processor busy while the others wait.  Update with the figures of ``pytest --durations``.
 SLOW = (
-    "test_build.py",
     "test_walkthrough.py",
+    "test_every_study.py",
     "experiments/test_random_networks.py",
     "experiments/test_measuring.py",
     "test_builds.py",
-    "test_every_study.py",
-    "experiments/test_backends.py",
     "test_system.py",
-    "test_class.py",
+    "experiments/test_backends.py",
+    "test_build.py",
+    "render/test_text_boxes.py",
     "experiments/test_submit.py",
-    "test_published.py",
 )
 
 

@@ -67,14 +67,20 @@ def saved(items: list[Stored], data: Path) -> None:
 # ------------------------------------------------------------------------------ the one that speaks
 
 
-def test_the_newest_full_run_of_a_device_is_used() -> None:
-    assert chosen(run(2), run(3), run(1)) == [("a", "03", "full")]
-
-
-@pytest.mark.parametrize("plan", ["quick", "custom"])
-def test_a_short_run_stands_in_only_without_a_full_one(plan: str) -> None:
-    assert chosen(run(1), run(2, plan=plan)) == [("a", "01", "full")]
-    assert chosen(run(1, plan=plan), run(2, plan=plan)) == [("a", "02", plan)]
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        ((run(2), run(3), run(1)), [("a", "03", "full")]),
+        ((run(1), run(2, plan="quick")), [("a", "01", "full")]),
+        ((run(1, plan="custom"), run(2, plan="quick")), [("a", "02", "quick")]),
+        ((run(1, "a"), run(3, "b")), [("b", "03", "full"), ("a", "01", "full")]),
+    ],
+)
+def test_the_newest_full_run_speaks_for_a_machine(
+    runs: tuple[Stored, ...], expected: list[tuple[str, str, str]]
+) -> None:
+    assert chosen(*runs) == expected
+    assert choose_records(runs) == choose_records(runs[::-1]), "in any order of files"
 
 
 def test_an_edition_names_machines_and_records_and_nobody_else_is_used() -> None:
@@ -160,11 +166,6 @@ def test_an_edition_is_rewritten_and_other_lines_stay(tmp_path: Path) -> None:
         write_edition(study, edition, tmp_path)
         assert read_editions(tmp_path)[study] == edition
     assert path.read_text().startswith("# head\nconv_profiling:\n  roles:\n    cpu: b\n")
-
-
-def test_the_order_of_files_does_not_matter() -> None:
-    items = [run(1), run(2, plan="quick"), run(3, "b"), run(2, "b"), measured(1), measured(2)]
-    assert choose_records(items) == choose_records(items[::-1])
 
 
 def test_heads_choose_as_whole_records_do(tmp_path: Path) -> None:

@@ -66,17 +66,5 @@ def test_gpus_of_one_name_differ_by_their_memory() -> None:
     assert [name.rpartition(" (")[2] for name in found] == ["40 GiB)", "80 GiB)"]
 
 
-def test_machines_that_people_call_alike_differ_by_their_models() -> None:
-    h200 = msgspec.structs.replace(factory.GPU, model="NVIDIA H200")
-    on_gpu = [factory.environment(m.model, gpu=m, name="lab") for m in (factory.GPU, h200)]
-    assert names(on_gpu) == (f"lab ({factory.GPU.model})", "lab (NVIDIA H200)")
-    other = msgspec.structs.replace(device().cpu, model="Other Processor")
-    on_cpu = [device("a", name="lab"), device("b", name="lab", cpu=other)]
-    assert names(on_cpu) == (
-        "lab, 2 threads (Example Processor)",
-        "lab, 2 threads (Other Processor)",
-    )
-
-
 def test_records_of_one_device_have_one_name() -> None:
     assert names([device("a"), device("a")]) == (f"{PLAIN} (a)",) * 2

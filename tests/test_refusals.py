@@ -13,8 +13,6 @@ import jsonschema
 import msgspec
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
 from figures.characters import visible
 from figures.drawing.scaling import draw
@@ -334,16 +332,6 @@ def test_what_is_no_json_or_contradicts_itself_is_named(
     message = assert_sentence(caught.value, "data/x.json: ")
     assert place in message
     assert word in message
-
-
-@given(start=st.integers(0, len(TEXT) - 1), cut=st.integers(0, 40), junk=st.binary(max_size=6))
-def test_no_damage_escapes_as_another_error(start: int, cut: int, junk: bytes) -> None:
-    try:
-        record = parse(TEXT[:start] + junk + TEXT[start + cut :], "data/x.json")
-    except RecordError as error:
-        assert_sentence(error, "data/x.json: ")
-    else:
-        assert parse(encode(record), "data/x.json") == record
 
 
 BOMB = "a: &a [x, x]\nb: [*a, *a]"
