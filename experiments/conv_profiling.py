@@ -42,7 +42,6 @@ from experiments.harness.study import (
     Study,
     Subject,
 )
-from report.records.record import Factor as Level
 
 #: The dimensions of the example, and the batches at which others are measured.
 BASE: Final[Factors] = {"channels": "32-64", "kernel": 3, "input": 28}
@@ -69,7 +68,10 @@ def cases(levels: Levels) -> tuple[Factors, ...]:
 
 def _layer_cases(levels: Levels) -> list[Factors]:
     names = ("channels", "kernel", "input", "pass", "batch")
-    found = (_layer_case(*chosen) for chosen in product(*(levels[name] for name in names)))
+    found = (
+        {"subject": "layer", **dict(zip(names, chosen, strict=True)), "layout": "contiguous"}
+        for chosen in product(*(levels[name] for name in names))
+    )
     return [factors for factors in found if _is_measured(factors)]
 
 
@@ -83,20 +85,6 @@ def cases_on_gpu(levels: Levels) -> tuple[Factors, ...]:
     ]
     precisions = levels["precision"]
     return (*found * ("float32" in precisions), *fast * ("tfloat32" in precisions))
-
-
-def _layer_case(
-    channels: Level, kernel: Level, extent: Level, direction: Level, batch: Level
-) -> Factors:
-    return {
-        "subject": "layer",
-        "channels": channels,
-        "kernel": kernel,
-        "input": extent,
-        "batch": batch,
-        "pass": direction,
-        "layout": "contiguous",
-    }
 
 
 def _is_measured(factors: Factors) -> bool:

@@ -42,7 +42,7 @@ def mnist(folder: Path) -> Images:
     files = {(part, kind): _find(folder, part, kind) for part in _PREFIXES for kind in _KINDS}
     found = {key: path for key, path in files.items() if path is not None}
     if len(found) < len(files):
-        lacking = [_spellings(*key)[0] for key in files if key not in found]
+        lacking = [_name(*key) for key in files if key not in found]
         wanted = "all four files of MNIST, each plain or .gz"
         raise refusal(folder, "", f"no {' and no '.join(lacking)}", wanted)
     train, test = (_split(found[part, "images"], found[part, "labels"]) for part in _PREFIXES)
@@ -54,17 +54,16 @@ def mnist(folder: Path) -> Images:
     return Images("mnist", train, test, DIGITS, source, split)
 
 
-def _spellings(part: str, kind: str) -> tuple[str, ...]:
-    """The names that go round."""
-    stem, code = f"{_PREFIXES[part]}-{kind}", _KINDS[kind]
-    return (f"{stem}-{code}-ubyte", f"{stem}.{code}-ubyte", f"{stem}-{code}.ubyte", stem)
+def _name(part: str, kind: str) -> str:
+    return f"{_PREFIXES[part]}-{kind}-{_KINDS[kind]}-ubyte"
 
 
 def _find(folder: Path, part: str, kind: str) -> Path | None:
-    """The first there is, plain before gzipped; some archives give each file a folder."""
-    names = [name + end for name in _spellings(part, kind) for end in ("", ".gz")]
-    places = (folder / below / name for below in _BELOW for name in names)
-    return next((p for place in places for p in (place, place / place.name) if p.is_file()), None)
+    """The first there is, plain before gzipped; some archives write a point before ``idx``."""
+    name = _name(part, kind)
+    names = [n + end for n in (name, name.replace("-idx", ".idx")) for end in ("", ".gz")]
+    places = (folder / below / n for below in _BELOW for n in names)
+    return next((place for place in places if place.is_file()), None)
 
 
 def _split(images: Path, labels: Path) -> Split:
