@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
 from statistics import median
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -35,8 +35,7 @@ REPEAT_SHARE: Final = 0.25
 # -------------------------------------------------------------------------------------- planning
 
 
-@dataclass(frozen=True)
-class Turn:
+class Turn(NamedTuple):
     """One process: its number under its policy."""
 
     process: int
@@ -45,11 +44,11 @@ class Turn:
 
 def turns(processes: Mapping[Policy, int]) -> tuple[Turn, ...]:
     """All processes in order; policies take turns, and each begins every other time."""
-    found = []
+    planned = []
     for process in range(1, max(processes.values(), default=0) + 1):
         here = [Turn(process, policy) for policy, n in processes.items() if process <= n]
-        found += here if process % 2 else here[::-1]
-    return tuple(found)
+        planned += here if process % 2 else here[::-1]
+    return tuple(planned)
 
 
 def shuffled(cases: Iterable[int], seed: int, turn: Turn) -> tuple[int, ...]:
@@ -109,17 +108,13 @@ def to_repeat(
 
     Processes beyond the number that was ``planned`` are such further ones.
     """
-    found = []
+    repeated = []
     for case in cases:
-        well = [e.round for e in log if e.case == case and _is_well(e, policy)]
-        first = sum(round_.process <= planned for round_ in well)
-        if sum(round_.disturbance is None for round_ in well) < first:
-            found.append(case)
-    return tuple(found)
-
-
-def _is_well(ended: Ended, policy: Policy) -> bool:
-    return ended.round.policy == policy and ended.round.status == "ok"
+        rounds = (ended.round for ended in log if ended.case == case)
+        well = [each for each in rounds if each.policy == policy and each.status == "ok"]
+        if sum(r.disturbance is None for r in well) < sum(r.process <= planned for r in well):
+            repeated.append(case)
+    return tuple(repeated)
 
 
 # ------------------------------------------------------------------------------------- measuring
@@ -164,13 +159,15 @@ def measure(
     cases = {
         index: factors
         for index, factors in enumerate(run_log.header.cases)
-        if study.has_times
-        and study.is_timed(factors)
-        and _may_be_timed(run_log.finished.get(index))
+        if study.has_times and study.is_timed(factors)
+        # One that did not end well when it was measured once is not; another shard may have it.
+        if index not in run_log.finished or run_log.finished[index].status == "ok"
     }
     processes = run_log.header.protocol.processes
     planned = turns(processes) if cases else ()
     all_turns = [t for t in planned if measures_process(run_log.header.shard, t.process)]
+    # Every case is timed under the policy of the studies, where it is there.
+    main = "retained" if "retained" in processes else next(iter(processes), "default")
     everywhere = [case for case, factors in cases.items() if study.under_every_policy(factors)]
     rounds = Rounds(
         study=study,
@@ -186,22 +183,12 @@ def measure(
         observer.note(f"Measuring {len(cases)} cases in {len(all_turns)} processes.")
     for number, turn in enumerate(all_turns):
         left = len(all_turns) - number
-        here = cases if turn.policy == _main(processes) else everywhere
+        here = cases if turn.policy == main else everywhere
         chosen = affordable(here, run_log.rounds, turn.policy, left, rounds.left())
         _take(turn, chosen, rounds, done=number / len(all_turns), share=1 / len(all_turns))
     for policy, count in processes.items():
         own = sum(turn.policy == policy for turn in all_turns)
         _repeat(policy, count, min(REPEATS, own), rounds)
-
-
-def _may_be_timed(alone: Case | None) -> bool:
-    """Whether a case ended well when it was measured once, or is left to another shard there."""
-    return alone is None or alone.status == "ok"
-
-
-def _main(processes: Mapping[Policy, int]) -> Policy:
-    """The policy under which every case is timed: that of the studies where it is there."""
-    return "retained" if "retained" in processes else next(iter(processes))
 
 
 def _repeat(policy: Policy, planned: int, most: int, rounds: Rounds) -> None:
@@ -228,8 +215,15 @@ def _take(turn: Turn, cases: Iterable[int], rounds: Rounds, done: float, share: 
         if isinstance(message, Done):
             if message.reason is None:
                 continue
-            seconds = time.monotonic() - began
-            ended = Ended(case=message.case, round=_failed(turn, message.reason), seconds=seconds)
+            lost = Round(
+                process=turn.process,
+                policy=turn.policy,
+                status="failed",
+                reason=message.reason,
+                disturbance=None,
+                series=(),
+            )
+            ended = Ended(case=message.case, round=lost, seconds=time.monotonic() - began)
         elif isinstance(message, Ended):
             ended = message
         else:
@@ -240,20 +234,15 @@ def _take(turn: Turn, cases: Iterable[int], rounds: Rounds, done: float, share: 
         rounds.run_log.add(ended)
         had.add(ended.case)
         at = min(done + share * len(had) / planned, 1.0)
-        text = f"{factors_text(rounds.cases[ended.case])}: {_outcome_text(ended)}"
+        text = f"{factors_text(rounds.cases[ended.case])}: {_outcome_text(ended.round)}"
         rounds.observer.progressed(text, at, _time_left(rounds, at))
 
 
-def _outcome_text(ended: Ended) -> str:
-    round_ = ended.round
-    what = f"process {round_.process}, memory {round_.policy}"
-    return f"{what}, {round_.reason or round_.disturbance or _time_of(round_)}"
-
-
-def _time_of(round_: Round) -> str:
-    """The median time of a round that went well."""
+def _outcome_text(round_: Round) -> str:
     times = round_.samples("time")
-    return duration_text(median(times)) if times else "ok"
+    result = duration_text(median(times)) if times else "ok"
+    what = f"process {round_.process}, memory {round_.policy}"
+    return f"{what}, {round_.reason or round_.disturbance or result}"
 
 
 def _time_left(rounds: Rounds, done: float) -> str:
@@ -262,17 +251,6 @@ def _time_left(rounds: Rounds, done: float) -> str:
     by_pace = spent / done - spent if done > 0 else float("inf")
     left = min(by_pace, max(rounds.left(), 0.0))
     return period_text(left) if left != float("inf") else "unknown time"
-
-
-def _failed(turn: Turn, reason: str) -> Round:
-    return Round(
-        process=turn.process,
-        policy=turn.policy,
-        status="failed",
-        reason=reason,
-        disturbance=None,
-        series=(),
-    )
 
 
 def added(cases: Sequence[Case], log: Sequence[Ended]) -> tuple[Case, ...]:
