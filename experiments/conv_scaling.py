@@ -199,8 +199,9 @@ _ON_CPU: Final = Study(
             "default": 8,
             "mmap_threshold": 6,
             "trim_threshold": 6,
+            "thresholds": 6,
             "jemalloc": 2,
-            "traced": 2,
+            "traced": 6,
         },
     ),
 )

@@ -5,7 +5,8 @@ of a network faults them in again, page by page: two to three times the time of 
 a convolution on a processor.  ``retained`` makes it keep what it has; ``jemalloc`` is another
 allocator that keeps it.  Both are set by variables of the environment, which a process reads when
 it starts; that they took effect is shown by the page faults that stand beside every time.
-``mmap_threshold`` and ``trim_threshold`` raise one of glibc's two thresholds alone, and ``traced``
+``mmap_threshold`` and ``trim_threshold`` raise one of glibc's two thresholds alone, ``thresholds``
+both of them and nothing else, and ``traced``
 is the default with a library that notes which blocks are taken and returned.
 """
 
@@ -28,26 +29,23 @@ TUNABLES_SINCE: Final = (2, 35)
 #: Blocks up to 4 GiB come from the heap, 8 GiB free at its top stay there, and it grows by 256 MiB.
 _MMAP: Final = "glibc.malloc.mmap_threshold=4294967296"
 _TRIM: Final = "glibc.malloc.trim_threshold=8589934592"
-_RETAINED: Final = f"{_MMAP}:{_TRIM}:glibc.malloc.top_pad=268435456"
+_TUNABLES: Final[Mapping[str, str]] = {
+    "retained": f"{_MMAP}:{_TRIM}:glibc.malloc.top_pad=268435456",
+    "thresholds": f"{_MMAP}:{_TRIM}",
+    "mmap_threshold": _MMAP,
+    "trim_threshold": _TRIM,
+}
 #: jemalloc never gives back pages that are free.
 _KEEPING: Final = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
 
 
 def variables(policy: Policy) -> Mapping[str, str]:
     """What a process needs in its environment to start under ``policy``."""
-    match policy:
-        case "default":
-            return {}
-        case "retained":
-            return {"GLIBC_TUNABLES": _RETAINED}
-        case "mmap_threshold":
-            return {"GLIBC_TUNABLES": _MMAP}
-        case "trim_threshold":
-            return {"GLIBC_TUNABLES": _TRIM}
-        case "traced":
-            return {"LD_PRELOAD": os.fspath(allocations.library())}
-        case "jemalloc":
-            return {"LD_PRELOAD": os.fspath(jemalloc() or ""), "MALLOC_CONF": _KEEPING}
+    if policy in _TUNABLES:
+        return {"GLIBC_TUNABLES": _TUNABLES[policy]}
+    if policy == "jemalloc":
+        return {"LD_PRELOAD": os.fspath(jemalloc() or ""), "MALLOC_CONF": _KEEPING}
+    return {"LD_PRELOAD": os.fspath(allocations.library())} if policy == "traced" else {}
 
 
 def unavailable(policy: Policy, device: Device) -> str | None:

@@ -39,7 +39,7 @@ Plan: TypeAlias = Literal["full", "quick", "custom"]
 #: What the C library does with memory that is freed: gives it back to the system as it does by
 #: itself, or keeps it; jemalloc keeps it in place of the C library.
 Policy: TypeAlias = Literal[
-    "default", "retained", "jemalloc", "mmap_threshold", "trim_threshold", "traced"
+    "default", "retained", "jemalloc", "mmap_threshold", "trim_threshold", "thresholds", "traced"
 ]
 Moment: TypeAlias = Literal["before", "after"]
 #: What a ceiling is the best rate of, and the unit of its work.

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from figures.scaling import Points, Scaling, alike
-from report.paper.plots import band, points, theory_line
+from report.paper.plots import points, theory_line
 from report.quantity.expression import Quantity
 from report.records.record import Policy
 from report.studies.conv_scaling import theory
@@ -18,7 +18,7 @@ _TICKS: Final = (1.0, 4.0, 16.0, 64.0, 256.0, 1024.0)
 #: What each policy is called, in the order of its colour.
 _KINDS: Final[Mapping[Policy, str]] = {"retained": "Memory kept", "default": "Memory returned"}
 _RAISED: Final[Mapping[Policy, str]] = {
-    "retained": "both raised",
+    "thresholds": "both raised",
     "default": "neither",
     "mmap_threshold": "mapping alone",
     "trim_threshold": "trimming alone",
@@ -51,7 +51,7 @@ def _panel(
 ) -> Scaling:
     drawn: tuple[Points, ...] = ()
     for number, (policy, name) in enumerate(names.items()):
-        over = {b: get(run.under(policy), b) / b for b in run.timed}
+        over = {b: get(run.under(policy), b) / b for b in run.powers}
         drawn += points(name, over, unit, series=number, joined=True)
     return Scaling(
         _X, label, drawn, x_ticks=_TICKS, y_scale="linear", y_from_zero=True, direct=True
@@ -62,20 +62,21 @@ def start(run: Run) -> Iterator[Scaling]:
     """What is free at the top of the heap, the threshold, and what processes returned."""
     small = [batch for batch in run.timed if batch <= 16]
     returned = [(b, n / 1e6) for b in small for n in run.returned(b)]
-    if not returned or run.threshold.missing:
+    over = {b: run.threshold(b) for b in small}
+    if not returned or any(each.missing for each in over.values()):
         return
-    outputs = {b: 2 * theory.output_bytes(b) for b in small}
-    free = {b: theory.free(b) for b in small}
     x, y = zip(*returned, strict=True)
+    threshold = points("Threshold, traced", over, "MB", series=0, joined=True)
+    outputs = {b: theory.top(b, copy=False) for b in small}
+    both = {b: theory.top(b, copy=True) for b in small}
     yield Scaling(
         _X,
         "Free memory (MB)",
-        (Points("Returned, traced", x, y, series=1, hollow=True),),
+        (*threshold, Points("Returned, traced", x, y, series=1, hollow=True)),
         (
             theory_line("Outputs", outputs, "MB"),
-            theory_line("Outputs and copy of the input", free, "MB", part=True),
+            theory_line("Outputs and copy of the input", both, "MB", part=True),
         ),
-        band("Threshold, traced", run.threshold, "MB", 0),
         x_ticks=tuple(map(float, small)),
     )
 
@@ -84,7 +85,7 @@ def cost(runs: Sequence[Run]) -> Iterator[Scaling]:
     """The time that returning memory adds to an image, and what explains it, run by run."""
     panels = []
     for run in runs:
-        over = run.mapping
+        over = run.doubled
         drawn = points("Added", {b: run.lost(b) / b for b in over}, "µs", series=0)
         priced = {b: run.priced(b) / b for b in over}
         drawn += points("Pages", priced, "µs", series=1, hollow=True)
@@ -97,7 +98,6 @@ def cost(runs: Sequence[Run]) -> Iterator[Scaling]:
                 drawn,
                 x_ticks=_TICKS[1:],
                 y_scale="linear",
-                y_from_zero=True,
                 title=run.short,
             )
         )

@@ -104,9 +104,14 @@ class Run(any_study.Run):
         return tuple(b for b, n in found.items() if not isinstance(n, Missing) and n > 0)
 
     @cached_property
+    def powers(self) -> tuple[int, ...]:
+        """The timed batch sizes that are powers of two, which every run has."""
+        return tuple(batch for batch in self.timed if not batch & (batch - 1))
+
+    @cached_property
     def doubled(self) -> tuple[int, ...]:
-        """Those of ``mapping`` that are powers of two, which every run has."""
-        return tuple(batch for batch in self.mapping if not batch & (batch - 1))
+        """Those of them whose calls map pages where freed memory is returned."""
+        return tuple(batch for batch in self.powers if batch in self.mapping)
 
     def slowdown(self, batch: int) -> Quantity:
         """How many times as long a call takes where freed memory is returned."""
@@ -144,14 +149,13 @@ class Run(any_study.Run):
         """What pages and unmapping explain of ``lost`` (share)."""
         return (self.priced(batch) + self.returning(batch)) / self.lost(batch)
 
-    @property
-    def threshold(self) -> Quantity:
-        """How much may be free at the top of the heap before the first call: twice what was mapped.
+    def threshold(self, batch: int) -> Quantity:
+        """How much may be free at the top of the heap (B) after calls of a batch size.
 
         Calls of one image raise no threshold, so that theirs is the one which the process had.
         """
-        mapped = self.under("traced").repeated("mmap_threshold", self.factors(self.timed[0]))
-        return named("threshold for returning", 2 * mapped)
+        mapped = self.under("traced").repeated("mmap_threshold", self.factors(batch))
+        return named("trimming threshold", 2 * mapped)
 
     def returned(self, batch: int) -> tuple[int, ...]:
         """The bytes that went back with the result of a call, in each traced process."""

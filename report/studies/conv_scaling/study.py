@@ -38,8 +38,8 @@ MARGIN: Final = 0.1
 PAGES_WITHIN: Final = 0.02
 #: A batch size at which the outputs are mapped by themselves and the copy of the input is not.
 OUTPUTS_ALONE: Final = 256
-#: What glibc adds to the top of its heap when it grows (B), DEFAULT_TOP_PAD.
-TOP_PAD: Final = exact("top pad", "B", 128 * 2**10)
+#: The size of a page on both CPUs.
+PAGE: Final = exact("page", "B", 4096)
 #: Where a shell lets the value of a variable go on in the next line of a narrow page.
 _AT_COLON: Final = re.compile(r"(?<=:)(?=[a-z])")
 
@@ -190,6 +190,7 @@ study.values(
         "adds": lambda p: p.source.per_output(p.source.column("III", "add", "FLOP")),
         "multiplies": lambda p: p.source.per_output(p.source.column("III", "multiply", "FLOP")),
         "memory_gap": lambda p: at_least(*p.source.gap.values()),
+        "page": lambda p: PAGE,
         "replays": lambda p: exact("sums replayed", "1", len(p.replays), *p.inputs.files[:1]),
         "variants": lambda p: exact("variants counted", "1", len(p.variants), *p.inputs.files[:1]),
     }
@@ -239,13 +240,15 @@ def _largest_without(run: Run) -> int:
 
 
 def _from(run: Run) -> Quantity:
-    """The smallest batch size whose blocks can fill the top of the heap beyond the threshold."""
-    return named("images", (run.threshold - TOP_PAD) / theory.free(1))
+    """The batch size from which on outputs, copy and reserve exceed the threshold at the start."""
+    arrived = run.threshold(run.timed[0]) - theory.RESERVE
+    return named("images", arrived / theory.free(1))
 
 
 def _always(run: Run) -> Quantity:
-    """The batch size from which on the outputs alone do."""
-    return named("images", run.threshold / (2 * theory.output_bytes(1)))
+    """The batch size from which on outputs and reserve do."""
+    arrived = run.threshold(run.timed[0]) - theory.RESERVE
+    return named("images", arrived / (2 * theory.output_bytes(1)))
 
 
 def _batch_gain(run: Run) -> Quantity:
@@ -272,9 +275,11 @@ study.values(
         "alone": lambda run: exact("outputs beyond the heap", "1", OUTPUTS_ALONE, run.file),
         "mmap_alone": lambda run: run.gain("mmap_threshold"),
         "trim_alone": lambda run: run.gain("trim_threshold"),
+        "both_raised": lambda run: run.gain("thresholds"),
         "from": _from,
         "always": _always,
-        "threshold": lambda run: run.threshold,
+        "threshold": lambda run: run.threshold(run.timed[0]),
+        "reserve": lambda run: theory.RESERVE,
         "flat_to": lambda run: exact("no process maps pages", "1", _largest_without(run), run.file),
         "unmapping": lambda run: run.returning(SHOWN_BATCH, result=True) / SHOWN_BATCH,
         "added": lambda run: run.lost(SHOWN_BATCH) / SHOWN_BATCH,
@@ -285,6 +290,7 @@ study.values(
     {
         "share_kept": lambda run: run.share(SHOWN_BATCH),
         "share_returned": lambda run: run.under("default").share(SHOWN_BATCH),
+        "explained": lambda run: run.explained(SHOWN_BATCH),
         "explained_least": lambda run: at_most(*_explained(run)),
         "explained_most": lambda run: at_least(*_explained(run)),
         "unmapping_share": lambda run: (
@@ -358,6 +364,9 @@ def _parameters(p: Paper) -> Several:
     return all_of(*((b / theory.PARAMETER_BYTES).exactly(1) for b in p.source.gap.values()))
 
 
+_NOT_COUNTED: Final = absent("count", "1", "nothing was counted")
+
+
 def _without_residual(found: Iterable[Reconciliation], source: str = "") -> Several:
     """That the terms of each give what was counted, to the unit."""
     rests: list[Quantity] = [
@@ -365,8 +374,7 @@ def _without_residual(found: Iterable[Reconciliation], source: str = "") -> Seve
         for each in found
         if not isinstance(each.measured, Missing)
     ]
-    rests = rests or [absent("residual", "1", "nothing was counted")]
-    return all_of(*(rest.exactly(0) for rest in rests))
+    return all_of(*(rest.exactly(0) for rest in rests or [_NOT_COUNTED]))
 
 
 @study.claim("work-explained")
@@ -377,6 +385,21 @@ def _work_explained(p: Paper) -> Several:
 @study.claim("device-work-explained")
 def _device_work(p: Paper) -> Several:
     return _without_residual(p.device_work, *p.inputs.files[:1])
+
+
+@study.claim("epilogue")
+def _epilogue(p: Paper) -> Several:
+    # Without a bias, additions cannot come from it.
+    counts: list[Quantity] = [_NOT_COUNTED]
+    if p.gpu:
+        variant = {"subject": "variant", "variant": "no bias", "pass": "forward"}
+        counts = [
+            p.gpu.repeated(f"ncu_fp32_{kind}", {**variant, "layout": "contiguous", "batch": batch})
+            / (theory.OUTPUTS * int(batch))
+            for batch in p.gpu.levels("batch", **variant)
+            for kind in ("additions", "multiplications")
+        ] or counts
+    return all_of(*(each.exactly(1) for each in counts))
 
 
 @study.claim("replays-exact")
@@ -414,7 +437,7 @@ def _cliff(run: Run) -> Several:
 @study.claim("pages-follow", of=lambda p: p.cpu)
 def _pages_follow(run: Run) -> Several:
     shares = [
-        run.under("default").faults(batch) * exact("page", "B", 4096) / theory.free(batch)
+        run.under("default").faults(batch) * PAGE / theory.free(batch)
         for batch in run.doubled[1:]
         if batch != OUTPUTS_ALONE
     ]
