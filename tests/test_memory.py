@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.records.layers import ELEMENT_BYTES, Layer
+from report.records.layers import ELEMENT_BYTES, Layer, PaddedShortcut
 from report.theory.memory import (
     activation_bytes,
     compulsory_traffic,
@@ -55,6 +55,12 @@ def only(chain: Chain) -> Layer:
     return layer
 
 
+#: Every second row and column of two maps, and as many of zeros.
+SHORTCUT = PaddedShortcut(
+    input_shape=(1, 2, 4, 6), output_shape=(1, 4, 2, 3), dtype="float32", stride=(2, 2)
+)
+
+
 # 48 elements of 4 bytes: a map is 192 B.
 @pytest.mark.parametrize(
     ("layer", "forward", "weight", "input_gradient"),
@@ -64,6 +70,7 @@ def only(chain: Chain) -> Layer:
         (only(Chain(1, 2, 4, 6).norm()), 2 * 192 + 16, 2 * 192 + 16, 3 * 192 + 8),
         (only(Chain(1, 2, 4, 6).pool("max", 2)), 192 + 48, 0, 2 * 192 + 48),
         (only(Chain(1, 2, 4, 6).pool("average", 2)), 192 + 48, 0, 192 + 48),
+        (SHORTCUT, 48 + 96, 0, 48 + 192),
         (only(Chain(1, 48).softmax()), 2 * 192, 0, 3 * 192),
         (only(Chain(1, 48).dropout(0.5)), 2 * 192, 0, 2 * 192 + 48),
         (only(Chain(2, 3).linear(5)), 24 + 80 + 40, 24 + 80 + 40, 24 + 60 + 40),
