@@ -207,16 +207,6 @@ def test_the_text_is_bounded_and_the_page_has_all(measured: Compared) -> None:
     assert not list(measured.page.parents[1].glob(".scratch-*")), "both builds are removed"
 
 
-def test_a_revision_without_records_is_compared_with_today(repository: Path, data: Path) -> None:
-    record = write_record(whole_record(), data)
-    found = compared(asked(data), "HEAD")
-    (studied,) = found.studies
-    (file,) = studied.parts["files of the data"]
-    assert file.name == record.relative_to(data).as_posix()
-    assert any(change.old.startswith("not measured") for change in studied.parts["numbers"])
-    assert not (data.parent / "out" / "values").exists(), "the papers stay as they are"
-
-
 def test_data_that_are_refused_are_a_sentence_for_each_side(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -74,24 +74,19 @@ def test_values_tables_facts_and_claims_are_printed(tmp_path: Path) -> None:
     ("text", "line", "word"),
     [
         ("Text.\n\n{{ v.nope }}\n", 3, "nope"),
-        ("Text.\n{{ nope }}\n", 2, "nope"),
         ("{{ facts.nope }}\n", 1, "nope"),
         ("a\n\n\n{{ tables['tbl-nope'] }}\n", 4, "tbl-nope"),
-        ("a\n{{ claims['nope'].verdict }}\n", 2, "nope"),
         ("a\n{% for x in facts.nope %}\n{{ x }}\n{% endfor %}\n", 2, "nope"),
         ("a\n{% if facts.measured %}\nb\n", 3, "endif"),
         ("a\n{{ v.flops | nope }}\n", 2, "nope"),
         ("a\n{{ v. }}\n", 2, "expected"),
-        ("a\n{% nope %}\n", 2, "nope"),
         ("a\n{% include 'nope.j2' %}\n", 2, "nope.j2"),
         ("a\n{{ v.flops + v.copy }}\n", 2, "unsupported operand"),
-        ("a\n{{ v.flops() }}\n", 2, "not callable"),
         ("a\n\nIt takes 12 ms.\n", 3, "12"),
         # A misspelt name is answered by those that are near.
         ("a\n{{ v.flop }}\n", 2, "flops"),
         ("a\n{{ v.flops.mth }}\n", 2, "math"),
         ("a\n{{ tables['tbl-b'] }}\n", 2, "tbl-a"),
-        ("a\n{{ v }}\n", 2, "no text"),
         # A template is no program.
         ("a\n{{ cycler.__init__.__globals__.os.popen('id').read() }}\n", 2, "unsafe"),
         ("a\n{{ self.__init__.__globals__ }}\n", 2, "unsafe"),
@@ -99,7 +94,6 @@ def test_values_tables_facts_and_claims_are_printed(tmp_path: Path) -> None:
         ("a\n{{ '{x.__class__}'.format(x=v) }}\n", 2, "format"),
         ("a\n{{ v.flops.as_json() }}\n", 2, "as_json"),
         ("a\n{{ facts.devices.append(v) }}\n", 2, "append"),
-        ("a\n{{ [1].index(9) }}\n", 2, "index"),
         # It ends, and fills no memory.
         ("a\n{% for i in range(10**12) %}\n{% endfor %}\n", 2, "**"),
         ("a\n{% for i in range(1000000000000) %}\n{% endfor %}\n", 2, "ange too big"),

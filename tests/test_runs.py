@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from report.evidence.runs import Run
 from report.missing import Missing
-from report.paper.findings import Figure, Findings, Inputs
-from report.paper.tables import Table
 from report.quantity.process import Process
 from report.records.record import Factor, Round
 from report.records.store import Stored
@@ -157,17 +155,3 @@ def test_a_ceiling_is_the_best_of_all_runs() -> None:
     assert both.sources == (NEW.file, fast.file)
     # All that is said of one run stays with it: its own work over its own time.
     assert value_of(run.peak_rate("copy")) == pytest.approx(3e10)
-
-
-def test_tables_and_figures_of_a_record_name_the_runs_that_are_pooled_with_it() -> None:
-    other = "reported/a.json"
-    findings = Findings(
-        values={},
-        tables={"t": Table("tbl-t", "", (), (), (), (other, NEW.file))},
-        figures={"f": Figure("fig-f", "", "", None, (NEW.file,))},  # type: ignore[arg-type]
-    )
-    alone = Inputs((NEW,), None, other, None)  # type: ignore[arg-type]
-    assert findings.of_all_runs(alone) is findings
-    several = findings.of_all_runs(replace(alone, records=(POOLED.stored,)))
-    assert several.tables["t"].sources == (other, NEW.file, OLD.file, LAST.file)
-    assert several.figures["f"].sources == (NEW.file, OLD.file, LAST.file)

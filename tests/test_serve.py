@@ -5,10 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
-import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -28,7 +25,6 @@ from report.commands.serve import (
     serve,
     watch_and_serve,
 )
-from report.engine.pipeline import ROOT
 from report.errors import RidgepointError
 from tests.folders import write_files
 
@@ -267,29 +263,6 @@ def test_what_changes_below_a_folder_is_seen_and_nothing_else(tmp_path: Path) ->
     while not {"a.py", "new.json"} <= seen:  # however long the system takes to tell
         seen |= {Path(path).name for _, path in next(found)}  # type: ignore[attr-defined]
     assert not seen & {"x", "a.pyc"}
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_cleanly_also_while_nothing_changes(
-    out: Path, tmp_path: Path, number: signal.Signals
-) -> None:
-    program = (
-        "import signal, sys\nfrom pathlib import Path\nfrom report.commands import serve\n"
-        # Where the tests run in the background, Ctrl-C is ignored by what they start.
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        f"serve.watch_and_serve(Path({str(out)!r}), 0, lambda: None,"
-        f" serve.changes(Path({str(tmp_path)!r})), lambda text: print(text, flush=True))\n"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", program], cwd=ROOT, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stdout is not None
-    while not process.stdout.readline().startswith("Built at "):
-        assert process.poll() is None
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors) == (0, "") or number == signal.SIGTERM
 
 
 # The build as a process of its own

@@ -144,15 +144,6 @@ def test_sizes_on_the_device_are_those_of_the_source() -> None:
     assert found["step"].own == Sums()
 
 
-def test_an_operator_that_only_calls_its_like_is_one_call() -> None:
-    events = [operator("aten::to", 0, 10), operator("aten::to", 1, 9), memory(5, 32),
-              operator("aten::copy_", 2, 4)]  # fmt: skip
-    found = rows(made(events))
-    assert found["aten::to"].calls == 1
-    assert (found["aten::to"].time, found["aten::to"].self_time) == (10_000, 8_000)
-    assert found["aten::to"].own == Sums(0, 32, 32, 1)
-
-
 def test_live_bytes_follow_the_events() -> None:
     assert [level for _, level in made().live(on_host=False)] == [9216, 40608, 9216]
     assert [level for _, level in made().live()] == [64, 576, 64]

@@ -147,13 +147,6 @@ def test_a_build_uses_it_says_so_and_the_next_one_does_not(
     assert (out / "manifest.json").read_bytes() == manifest
 
 
-def test_records_that_cannot_be_pooled_are_refused_together(
-    data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert made(data, "--use", "20261102", "--use", "20261101") == 1
-    assert "cannot be pooled" in capsys.readouterr().err
-
-
 def test_what_is_accepted_is_the_edition(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A new machine, then a run on it, then a quick one, which displaces neither."""
     machine = factory.environment("other-1t")
