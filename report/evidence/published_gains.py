@@ -194,9 +194,18 @@ class Pairs:
         }
         return self._of_theory(f"share of the roof({self.comparison.name}, {way})", found)
 
-    def order(self, way: Way) -> Leaf:
-        """Spearman's rank correlation of predicted and measured gains."""
-        predicted, gain = self.predicted(way), self.gain
+    @property
+    def intensity(self) -> Distribution:
+        """Operations for each byte that the operators of a network move."""
+        found = {}
+        for name, (row, _, network) in self.known.items():
+            work = sum(2 * row.batch * each.multiply_adds for each in network.operators)
+            found[name] = work / sum(moved(each, row.batch) for each in network.operators)
+        return self._of_theory(f"FLOP a byte({self.comparison.name})", found)
+
+    def order(self, predicted: Distribution) -> Leaf:
+        """Spearman's rank correlation with measured gains."""
+        gain = self.gain
         if not predicted.known:
             return absent("rank correlation", "1", predicted.reason)
         # Imported here, because a build with nothing to do must not wait for it.
