@@ -14,7 +14,7 @@ from report.evidence.runs import run_of
 from report.missing import Missing
 from report.paper.declared import Content
 from report.paper.environments import setup
-from report.paper.findings import Findings, Inputs
+from report.paper.findings import Inputs
 from report.paper.machine_comparison import Comparison, Measure
 from report.paper.reconciliations import series_table
 from report.paper.study import Study
@@ -122,11 +122,7 @@ class Paper:
 
 
 study = Study(Paper)
-
-
-def findings(inputs: Inputs) -> Findings:
-    """Everything that the paper prints; raises ``StudyError`` for records that do not fit it."""
-    return study.findings(inputs)
+findings = study.findings
 
 
 @study.reconciliations

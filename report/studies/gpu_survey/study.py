@@ -15,7 +15,7 @@ from report.evidence.published_gains import Card, Pairs, Way, cards, limits, pai
 from report.evidence.published_rates import published
 from report.paper.declared import Content
 from report.paper.environments import imported_setup
-from report.paper.findings import Findings, Inputs
+from report.paper.findings import Inputs
 from report.paper.plots import distribution_rows
 from report.paper.study import Study
 from report.quantity.evaluation import number
@@ -85,11 +85,7 @@ NORMS: Final = {"native_batch_norm": "Batch", "native_layer_norm": "Layer"}
 MICRO: Final = 1e6
 
 study = Study(Survey)
-
-
-def findings(inputs: Inputs) -> Findings:
-    """Everything that the paper prints; raises ``StudyError`` for records that do not fit it."""
-    return study.findings(inputs)
+findings = study.findings
 
 
 # -------------------------------------------------------------------------------------- values
