@@ -368,11 +368,3 @@ def test_a_checkout_that_git_refuses_has_a_reason_without_its_folder(
     assert "another user" in missing["code.commit"] and str(tmp_path) not in str(missing)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "git is not installed" in code.identify("conv_scaling", tmp_path)[1]["code.tree_clean"]
-
-
-def test_no_checkout_changes_line_ends() -> None:
-    words = ["git", "check-attr", "text", "experiments/registry.py", "data/editions.yaml"]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        pytest.skip("this is no checkout of git")
-    assert [line.rpartition(" ")[2] for line in done.stdout.splitlines()] == ["unset"] * 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import time
 from datetime import UTC, datetime
@@ -52,20 +51,6 @@ def test_stopped_and_resumed(driver: Driver, number: int, code: int) -> None:
     assert "--resume" not in stored.record.command
     assert driver.measured() == ["1", "2", "3", "3", "4", "5", "6"]
     assert driver.journals() == []
-
-
-def test_a_clock_that_is_set_back_costs_nothing(driver: Driver) -> None:
-    stopped_at(driver, "3", signal.SIGINT)
-    (journal,) = driver.journals()
-    ahead = re.sub(rb'"started":"....', b'"started":"2999', journal.read_bytes())
-    journal.write_bytes(ahead)
-    code, messages = finished(driver.start("--resume"))
-    assert code == 1 and "the clock was set back" in messages
-    assert messages.rstrip().endswith("--resume") and "Traceback" not in messages
-    journal.write_bytes(journal.read_bytes().replace(b'"started":"2999', b'"started":"2020'))
-    code, messages = finished(driver.start("--resume"))
-    assert code == 0, messages
-    assert driver.measured() == ["1", "2", "3", "3", "4", "5", "6"]
 
 
 def test_a_run_that_is_killed_goes_on_behind_its_last_whole_line(driver: Driver) -> None:

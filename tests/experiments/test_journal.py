@@ -13,7 +13,6 @@ from experiments.harness.journal import (
     Finish,
     Journal,
     journal_path,
-    journals,
     read_run_log,
 )
 from experiments.harness.study import Study
@@ -37,14 +36,6 @@ def written(tmp_path: Path, tiny: Study) -> Path:
     return path
 
 
-def test_what_was_written_is_read_back(written: Path, tiny: Study) -> None:
-    run_log = read_run_log(written)
-    assert run_log.header == make_header(tiny)
-    assert run_log.finished == {0: outcome(1)}
-    assert run_log.ceilings is not None and run_log.ceilings.reason == "none asked for"
-    assert run_log.valid_bytes == written.stat().st_size
-
-
 @given(cut=st.integers(min_value=1, max_value=10_000))
 def test_cut_anywhere_after_the_first_line_it_tells_a_prefix(cut: int) -> None:
     import tempfile
@@ -64,15 +55,6 @@ def test_cut_anywhere_after_the_first_line_it_tells_a_prefix(cut: int) -> None:
         assert sorted(run_log.finished) == list(range(len(run_log.finished)))
         assert content[: run_log.valid_bytes].endswith(b"\n")
         assert run_log.valid_bytes <= path.stat().st_size < run_log.valid_bytes + 1000
-
-
-def test_appending_after_a_cut_line_leaves_no_damage(written: Path) -> None:
-    with written.open("ab") as stream:
-        stream.write(b'{"kind":"finish","case":1,"outco')
-    run_log = read_run_log(written)
-    with Journal(written, run_log.valid_bytes) as journal:
-        journal.append(Finish(case=1, outcome=outcome(2)))
-    assert sorted(read_run_log(written).finished) == [0, 1]
 
 
 @pytest.mark.parametrize("garbage", [b"\0" * 512 + b"\n", b"\xff\r\n\n{}\n", b'{"kind":"x"}\n'])
@@ -105,11 +87,3 @@ def test_only_one_process_writes(written: Path) -> None:
     ):
         Journal(written, size)
     assert written.stat().st_size == size
-
-
-def test_journals_are_told_apart_by_device(tmp_path: Path) -> None:
-    for moment, key in (("11", "amd-epyc-2t"), ("10", "amd-epyc-2t"), ("12", "epyc-2t")):
-        journal_path(tmp_path, f"2026-11-20T{moment}:00:00Z", key).touch()
-    found = [path.name[:16] for path in journals(tmp_path, "amd-epyc-2t")]
-    assert found == [".20261120T100000", ".20261120T110000"]
-    assert len(journals(tmp_path, "epyc-2t")) == 1

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import pytest
 
 from experiments.harness import limits
 from experiments.harness.outcomes import NotStartedError, outcome_of
-from tests.experiments.conftest import ROOT
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits need Linux")
 
@@ -30,24 +28,6 @@ def test_what_goes_beyond_the_limit_fails_and_the_limit_goes_away() -> None:
     assert free is not None
     with pytest.raises(MemoryError), limits.limited():
         bytearray(4 * free)
-
-
-@linux
-def test_torch_under_a_limit_is_out_of_memory_with_what_it_asked_for() -> None:
-    """In a process of its own, where nothing that was freed before can be used again."""
-    pytest.importorskip("torch")
-    program = (
-        "import torch; from experiments.harness.limits import limited\n"
-        "from experiments.harness.outcomes import outcome_of\n"
-        "try:\n"
-        "    with limited(2**26): torch.zeros(2**28)\n"
-        "except RuntimeError as error: print(*outcome_of(error))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    said = "out_of_memory Memory ran out when 1073741824 B more were asked for.\n"
-    assert done.stdout == said
 
 
 def test_a_case_that_cannot_fit_is_not_started_and_says_why() -> None:

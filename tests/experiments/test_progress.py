@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import io
 
-import pytest
 from rich.console import Console
 
 from experiments.harness.progress import instability, table
-from experiments.harness.text import duration_text
 from report.records.record import Case, Round, Series
 
 GOOD = Case(
@@ -28,20 +26,6 @@ BAD = Case(
     layers=(),
     series=(),
 )
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (2.5e-7, "0.25 µs"),
-        (0.000354, "354 µs"),
-        (0.0217, "21.7 ms"),
-        (1.52, "1.52 s"),
-        (0.0009996, "1 ms"),
-    ],
-)
-def test_durations_take_the_unit_that_fits(seconds: float, text: str) -> None:
-    assert duration_text(seconds) == text
 
 
 def test_the_closing_table_fits_a_terminal_and_shows_no_zero_for_what_is_missing() -> None:
