@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from experiments import registry
 from experiments.harness.journal import Header, RunLog, is_written, journals, read_run_log
 from experiments.harness.rounds import turns
+from experiments.harness.text import last_line
 from report.errors import MeasurementError
 from report.records.pooling import unlike
 from report.records.record import Head, Shard
@@ -177,7 +178,8 @@ def queued(study: str) -> dict[tuple[str, int], dict[int, str]]:
     except FileNotFoundError:
         return {}
     if done.returncode != 0:
-        raise MeasurementError(f"SLURM does not answer ({done.stderr.strip()}); try again later.")
+        said = last_line(done.stderr)
+        raise MeasurementError(f"SLURM does not answer ({said}); try again later.")
     found: dict[tuple[str, int], dict[int, str]] = {}
     for line in done.stdout.splitlines():
         name, state, node, limit, comment = line.split("|", 4)
