@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from report.records.record import Attachment
 from report.records.store import digest, write_record
 from tests import factory
 from tests.papers import compose
-from tests.test_conv_scaling import record
 
 ROOT = Path(__file__).parents[1]
 PAPERS = ROOT / "templates" / "papers"
@@ -23,22 +21,6 @@ PAPERS = ROOT / "templates" / "papers"
 def files(folder: Path) -> dict[str, bytes]:
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
-
-
-def test_a_source_folder_is_whole_and_the_same_twice(tmp_path: Path) -> None:
-    data = factory.data_folder(tmp_path, record())
-    inputs = compose("conv_scaling", data, PAPERS, tmp_path / "one")
-    compose("conv_scaling", data, PAPERS, tmp_path / "two")
-    made = files(tmp_path / "one")
-    assert made == files(tmp_path / "two")
-    assert len(inputs.records) == 1
-    assert {"conv_scaling.qmd", "values.json", "references.bib", "tables/tbl-work.csv"} <= set(made)
-    assert {"figures/cliff.pdf", "figures/cliff.svg", "tables/tbl-work.tex"} <= set(made)
-    values = json.loads(made["values.json"])
-    assert values["devices"] == ["Example Processor, 2 threads"]
-    assert values["measured"] == "2026-11-01"
-    assert values["values"]["macs"]["number"] == factory.FLOPS_AN_IMAGE // 2
-    assert values["records"] == [inputs.records[0].file]
 
 
 def test_the_pictures_of_an_author_lie_beside_the_template(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import msgspec
 import pytest
 
 from report.missing import Missing
@@ -69,17 +68,6 @@ def small(*extra: Case, **how: Any) -> Record:
 def verdicts(result: Findings, key: str = KEY) -> dict[str, str]:
     ending = f"-{key}"
     return {i.removesuffix(ending): c.verdict for i, c in result.claims.items() if ending in i}
-
-
-def gpu_case(call: Call, wait: float = 1e-3, **how: Any) -> Case:
-    """One call on a GPU, with the share of it that the host waits."""
-    made = inf.case(call, GPU, layers, page_faults=None, **how)
-    series = [
-        factory.series("wait_time", [wait * s for s in one.samples])
-        for one in made.series
-        if one.quantity == "time"
-    ]
-    return msgspec.structs.replace(made, series=(*made.series, *series))
 
 
 # ----------------------------------------------------------------------------------- the whole
@@ -255,23 +243,6 @@ def test_networks_are_those_that_were_published() -> None:
     for name in RESNETS:
         own = sum(map(parameter_count, layers(name, 1, 32))) / 1e6
         assert round(own, 1 if name == "ResNet-110" else 2) == published[name]
-
-
-# ------------------------------------------------------------------------------------------ GPU
-
-
-def test_a_host_that_hardly_waits_sets_the_time() -> None:
-    times = {1: 1e-3, 8: 2e-3, 64: 2.5e-3}
-    cases = [gpu_case(inf.call(batch=b), seconds=lambda *_, t=t: t) for b, t in times.items()]
-    last = gpu_case(inf.call(batch=256), wait=0.6, seconds=lambda *_: 6e-3)
-    result = found(inf.record([*cases, last], GPU), full())
-    assert value(result, "gpu_bound") == 64
-    assert value(result, "gpu_bound_spread") == pytest.approx(2.5, rel=0.05)
-    assert not result.facts["gpu_unordered"]
-    falling = [gpu_case(inf.call(batch=b), seconds=lambda *_, t=1 / b: t) for b in (1, 8)]
-    assert found(inf.record([*falling, last], GPU), full()).facts["gpu_unordered"]
-    waiting = found(inf.record([gpu_case(inf.call(batch=b), wait=0.6) for b in (1, 8)], GPU))
-    assert not waiting.facts["gpu_bound"]
 
 
 # ----------------------------------------------------------------------------- source, refusals

@@ -224,6 +224,7 @@ def _drifting(chance: random.Random) -> list[list[float]]:
     "draw",
     [
         pytest.param(_autoregressive(0.0, 30), id="independent"),
+        pytest.param(_autoregressive(0.5, 30), id="autocorrelation 0.5"),
         pytest.param(_autoregressive(0.9, 200), id="autocorrelation 0.9"),
         pytest.param(_processes(3), id="three processes"),
         pytest.param(_processes(12), id="twelve processes"),
