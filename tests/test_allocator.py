@@ -10,7 +10,6 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from report.errors import StudyError
 from report.records.layers import Layer
 from report.theory.allocator import (
@@ -25,7 +24,6 @@ from report.theory.allocator import (
     Block,
     EmptyCache,
     Free,
-    Replay,
     Request,
     Snapshot,
     after,
@@ -34,7 +32,7 @@ from report.theory.allocator import (
 )
 from report.theory.allocator_options import DEFAULT, Options, options_of
 from report.theory.allocator_requests import activation_requests, parameter_requests
-from tests.networks import Chain, mnist_conv2, mnist_example
+from tests.networks import mnist_example
 
 KIB = 1024
 
@@ -129,11 +127,6 @@ def test_only_wholly_free_segments_are_given_back() -> None:
     assert replay([Free("a"), EmptyCache()], state).last.segments == ()
 
 
-def test_a_number_is_never_given_to_a_second_segment() -> None:
-    state = replay([Allocate("a", 10), Free("a"), EmptyCache(), Allocate("b", 10)]).last
-    assert [s.number for s in state.segments] == [1]
-
-
 def test_no_bytes_take_no_block() -> None:
     state = replay([Allocate("a", 0)]).last
     assert (sums(state), state.segments) == ((0, 0, 0), ())
@@ -167,16 +160,6 @@ def test_a_sequence_worked_by_hand() -> None:
     assert steps.allocated_peak == 25 * MIB + 100 * KIB
     assert steps.reserved_peak == 42 * MIB
     assert steps.last.segments[0].blocks[0] == Block(0, 3 * MIB, "e", 2 * MIB)
-
-
-def test_nothing_happened() -> None:
-    empty = replay([])
-    assert empty.last == NOTHING
-    assert (empty.requested_peak, empty.allocated_peak, empty.reserved_peak) == (0, 0, 0)
-    state = replay([Allocate("a", 10)]).last
-    still = replay([], state)
-    assert still.last == state
-    assert (still.requested_peak, still.allocated_peak, still.reserved_peak) == sums(state)
 
 
 @pytest.mark.parametrize(
@@ -297,27 +280,6 @@ def test_freeing_all_and_emptying_restores_the_beginning(program: list[Request])
     assert after(freed, EmptyCache()).segments == ()
 
 
-@settings(max_examples=50, deadline=None)
-@given(programs(), _SIZES)
-def test_a_request_and_its_end_leave_the_used_blocks_alone(
-    program: list[Request], size: int
-) -> None:
-    before = replay(program).last
-    again = replay([Allocate("x", size), Free("x")], before).last
-    assert (again.requested, again.allocated) == (before.requested, before.allocated)
-    assert owners(again) == owners(before)
-    assert replay([Allocate("x", size)], again).last.reserved == again.reserved
-
-
-@settings(max_examples=30, deadline=None)
-@given(programs(), st.integers(0, 25))
-def test_a_replay_can_be_cut_anywhere(program: list[Request], cut: int) -> None:
-    whole = replay(program)
-    first = replay(program[:cut])
-    second = replay(program[cut:], first.last)
-    assert whole == replay(program) == Replay(NOTHING, first.steps + second.steps)
-
-
 # -------------------------------------------------------------------------------------- options
 
 
@@ -436,19 +398,6 @@ def test_the_source_study_in_one_process(empty_cache: bool) -> None:
         assert deltas(before, then) == reported
         ends = [Free(owner) for owner in owners(then) if "." not in owner]
         state = replay([*ends, *([EmptyCache()] if empty_cache else [])], then).last
-
-
-def test_the_layer_alone_would_have_reserved_nothing_at_batch_64() -> None:
-    """So the source measured within its network: the deltas decide between the two."""
-    layer = mnist_conv2(64)
-    before = replay([*parameter_requests([layer]), *activation_requests([layer])[:1]]).last
-    then = after(before, activation_requests([layer])[1])
-    assert deltas(before, then) == (9_437_184, 0)
-    without_relu = named(Chain(64, 1, 28, 28).conv(32, 3).conv(64, 3).layers)
-    state = replay(parameter_requests(named(mnist_example()))).last
-    *first, output, _ = activation_requests(without_relu)
-    before = replay(first, state).last
-    assert deltas(before, after(before, output)) == (9_437_184, 0)
 
 
 def test_where_the_20_mib_come_from() -> None:

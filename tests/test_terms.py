@@ -5,27 +5,20 @@ from __future__ import annotations
 import itertools
 import math
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from report.errors import StudyError
-from report.missing import Missing
 from report.records.layers import Convolution, Linear
 from report.theory.allocator import Allocate, EmptyCache, Snapshot, replay
 from report.theory.reconciliation import Reconciliation, Term
 from report.theory.terms import (
     Tile,
-    added_sums,
     allocator_rounding,
-    as_flops,
-    bias_kernel,
     bias_workspace,
     blocked_output,
     descriptor_workspace,
     input_reorder,
-    output_scaling,
     padded_channels,
     padded_inputs,
     segment_granularity,
@@ -36,7 +29,7 @@ from report.theory.terms import (
     unfused_rows,
     weight_reorder,
 )
-from tests.networks import Chain, convolution, linear, mnist_conv2
+from tests.networks import convolution, linear, mnist_conv2
 
 BATCHES = (16, 32, 64, 128, 256)
 
@@ -53,18 +46,6 @@ COUNTED = {
 }
 
 
-def test_without_bias_there_is_nothing_to_add() -> None:
-    layer = convolution((2, 32, 26, 26), 64, (3, 3), bias=False)
-    assert bias_kernel(layer, "").amount == 0
-    assert output_scaling(layer, "").amount == 2 * 64 * 24 * 24
-
-
-def test_the_term_keeps_its_evidence() -> None:
-    assert bias_kernel(mnist_conv2(1), "kernel addBias").evidence == "kernel addBias"
-    assert bias_kernel(mnist_conv2(1), "").amount == 2 * 36_864
-    assert as_flops(skipped_padding(mnist_conv2(1), "shape")).evidence == "shape"
-
-
 @given(st.integers(1, 40), st.integers(1, 300), st.tuples(*[st.integers(1, 256)] * 3))
 def test_tiles_are_filled_up_and_never_more(batch: int, channels: int, tile: Tile) -> None:
     layer = convolution((batch, 3, 9, 9), channels, (3, 3))
@@ -73,12 +54,6 @@ def test_tiles_are_filled_up_and_never_more(batch: int, channels: int, tile: Til
     assert 0 <= added < math.prod(s + t for s, t in zip(sides, tile, strict=True))
     assert (added == 0) == all(s % t == 0 for s, t in zip(sides, tile, strict=True))
     assert (added + math.prod(sides)) % math.prod(tile) == 0
-
-
-def test_as_flops_doubles_amount_and_formula() -> None:
-    macs = theory_macs(mnist_conv2(1))
-    assert macs.amount == 10_616_832
-    assert as_flops(macs) == Term("Theory", 21_233_664, f"2 · ({macs.formula})", macs.evidence)
 
 
 def executed(layer: Convolution, width: int) -> int:
@@ -151,21 +126,11 @@ def test_channels_fill_up_vectors_of_a_group() -> None:
     assert padded_channels(depthwise, 8, "").amount == 0
 
 
-def test_linear_features_fill_up_vectors() -> None:
-    term = padded_channels(linear(3, 784, 10), 8, "")
-    assert (term.amount, term.formula) == (3 * 784 * 6, "taps inside the input · (16 − 10) / 10")
-    assert theory_macs(linear(1, 784, 10)).formula == "rows · features in · features out"
-
-
 def test_inputs_fill_up_vectors_where_these_run_along_them() -> None:
     term = padded_inputs(linear(3, 783, 10), 8, "kernel")
     assert (term.amount, term.evidence) == (3 * 10 * 1, "kernel")
     assert term.formula == "rows · features out · ((features in rounded up to 8) − features in)"
     assert padded_inputs(linear(1, 784, 10), 8, "").amount == 0
-
-
-def test_sums_are_added_once_an_output() -> None:
-    assert added_sums(linear(3, 784, 10), "").amount == 30
 
 
 @pytest.mark.parametrize(
@@ -175,18 +140,6 @@ def test_left_over_rows_are_not_fused(rows: int, left: int) -> None:
     term = unfused_rows(linear(rows, 784, 10), 6, {1, 2}, 8, "")
     assert term.amount == -left * 784 * 16
     assert term.formula.startswith("−(rows mod 6, if 1 or 2) · features in · (features out")
-
-
-def test_terms_of_matrix_products_are_for_linear_layers() -> None:
-    layer = mnist_conv2(1)
-    assert padded_inputs(layer, 8, "").amount == added_sums(layer, "").amount == 0
-    assert unfused_rows(layer, 6, range(6), 8, "").amount == 0
-
-
-def test_a_layer_without_channels_has_none_to_pad() -> None:
-    (layer,) = Chain(1, 4, 8, 8).act().layers
-    with pytest.raises(StudyError, match="has no output channels"):
-        padded_channels(layer, 8, "")
 
 
 # ------------------------------------------------------------------------------------- CPU memory
@@ -214,12 +167,6 @@ def test_blocks_hold_the_channels_and_less_than_a_block_more(
     assert (copy == plain) == whole == (bias_workspace(layer, block, "").amount == 0)
     both = weight_reorder(layer, block, "", in_block=block).amount
     assert both >= weight_reorder(layer, block, "").amount >= 9 * channels_in * channels_out * 4
-
-
-def test_bytes_of_copies_follow_the_element_type() -> None:
-    layer = msgspec.structs.replace(mnist_conv2(1), dtype="bfloat16")
-    assert blocked_output(layer, 16, "").amount * 2 == 147_456
-    assert "· 2 B" in blocked_output(layer, 16, "").formula
 
 
 @pytest.mark.parametrize(
@@ -272,9 +219,3 @@ def test_segments_given_back_cannot_be_reconciled() -> None:
     with pytest.raises(StudyError, match="a segment was given back"):
         segment_granularity(before, after, "")
     assert replay([EmptyCache()], before).last == before
-
-
-def test_a_missing_measurement_stays_missing() -> None:
-    layer = mnist_conv2(1)
-    this = Reconciliation("m", "m", "B", theory_output(layer), (), Missing("no GPU"))
-    assert this.residual == Missing("no GPU")
