@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from report.errors import StudyError
 from report.records.layers import Layer
 from report.theory.allocator import (
@@ -398,16 +399,6 @@ def test_the_source_study_in_one_process(empty_cache: bool) -> None:
         assert deltas(before, then) == reported
         ends = [Free(owner) for owner in owners(then) if "." not in owner]
         state = replay([*ends, *([EmptyCache()] if empty_cache else [])], then).last
-
-
-def test_where_the_20_mib_come_from() -> None:
-    """At batch 64 the weights of fc1 and the two tensors of conv1 leave 5 MB of their segment."""
-    parameters = replay(parameter_requests(named(mnist_example()))).last
-    assert [s.size for s in parameters.segments] == [SMALL_SEGMENT, LARGE_SEGMENT]
-    before, then = around_conv2(64, parameters)
-    free = [b.size for b in before.segments[1].blocks if b.owner is None]
-    assert free == [5_537_792, 20 * MIB - 4_718_592 - 2 * 5_537_792]
-    assert then.segments[2].allocated == 9_437_184
 
 
 def test_requests_of_a_network() -> None:

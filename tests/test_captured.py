@@ -80,12 +80,6 @@ def test_a_residual_network_by_hand() -> None:
     assert at.total == at.before + at.maps + at.workspace
 
 
-def test_a_pooling_makes_indices_that_nothing_needs() -> None:
-    alex = network("AlexNet", Way("inference", "channels_last"))
-    needed, pool = peaks.needed(alex, 256), 256 * 64 * (2 * 55 * 55) * 4
-    assert needed == peaks.before(alex, 256) + pool
-
-
 @pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
 @pytest.mark.parametrize("name", KNOWN)
 def test_peaks_are_at_least_what_is_needed_and_grow(name: str, layout: Layout) -> None:

@@ -230,15 +230,6 @@ def test_of_pooled_runs_the_one_with_most_files_speaks_for_all() -> None:
     assert "kept more files than newer ones" in fate([choice], counted.file)[1]
 
 
-def test_a_quick_run_beside_a_full_one_is_left() -> None:
-    quick = replaced(measured(3), "protocol", plan="quick")
-    choice = the_choice(measured(1), measured(2), quick)
-    assert (days(choice.used), choice.left) == (
-        ["02", "01"],
-        ((quick, "a quick run beside a full one"),),
-    )
-
-
 def test_a_run_that_allocates_otherwise_is_not_pooled() -> None:
     odd = measured(1, held=12288)
     choice = the_choice(odd, measured(2), measured(3))
@@ -273,15 +264,3 @@ def test_pooled_runs_reach_the_study_with_the_record_that_speaks(tmp_path: Path)
     inputs = load("conv_scaling", tmp_path, found)
     assert [stored.file for stored in inputs.records] == [items[1].file]
     assert inputs.files == (items[1].file, items[0].file)
-
-
-def test_every_record_is_listed_with_what_becomes_of_it(tmp_path: Path) -> None:
-    quick = replaced(measured(5), "protocol", plan="quick")
-    items = [run(1, "example-2t"), measured(2), measured(3), quick, run(1, "b", plan="quick")]
-    saved(items, tmp_path)
-    chosen = choose("conv_scaling", tmp_path)
-    assert chosen.notices == ()
-    listed = {each["file"]: (each["used"], each["why"]) for each in chosen.listing}
-    words = ("not pooled", "pooled with", "newest full run", "a quick run beside", "stands in")
-    for item, word, used in zip(items, words, (False, True, True, False, True), strict=True):
-        assert listed[item.file][0] == used and word in listed[item.file][1]

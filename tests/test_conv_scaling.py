@@ -16,7 +16,6 @@ from report.missing import Missing
 from report.paper.findings import Findings
 from report.records.layers import Convolution
 from report.records.record import Case, Policy, Record
-from report.studies import STUDIES, find_study
 from report.studies.conv_scaling.study import findings
 from tests import factory
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
@@ -329,9 +328,3 @@ def test_another_layer_is_refused_and_another_name_is_not() -> None:
         found(factory.record([factory.case(4, time=[1e-3] * 5, layers=(other,))]))
     named = factory.layer(4, "features.0")
     assert found(factory.record([factory.case(4, time=[1e-3] * 5, layers=(named,))]))
-
-
-def test_an_unknown_study_is_refused() -> None:
-    with pytest.raises(StudyError, match=r"no such study; the studies are .*conv_scaling"):
-        find_study("nope")
-    assert find_study(STUDY) is findings and STUDY in STUDIES

@@ -96,23 +96,6 @@ def test_every_recorded_event_has_a_name(
     assert found.peak.explained
 
 
-def test_the_plain_layout_peaks_at_twice_the_output() -> None:
-    found = explain_events(mnist_conv2(64), nchw(64), block=8, threads=2)
-    assert [(e.number, e.change, e.live, e.name) for e in found.events] == [
-        (1, 5_537_792, 5_537_792, INPUT),
-        (2, 73_728, 5_611_520, WEIGHTS),
-        (3, 9_437_184, 15_048_704, BLOCKED),
-        (4, -73_728, 14_974_976, WEIGHTS),
-        (5, -5_537_792, 9_437_184, INPUT),
-        (6, 9_437_184, 18_874_368, OUTPUT),
-        (7, -9_437_184, 9_437_184, BLOCKED),
-    ]
-    peak = {t.name: t.amount for t in (found.peak.start, *found.peak.terms)}
-    waiting = "Output not yet allocated"
-    assert peak == {OUTPUT: 9_437_184, INPUT: 0, WEIGHTS: 0, BLOCKED: 9_437_184, waiting: 0}
-    assert found.peak.terms[2].evidence == "event 3, freed by event 7"
-
-
 def test_what_matches_no_shape_is_unexplained_and_stays_in_the_residual() -> None:
     events = [147_456, 5000, 73_728, -73_728, -5000]
     found = explain_events(mnist_conv2(1), events, block=8, threads=1)

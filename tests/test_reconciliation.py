@@ -52,11 +52,6 @@ def test_nothing_measured_is_neither_explained_nor_unexplained() -> None:
     assert absent.residual_name == "Residual"
 
 
-def test_a_share_of_nothing() -> None:
-    assert reconciliation(5, [-5], 0).residual_share == 0
-    assert reconciliation(5, [], 0).residual_share == Missing("a share of 0 is undefined")
-
-
 @given(st.integers(), st.lists(st.integers(), max_size=6), st.integers())
 def test_start_terms_and_residual_are_the_measurement(
     start: int, amounts: list[int], measured: int
@@ -113,13 +108,6 @@ def test_one_unexplained_row_names_the_column_and_the_share() -> None:
     assert table.columns[-1].name == "Residual, unexplained"
     assert [row[-1] for row in table.rows] == [0, 5]
     assert "Unexplained, of what was measured: 0.1546\N{NO-BREAK SPACE}% at 32." in table.notes
-
-
-def test_a_level_without_measurement_keeps_its_row() -> None:
-    rows = series({16: 0}) | {32: reconciliation(3200, [32, -2], None, "B")}
-    table = series_table(rows, "tbl-s", "Caption.")
-    assert table.rows[1] == (32, 3200, 32, -2, 3230, Missing("no counter"), Missing("no counter"))
-    assert table.columns[-1].name == "Residual"
 
 
 def test_terms_that_are_zero_in_every_row_can_be_left_out() -> None:

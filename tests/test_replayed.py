@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,18 +69,6 @@ def test_the_sums_of_a_call_follow_from_the_rules() -> None:
     assert call.requests == (Allocate("4", 12 * MIB + 1), Allocate("5", 700), Free("4"))
 
 
-def test_statistics_that_agree_leave_no_residual() -> None:
-    found = reconciliations(case(), "replay-1", "a call")
-    assert [r.id for r in found] == [f"replay-1-{of}-{m}" for of in SUMS for m in MOMENTS]
-    assert all(r.explained for r in found)
-    after = next(r for r in found if r.id == "replay-1-reserved-after")
-    assert [term.amount for term in (after.start, *after.terms)] == [
-        TRUE["requested_after"],
-        TRUE["allocated_after"] - TRUE["requested_after"],
-        TRUE["reserved_after"] - TRUE["allocated_after"],
-    ]
-
-
 def test_what_the_model_does_not_foresee_is_a_residual() -> None:
     found = reconciliations(case(reserved_after=(SMALL + 2 * LARGE,) * 3), "r", "a call")
     left = {r.id: r.residual for r in found if not r.explained}
@@ -120,12 +107,6 @@ def test_a_history_that_no_program_has_is_refused(
         requests(changes, owners)
 
 
-def test_an_allocation_cannot_end_twice() -> None:
-    twice = case(memory_events_before=(5, -5), memory_events=(-5, 7), memory_owners=(0, 0, 0, 1))
-    with pytest.raises(StudyError, match="freed while it is not allocated"):
-        replayed(twice)
-
-
 @given(st.lists(st.integers(0, 5 * MIB), max_size=12), st.data())
 def test_any_history_gives_back_what_lives(sizes: list[int], data: st.DataObject) -> None:
     """Some allocations are freed, in any order: what is requested is the sum of the others."""
@@ -141,8 +122,3 @@ def test_any_history_gives_back_what_lives(sizes: list[int], data: st.DataObject
     lives = sum(size for owner, size in enumerate(sizes) if owner not in freed)
     assert call.states.last.requested == call.states.start.requested == lives
     assert call.requests == ()
-
-
-def test_records_may_hold_the_history() -> None:
-    content = factory.record([case()], factory.environment("gpu", factory.GPU))
-    assert msgspec.json.decode(msgspec.json.encode(content), type=type(content)) == content

@@ -8,6 +8,7 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from report.errors import StudyError
 from report.records.layers import Convolution, Linear
 from report.theory.allocator import Allocate, EmptyCache, Snapshot, replay
@@ -18,7 +19,6 @@ from report.theory.terms import (
     bias_workspace,
     blocked_output,
     descriptor_workspace,
-    input_reorder,
     padded_channels,
     padded_inputs,
     segment_granularity,
@@ -29,7 +29,7 @@ from report.theory.terms import (
     unfused_rows,
     weight_reorder,
 )
-from tests.networks import convolution, linear, mnist_conv2
+from tests.networks import convolution, linear
 
 BATCHES = (16, 32, 64, 128, 256)
 
@@ -119,13 +119,6 @@ def test_executed_work_that_was_counted(layer: Convolution | Linear, ratio: floa
     assert sum(t.amount for t in terms) / terms[0].amount == pytest.approx(ratio, abs=5e-4)
 
 
-def test_channels_fill_up_vectors_of_a_group() -> None:
-    grouped = convolution((1, 24, 8, 8), 24, (3, 3), groups=2)
-    assert padded_channels(grouped, 8, "").amount * 12 == theory_macs(grouped).amount * 4
-    depthwise = convolution((1, 24, 8, 8), 24, (3, 3), groups=24)
-    assert padded_channels(depthwise, 8, "").amount == 0
-
-
 def test_inputs_fill_up_vectors_where_these_run_along_them() -> None:
     term = padded_inputs(linear(3, 783, 10), 8, "kernel")
     assert (term.amount, term.evidence) == (3 * 10 * 1, "kernel")
@@ -143,15 +136,6 @@ def test_left_over_rows_are_not_fused(rows: int, left: int) -> None:
 
 
 # ------------------------------------------------------------------------------------- CPU memory
-
-
-def test_copies_of_the_layer_of_the_first_study() -> None:
-    layer = mnist_conv2(64)
-    assert theory_output(layer).amount == 9_437_184
-    assert input_reorder(layer, 8, "").amount == 5_537_792
-    assert weight_reorder(layer, 8, "", in_block=8).amount == 73_728
-    assert blocked_output(layer, 8, "").amount == 9_437_184
-    assert bias_workspace(layer, 8, "").amount == 0
 
 
 @given(st.integers(1, 3), st.integers(1, 40), st.integers(1, 40), st.sampled_from([8, 16]))
@@ -203,14 +187,6 @@ def test_rounding_and_segments_lead_from_requested_to_reserved(
     rounding, served, granularity = (t.amount for t in this.terms)
     assert rounding >= 0 >= served
     assert granularity >= 0
-
-
-def test_a_request_that_fits_reserves_nothing() -> None:
-    before = replay([Allocate("a", 3_000_000)]).last
-    after = replay([Allocate("b", 2_359_296)], before).last
-    this = reserved(before, after, 0)
-    assert [t.amount for t in this.terms] == [0, -2_359_296, 0]
-    assert this.explained
 
 
 def test_segments_given_back_cannot_be_reconciled() -> None:

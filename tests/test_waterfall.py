@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
 
 import matplotlib as mpl
 import pytest
@@ -11,7 +10,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
-from matplotlib.transforms import Bbox
 
 from figures.drawing import style
 from figures.drawing.waterfall import LESS, MEASURED, MORE, UNEXPLAINED, draw
@@ -44,28 +42,9 @@ def waterfall(
 #: Terms of 0.17 % of the start, as in the first study.
 TINY = waterfall(5_435_817_984, {"Bias": 9_437_184, "Scaling": 9_437_184}, 5_454_692_352)
 LARGE = waterfall(100, {"More": 50, "Less": -30}, 125)
-MANY = waterfall(
-    10_616_832,
-    {
-        "Padding taps skipped": -540_000,
-        "Channels padded to the vector width": 1_300_000,
-        "Winograd F(2×2, 3×3)": -4_000_000,
-        "Bias additions": 300_000,
-        "Output scaling": 300_000,
-        "Workspace, batch descriptors": 12_336,
-        "Tensor-core work missing from counters": -1_200_000,
-        "Layout transforms": 0,
-        "Allocator rounding": 512,
-        "Served from segments held before": -2_000_000,
-        "Segment granularity": 2_500_000,
-    },
-    9_000_000,
-    title="A title",
-)
 ALL = {
     "tiny": TINY,
     "large": LARGE,
-    "many": MANY,
     "nothing measured": waterfall(100, {"More": 1}, None),
     "all zero": waterfall(0, {"More": 0}, 0),
     "from zero": waterfall(0, {"More": 5}, 5),
@@ -133,19 +112,3 @@ def test_the_residual_has_its_row_and_its_number(name: str) -> None:
         return
     assert figure.residual.name in [text.replace("\n", " ") for text in written(page)]
     assert figure.residual.text in written(page)
-
-
-# ------------------------------------------------------------------------------------------ legible
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_no_text_overlaps_another_or_leaves_the_page(name: str) -> None:
-    page = drawn(ALL[name])
-    boxes = [(text.get_text(), text.get_window_extent()) for text in texts(page)]
-    for (one, first), (other, second) in combinations(boxes, 2):
-        shared = Bbox.intersection(first, second)
-        assert shared is None or shared.width * shared.height < 1, f"{one!r} over {other!r}"
-    width, height = page.get_size_inches() * page.dpi
-    for text, box in boxes:
-        assert -1 <= box.x0 < box.x1 <= width + 1, text
-        assert -1 <= box.y0 < box.y1 <= height + 1, text

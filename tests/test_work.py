@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from report.errors import StudyError
 from report.records.layers import Convolution, Layer, Linear
 from report.theory.shapes import (
