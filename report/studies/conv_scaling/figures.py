@@ -62,13 +62,13 @@ def start(run: Run) -> Iterator[Scaling]:
     """What is free at the top of the heap, the threshold, and what processes returned."""
     small = [batch for batch in run.timed if batch <= 16]
     returned = [(b, n / 1e6) for b in small for n in run.returned(b)]
-    over = {b: run.threshold(b) for b in small}
+    over = {b: run.threshold(b) - theory.RESERVE for b in small}
     if not returned or any(each.missing for each in over.values()):
         return
     x, y = zip(*returned, strict=True)
-    threshold = points("Threshold, traced", over, "MB", series=0, joined=True)
-    outputs = {b: theory.top(b, copy=False) for b in small}
-    both = {b: theory.top(b, copy=True) for b in small}
+    threshold = points("Threshold less reserve, traced", over, "MB", series=0, joined=True)
+    outputs = {b: 2 * theory.output_bytes(b) for b in small}
+    both = {b: theory.free(b) for b in small}
     yield Scaling(
         _X,
         "Free memory (MB)",

@@ -74,9 +74,3 @@ def free(batch: int) -> Quantity:
 
 #: What glibc adds to its heap when that grows, and keeps when it is trimmed (DEFAULT_TOP_PAD).
 RESERVE = exact("reserve", "B", 128 * 2**10)
-
-
-def top(batch: int, *, copy: bool) -> Quantity:
-    """Bytes that are free at the top of the heap, with or without the copy of the input."""
-    blocks = free(batch) if copy else 2 * output_bytes(batch)
-    return named("top of the heap", blocks + RESERVE)
