@@ -81,24 +81,13 @@ def start(run: Run) -> Iterator[Scaling]:
     )
 
 
-def cost(runs: Sequence[Run]) -> Iterator[Scaling]:
-    """The time that returning memory adds to an image, and what explains it, run by run."""
-    panels = []
-    for run in runs:
-        over = run.doubled
-        drawn = points("Added", {b: run.lost(b) / b for b in over}, "µs", series=0)
-        priced = {b: run.priced(b) / b for b in over}
-        drawn += points("Pages", priced, "µs", series=1, hollow=True)
-        both = {b: (run.priced(b) + run.returning(b)) / b for b in over}
-        drawn += points("Pages and unmapping", both, "µs", series=2, hollow=True)
-        panels.append(
-            Scaling(
-                _X,
-                "Time of an image (µs)",
-                drawn,
-                x_ticks=_TICKS[1:],
-                y_scale="linear",
-                title=run.short,
-            )
-        )
-    yield from alike(panels)
+def cost(run: Run) -> Iterator[Scaling]:
+    """The time that returning memory adds to an image, and what explains it."""
+    over = run.doubled
+    drawn = points("Added", {b: run.lost(b) / b for b in over}, "µs", series=0)
+    priced = {b: run.priced(b) / b for b in over}
+    drawn += points("Pages", priced, "µs", series=1, hollow=True)
+    both = {b: (run.priced(b) + run.returning(b)) / b for b in over}
+    drawn += points("Pages and unmapping", both, "µs", series=2, hollow=True)
+    ticks = tuple(map(float, over))
+    yield Scaling(_X, "Time of an image (µs)", drawn, x_ticks=ticks, y_scale="linear")

@@ -182,7 +182,6 @@ study.values(
         "element": lambda p: theory.ELEMENT,
         "heap_limit": lambda p: exact("largest block of the heap", "1", theory.HEAP_LIMIT >> 20),
         "source_rows": lambda p: exact("rows", "1", len(p.source.batches), p.source.file),
-        "excess_per_output": lambda p: p.source.per_output(p.source.excess),
         "adds": lambda p: p.source.per_output(p.source.column("III", "add", "FLOP")),
         "multiplies": lambda p: p.source.per_output(p.source.column("III", "multiply", "FLOP")),
         "memory_gap": lambda p: at_least(*p.source.gap.values()),
@@ -215,10 +214,6 @@ def _median(run: Run, name: str, quantities: list[Quantity]) -> list[Quantity]:
     return [exact(name, "1", value, run.file) for value in values] or [_uncompared(name)]
 
 
-def _slowdowns(run: Run) -> list[Quantity]:
-    return _median(run, "slowdown", [run.slowdown(batch) for batch in run.doubled])
-
-
 def _explained(run: Run) -> list[Quantity]:
     return _median(run, "explained share", [run.explained(batch) for batch in run.doubled])
 
@@ -249,7 +244,7 @@ def _always(run: Run) -> Quantity:
 
 def _batch_gain(run: Run) -> Quantity:
     """How many times the images a second of one image a large batch gives."""
-    large = max(run.timed)
+    large = run.doubled[-1]
     return run.time(1) / (run.time(large) / large)
 
 
@@ -257,15 +252,13 @@ study.values(
     {
         "first": _first,
         "largest": lambda run: exact("largest batch", "1", run.timed[-1], run.file),
+        "smallest_compared": lambda run: exact("compared", "1", run.doubled[0], run.file),
+        "largest_compared": lambda run: exact("compared", "1", run.doubled[-1], run.file),
         "gain": lambda run: run.gain(),
         "batch_gain": _batch_gain,
-        "slowest": lambda run: at_least(*_slowdowns(run)),
-        "mildest": lambda run: at_most(*_slowdowns(run)),
         "processes": lambda run: run.processes_of(SHOWN_BATCH),
-        "alone_processes": lambda run: run.under("mmap_threshold").processes_of(SHOWN_BATCH),
         "measurements": lambda run: run.rounds(disturbed=False),
         "disturbed": lambda run: run.rounds(disturbed=True),
-        "ceiling": lambda run: run.peak_rate("matrix_product"),
         "page_price": lambda run: run.page_price,
         "shown": lambda run: exact("batch size shown", "1", SHOWN_BATCH, run.file),
         "alone": lambda run: exact("outputs beyond the heap", "1", OUTPUTS_ALONE, run.file),
@@ -298,10 +291,8 @@ study.values(
 )
 study.values(
     {
-        "second_first": _first,
         "second_gain": lambda run: run.gain(),
         "second_jemalloc": lambda run: run.gain("jemalloc"),
-        "second_processes": lambda run: run.processes_of(SHOWN_BATCH),
         "second_page_price": lambda run: run.page_price,
     },
     of=lambda p: p.second,
@@ -460,9 +451,9 @@ def _fig_start(p: Paper) -> Iterator[Scaling]:
     return figures.start(p.cpu) if p.cpu else iter(())
 
 
-@study.figure("fig-cost", height=2.0, wide=True)
+@study.figure("fig-cost", height=2.0)
 def _fig_cost(p: Paper) -> Iterator[Scaling]:
-    return figures.cost(p.both)
+    return figures.cost(p.cpu) if p.cpu else iter(())
 
 
 # -------------------------------------------------------------------------------------- tables
