@@ -71,7 +71,7 @@ EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
         ("figure/rates", *FORMATS),
     ),
     "table of the study": (
-        replace(f"report/studies/{STUDY}/study.py", '"Width", "1"', '"Breadth", "1"'),
+        replace(f"report/studies/{STUDY}/study.py", '"Width": row', '"Breadth": row'),
         ("study", *WRITTEN),
     ),
     "comment in a helper": (

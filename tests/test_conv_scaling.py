@@ -212,9 +212,6 @@ def test_the_source_is_explained_to_the_last_unit() -> None:
         assert [term.amount for term in work.terms] == [36_864 * batch] * 2 and work.explained
 
 
-# -------------------------------------------------------------------------------- other data
-
-
 def changed(quantity: str, samples: tuple[float, ...], policy: Policy) -> Record:
     """The record in which a series of the case of 64 images is another one."""
     case = layer_case(64)

@@ -149,7 +149,7 @@ def assert_nobody_is_named(checkout: Path) -> None:
 
 def assert_a_wrong_unit_is_named(checkout: Path) -> None:
     study = checkout / "report" / "studies" / EXAMPLE / "study.py"
-    right, wrong = "self.work(width) / self.time", "self.work(width) + self.time"
+    right, wrong = '}) / self.series("time"', '}) + self.series("time"'
     text = study.read_text("utf-8")
     assert right in text
     study.write_text(text.replace(right, wrong), "utf-8")

@@ -39,7 +39,8 @@ def measured(build: Callable[[], nn.Module], shape: Shape, last: bool = False) -
             source = source.contiguous(memory_format=torch.channels_last)
         return measure.forward(module, source)
 
-    return memory.profiled(workload).peak
+    # Once in thousands of times the profiler misses an event.
+    return max(memory.profiled(workload).peak for _ in range(2))
 
 
 def predicted(build: Callable[[], nn.Module], shape: Shape) -> Theory:

@@ -37,7 +37,7 @@ def cliff(runs: Sequence[Run]) -> Iterator[Scaling]:
 
 def thresholds(run: Run) -> Iterator[Scaling]:
     """Pages and time of an image with each threshold raised alone, and both."""
-    if "mmap_threshold" in run.policies:
+    if {*_RAISED} <= {*run.policies}:
         yield _panel(run, _RAISED, Run.faults, "Pages an image", "1")
         yield _panel(run, _RAISED, Run.time, "Time of an image (µs)", "µs")
 
