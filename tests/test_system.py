@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,8 @@ def start(project: Path) -> subprocess.Popen[str]:
         [sys.executable, "build.py", "--engine", "typst", "--jobs=2"],
         cwd=project,
         env={**os.environ, "TMPDIR": str(project)},
+        # What runs in the background of a shell inherits an ignored SIGINT.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
