@@ -7,8 +7,8 @@ written as such, and read as the same floats in seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -282,6 +282,10 @@ def _at_batch(layers: Sequence[Layer], batch: int) -> tuple[Layer, ...]:
     )
 
 
+OnDisk = TypeVar("OnDisk")
+InMemory = TypeVar("InMemory")
+
+
 # -------------------------------------------------------------------------------------- reading
 
 
@@ -291,18 +295,34 @@ def parse(text: bytes, place: str) -> Record:
     ``place`` names the file in messages.  Raises ``RecordError`` with the file, the field, what was
     found and what to do.
     """
+    return read_filed(text, place, REMEDY, _decoder, SCHEMA_VERSION, _record, faults)
+
+
+def read_filed(
+    text: bytes,
+    place: str,
+    remedy: str,
+    decoder: msgspec.json.Decoder[OnDisk],
+    version: int,
+    assemble: Callable[[OnDisk], InMemory],
+    faults_of: Callable[[InMemory], Iterable[str]],
+) -> InMemory:
+    """What ``assemble`` makes of a file that ``decoder`` reads, if nothing is wrong with either.
+
+    ``assemble`` raises ``ContentError``; raises ``RecordError`` as ``parse`` does.
+    """
     with strict.no_cycles():
         try:
-            filed = _decoder.decode(text)
+            filed = decoder.decode(text)
         except strict.NO_JSON:
-            check_version(text, place, SCHEMA_VERSION, REMEDY)
-            filed = strict.parse_json(text, _decoder.decode, place, REMEDY)
-        strict.refuse_repeated_keys(text, place, REMEDY)
+            check_version(text, place, version, remedy)
+            filed = strict.parse_json(text, decoder.decode, place, remedy)
+        strict.refuse_repeated_keys(text, place, remedy)
         try:
-            record = _record(filed)
+            record = assemble(filed)
         except ContentError as error:
-            raise RecordError(f"{place}: {error}; {REMEDY}.") from error
-        strict.refuse_first(faults(record), place, REMEDY)
+            raise RecordError(f"{place}: {error}; {remedy}.") from error
+        strict.refuse_first(faults_of(record), place, remedy)
     return record
 
 

@@ -20,7 +20,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from report.errors import RecordError
-from report.records import ENDING, IMPORTED, strict
+from report.records import ENDING, IMPORTED
 from report.records.faults import (
     LONGEST_NAME,
     attachment_faults,
@@ -31,10 +31,10 @@ from report.records.faults import (
 from report.records.filed import (
     ContentError,
     FiledCase,
-    check_version,
     filed_case,
     known_units,
     laid_out,
+    read_filed,
     whole_case,
 )
 from report.records.files import read_file
@@ -329,20 +329,13 @@ def _row(case: Case, factors: Sequence[str], columns: Sequence[str]) -> Row | No
 
 def parse_import(text: bytes, place: str, remedy: str = _REMEDY) -> ImportedRecord:
     """Read one imported record; raises ``RecordError`` as ``report.records.filed.parse`` does."""
-    with strict.no_cycles():
-        try:
-            filed = _decoder.decode(text)
-        except strict.NO_JSON:
-            check_version(text, place, IMPORT_SCHEMA, remedy)
-            filed = strict.parse_json(text, _decoder.decode, place, remedy)
-        strict.refuse_repeated_keys(text, place, remedy)
-        same = {name: getattr(filed, name) for name in _SHARED}
-        try:
-            record = ImportedRecord(**same, cases=tuple(_cases(filed)))
-        except ContentError as error:
-            raise RecordError(f"{place}: {error}; {remedy}.") from error
-        strict.refuse_first(faults(record), place, remedy)
-    return record
+    return read_filed(text, place, remedy, _decoder, IMPORT_SCHEMA, _record, faults)
+
+
+def _record(filed: FiledImport) -> ImportedRecord:
+    """Raises ``ContentError``."""
+    same = {name: getattr(filed, name) for name in _SHARED}
+    return ImportedRecord(**same, cases=tuple(_cases(filed)))
 
 
 def _cases(filed: FiledImport) -> Iterator[Case]:
