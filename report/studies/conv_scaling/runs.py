@@ -75,10 +75,6 @@ class Run(any_study.Run):
         )
         return named("retained bytes", after - before)
 
-    def processes_of(self, batch: int) -> Quantity:
-        """How many processes timed a forward call."""
-        return exact("processes of a case", "1", len(self._timing(batch)), self.file)
-
     def rounds(self, *, disturbed: bool) -> Quantity:
         """How many measurements of a case were watched in all processes, or disturbed."""
         runs = [alone.stored for alone in self.alone()]

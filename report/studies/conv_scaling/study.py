@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, Final
 
 from figures.scaling import Scaling
-from report.evidence.ceilings import won
 from report.evidence.device_counts import replays
 from report.evidence.runs import run_of
 from report.missing import Missing
@@ -145,7 +144,6 @@ study.texts(
         "cpu": lambda p: markdown(p.counted.short) if p.counted else "",
         "second": lambda p: markdown(p.second.short) if p.second else "",
         "c_library": lambda p: _c_library(p.counted),
-        "ceiling": lambda p: markdown(won(p.counted, "matrix_product")),
         "settings": lambda p: _settings(p.counted),
     }
 )
@@ -187,7 +185,6 @@ study.values(
         "memory_gap": lambda p: at_least(*p.source.gap.values()),
         "page": lambda p: PAGE,
         "replays": lambda p: exact("sums replayed", "1", len(p.replays), *p.inputs.files[:1]),
-        "variants": lambda p: exact("variants counted", "1", len(p.variants), *p.inputs.files[:1]),
     }
 )
 study.values({"confidence": lambda p: exact("confidence, chosen", "1", CONFIDENCE)}, "percent")
@@ -251,12 +248,10 @@ def _batch_gain(run: Run) -> Quantity:
 study.values(
     {
         "first": _first,
-        "largest": lambda run: exact("largest batch", "1", run.timed[-1], run.file),
         "smallest_compared": lambda run: exact("compared", "1", run.doubled[0], run.file),
         "largest_compared": lambda run: exact("compared", "1", run.doubled[-1], run.file),
         "gain": lambda run: run.gain(),
         "batch_gain": _batch_gain,
-        "processes": lambda run: run.processes_of(SHOWN_BATCH),
         "measurements": lambda run: run.rounds(disturbed=False),
         "disturbed": lambda run: run.rounds(disturbed=True),
         "page_price": lambda run: run.page_price,
@@ -268,7 +263,6 @@ study.values(
         "from": _from,
         "always": _always,
         "threshold": lambda run: run.threshold(run.timed[0]),
-        "reserve": lambda run: theory.RESERVE,
         "flat_to": lambda run: exact("no process maps pages", "1", _largest_without(run), run.file),
         "unmapping": lambda run: run.returning(SHOWN_BATCH, result=True) / SHOWN_BATCH,
         "added": lambda run: run.lost(SHOWN_BATCH) / SHOWN_BATCH,
@@ -282,9 +276,6 @@ study.values(
         "explained": lambda run: run.explained(SHOWN_BATCH),
         "explained_least": lambda run: at_most(*_explained(run)),
         "explained_most": lambda run: at_least(*_explained(run)),
-        "unmapping_share": lambda run: (
-            run.returning(SHOWN_BATCH, result=True) / run.lost(SHOWN_BATCH)
-        ),
     },
     "percent",
     of=lambda p: p.cpu,
