@@ -35,7 +35,6 @@ class Part(NamedTuple):
     ceilings: CeilingSize
 
 
-_TRAINING: Final = ("image=224", "execution=eager", "layout=contiguous")
 _LAYER: Final = ("subject=layer", "channels=32-64", "kernel=3", "input=28")
 PARTS: Final = (
     # Peaks of all networks in three precisions until the memory is exhausted, and their times.
@@ -44,7 +43,7 @@ PARTS: Final = (
     Part(
         "training_roofline",
         3,
-        ("sweep=batch,precision", "batch=32", *_TRAINING),
+        ("batch=32",),
         "auto",
         0.1,
         "none",
@@ -54,7 +53,7 @@ PARTS: Final = (
     Part(
         "training_roofline",
         6,
-        ("sweep=batch,precision", "batch=8,32,64,128,256", *_TRAINING),
+        (),
         "none",
         0.4,
         "large",
