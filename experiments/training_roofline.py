@@ -8,14 +8,16 @@ descent with momentum, as in PyTorch's ImageNet example.  Factors:
 - ``precision``: of the arithmetic; weights, gradients and momentum are float32 in all.
   ``tfloat32`` is a mode of NVIDIA's tensor cores, ``bfloat16`` is torch's autocast around the
   forward pass and the loss.
+- ``layout``: how images, maps and weights lie in memory (NCHW or NHWC).
 
 A step drops the gradients, then goes forward through network and cross entropy, backward, and
 updates the parameters; ReLUs overwrite their input, as torchvision's do.  Its images are in memory
 before it is timed.  Labels are drawn anew before each step: a network learns one batch by heart
 within a few steps, and its gradients vanish.
 
-On a CPU every network is profiled on images of the largest size; on those of the smallest size one
-is trained over all batches, and all of them in each precision.  On a GPU all networks are trained
+On a CPU every network is profiled on images of the largest size, with the log of oneDNN's
+primitives in a step beside the record; on images of the smallest size one is trained over all
+batches, all of them in each precision, and one in each layout.  On a GPU all networks are trained
 over all batches, and their memory is measured.
 
 On one thread PyTorch leaves convolutions of one tap to another library than oneDNN where a batch
@@ -40,6 +42,7 @@ from experiments.harness.measure import (
 from experiments.harness.study import (
     FULL,
     QUICK,
+    CaseFile,
     Factor,
     Factors,
     Levels,
@@ -50,10 +53,12 @@ from experiments.harness.study import (
     Subject,
     replanned,
 )
+from report.instruments import onednn
 
 NETWORKS: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
-#: The network that a CPU trains over all batches, and its batches.
+#: The networks that a CPU trains over all batches, and in all layouts.
 SWEPT: Final = "ResNet-50"
+LAID_OUT: Final = "MobileNetV2"
 BATCHES: Final = (1, 2, 4, 8, 16, 32)
 #: The batch of profiles, and the one at which the precision is varied.
 WATCHED: Final = 16
@@ -79,22 +84,31 @@ def cases(levels: Levels, swept: tuple[str, ...], varied: int) -> tuple[Factors,
 def _of_network(
     network: str, levels: Levels, swept: tuple[str, ...], varied: int
 ) -> Iterator[tuple[str, Factors]]:
-    def case(image: object, batch: object, precision: object = "float32") -> Factors:
-        found = {"network": network, "image": image, "batch": batch, "precision": precision}
-        return found  # type: ignore[return-value]
+    def case(image: int, batch: int, precision: str, layout: str = "contiguous") -> Factors:
+        return {
+            "network": network,
+            "image": image,
+            "batch": batch,
+            "precision": precision,
+            "layout": layout,
+        }
 
-    smallest, largest = min(levels["image"]), max(levels["image"])
+    images, batches = (tuple(map(int, levels[name])) for name in ("image", "batch"))
+    smallest, reference = min(images), _nearest(varied, batches)
     if "float32" in levels["precision"]:
-        yield "profile", case(largest, _nearest(WATCHED, levels["batch"]))
+        yield "profile", case(max(images), _nearest(WATCHED, batches), "float32")
         if network in swept or not {*swept} & {*levels["network"]}:
-            yield from (("training", case(smallest, batch)) for batch in levels["batch"])
+            yield from (("training", case(smallest, batch, "float32")) for batch in batches)
+        if network == LAID_OUT:
+            for layout in levels["layout"]:
+                yield "training", case(smallest, reference, "float32", str(layout))
     for precision in levels["precision"]:
-        yield "training", case(smallest, _nearest(varied, levels["batch"]), precision)
+        yield "training", case(smallest, reference, str(precision))
 
 
-def _nearest(wanted: int, levels: tuple[object, ...]) -> int:
+def _nearest(wanted: int, levels: tuple[int, ...]) -> int:
     """The level of the plan that comes nearest, the smaller of two."""
-    return min((int(str(level)) for level in levels), key=lambda n: (abs(n - wanted), n))
+    return min(levels, key=lambda level: (abs(level - wanted), level))
 
 
 # ------------------------------------------------------------------------------------- measuring
@@ -111,19 +125,25 @@ def subject(factors: Factors) -> Subject:
         network(str(factors["network"]), in_place=True),
         torch.randn(int(factors["batch"]), 3, size, size),
         mode="step",
+        layout=factors["layout"],  # type: ignore[arg-type]
         precision=factors["precision"],  # type: ignore[arg-type]
     )
 
 
 def memory(factors: Factors, session: Session) -> Results:
-    """Bytes of a step on a GPU; refuses what a processor would take far too long for."""
+    """Bytes of a step on a GPU; on a CPU the log of a profiled step."""
+    from experiments.harness.profiling import log_of
     from experiments.networks.variants import refuse_emulated
 
     refuse_emulated(factors["precision"], factors["batch"], session.device, _EMULATED)
-    if session.device == "cpu":
-        return ()
-    # Twice, so that a paper can check that it is the same.
-    return measure_memory(partial(build, STUDY, factors, session.device), session, 2)
+    make = partial(build, STUDY, factors, session.device)
+    if session.device == "cuda":
+        # Twice, so that a paper can check that it is the same.
+        yield from measure_memory(make, session, 2)
+    elif factors["subject"] == "profile":
+        name = onednn.log_file(factors, onednn.NATIVE)
+        content = log_of(make, {"ONEDNN_VERBOSE": "1"})
+        yield CaseFile(name, "what oneDNN prints of one warm step", content)
 
 
 def times(factors: Factors, session: Session) -> Results:
@@ -160,6 +180,11 @@ _ON_CPU: Final = Study(
         Factor("image", levels=(64, 224), quick=(64,), any_count=True),
         Factor("batch", levels=BATCHES, quick=(2, 8), any_count=True),
         Factor("precision", levels=("float32", "bfloat16"), quick=("float32", "bfloat16")),
+        Factor(
+            "layout",
+            levels=("contiguous", "channels_last"),
+            quick=("contiguous", "channels_last"),
+        ),
     ),
     subject=subject,
     cases=partial(cases, swept=(SWEPT,), varied=VARIED["cpu"]),
@@ -192,6 +217,7 @@ _ON_GPU: Final = replace(
             levels=("float32", "tfloat32", "bfloat16"),
             quick=("float32", "tfloat32", "bfloat16"),
         ),
+        Factor("layout", levels=("contiguous",), quick=("contiguous",)),
     ),
     cases=partial(cases, swept=NETWORKS, varied=VARIED["cuda"]),
     full=replanned(FULL, maximum_samples=50, processes={"retained": 8}),

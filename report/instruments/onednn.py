@@ -29,7 +29,17 @@ _EXECUTED: Final = "primitive,exec,cpu,"
 #: kind, implementation, propagation, tensors, attributes, auxiliary, problem, time
 _FIELDS: Final = 8
 #: The factors that name a log.
-_NAMED: Final = ("subject", "variant", "channels", "kernel", "input", "pass", "layout", "batch")
+_NAMED: Final = (
+    "subject",
+    "network",
+    "variant",
+    "channels",
+    "kernel",
+    "input",
+    "pass",
+    "layout",
+    "batch",
+)
 _BLOCK: Final = re.compile(r"(\d+)([a-z])")
 _EXTENT: Final = re.compile(r"([a-z]+)(\d+)")
 
@@ -38,13 +48,14 @@ _EXTENT: Final = re.compile(r"([a-z]+)(\d+)")
 class Primitive:
     """One primitive that was executed; ``layouts`` are those of its tensors by their short names.
 
-    ``problem`` is its shape as oneDNN writes it.
+    ``problem`` is its shape as oneDNN writes it, and ``seconds`` its time.
     """
 
     kind: str
     implementation: str
     layouts: Mapping[str, str]
     problem: str
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -88,9 +99,13 @@ def _primitive(text: str, place: str) -> Primitive:
     fields = text.split(",")
     if len(fields) != _FIELDS:
         raise RecordError(f"{place}: expected {_FIELDS} fields, found {len(fields)}; {REMEDY}.")
-    kind, implementation, _, tensors, _, _, problem, _ = fields
+    kind, implementation, _, tensors, _, _, problem, milliseconds = fields
     layouts = dict(_layout(tensor, place) for tensor in tensors.split())
-    return Primitive(kind, implementation, layouts, problem)
+    try:
+        seconds = float(milliseconds) / 1e3
+    except ValueError:
+        raise RecordError(f"{place}: {milliseconds!r} is no time; {REMEDY}.") from None
+    return Primitive(kind, implementation, layouts, problem, seconds)
 
 
 def _layout(tensor: str, place: str) -> tuple[str, str]:

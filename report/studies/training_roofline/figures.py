@@ -117,17 +117,17 @@ def memory(run: Run, source: Source) -> Iterator[Scaling]:
 
 def layers(run: Run) -> tuple[Roofline, ...]:
     """Every layer with multiply-adds under the measured roofs, a panel a network."""
-    return alike(_layer_panel(each) for each in run.profiles.values() if not each.slowed)
+    return alike(_layer_panel(each) for each in run.profiles.values())
 
 
 def _layer_panel(profile: Profile) -> Roofline:
     roof, drawn = profile.run.roof, []
-    for kind in profile.classes():
-        found = [each for each in profile.of_class(kind) if each.load.flops and each.time]
+    for part in profile.parts:
+        found = [each for each in part.layers if each.load.flops and each.time]
         x = tuple(each.load.intensity for each in found)
         y = tuple(each.load.flops / each.time / GIGA for each in found)
-        label = kind.removesuffix(" convolution")
-        drawn += [Marks(label, x, y, series=_CLASSES.get(kind, 5))] * bool(found)
+        label = part.name.removesuffix(" convolution")
+        drawn += [Marks(label, x, y, series=_CLASSES.get(part.name, 5))] * bool(found)
     lines = () if isinstance(roof, Missing) else (roof_line(roof, "Roof", "measured", GIGA),)
     caches = cache_lines(profile.run.cache_roofs(), GIGA)
     network = profile.step.network

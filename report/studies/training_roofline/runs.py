@@ -12,14 +12,14 @@ from report.evidence import runs as any_study
 from report.evidence.remembered import remembered
 from report.evidence.runs import labels
 from report.missing import Missing
-from report.quantity.evaluation import estimate, point
-from report.quantity.expression import Quantity, absent, exact, measured
+from report.quantity.evaluation import estimate
+from report.quantity.expression import Quantity, exact, measured
 from report.quantity.operations import share_of_ceiling
 from report.quantity.process import Process
 from report.records.layers import Layer
 from report.records.record import Case, Factor, Round
 from report.records.store import Stored
-from report.studies.training_roofline.subject import NETWORKS, Precision, Step, step_of
+from report.studies.training_roofline.subject import IMAGE, NETWORKS, Precision, Step, step_of
 from report.theory.roofline import (
     Load,
     Roof,
@@ -28,16 +28,14 @@ from report.theory.roofline import (
     total,
     training_loads,
 )
-from report.theory.work import flops, training_macs
 
 #: Why a rate above its ceiling has no efficiency.
 ABOVE: Final = (
     "faster than the measured ceiling: fewer operations ran than theory counts, or an error in one "
     "of the measurements"
 )
-#: A profiled step that takes more than this many times as long as an unprofiled one spends its time
-#: on being profiled, so that the times of its layers are not those of the step.
-SLOWED: Final = 1.2
+#: The layers that make no multiply-adds.
+WITHOUT: Final = "without products"
 #: A number a step, process by process.
 Samples: TypeAlias = tuple[tuple[float, ...], ...]
 
@@ -81,15 +79,6 @@ class Run(any_study.Run):
         """The measured ceiling of arithmetic (FLOP/s)."""
         return self.peak_rate("matrix_product", "", precision)
 
-    @remembered
-    def efficiency(self, step: Step) -> Quantity:
-        """Achieved rate over the measured ceiling of arithmetic in the step's precision."""
-        layers = self.layers(self._of(step))
-        if isinstance(layers, Missing):
-            return absent("work of a step", "1", layers.reason)
-        work = exact("work of a step", "FLOP", flops(training_macs(layers)), self.file)
-        return share_of_ceiling(work / self.time(step) / self.peak(step.precision), ABOVE)
-
     @cached_property
     def roof(self) -> Roof | Missing:
         """The measured roof in float32, to draw."""
@@ -105,10 +94,23 @@ class Run(any_study.Run):
             _profile(self, case, step)
             for case in self.stored.record.cases
             if case.factors.get("subject") == "profile" and case.status == "ok"
-            if (step := step_of(case)) and step.precision == "float32"
+            if (step := step_of(case)) and step[3:] == ("float32", "contiguous")
         )
         made = {profile.step.network: profile for profile in found if profile}
         return {network: made[network] for network in NETWORKS if network in made}
+
+    def profile(self, network: str) -> Profile:
+        """The profiled step of a network; one without processes where it was not profiled."""
+        return self.profiles.get(network) or Profile(self, Step(network, IMAGE, 1), (), (), ())
+
+    def pace(self, network: str) -> Quantity:
+        """Images a second of the profiled step."""
+        profile = self.profile(network)
+        return exact("batch", "1", profile.step.batch) / profile.time
+
+    def efficiency(self, network: str) -> Quantity:
+        """The rate of the profiled step over the measured ceiling of arithmetic."""
+        return share_of_ceiling(self.profile(network).rate / self.peak(), ABOVE)
 
 
 class LayerTime(NamedTuple):
@@ -128,74 +130,93 @@ class LayerTime(NamedTuple):
 class Profile:
     """A step that was timed layer by layer; ``whole`` are the times of the steps (s).
 
-    ``processes`` name the file of each process, and whether something else ran meanwhile.
+    ``processes`` are the file and the number of each process, and whether it was disturbed.
     """
 
     run: Run
     step: Step
     layers: tuple[LayerTime, ...]
     whole: Samples
-    processes: tuple[tuple[str, bool], ...]
+    processes: tuple[tuple[str, int, bool], ...]
 
-    def _series(self, name: str, unit: str, samples: Samples) -> Quantity:
-        """A number of each profiled step, process by process."""
+    def series(self, name: str, unit: str, samples: Samples) -> Quantity:
+        """A number of each profiled step, process by process; its name tells one from another."""
         found = [
-            Process(file, f"profile of {self.step.network}, {place}", each, disturbed)
-            for place, ((file, disturbed), each) in enumerate(
-                zip(self.processes, samples, strict=True), 1
-            )
+            Process(file, str(number), each, disturbed)
+            for (file, number, disturbed), each in zip(self.processes, samples, strict=True)
         ]
         device = self.run.stored.record.environment.device
-        files = tuple(dict.fromkeys(file for file, _ in self.processes))
+        files = tuple(dict.fromkeys(file for file, *_ in self.processes))
         others = tuple(file for file in files if file != self.run.file)
-        return measured(name, unit, found, self.run.file, device, others)
-
-    def classes(self) -> tuple[str, ...]:
-        """The operator classes of the layers, in order."""
-        return tuple(sorted({operator_class(each.layer) for each in self.layers}, key=class_order))
-
-    def of_class(self, name: str) -> list[LayerTime]:
-        """The layers of a class."""
-        return [each for each in self.layers if operator_class(each.layer) == name]
-
-    @cached_property
-    def slowed(self) -> Missing | None:
-        """Why the times of the layers say nothing of the unprofiled step, if they do not."""
-        slowdown = self._series("profiled step", "s", self.whole) / self.run.time(self.step)
-        times = point(slowdown)
-        if isinstance(times, Missing) or times <= SLOWED:
-            return None
-        return Missing(
-            f"profiled, the step takes {times:.2f} times as long, so that the shares of its layers "
-            "do not hold"
+        return measured(
+            f"{name} of {self.step.network}", unit, found, self.run.file, device, others
         )
 
-    def share(self, layers: Sequence[LayerTime], name: str) -> Quantity:
-        """The share of the layers' time in some of them."""
-        if self.slowed:
-            return absent(name, "1", self.slowed.reason)
-        some, every = _sums(layers, self.whole), _sums(self.layers, self.whole)
+    @property
+    def time(self) -> Quantity:
+        """The time of a step (s)."""
+        return self.series("profiled step", "s", self.whole)
+
+    @property
+    def rate(self) -> Quantity:
+        """FLOP/s of a step, by the work of theory."""
+        work = total(each.load for each in self.layers).flops
+        return exact("work of a step", "FLOP", work) / self.time
+
+    def part(self, kind: str) -> Part:
+        """The layers of an operator class, or all those without products."""
+        if kind == WITHOUT:
+            found = [each for each in self.layers if not each.load.flops]
+        else:
+            found = [each for each in self.layers if operator_class(each.layer) == kind]
+        return Part(self, kind, tuple(found))
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """All of them, class by class."""
+        kinds = sorted({operator_class(each.layer) for each in self.layers}, key=class_order)
+        return tuple(map(self.part, kinds))
+
+
+class Part(NamedTuple):
+    """Some layers of a profiled step, under the ``name`` of what they have in common."""
+
+    profile: Profile
+    name: str
+    layers: tuple[LayerTime, ...]
+
+    @property
+    def share(self) -> Quantity:
+        """Their share of the layers' time."""
+        whole = self.profile.whole
+        some, every = _sums(self.layers, whole), _sums(self.profile.layers, whole)
         parts = tuple(
             tuple(a / b for a, b in zip(ones, others, strict=True))
             for ones, others in zip(some, every, strict=True)
         )
-        return self._series(name, "1", parts)
+        return self.profile.series(f"share of time, {self.name}", "1", parts)
 
-    def seconds(self, layers: Sequence[LayerTime]) -> Quantity:
-        """The time (s) of some layers in each profiled step."""
-        if self.slowed:
-            return absent("time of layers", "s", self.slowed.reason)
-        return self._series("time of layers", "s", _sums(layers, self.whole))
+    @property
+    def time(self) -> Quantity:
+        """Their time in a step (s)."""
+        samples = _sums(self.layers, self.profile.whole)
+        return self.profile.series(f"time, {self.name}", "s", samples)
 
-    def of_arithmetic(self, layers: Sequence[LayerTime]) -> Quantity:
-        """The rate of some layers together over the ceiling of arithmetic."""
-        work = exact("work", "FLOP", total(each.load for each in layers).flops)
-        return work / self.seconds(layers) / self.run.peak()
+    @property
+    def load(self) -> Load:
+        """Their work and least traffic."""
+        return total(each.load for each in self.layers)
 
-    def of_memory(self, layers: Sequence[LayerTime]) -> Quantity:
-        """The least traffic of some layers a second over the memory ceiling."""
-        moved = exact("least traffic", "B", total(each.load for each in layers).bytes)
-        return moved / self.seconds(layers) / self.run.peak_rate("copy")
+    @property
+    def of_arithmetic(self) -> Quantity:
+        """Their rate over the ceiling of arithmetic."""
+        return exact("work", "FLOP", self.load.flops) / self.time / self.profile.run.peak()
+
+    @property
+    def of_memory(self) -> Quantity:
+        """Their least traffic a second over the memory ceiling."""
+        moved = exact("least traffic", "B", self.load.bytes)
+        return moved / self.time / self.profile.run.peak_rate("copy")
 
 
 def _sums(layers: Sequence[LayerTime], whole: Samples) -> Samples:
@@ -221,8 +242,15 @@ def _profile(run: Run, case: Case, step: Step) -> Profile | None:
     )
     # A time of 0 is shorter than the clock can tell.
     kept = tuple(each for each in timed if any(map(any, each.seconds)))
-    of = tuple((file, isinstance(e, Round) and e.disturbance is not None) for file, e in found)
-    return Profile(run, step, kept, whole, of)
+    who = tuple((file, *_named(each)) for file, each in found)
+    return Profile(run, step, kept, whole, who)
+
+
+def _named(found: Round | Case) -> tuple[int, bool]:
+    """The number of a process, and whether something disturbed it."""
+    if isinstance(found, Case):
+        return 0, False
+    return found.process, found.disturbance is not None
 
 
 def _processes(run: Run, case: Case) -> Iterator[tuple[str, Round | Case]]:

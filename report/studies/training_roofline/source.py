@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from report.evidence.audit import Printed, check, exact, printed_value
@@ -13,7 +14,7 @@ from report.paper.findings import Inputs
 from report.quantity import expression
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent, named
-from report.quantity.operations import counted_in, flops, spanning
+from report.quantity.operations import at_least, counted_in, flops, spanning
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline import theory
 from report.studies.training_roofline.subject import HEAVY, LIGHT, SMALL
@@ -228,8 +229,9 @@ class Source:
         return value_of(case.images) < COLLAPSED * max(value_of(c.images) for c in own)
 
     def best(self, device: str, network: str) -> Quantity:
-        """Images a second at the fastest batch that collapsed on neither GPU."""
-        return max(self.steady(device, network), key=lambda c: value_of(c.images)).images
+        """Images a second at the fastest batch."""
+        own = (c for c in self.cases if (c.device, c.network) == (device, network))
+        return max(own, key=lambda case: value_of(case.images)).images
 
     def share(self, case: Case, clock: str = "") -> Quantity:
         """The rate over the known peak; the laptop's over all its clocks, or at one ``clock``."""
@@ -241,6 +243,10 @@ class Source:
         """The traffic layer by layer a second over the bandwidth."""
         moved = theory.traffic(case.network, case.batch)
         return case.images * moved / self.bandwidth(case.device)
+
+    def nearest(self, case: Case) -> Quantity:
+        """The share of the nearer roof."""
+        return at_least(self.share(case), self.of_bandwidth(case))
 
     def corrections(self) -> tuple[Correction, ...]:
         """From the printed ratio on, each with those before it; then network by network.
@@ -264,8 +270,9 @@ class Source:
             mean("two operations a multiply-add", both, self._of_printed),
             mean("the peak of the laptop's chip", both, self.share),
             mean("without the collapsed batch", steady, self.share),
+            mean("by the nearer roof", steady, self.nearest),
             *(
-                mean(f"{n} alone", [self.steady(T4, n), self.steady(RTX, n)], self.share)
+                mean(f"{n} alone", [self.steady(T4, n), self.steady(RTX, n)], self.nearest)
                 for n in (HEAVY, LIGHT, SMALL)
             ),
         )
@@ -285,7 +292,7 @@ class Source:
         images = [
             item.printed("throughput").quantity("1/s", self.file) for item in self.rows("batches")
         ]
-        return [new / old for old, new in zip(images, images[1:], strict=False)]
+        return [new / old for old, new in pairwise(images)]
 
     @cached_property
     def traffic(self) -> Quantity:

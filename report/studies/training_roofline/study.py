@@ -12,27 +12,25 @@ from figures.roofline import Roofline
 from figures.scaling import Scaling
 from report.evidence.audit import Check, count_by_verdict
 from report.evidence.runs import run_of
-from report.missing import Missing
+from report.instruments.onednn import parse_log
 from report.paper.declared import Content
 from report.paper.environments import setup
 from report.paper.findings import Inputs
 from report.paper.machine_comparison import Comparison, Measure
 from report.paper.study import Study
 from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, absent, exact, named
+from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import at_least, at_most
 from report.quantity.verdicts import Several, Statement, all_of
 from report.statistics.estimates import CONFIDENCE
 from report.studies.training_roofline import figures, theory
 from report.studies.training_roofline.audit import audit
-from report.studies.training_roofline.runs import Profile, Run, runs
+from report.studies.training_roofline.runs import WITHOUT, Part, Run, runs
 from report.studies.training_roofline.source import (
-    CPU,
     GIGA,
     GPUS,
     RTX,
     T4,
-    TERA,
     Case,
     Correction,
     Source,
@@ -48,27 +46,24 @@ from report.studies.training_roofline.subject import (
     check_subject,
 )
 from report.text.escape import markdown
+from report.theory.roofline import DEPTHWISE
 
 #: Times that differ by less than this share are no finding: runs of a machine differ by as much.
 MARGIN: Final = 0.1
 #: A share of the layers' time below this one has no row of its own.
 _SMALL_SHARE: Final = 0.01
-#: The batch at which a CPU trains on the largest images, and that at which precisions differ.
-WATCHED, VARIED = 8, 32
+#: The batch at which precisions differ on a CPU.
+VARIED: Final = 32
 #: How the ids of values name the networks.
 _WORDS: Final = {SMALL: "small", HEAVY: "heavy", LIGHT: "light"}
-
-
-def _whole(network: str) -> Step:
-    return Step(network, IMAGE, WATCHED)
 
 
 #: What many machines are compared by.
 COMPARED: Final[Comparison[Run]] = Comparison(
     Run,
     tuple(
-        Measure(f"{n}, of ceiling", "1", lambda run, n=n: run.efficiency(_whole(n)), "%")
-        for n in NETWORKS
+        Measure(f"{network}, of ceiling", "1", partial(Run.efficiency, network=network), "%")
+        for network in NETWORKS
     ),
 )
 
@@ -92,6 +87,18 @@ class Paper:
         """All checks of the audit."""
         return tuple(chain.from_iterable(self.audit.values()))
 
+    def copies(self, network: str) -> Quantity:
+        """The share of copies in the time of oneDNN's primitives in one step."""
+        name, file = f"copies of {network}", self.cpu.file if self.cpu else ""
+        attached = self.inputs.attachments.get(file, {})
+        found = next((each for each in attached if network in each), None)
+        if found is None:
+            return absent(name, "1", "no log of oneDNN lies beside the record")
+        log = parse_log(attached[found].decode(errors="replace"), f"data/{file}/{found}")
+        parts = [each.seconds for each in log.primitives if each.kind == "reorder"]
+        whole = exact("all primitives", "s", sum(each.seconds for each in log.primitives), file)
+        return exact(name, "s", sum(parts), file) / whole
+
     @cached_property
     def corrections(self) -> tuple[Correction, ...]:
         """What is left of the paradox, correction by correction."""
@@ -106,20 +113,22 @@ class Paper:
             heavy = self.source.best(device, HEAVY)
             small, light = (other / heavy for other in others)
             found[f"{device} (source)"] = small, light
-        for run, precision, batch in (
-            (self.gpu, "float32", theory.SOURCE_BATCH),
-            (self.gpu, "tfloat32", theory.SOURCE_BATCH),
-            (self.cpu, "float32", WATCHED),
-            (self.second, "float32", WATCHED),
-        ):
+        if self.gpu:
+            found[self.gpu.short] = _mix(self.gpu, "float32")
+            found[f"{self.gpu.short}, TF32"] = _mix(self.gpu, "tfloat32")
+        for run in (self.cpu, self.second):
             if run:
-                small, heavy, light = (
-                    run.images(Step(network, IMAGE, batch, precision))  # type: ignore[arg-type]
-                    for network in NETWORKS
-                )
-                words = ", TF32" if precision == "tfloat32" else ""
-                found[f"{run.short}{words}"] = small / heavy, light / heavy
+                small, heavy, light = map(run.pace, NETWORKS)
+                found[run.short] = small / heavy, light / heavy
         return found
+
+
+def _mix(run: Run, precision: Any) -> tuple[Quantity, Quantity]:
+    """Images a second of the other networks over those of ResNet-50, at the source's batch."""
+    small, heavy, light = (
+        run.images(Step(network, IMAGE, theory.SOURCE_BATCH, precision)) for network in NETWORKS
+    )
+    return small / heavy, light / heavy
 
 
 study = Study(Paper)
@@ -171,9 +180,10 @@ study.values(
         "paradox_rates": _corrected(1),
         "paradox_chip": _corrected(3),
         "paradox": _corrected(4),
-        "paradox_heavy": _corrected(5),
-        "paradox_light": _corrected(6),
-        "paradox_small": _corrected(7),
+        "paradox_nearest": _corrected(5),
+        "paradox_heavy": _corrected(6),
+        "paradox_light": _corrected(7),
+        "paradox_small": _corrected(8),
         "rtx_peak": lambda p: p.source.printed_roof(RTX)[0],
         "laptop_peak": lambda p: p.source.peak(RTX),
         "laptop_low": lambda p: p.source.peak(RTX, "low"),
@@ -206,19 +216,39 @@ study.values(
         "laptop_memory": lambda p: exact("memory", "B", p.source.memory(RTX), p.source.file),
         "fits": lambda p: theory.largest_batch(HEAVY, p.source.memory(RTX)),
         "collapse_factor": lambda p: p.source.value("collapse_factor"),
-        "first_gain": lambda p: p.source.gains[0] - 1,
-        "last_gain": lambda p: p.source.gains[-1] - 1,
     }
 )
+
+
+def _watched(run: Run) -> Quantity:
+    profile = next(iter(run.profiles.values()), None)
+    if profile is None:
+        return absent("batch", "1", f"no step was profiled on {run.label}")
+    return exact("batch of the profiled step", "1", profile.step.batch, run.file)
+
+
+def _paces(run: Run, network: str, **change: Any) -> Quantity:
+    """How many times as many images a second a step in another setting gives."""
+    plain = Step(network, run.smallest_image(network), VARIED)
+    return run.images(plain._replace(**change)) / run.images(plain)
+
+
+def _doubling(run: Run, batch: int) -> Quantity:
+    """How many times as many images a second twice the batch gives."""
+    step = Step(HEAVY, run.smallest_image(HEAVY), batch)
+    return run.images(step._replace(batch=2 * batch)) / run.images(step)
+
+
 study.values(
     {
         "confidence": lambda p: exact("confidence, chosen", "1", CONFIDENCE),
         "explained": _explained,
         "rtx_average": lambda p: p.corrections[4].rtx,
         "t4_average": lambda p: p.corrections[4].t4,
-        "t4_small": lambda p: p.corrections[7].t4,
-        "t4_heavy": lambda p: p.corrections[5].t4,
-        "rtx_heavy": lambda p: p.corrections[5].rtx,
+        "t4_small": lambda p: p.corrections[8].t4,
+        "t4_heavy": lambda p: p.corrections[6].t4,
+        "rtx_heavy": lambda p: p.corrections[6].rtx,
+        "rtx_light": lambda p: p.corrections[7].rtx,
         "heavy_below": lambda p: theory.below(HEAVY, value_of(p.source.ridge(T4))),
         "light_below": lambda p: theory.below(LIGHT, value_of(p.source.ridge(T4))),
         "rtx_light_arithmetic": lambda p: p.source.share(_light(p, RTX), "nominal"),
@@ -245,8 +275,8 @@ def _reserved(run: Run, network: str, batch: int, precision: Any = "float32") ->
 
 study.values(
     {
-        "gpu_mix": lambda run: _mix(run, "float32"),
-        "gpu_mix_fast": lambda run: _mix(run, "tfloat32"),
+        "gpu_mix": lambda run: _mix(run, "float32")[0],
+        "gpu_mix_fast": lambda run: _mix(run, "tfloat32")[0],
         "reserved": lambda run: _reserved(run, HEAVY, theory.SOURCE_BATCH),
         "reserved_fast": lambda run: _reserved(run, HEAVY, theory.SOURCE_BATCH, "tfloat32"),
         "light_reserved": lambda run: _reserved(run, LIGHT, theory.SOURCE_BATCH),
@@ -256,38 +286,49 @@ study.values(
 )
 
 
-def _mix(run: Run, precision: Any) -> Quantity:
-    small, heavy = (
-        run.images(Step(network, IMAGE, theory.SOURCE_BATCH, precision))
-        for network in (SMALL, HEAVY)
-    )
-    return small / heavy
-
-
 study.values(
     {
         "ceiling": Run.peak,
         "copy": lambda run: run.peak_rate("copy"),
         "ridge": lambda run: run.peak() / run.peak_rate("copy"),
-        "watched_batch": lambda run: exact("batch", "1", WATCHED, run.file),
+        "watched_batch": _watched,
     },
     of=lambda p: p.cpu,
 )
 study.values(
     {
-        f"{_WORDS[network]}_efficiency": partial(
-            lambda run, network: run.efficiency(_whole(network)), network=network
-        )
+        "gain_before": partial(_doubling, batch=4),
+        "gain_jump": partial(_doubling, batch=8),
+        "gain_after": partial(_doubling, batch=16),
+        "light_last": lambda run: _paces(run, LIGHT, layout="channels_last"),
+    },
+    of=lambda p: p.cpu,
+)
+study.values(
+    {
+        f"{_WORDS[network]}_efficiency": partial(Run.efficiency, network=network)
         for network in NETWORKS
+    }
+    | {
+        "heavy_wide": lambda run: run.profile(HEAVY).part("3 × 3 convolution").of_arithmetic,
+        "heavy_narrow": lambda run: run.profile(HEAVY).part("1 × 1 convolution").of_arithmetic,
+        "depthwise_memory": lambda run: run.profile(LIGHT).part(DEPTHWISE).of_memory,
+        "depthwise_arithmetic": lambda run: run.profile(LIGHT).part(DEPTHWISE).of_arithmetic,
+        "without_products": lambda run: run.profile(LIGHT).part(WITHOUT).share,
     },
     "percent",
     of=lambda p: p.cpu,
 )
 study.values(
     {
-        f"reduced_{_WORDS[network]}": partial(
-            lambda run, network: _reduced(run, network), network=network
-        )
+        f"{_WORDS[network]}_copies": partial(lambda p, network: p.copies(network), network=network)
+        for network in NETWORKS
+    },
+    "percent",
+)
+study.values(
+    {
+        f"reduced_{_WORDS[network]}": partial(_paces, network=network, precision="bfloat16")
         for network in NETWORKS
     }
     | {"reduced_peak": lambda run: run.peak("bfloat16") / run.peak()},
@@ -295,44 +336,11 @@ study.values(
 )
 
 
-def _reduced(run: Run, network: str) -> Quantity:
-    """How many times as many images a second bfloat16 gives."""
-    image = run.smallest_image(network)
-    full, half = (
-        run.images(Step(network, image, VARIED, precision))  # type: ignore[arg-type]
-        for precision in ("float32", "bfloat16")
-    )
-    return half / full
-
-
-class Part(NamedTuple):
-    """Some layers of a profiled step; ``name`` is their operator class."""
-
-    profile: Profile
-    name: str
-
-    @property
-    def time(self) -> Quantity:
-        """Their share of the layers' time."""
-        return self.profile.share(self.profile.of_class(self.name), "share of time")
-
-    @property
-    def of_arithmetic(self) -> Quantity:
-        """Their rate over the ceiling of arithmetic."""
-        return self.profile.of_arithmetic(self.profile.of_class(self.name))
-
-    @property
-    def of_memory(self) -> Quantity:
-        """Their least traffic a second over the memory ceiling."""
-        return self.profile.of_memory(self.profile.of_class(self.name))
-
-
 def _parts(p: Paper) -> Iterator[Part]:
     """The operator classes of each profiled network that take time worth a row."""
     for profile in p.cpu.profiles.values() if p.cpu else ():
-        for name in profile.classes():
-            part = Part(profile, name)
-            share = point(part.time)
+        for part in profile.parts:
+            share = point(part.share)
             if isinstance(share, float) and share >= _SMALL_SHARE:
                 yield part
 
@@ -347,12 +355,12 @@ def _mostly(p: Paper) -> Statement:
 
 @study.claim("small-ahead")
 def _small_ahead(p: Paper) -> Statement:
-    return p.corrections[7].ratio > 1 + MARGIN
+    return p.corrections[8].ratio > 1 + MARGIN
 
 
-@study.claim("heavy-ahead")
-def _heavy_ahead(p: Paper) -> Statement:
-    return p.corrections[5].ratio > 1
+@study.claim("laptop-ahead")
+def _laptop_ahead(p: Paper) -> Several:
+    return all_of(*(each.ratio < 1 - MARGIN for each in p.corrections[6:8]))
 
 
 @study.claim("outside-roofline")
@@ -483,7 +491,7 @@ def _layers(p: Paper, part: Part) -> dict[str, Content]:
     return {
         "Network": part.profile.step.network,
         "Layers": part.name,
-        "Time (%)": part.time,
+        "Time (%)": part.share,
         "Of arithmetic (%)": part.of_arithmetic,
         "Of memory (%)": part.of_memory,
     }

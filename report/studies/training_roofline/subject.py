@@ -9,6 +9,7 @@ from report.records.record import Case
 from report.records.store import Stored
 
 Precision: TypeAlias = Literal["float32", "tfloat32", "bfloat16"]
+Layout: TypeAlias = Literal["contiguous", "channels_last"]
 
 #: In the order of the tables: by depth, then the light one.
 NETWORKS: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
@@ -24,7 +25,6 @@ _STEP: Final[dict[str, Levels]] = {
 }
 #: What older records also vary, with the level that this paper is about.
 _PLAIN: Final = {
-    "layout": "contiguous",
     "execution": "eager",
     "optimizer": "default",
     "dataset": "synthetic",
@@ -38,16 +38,18 @@ class Step(NamedTuple):
     image: int
     batch: int
     precision: Precision = "float32"
+    layout: Layout = "contiguous"
 
 
 def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` if a case of training or of a profile is not one of this study."""
-    older: dict[str, Levels] = dict.fromkeys(_PLAIN, str)
+    older: dict[str, Levels] = {**dict.fromkeys(_PLAIN, str), "layout": get_args(Layout)}
     check_factors(stored, {"training": _STEP, "profile": _STEP}, older)
 
 
 def step_of(case: Case) -> Step | None:
-    """The step of a case; None of one in a layout or an execution that the paper leaves out."""
+    """The step of a case; None of one in an execution that the paper leaves out."""
     if any(case.factors.get(name, level) != level for name, level in _PLAIN.items()):
         return None
-    return Step(**{name: case.factors[name] for name in _STEP})  # type: ignore[arg-type]
+    found = {name: case.factors[name] for name in Step._fields if name in case.factors}
+    return Step(**found)  # type: ignore[arg-type]
