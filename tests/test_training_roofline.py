@@ -25,7 +25,7 @@ LOG = "onednn_verbose,v1,info,cpu,isa:AVX2\n" + "".join(
     f"mb1ic1oc1,{milliseconds}\n"
     for kind, milliseconds in (("reorder", 1), ("convolution", 3), ("reorder", 1))
 )
-FILES = {f"onednn.profile-{network}-8.native.txt": LOG.encode() for network in NETWORKS}
+FILES = {f"onednn.profile-{network.lower()}-8.native.txt": LOG.encode() for network in NETWORKS}
 
 
 def swept(batch: int) -> float:

@@ -74,7 +74,7 @@ class Log:
 def log_file(factors: Mapping[str, Factor], instructions: str) -> str:
     """The name of the file beside a record that holds the log of a case."""
     words = "-".join(str(factors[name]) for name in _NAMED if name in factors)
-    return f"onednn.{words.replace(' ', '-').replace('_', '-')}.{instructions}.txt"
+    return f"onednn.{words.lower().replace(' ', '-').replace('_', '-')}.{instructions}.txt"
 
 
 def parse_log(text: str, place: str) -> Log:

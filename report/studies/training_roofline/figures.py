@@ -7,7 +7,7 @@ from typing import Final
 
 from figures.dots import Dots, DotSeries
 from figures.roofline import Marks, Roofline, alike
-from figures.scaling import Band, Scaling
+from figures.scaling import Band, Points, Scaling
 from report.missing import Missing
 from report.paper.plots import points, theory_line
 from report.paper.roofs import GIGA, TERA, cache_lines, roof_line
@@ -84,26 +84,34 @@ def ratios(found: Mapping[str, tuple[Quantity, Quantity]], bounds: Mapping[str, 
         tuple(found),
         tuple(series),
         "Images a second ÷ those of ResNet-50",
+        title=" ",
         lines=tuple(bounds.items()),
     )
 
 
 def memory(run: Run, source: Source) -> Iterator[Scaling]:
     """What a step reserves over the batch, what theory needs, and what the source's GPUs hold."""
-    drawn, curves = (), []
-    batches = run.batches(HEAVY, IMAGE)
+    drawn: tuple[Points, ...] = ()
+    batches = [b for b in run.batches(HEAVY, IMAGE) if b <= theory.SOURCE_BATCH]
     for series, network in enumerate((HEAVY, LIGHT)):
         over = {b: run.bytes("reserved_peak", Step(network, IMAGE, b)) for b in batches}
-        drawn += points(f"{network}, reserved", over, "GB", series=series, joined=True)
-        alive = {b: theory.alive(network, b) for b in batches}
-        curves.append(theory_line(f"{network}, alive by theory", alive, "GB", part=bool(series)))
+        drawn += points(network, over, "GB", series=2 * series, joined=True)
     fast = run.bytes("reserved_peak", Step(HEAVY, IMAGE, theory.SOURCE_BATCH, "tfloat32"))
-    drawn += points(f"{HEAVY}, TF32", {theory.SOURCE_BATCH: fast}, "GB", series=4, hollow=True)
-    if not drawn:
+    drawn += points("with TF32", {theory.SOURCE_BATCH: fast}, "GB", series=1, hollow=True)
+    if not batches or not drawn:
         return
+    curves = [
+        theory_line(
+            f"{network}, alive by theory",
+            {b: theory.alive(network, b) for b in batches},
+            "GB",
+            part=network == LIGHT,
+        )
+        for network in (HEAVY, LIGHT)
+    ]
     bands = tuple(
-        Band(f"Memory of the {device}", *[source.memory(device) / GIGA] * 3, series=5 + place)
-        for place, device in enumerate((RTX, T4))
+        Band(name, *[source.memory(device) / GIGA] * 3, series=series)
+        for name, device, series in (("laptop", RTX, 3), ("T4", T4, 4))
     )
     yield Scaling(
         "Batch size (images)",
@@ -112,12 +120,18 @@ def memory(run: Run, source: Source) -> Iterator[Scaling]:
         tuple(curves),
         bands,
         x_ticks=tuple(map(float, batches)),
+        x_scale="linear",
+        y_scale="linear",
+        y_top=1.08 * source.memory(T4) / GIGA,
+        y_bottom=0.0,
+        direct=True,
     )
 
 
 def layers(run: Run) -> tuple[Roofline, ...]:
     """Every layer with multiply-adds under the measured roofs, a panel a network."""
-    return alike(_layer_panel(each) for each in run.profiles.values())
+    shown = (each for name, each in run.profiles.items() if name in (HEAVY, LIGHT))
+    return alike(map(_layer_panel, shown))
 
 
 def _layer_panel(profile: Profile) -> Roofline:
@@ -127,8 +141,10 @@ def _layer_panel(profile: Profile) -> Roofline:
         x = tuple(each.load.intensity for each in found)
         y = tuple(each.load.flops / each.time / GIGA for each in found)
         label = part.name.removesuffix(" convolution")
+        # The legend of the panel with most classes is that of both.
+        label = label if profile.step.network == LIGHT or label == "7 × 7" else ""
         drawn += [Marks(label, x, y, series=_CLASSES.get(part.name, 5))] * bool(found)
-    lines = () if isinstance(roof, Missing) else (roof_line(roof, "Roof", "measured", GIGA),)
+    lines = () if isinstance(roof, Missing) else (roof_line(roof, "", "measured", GIGA),)
     caches = cache_lines(profile.run.cache_roofs(), GIGA)
     network = profile.step.network
     return Roofline(_INTENSITY, "Rate (GFLOP/s)", lines, tuple(drawn), network, caches)

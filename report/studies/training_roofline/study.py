@@ -13,12 +13,13 @@ from figures.scaling import Scaling
 from report.evidence.audit import Check, count_by_verdict
 from report.evidence.runs import run_of
 from report.instruments.onednn import parse_log
+from report.missing import Missing
 from report.paper.declared import Content
 from report.paper.environments import setup
 from report.paper.findings import Inputs
 from report.paper.machine_comparison import Comparison, Measure
 from report.paper.study import Study
-from report.quantity.evaluation import point
+from report.quantity.evaluation import estimate, point, to_digits
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import at_least, at_most
 from report.quantity.verdicts import Several, Statement, all_of
@@ -51,9 +52,15 @@ from report.theory.roofline import DEPTHWISE
 #: Times that differ by less than this share are no finding: runs of a machine differ by as much.
 MARGIN: Final = 0.1
 #: A share of the layers' time below this one has no row of its own.
-_SMALL_SHARE: Final = 0.01
+_SMALL_SHARE: Final = 0.05
 #: The batch at which precisions differ on a CPU.
 VARIED: Final = 32
+#: Intervals of printed digits are narrower than this share, those of clocks are wider.
+_NARROW: Final = 0.03
+#: From so many images on PyTorch lets oneDNN compute convolutions of one tap on one thread.
+SWITCH: Final = 16
+#: The networks as timm names them.
+_TIMM: Final = ("resnet18", "resnet50", "mobilenetv2_100")
 #: How the ids of values name the networks.
 _WORDS: Final = {SMALL: "small", HEAVY: "heavy", LIGHT: "light"}
 
@@ -91,7 +98,7 @@ class Paper:
         """The share of copies in the time of oneDNN's primitives in one step."""
         name, file = f"copies of {network}", self.cpu.file if self.cpu else ""
         attached = self.inputs.attachments.get(file, {})
-        found = next((each for each in attached if network in each), None)
+        found = next((each for each in attached if network.lower() in each), None)
         if found is None:
             return absent(name, "1", "no log of oneDNN lies beside the record")
         log = parse_log(attached[found].decode(errors="replace"), f"data/{file}/{found}")
@@ -104,6 +111,28 @@ class Paper:
         """What is left of the paradox, correction by correction."""
         return self.source.corrections()
 
+    @property
+    def published(self) -> dict[str, tuple[Quantity, Quantity]]:
+        """The same of another GPU as others measured it, on images in memory."""
+        for stored in self.inputs.imported:
+            record = stored.record
+            if record.conditions.items() >= {"direction": "training", "layout": "nchw"}.items():
+                rates = {
+                    (name := str(case.factors["network"])): exact(
+                        str(case.factors["network"]),
+                        "1/s",
+                        case.samples("image_rate")[0],
+                        stored.file,
+                    )
+                    for case in record.cases
+                    if case.factors.get("network") in _TIMM and case.samples("image_rate")
+                }
+                if len(rates) == len(_TIMM):
+                    small, heavy, light = map(rates.__getitem__, _TIMM)
+                    name = record.environment.model.removeprefix("NVIDIA GeForce ")
+                    return {f"{name} (timm)": (small / heavy, light / heavy)}
+        return {}
+
     @cached_property
     def ratios(self) -> dict[str, tuple[Quantity, Quantity]]:
         """Images a second of the other networks over those of ResNet-50, by device."""
@@ -113,6 +142,7 @@ class Paper:
             heavy = self.source.best(device, HEAVY)
             small, light = (other / heavy for other in others)
             found[f"{device} (source)"] = small, light
+        found |= self.published
         if self.gpu:
             found[self.gpu.short] = _mix(self.gpu, "float32")
             found[f"{self.gpu.short}, TF32"] = _mix(self.gpu, "tfloat32")
@@ -177,6 +207,15 @@ study.values(
         "audited": lambda p: _count("audited numbers", len(p.checks), p),
         "differing": lambda p: _count("numbers that differ", _differing(p), p),
         "paradox_printed": lambda p: p.source.value("paradox"),
+        "source_batch": lambda p: exact("batch", "1", theory.SOURCE_BATCH),
+        "fits": lambda p: theory.largest_batch(HEAVY, p.source.memory(RTX)),
+        "collapse_factor": lambda p: p.source.value("collapse_factor"),
+        "iterations": lambda p: p.source.value("iterations"),
+        "warmup": lambda p: p.source.value("warmup"),
+    }
+)
+study.values(
+    {
         "paradox_rates": _corrected(1),
         "paradox_chip": _corrected(3),
         "paradox": _corrected(4),
@@ -198,13 +237,11 @@ study.values(
         "traffic_bound": _traffic_bound,
         "laptop_mix": lambda p: p.ratios[f"{RTX} (source)"][0],
         "t4_mix": lambda p: p.ratios[f"{T4} (source)"][0],
-        "t4_small_images": lambda p: p.source.best(T4, SMALL) * exact("image", "1", 1),
         "loader_cap": lambda p: p.source.best(RTX, SMALL),
         "lead_small": lambda p: p.source.best(RTX, SMALL) / p.source.best(T4, SMALL),
         "lead_heavy": lambda p: (
             p.source.case(RTX, HEAVY, 64).images / p.source.case(T4, HEAVY, 64).images
         ),
-        "source_batch": lambda p: exact("batch", "1", theory.SOURCE_BATCH),
         "source_traffic": lambda p: p.source.traffic,
         "heavy_traffic": lambda p: theory.traffic(HEAVY),
         "heavy_intensity": lambda p: theory.intensity(HEAVY),
@@ -214,10 +251,19 @@ study.values(
         "alive": lambda p: theory.alive(HEAVY, theory.SOURCE_BATCH),
         "light_alive": lambda p: theory.alive(LIGHT, theory.SOURCE_BATCH),
         "laptop_memory": lambda p: exact("memory", "B", p.source.memory(RTX), p.source.file),
-        "fits": lambda p: theory.largest_batch(HEAVY, p.source.memory(RTX)),
-        "collapse_factor": lambda p: p.source.value("collapse_factor"),
-    }
+    },
+    "measured",
 )
+
+
+def _gpu_wide(p: Paper) -> Quantity:
+    """The best arithmetic of our GPU in float32, by direct work, over that of its data sheet."""
+    gpu = p.gpu.stored.record.environment.gpu if p.gpu else None
+    sheet = p.inputs.devices.find(gpu.model) if gpu else None
+    peak = sheet.peak("float32") if sheet else None
+    if p.gpu is None or peak is None:
+        return absent("peak of the data sheet", "1", "no data sheet of our GPU is known")
+    return p.gpu.peak() / exact("peak of the data sheet", "FLOP/s", peak.rate)
 
 
 def _watched(run: Run) -> Quantity:
@@ -282,10 +328,12 @@ study.values(
         "light_reserved": lambda run: _reserved(run, LIGHT, theory.SOURCE_BATCH),
         "half_reserved": lambda run: _reserved(run, HEAVY, theory.SOURCE_BATCH // 2),
     },
+    "measured",
     of=lambda p: p.gpu,
 )
 
 
+study.values({"gpu_wide": _gpu_wide})
 study.values(
     {
         "ceiling": Run.peak,
@@ -297,9 +345,10 @@ study.values(
 )
 study.values(
     {
-        "gain_before": partial(_doubling, batch=4),
-        "gain_jump": partial(_doubling, batch=8),
-        "gain_after": partial(_doubling, batch=16),
+        "switch": lambda run: exact("images from which oneDNN is used", "1", SWITCH, run.file),
+        "gain_before": partial(_doubling, batch=SWITCH // 4),
+        "gain_jump": partial(_doubling, batch=SWITCH // 2),
+        "gain_after": partial(_doubling, batch=SWITCH),
         "light_last": lambda run: _paces(run, LIGHT, layout="channels_last"),
     },
     of=lambda p: p.cpu,
@@ -334,6 +383,9 @@ study.values(
     | {"reduced_peak": lambda run: run.peak("bfloat16") / run.peak()},
     of=lambda p: p.second,
 )
+
+
+_NO_WORK: Final = absent("rate", "1", "no multiply-adds")
 
 
 def _parts(p: Paper) -> Iterator[Part]:
@@ -424,12 +476,12 @@ def _collapse(p: Paper) -> Several:
 # ------------------------------------------------------------------------------------- figures
 
 
-@study.figure("fig-source-roofline", height=2.7, wide=True)
+@study.figure("fig-source-roofline", height=2.6, wide=True)
 def _fig_source(p: Paper) -> Iterator[Roofline]:
     yield from figures.source_roofs(p.source)
 
 
-@study.figure("fig-mix", height=2.1)
+@study.figure("fig-mix", height=2.3)
 def _fig_mix(p: Paper) -> Iterator[Dots]:
     bounds = {"work": value_of(_work_bound(p)), "traffic": value_of(_traffic_bound(p))}
     yield figures.ratios(p.ratios, bounds)
@@ -440,7 +492,7 @@ def _fig_memory(p: Paper) -> Iterator[Scaling]:
     return figures.memory(p.gpu, p.source) if p.gpu else iter(())
 
 
-@study.figure("fig-layers", height=2.9, wide=True)
+@study.figure("fig-layers", height=2.8, wide=True)
 def _fig_layers(p: Paper) -> Iterator[Roofline]:
     yield from figures.layers(p.cpu) if p.cpu else ()
 
@@ -448,14 +500,21 @@ def _fig_layers(p: Paper) -> Iterator[Roofline]:
 # -------------------------------------------------------------------------------------- tables
 
 
+def _short(found: Quantity) -> Quantity:
+    """A number of the source without the interval of its digits, where no clock widens it."""
+    bounds = estimate(found)
+    narrow = not isinstance(bounds, Missing) and bounds.high < (1 + _NARROW) * bounds.low
+    return to_digits(found, 3) if narrow else found
+
+
 @study.table("tbl-paradox", rows=lambda p: p.corrections, digits={"Cases": 1})
 def _paradox(p: Paper, step: Correction) -> dict[str, Content]:
     return {
         "Efficiencies": step.name,
         "Cases": step.cases,
-        "T4 (%)": step.t4,
-        f"{RTX} (%)": step.rtx,
-        "Ratio": step.ratio,
+        "T4 (%)": _short(step.t4),
+        f"{RTX} (%)": _short(step.rtx),
+        "Ratio": _short(step.ratio),
     }
 
 
@@ -492,7 +551,7 @@ def _layers(p: Paper, part: Part) -> dict[str, Content]:
         "Network": part.profile.step.network,
         "Layers": part.name,
         "Time (%)": part.share,
-        "Of arithmetic (%)": part.of_arithmetic,
+        "Of arithmetic (%)": part.of_arithmetic if part.load.flops else _NO_WORK,
         "Of memory (%)": part.of_memory,
     }
 
