@@ -66,7 +66,8 @@ def found(*records: Record) -> Findings:
     return found_in(STUDY, *records, files=FILES)
 
 
-FULL = found(on_cpu(), on_gpu())
+SECOND = factory.environment(key="other-2t")
+FULL = found(on_cpu(), record(machine=SECOND), on_gpu())
 
 
 def efficiency(network: str) -> float:
@@ -81,7 +82,7 @@ OF_SOURCE: Mapping[str, float] = {
     "differing": 16,
     "paradox_printed": 2.9,
     "laptop_peak": 2 * 7424 * 1.665e9,
-    "work_ratio": 1.995,
+    "work_ratio": 10.65 / 5.46,
     "laptop_mix": 1107 / 366,
     "t4_mix": 650 / 120,
     "lead_small": 1107 / 650,
@@ -150,9 +151,11 @@ def test_full_records_give_a_whole_paper() -> None:
 def test_the_paradox_shrinks_with_each_correction() -> None:
     ratios = [getattr(row["Ratio"], "value", row["Ratio"]) for row in rows(FULL, "tbl-paradox")]
     printed, rates, operations, chip, mean, nearest, *_ = ratios
-    assert printed == pytest.approx(21 / 7.3) and operations == pytest.approx(rates, rel=0.01)
+    assert printed == pytest.approx(21 / 7.3, rel=2e-3) and operations == pytest.approx(
+        rates, rel=0.01
+    )
     # The peak of the chip moves the ratio by the ratio of the peaks, and nothing else.
-    assert chip / operations == pytest.approx(2 * 7424 * 1.665e9 / 48.7e12)
+    assert chip / operations == pytest.approx(2 * 7424 * 1.665e9 / 48.7e12, rel=2e-3)
     assert rates > chip > mean > 1 > nearest
 
 

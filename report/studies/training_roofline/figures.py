@@ -66,10 +66,10 @@ def ratios(found: Mapping[str, tuple[Quantity, Quantity]], bounds: Mapping[str, 
 
     ``bounds`` are those of any roofline for the first of the two networks.
     """
-    rows = [tuple(map(estimate, each)) for each in found.values()]
     series = []
     for place, name in enumerate((NETWORKS[0], LIGHT)):
-        ends = [row[place] if isinstance(row[place], Estimate) else None for row in rows]
+        measured = (estimate(each[place]) for each in found.values())
+        ends = [each if isinstance(each, Estimate) else None for each in measured]
         series.append(
             DotSeries(
                 name,
@@ -102,7 +102,7 @@ def memory(run: Run, source: Source) -> Iterator[Scaling]:
         return
     curves = [
         theory_line(
-            f"{network}, alive by theory",
+            f"{network}, theory",
             {b: theory.alive(network, b) for b in batches},
             "GB",
             part=network == LIGHT,
@@ -110,8 +110,11 @@ def memory(run: Run, source: Source) -> Iterator[Scaling]:
         for network in (HEAVY, LIGHT)
     ]
     bands = tuple(
-        Band(name, *[source.memory(device) / GIGA] * 3, series=series)
-        for name, device, series in (("laptop", RTX, 3), ("T4", T4, 4))
+        Band(name, size, size, size, series)
+        for name, size, series in (
+            ("laptop", source.memory(RTX) / GIGA, 3),
+            ("T4", source.memory(T4) / GIGA, 4),
+        )
     )
     yield Scaling(
         "Batch size (images)",

@@ -164,6 +164,12 @@ def _mix(run: Run, precision: Any) -> tuple[Quantity, Quantity]:
 study = Study(Paper)
 findings = study.findings
 
+
+@study.audits
+def _audits(p: Paper) -> tuple[Check, ...]:
+    return p.checks
+
+
 study.texts(
     {
         "source_device": lambda p: markdown(p.inputs.reported.device),
@@ -476,7 +482,7 @@ def _collapse(p: Paper) -> Several:
 # ------------------------------------------------------------------------------------- figures
 
 
-@study.figure("fig-source-roofline", height=2.6, wide=True)
+@study.figure("fig-source-roofline", height=2.2, wide=True)
 def _fig_source(p: Paper) -> Iterator[Roofline]:
     yield from figures.source_roofs(p.source)
 
@@ -487,12 +493,12 @@ def _fig_mix(p: Paper) -> Iterator[Dots]:
     yield figures.ratios(p.ratios, bounds)
 
 
-@study.figure("fig-memory", height=2.6)
+@study.figure("fig-memory", height=2.3)
 def _fig_memory(p: Paper) -> Iterator[Scaling]:
     return figures.memory(p.gpu, p.source) if p.gpu else iter(())
 
 
-@study.figure("fig-layers", height=2.8, wide=True)
+@study.figure("fig-layers", height=2.2, wide=True)
 def _fig_layers(p: Paper) -> Iterator[Roofline]:
     yield from figures.layers(p.cpu) if p.cpu else ()
 
