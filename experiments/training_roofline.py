@@ -15,9 +15,8 @@ updates the parameters; ReLUs overwrite their input, as torchvision's do.  Its i
 before it is timed.  Labels are drawn anew before each step: a network learns one batch by heart
 within a few steps, and its gradients vanish.
 
-On a CPU every network is profiled on images of the largest size, with the log of oneDNN's
-primitives in a step beside the record; on images of the smallest size one is trained over all
-batches, all of them in each precision, and one in each layout.  On a GPU all networks are trained
+On a CPU every network is profiled on images of the largest size; on images of the smallest size
+one is trained over all batches, and all of them in each precision and each layout.  On a GPU all networks are trained
 over all batches, and their memory is measured.
 
 On one thread PyTorch leaves convolutions of one tap to another library than oneDNN where a batch
@@ -42,7 +41,6 @@ from experiments.harness.measure import (
 from experiments.harness.study import (
     FULL,
     QUICK,
-    CaseFile,
     Factor,
     Factors,
     Levels,
@@ -53,12 +51,10 @@ from experiments.harness.study import (
     Subject,
     replanned,
 )
-from report.instruments import onednn
 
 NETWORKS: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
-#: The networks that a CPU trains over all batches, and in all layouts.
+#: The network that a CPU trains over all batches.
 SWEPT: Final = "ResNet-50"
-LAID_OUT: Final = "MobileNetV2"
 BATCHES: Final = (1, 2, 4, 8, 16, 32)
 #: The batch of profiles, and the one at which the precision is varied.
 WATCHED: Final = 16
@@ -99,9 +95,8 @@ def _of_network(
         yield "profile", case(max(images), _nearest(WATCHED, batches), "float32")
         if network in swept or not {*swept} & {*levels["network"]}:
             yield from (("training", case(smallest, batch, "float32")) for batch in batches)
-        if network == LAID_OUT:
-            for layout in levels["layout"]:
-                yield "training", case(smallest, reference, "float32", str(layout))
+        for layout in levels["layout"]:
+            yield "training", case(smallest, reference, "float32", str(layout))
     for precision in levels["precision"]:
         yield "training", case(smallest, reference, str(precision))
 
@@ -131,19 +126,14 @@ def subject(factors: Factors) -> Subject:
 
 
 def memory(factors: Factors, session: Session) -> Results:
-    """Bytes of a step on a GPU; on a CPU the log of a profiled step."""
-    from experiments.harness.profiling import log_of
+    """Bytes of a step on a GPU; refuses what a processor would take far too long for."""
     from experiments.networks.variants import refuse_emulated
 
     refuse_emulated(factors["precision"], factors["batch"], session.device, _EMULATED)
-    make = partial(build, STUDY, factors, session.device)
-    if session.device == "cuda":
-        # Twice, so that a paper can check that it is the same.
-        yield from measure_memory(make, session, 2)
-    elif factors["subject"] == "profile":
-        name = onednn.log_file(factors, onednn.NATIVE)
-        content = log_of(make, {"ONEDNN_VERBOSE": "1"})
-        yield CaseFile(name, "what oneDNN prints of one warm step", content)
+    if session.device == "cpu":
+        return ()
+    # Twice, so that a paper can check that it is the same.
+    return measure_memory(partial(build, STUDY, factors, session.device), session, 2)
 
 
 def times(factors: Factors, session: Session) -> Results:

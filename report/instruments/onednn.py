@@ -29,17 +29,7 @@ _EXECUTED: Final = "primitive,exec,cpu,"
 #: kind, implementation, propagation, tensors, attributes, auxiliary, problem, time
 _FIELDS: Final = 8
 #: The factors that name a log.
-_NAMED: Final = (
-    "subject",
-    "network",
-    "variant",
-    "channels",
-    "kernel",
-    "input",
-    "pass",
-    "layout",
-    "batch",
-)
+_NAMED: Final = ("subject", "variant", "channels", "kernel", "input", "pass", "layout", "batch")
 _BLOCK: Final = re.compile(r"(\d+)([a-z])")
 _EXTENT: Final = re.compile(r"([a-z]+)(\d+)")
 
@@ -48,14 +38,13 @@ _EXTENT: Final = re.compile(r"([a-z]+)(\d+)")
 class Primitive:
     """One primitive that was executed; ``layouts`` are those of its tensors by their short names.
 
-    ``problem`` is its shape as oneDNN writes it, and ``seconds`` its time.
+    ``problem`` is its shape as oneDNN writes it.
     """
 
     kind: str
     implementation: str
     layouts: Mapping[str, str]
     problem: str
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -74,7 +63,7 @@ class Log:
 def log_file(factors: Mapping[str, Factor], instructions: str) -> str:
     """The name of the file beside a record that holds the log of a case."""
     words = "-".join(str(factors[name]) for name in _NAMED if name in factors)
-    return f"onednn.{words.lower().replace(' ', '-').replace('_', '-')}.{instructions}.txt"
+    return f"onednn.{words.replace(' ', '-').replace('_', '-')}.{instructions}.txt"
 
 
 def parse_log(text: str, place: str) -> Log:
@@ -99,13 +88,9 @@ def _primitive(text: str, place: str) -> Primitive:
     fields = text.split(",")
     if len(fields) != _FIELDS:
         raise RecordError(f"{place}: expected {_FIELDS} fields, found {len(fields)}; {REMEDY}.")
-    kind, implementation, _, tensors, _, _, problem, milliseconds = fields
+    kind, implementation, _, tensors, _, _, problem, _ = fields
     layouts = dict(_layout(tensor, place) for tensor in tensors.split())
-    try:
-        seconds = float(milliseconds) / 1e3
-    except ValueError:
-        raise RecordError(f"{place}: {milliseconds!r} is no time; {REMEDY}.") from None
-    return Primitive(kind, implementation, layouts, problem, seconds)
+    return Primitive(kind, implementation, layouts, problem)
 
 
 def _layout(tensor: str, place: str) -> tuple[str, str]:

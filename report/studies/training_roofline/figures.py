@@ -16,7 +16,7 @@ from report.quantity.expression import Quantity
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline import theory
 from report.studies.training_roofline.runs import Profile, Run
-from report.studies.training_roofline.source import RTX, T4, Source, value_of
+from report.studies.training_roofline.source import LAPTOP, RTX, T4, Source, value_of
 from report.studies.training_roofline.subject import HEAVY, IMAGE, LIGHT, NETWORKS, Step
 from report.theory.roofline import DEPTHWISE, LINEAR, sheet_roof
 
@@ -58,34 +58,29 @@ def _source_panel(source: Source, device: str) -> Roofline:
         roof_line(printed, labels[0], "printed", TERA),
         roof_line(known, labels[1], "sheet", TERA),
     )
-    return Roofline(_INTENSITY, "Rate (TFLOP/s)", roofs, tuple(drawn), device)
+    name = LAPTOP if device == RTX else device
+    return Roofline(_INTENSITY, "Rate (TFLOP/s)", roofs, tuple(drawn), name)
 
 
-def ratios(found: Mapping[str, tuple[Quantity, Quantity]], bounds: Mapping[str, float]) -> Dots:
-    """Images a second of the other networks over ResNet-50's, a row a device.
-
-    ``bounds`` are those of any roofline for the first of the two networks.
-    """
+def shares(found: Mapping[str, Mapping[str, Quantity]]) -> Dots:
+    """What each device reaches of the roofs of a network's layers (%), a row a network."""
     series = []
-    for place, name in enumerate((NETWORKS[0], LIGHT)):
-        measured = (estimate(each[place]) for each in found.values())
+    for place, (device, by_network) in enumerate(found.items()):
+        measured = map(estimate, by_network.values())
         ends = [each if isinstance(each, Estimate) else None for each in measured]
         series.append(
             DotSeries(
-                name,
-                tuple(e.value if e else None for e in ends),
-                2 * place,
-                place == 1,
-                tuple(e.low if e else None for e in ends),
-                tuple(e.high if e else None for e in ends),
+                device,
+                tuple(100 * e.value if e else None for e in ends),
+                place,
+                False,
+                tuple(100 * e.low if e else None for e in ends),
+                tuple(100 * e.high if e else None for e in ends),
+                shift=0.12 * (place - (len(found) - 1) / 2),
             )
         )
     return Dots(
-        tuple(found),
-        tuple(series),
-        "Images a second ÷ those of ResNet-50",
-        title=" ",
-        lines=tuple(bounds.items()),
+        NETWORKS, tuple(series), "Throughput ÷ that of the layers' roofs (%)", reference=100.0
     )
 
 
@@ -96,8 +91,10 @@ def memory(run: Run, source: Source) -> Iterator[Scaling]:
     for series, network in enumerate((HEAVY, LIGHT)):
         over = {b: run.bytes("reserved_peak", Step(network, IMAGE, b)) for b in batches}
         drawn += points(network, over, "GB", series=2 * series, joined=True)
-    fast = run.bytes("reserved_peak", Step(HEAVY, IMAGE, theory.SOURCE_BATCH, "tfloat32"))
-    drawn += points("with TF32", {theory.SOURCE_BATCH: fast}, "GB", series=1, hollow=True)
+    for series, network in enumerate((HEAVY, LIGHT)):
+        fast = run.bytes("reserved_peak", Step(network, IMAGE, theory.SOURCE_BATCH, "tfloat32"))
+        over = {theory.SOURCE_BATCH: fast}
+        drawn += points("", over, "GB", series=2 * series, hollow=True)
     if not batches or not drawn:
         return
     curves = [
@@ -109,23 +106,17 @@ def memory(run: Run, source: Source) -> Iterator[Scaling]:
         )
         for network in (HEAVY, LIGHT)
     ]
-    bands = tuple(
-        Band(name, size, size, size, series)
-        for name, size, series in (
-            ("laptop", source.memory(RTX) / GIGA, 3),
-            ("T4", source.memory(T4) / GIGA, 4),
-        )
-    )
+    size = source.memory(RTX) / GIGA
     yield Scaling(
         "Batch size (images)",
         "Memory of a step (GB)",
         drawn,
         tuple(curves),
-        bands,
+        (Band("laptop", size, size, size, 3),),
         x_ticks=tuple(map(float, batches)),
         x_scale="linear",
         y_scale="linear",
-        y_top=1.08 * source.memory(T4) / GIGA,
+        y_top=1.2 * size,
         y_bottom=0.0,
         direct=True,
     )
@@ -143,10 +134,10 @@ def _layer_panel(profile: Profile) -> Roofline:
         found = [each for each in part.layers if each.load.flops and each.time]
         x = tuple(each.load.intensity for each in found)
         y = tuple(each.load.flops / each.time / GIGA for each in found)
-        label = part.name.removesuffix(" convolution")
-        # The legend of the panel with most classes is that of both.
-        label = label if profile.step.network == LIGHT or label == "7 × 7" else ""
-        drawn += [Marks(label, x, y, series=_CLASSES.get(part.name, 5))] * bool(found)
+        # One name a class, at its lowest point, where no roof and few marks are.
+        name = part.name.removesuffix(" convolution")
+        names = tuple(name * (rate == min(y)) for rate in y)
+        drawn += [Marks("", x, y, series=_CLASSES.get(part.name, 5), names=names)] * bool(found)
     lines = () if isinstance(roof, Missing) else (roof_line(roof, "", "measured", GIGA),)
     caches = cache_lines(profile.run.cache_roofs(), GIGA)
     network = profile.step.network

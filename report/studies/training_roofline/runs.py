@@ -13,7 +13,7 @@ from report.evidence.remembered import remembered
 from report.evidence.runs import labels
 from report.missing import Missing
 from report.quantity.evaluation import estimate
-from report.quantity.expression import Quantity, exact, measured
+from report.quantity.expression import Quantity, absent, exact, measured
 from report.quantity.operations import share_of_ceiling
 from report.quantity.process import Process
 from report.records.layers import Layer
@@ -107,6 +107,16 @@ class Run(any_study.Run):
         """Images a second of the profiled step."""
         profile = self.profile(network)
         return exact("batch", "1", profile.step.batch) / profile.time
+
+    def of_roof(self, network: str) -> Quantity:
+        """The least time of the profiled step, layer by layer, over its time."""
+        profile, roof = self.profile(network), self.roof
+        if isinstance(roof, Missing):
+            return absent("roof", "1", roof.reason)
+        peak, bandwidth = roof.peak.value, roof.bandwidth.value
+        loads = (each.load for each in profile.layers)
+        seconds = sum(max(e.flops / peak, e.bytes / bandwidth) for e in loads)
+        return exact(f"least time of {network}", "s", seconds) / profile.time
 
     def efficiency(self, network: str) -> Quantity:
         """The rate of the profiled step over the measured ceiling of arithmetic."""

@@ -11,7 +11,13 @@ from report.quantity.operations import counted_in, flops
 from report.records.layers import Layer
 from report.studies.training_roofline.subject import IMAGE
 from report.theory.networks import Way, captured, layers_of
-from report.theory.roofline import at_batch, cached_step_load, step_load, training_loads
+from report.theory.roofline import (
+    at_batch,
+    cached_step_load,
+    step_load,
+    training_loads,
+    update_load,
+)
 from report.theory.shapes import parameter_count
 from report.theory.training_memory import Categories, categories
 from report.theory.work import forward_macs, training_macs
@@ -62,12 +68,15 @@ def intensity(network: str, batch: int = SOURCE_BATCH, model: Model = "layers") 
 
 
 @cache
-def below(network: str, ridge: float) -> Quantity:
-    """The share of a step's traffic that belongs to layers below a ridge point (FLOP/B)."""
-    loads = training_loads(shapes(network, SOURCE_BATCH))
-    part = sum(load.bytes for load in loads if load.intensity < ridge)
-    whole = exact("traffic of all layers", "B", sum(load.bytes for load in loads))
-    return exact("traffic of layers below the ridge", "B", part) / whole
+def least_time(network: str, batch: int, peak: float, bandwidth: float) -> Quantity:
+    """The time (s) of a training step whose layers all run at the nearer of their roofs.
+
+    ``peak`` is in FLOP/s and ``bandwidth`` in B/s; the update of the parameters moves bytes alone.
+    """
+    layers = shapes(network, batch)
+    seconds = sum(max(e.flops / peak, e.bytes / bandwidth) for e in training_loads(layers))
+    update = update_load(layers).bytes / bandwidth
+    return exact(f"least time of {network} at batch {batch}", "s", seconds + update)
 
 
 @cache
