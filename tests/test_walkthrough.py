@@ -129,7 +129,8 @@ def test_every_command_of_the_pages_works(checkout: Path) -> None:
     (error,) = re.findall(r"^error: .*$", (ROOT / PAGES[0]).read_text("utf-8"), re.MULTILINE)
     assert any(error in text for text in said.values()), "the refusal is the tutorial's"
     page = (checkout / "public" / EXAMPLE / "index.html").read_text("utf-8")
-    assert re.search(r"The widest layer reaches\s+<[^>]+>[\d,.]+\s*GFLOP/s", page)
+    # A number, or a range where other tests made the processes fall into two groups.
+    assert re.search(r"The widest layer reaches\s+<[^>]+>\d[^<]*FLOP/s", page)
     for made in (f"out/pdf/{EXAMPLE}.pdf", "out/MANIFEST.sha256", "out/diff/index.html"):
         assert (checkout / made).is_file()
     assert "wider-is-faster" in (checkout / "data" / "expected.yaml").read_text("utf-8")
