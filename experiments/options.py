@@ -123,9 +123,9 @@ def _add_measured(go: argparse.ArgumentParser, nargs: str | None = None) -> None
     )
     what.add_argument(
         "--counters",
-        choices=("none", "auto", "all"),
-        help="count executed work: none, what fits into minutes, or all that can be; "
-        "default: auto, with --quick none",
+        choices=("none", "auto"),
+        help="count executed work: none, or what fits into minutes; default: auto, with --quick "
+        "none",
     )
     what.add_argument(
         "--data",

@@ -103,10 +103,10 @@ def _checks(records: Path) -> Iterator[Check]:
     yield _load_now()
     driver = _NVIDIA.exists() or shutil.which("nvidia-smi") is not None
     root = hasattr(os, "geteuid") and os.geteuid() == 0
-    for tool in TOOLS:
-        if tool.device == "cpu" or driver:
+    for device, tool in TOOLS.items():
+        if device == "cpu" or driver:
             reason = tool.unavailable()
-            if tool.device == "cuda":
+            if device == "cuda":
                 reason = reason or profiling_permission(text_of(_NVIDIA), root)
             no = f"cannot count here: {reason}"
             yield _either(reason is None, tool.name, "can count executed work", no)

@@ -414,8 +414,8 @@ def _measured(
     alone = sweep(study, session, run_log, journal, observer)
     rounds.measure(study, session, run_log, journal, observer)
     after = _ceilings(session, size, "after", observer)
-    counted = counting.count(study, session, run_log, journal, observer)
-    return _record(run_log, alone, after, counted, datetime.now(UTC))
+    reason = counting.count(study, session, run_log, journal, observer)
+    return _record(study, run_log, alone, after, reason, datetime.now(UTC))
 
 
 def _ceilings(session: Session, size: CeilingSize, moment: Moment, observer: Observer) -> Ceilings:
@@ -437,17 +437,18 @@ def _ceilings(session: Session, size: CeilingSize, moment: Moment, observer: Obs
 
 
 def _record(
+    study: Study,
     run_log: RunLog,
     alone: Sequence[Case],
     after: Ceilings,
-    counted: counting.Outcome,
+    uncounted: str | None,
     finished: datetime,
     ended_early: str | None = None,
 ) -> tuple[Record, dict[str, bytes]]:
     """The record of a run, as it will be read: never write what cannot be; and its files.
 
-    ``alone`` are the cases as each was measured by itself.  Raises ``MeasurementError`` for a run
-    that ends before it began.
+    ``alone`` are the cases as each was measured by itself, ``uncounted`` is why not all of them
+    could be counted.  Raises ``MeasurementError`` for a run that ends before it began.
     """
     header, end = run_log.header, _utc(finished)
     if end < header.started:
@@ -458,7 +459,10 @@ def _record(
     before = run_log.ceilings or Ceilings(reason=ended_early)
     reasons = {"ceilings.before": before.reason, "ceilings.after": after.reason}
     missing = {name: reason for name, reason in reasons.items() if reason is not None}
-    files = {name: file.content for name, file in sorted(run_log.files.items())}
+    cases = rounds.added(alone, run_log.rounds)
+    cases, not_counted = counting.added(study, run_log, cases, uncounted)
+    kept = [*sorted(run_log.files.values(), key=lambda file: file.name), *counting.files(run_log)]
+    files = {file.name: file.content for file in kept}
     record = Record(
         schema=SCHEMA_VERSION,
         study=header.study,
@@ -467,21 +471,16 @@ def _record(
         command=header.command,
         code=header.code,
         protocol=header.protocol,
-        environment=environment.closed(
-            header.environment, {**missing, **counted.missing}, ended_early
-        ),
+        environment=environment.closed(header.environment, {**missing, **not_counted}, ended_early),
         ceilings=(*before.ceilings, *after.ceilings),
         shard=header.shard,
-        cases=counted.added(rounds.added(alone, run_log.rounds)),
-        attachments=(
-            *(
-                Attachment(name=n, sha256=digest(content), meaning=run_log.files[n].meaning)
-                for n, content in files.items()
-            ),
-            *counted.attachments,
+        cases=cases,
+        attachments=tuple(
+            Attachment(name=file.name, sha256=digest(file.content), meaning=file.meaning)
+            for file in kept
         ),
     )
-    return parse(encode(record), "the new record"), {**files, **counted.files}
+    return parse(encode(record), "the new record"), files
 
 
 def _utc(moment: datetime) -> str:
@@ -532,8 +531,8 @@ def _closed(study: Study, path: Path, records: Path) -> tuple[Record, Path]:
             known.get(index) or unmeasured(study, factors, "unavailable", reason)
             for index, factors in enumerate(run_log.header.cases)
         ]
-        after, counted = Ceilings(reason=_ENDED), counting.kept(study, run_log, _ENDED)
-        record, files = _record(run_log, alone, after, counted, finished, _ENDED)
+        after = Ceilings(reason=_ENDED)
+        record, files = _record(study, run_log, alone, after, _ENDED, finished, _ENDED)
         written = write_record(record, records, files)
         journal.remove()
     return record, written

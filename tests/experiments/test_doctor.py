@@ -48,7 +48,7 @@ def test_only_a_machine_without_torch_makes_it_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(doctor, "_WATCH_S", 0.01)
-    monkeypatch.setattr(doctor, "TOOLS", ())
+    monkeypatch.setattr(doctor, "TOOLS", {})
     monkeypatch.setitem(sys.modules, "torch", None)
     (tmp_path / "tiny").mkdir()
     (tmp_path / "tiny" / ".20261120T100000Z-a-2t.journal.jsonl").write_text("")
