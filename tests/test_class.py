@@ -78,7 +78,6 @@ def test_a_hundred_machines_fill_further_tables_and_the_same_figure() -> None:
     assert render(found.figures["fig-machines"].drawing, salt="x").svg
 
 
-
 def test_a_class_with_bad_records_is_built_and_the_check_names_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -105,7 +105,9 @@ def with_all_machines(
     }
     ends = {"machines_highest": known[0], "machines_lowest": known[-1]} if known else {}
     values |= {id: declare(id, machine.measured[0]) for id, machine in ends.items()}
-    figures = {"fig-machines": _figure(known, detailed, comparison)} if len(known) >= _FEWEST else {}
+    figures = (
+        {"fig-machines": _figure(known, detailed, comparison)} if len(known) >= _FEWEST else {}
+    )
     compared = {
         **{id.removeprefix("machines_"): markdown(m.name) for id, m in ends.items()},
         "unnamed": len(known) > NAMED,
