@@ -12,13 +12,13 @@ MKL's product was faster than both.  All are measured, and the best one is the c
 cuDNN may choose an algorithm with fewer multiplications than theory counts, so that the rate by the
 work of theory may lie above the device's peak.
 
-**Bandwidth.**  What fits in a cache moves several times as fast as what must come from memory, so
+**Bandwidth.** What fits in a cache moves several times as fast as what must come from memory, so
 that each operation runs over a *working set* that fills half of each cache and one far beyond them:
 all that one call touches, over all its arrays and threads, again and again.  Bytes are those that a
 program names: written lines that a cache reads first are not counted.  ``copy`` is ``a = b``;
 ``read`` writes nothing, on a CPU by ``torch.dot``, which was faster than ``torch.sum``; ``triad``
-is ``a = b + s·c`` (McCalpin's STREAM).  In small caches calling PyTorch (1 to 3 µs) is too much of a
-call's time; there stands ``numpy.copyto``, one call of which copies a block again and again, each
+is ``a = b + s·c`` (McCalpin's STREAM).  In small caches calling PyTorch (1 to 3 µs) is too much of
+a call's time; there stands ``numpy.copyto``, one call of which copies a block again and again, each
 thread a block of its own.
 
 **Pages.**  A sample maps 64 MiB of private memory, without huge pages, and touches one byte of each
