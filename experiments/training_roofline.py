@@ -16,8 +16,8 @@ before it is timed.  Labels are drawn anew before each step: a network learns on
 within a few steps, and its gradients vanish.
 
 On a CPU every network is profiled on images of the largest size; on images of the smallest size
-one is trained over all batches, and all of them in each precision and each layout.  On a GPU all networks are trained
-over all batches, and their memory is measured.
+one is trained over all batches, and all of them in each precision and each layout.  On a GPU all
+networks are trained over all batches, and their memory is measured.
 
 On one thread PyTorch leaves convolutions of one tap to another library than oneDNN where a batch
 has fewer than 16 images (``use_mkldnn`` in its Convolution.cpp), so that profiles have that many.
@@ -180,7 +180,7 @@ _ON_CPU: Final = Study(
     cases=partial(cases, swept=(SWEPT,), varied=VARIED["cpu"]),
     memory=memory,
     times=times,
-    is_counted=lambda factors, thorough: False,
+    is_counted=lambda factors: False,
     # An optimizer imports the compiler, whether it is used or not.
     process=lambda factors, session: Process(("torch", "torch._dynamo")),
     # A step takes up to seconds: fewer of them in a process leave time for more processes.
