@@ -135,10 +135,12 @@ def _layer_panel(profile: Profile) -> Roofline:
         x = tuple(each.load.intensity for each in found)
         y = tuple(each.load.flops / each.time / GIGA for each in found)
         # One name a class, at its lowest point, where no roof and few marks are.
-        name = part.name.removesuffix(" convolution")
+        name = part.name.removesuffix(" convolution") if len(found) > 1 else ""
         names = tuple(name * (rate == min(y)) for rate in y)
         drawn += [Marks("", x, y, series=_CLASSES.get(part.name, 5), names=names)] * bool(found)
     lines = () if isinstance(roof, Missing) else (roof_line(roof, "", "measured", GIGA),)
+    # Between the first cache and the last one there is no room for the names of others.
     caches = cache_lines(profile.run.cache_roofs(), GIGA)
+    caches = (caches[0], caches[-1]) if len(caches) > 1 else caches
     network = profile.step.network
     return Roofline(_INTENSITY, "Rate (GFLOP/s)", lines, tuple(drawn), network, caches)
