@@ -147,10 +147,10 @@ def _ratio(place: int) -> Any:
     return lambda p: p.corrections[place].ratio
 
 
-def _explained(p: Paper, place: int = 4) -> Quantity:
+def _explained(p: Paper) -> Quantity:
     """How much of the printed ratio's excess over one the corrections take away."""
     printed = p.source.value("paradox")
-    return (printed - p.corrections[place].ratio) / (printed - 1)
+    return (printed - p.corrections[4].ratio) / (printed - 1)
 
 
 def _usual_step(p: Paper) -> Quantity:
@@ -213,7 +213,6 @@ study.values(
         "heavy_traffic": lambda p: theory.traffic(HEAVY),
         "light_intensity": lambda p: theory.intensity(LIGHT),
         "t4_ridge": lambda p: p.source.ridge(T4),
-        "laptop_ridge": lambda p: p.source.ridge(RTX),
         "alive": lambda p: theory.alive(HEAVY, theory.SOURCE_BATCH),
         "laptop_memory": lambda p: exact("memory", "B", p.source.memory(RTX), p.source.file),
         "fastest_step": lambda p: p.source.value("collapse_fastest", "s", 1e-3),
@@ -225,16 +224,17 @@ study.values(
     {
         "confidence": lambda p: exact("confidence, chosen", "1", CONFIDENCE),
         "explained": _explained,
-        "explained_peak": partial(_explained, place=3),
-        "t4_small": lambda p: p.source.share(p.source.best(T4, SMALL)),
         "t4_light_arithmetic": lambda p: p.source.share(p.source.best(T4, LIGHT)),
         "t4_light_bandwidth": lambda p: p.source.of_bandwidth(p.source.best(T4, LIGHT)),
         "rtx_light_arithmetic": lambda p: p.source.share(p.source.best(RTX, LIGHT), "nominal"),
         "rtx_light_bandwidth": lambda p: p.source.of_bandwidth(p.source.best(RTX, LIGHT)),
         "first_gain": lambda p: p.source.gains[0] - 1,
         "last_gain": lambda p: p.source.gains[-1] - 1,
-    }
-    | {
+    },
+    "percent",
+)
+study.values(
+    {
         f"{name}_{_WORDS[network]}_roof": partial(_of_roof, device=device, network=network)
         for name, device in (("rtx", RTX), ("t4", T4))
         for network in NETWORKS
