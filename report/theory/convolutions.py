@@ -18,11 +18,17 @@ from typing import Final, Literal, TypeAlias
 
 from report.errors import StudyError
 from report.records.layers import Convolution
-from report.theory.memory import element_bytes
+from report.theory.memory import element_bytes, output_bytes
 from report.theory.products import LIBRARY, MATRIX_MATRIX, ROWS_AT_ONCE, UNFUSED_ROWS
-from report.theory.reconciliation import Reconciliation, Term
+from report.theory.reconciliation import Term
 from report.theory.shapes import elements
-from report.theory.terms import padded_channels, theory_output
+from report.theory.terms import (
+    bias_workspace,
+    blocked_output,
+    input_reorder,
+    padded_channels,
+    weight_reorder,
+)
 
 Method: TypeAlias = Literal["oneDNN", "unfolded"]
 
@@ -129,22 +135,40 @@ def converted_factors(layer: Convolution, evidence: str) -> Term:
     return Term("Factors converted", layer.output_shape[0], "N", evidence)
 
 
-def unfolded_peak(layer: Convolution, measured: Term) -> Reconciliation:
-    """The peak of a forward call that unfolds its input, from the output (B).
+def peak_terms(layer: Convolution, threads: int, width: int) -> tuple[Term, ...]:
+    """What a forward call has allocated at its peak beside its output (B).
 
     Columns are made for the whole batch before the output; a kernel of one element needs none.
+    oneDNN copies input and weights into blocks, computes an output in blocks, frees the copies, and
+    only then is the output there, into which it copies: the peak is the larger of the two moments.
+    Always the same terms, 0 where one does not apply.
     """
-    batch, _, *extents = layer.output_shape
-    size = batch * _column(layer) * elements(extents) * element_bytes(layer)
+    by_onednn = method(layer, threads) == "oneDNN"
+    blocks = f"blocks of {width} channels, oneDNN"
+    copies = (
+        bias_workspace(layer, width, ""),
+        input_reorder(layer, width, ""),
+        weight_reorder(layer, width, "", in_block=width),
+    )
+    copied = sum(term.amount for term in copies)
+    before = Term(
+        "Copies of input and weights",
+        max(0, copied - output_bytes(layer)),
+        "copies of input, weights and bias in blocks − output, if they take more than it",
+        blocks,
+    )
     columns = Term(
         "Unfolded input",
-        0 if layer.kernel == (1, 1) else size,
+        layer.output_shape[0] * _column(layer) * elements(layer.output_shape[2:])
+        * element_bytes(layer) * (layer.kernel != (1, 1)),
         f"N · C_in · K_h · K_w · H_out · W_out · {element_bytes(layer)} B",
         _RULE,
+    )  # fmt: skip
+    return (
+        _only(not by_onednn, columns),
+        _only(by_onednn, blocked_output(layer, width, blocks)),
+        _only(by_onednn, before),
     )
-    subject = f"peak memory of one forward call of {layer.name}"
-    start = theory_output(layer)
-    return Reconciliation(f"peak-{layer.name}", subject, "B", start, (columns,), measured)
 
 
 def _column(layer: Convolution) -> int:
