@@ -174,43 +174,30 @@ def read_run_log(path: Path) -> RunLog:
     An end that is cut off or damaged is left out: the process, or the machine, ended while writing
     it.  Raises ``MeasurementError`` for any other damage.
     """
-    first, *texts = re.findall(rb"[^\n]*\n", path.read_bytes()) or [b""]
-    run_log = RunLog(_header(path, first), len(first))
+    run_log: RunLog | None = None
     damage = ""
-    for number, text in enumerate(texts, 2):
+    for number, text in enumerate(re.findall(rb"[^\n]*\n", path.read_bytes()), 1):
         try:
             line = _decoder.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             damage = damage or f"line {number} is damaged ({error})"
             continue
-        if damage:
+        if damage and run_log is not None:
             raise MeasurementError(
                 f"{path.name}: {damage}; delete that line and run with --resume, which goes on "
                 "with what the others hold."
             )
-        run_log.add(line)
-        run_log.valid_bytes += len(text)
+        if run_log is not None:
+            run_log.add(line)
+            run_log.valid_bytes += len(text)
+        elif number == 1 and isinstance(line, Header):
+            run_log = RunLog(line, len(text))
+    if run_log is None:
+        raise MeasurementError(
+            f"{path.name}: the journal does not begin with its run ({damage or 'it is empty'}); "
+            "delete the file and run without --resume."
+        )
     return run_log
-
-
-def read_header(path: Path) -> Header:
-    """What a journal says of its run; raises ``MeasurementError`` as ``read_run_log`` does."""
-    with path.open("rb") as stream:
-        return _header(path, stream.readline())
-
-
-def _header(path: Path, text: bytes) -> Header:
-    try:
-        header = _decoder.decode(text)
-        why = ""
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        header, why = None, f" ({error})"
-    if isinstance(header, Header) and text.endswith(b"\n"):
-        return header
-    raise MeasurementError(
-        f"{path.name}: the journal does not begin with its run{why}; delete the file and run "
-        "without --resume."
-    )
 
 
 class Journal:

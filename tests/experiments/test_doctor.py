@@ -28,8 +28,6 @@ GIB = 2**30
         (doctor.free_memory(GIB, 16 * GIB), "note", ""),
         (doctor.free_memory(10 * GIB, 16 * GIB, 16 * GIB), "ok", ""),
         (doctor.free_memory(10 * GIB, 16 * GIB, GIB), "problem", ""),
-        (doctor.disk(10 * GIB), "ok", ""),
-        (doctor.disk(GIB // 2), "problem", "--records"),
     ],
 )
 def test_each_check_says_its_level_and_what_to_do(check: Check, level: str, words: str) -> None:
