@@ -1,21 +1,17 @@
-"""Which code computes a convolution, against torch itself; what it executes, against counts."""
+"""What a convolution executes and takes on a CPU, against counts and against predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import product
 from typing import Any
 
-import msgspec
 import pytest
 
-from report.errors import StudyError
-from report.records.layers import Convolution
 from report.studies.conv_profiling.subject import Dimensions
-from report.theory.convolutions import executed_terms, method, peak_terms
-from report.theory.products import LIBRARY
+from report.theory.conditions import Conditions
+from report.theory.convolution_workspaces import convolution_workspace
+from report.theory.convolutions import executed_terms
 from report.theory.memory import output_bytes
+from report.theory.products import LIBRARY
 from report.theory.work import macs
 
 BUILD = f"PyTorch built with:\n  - Intel(R) oneAPI {LIBRARY}-Product Build"
@@ -86,7 +82,8 @@ def test_terms_lead_to_the_count(dimensions: Any, batch: int, count: int) -> Non
 )
 def test_terms_lead_to_the_peak(width: int, dimensions: Any, batch: int, peak: int) -> None:
     layer = Dimensions(*dimensions).layer(batch)
-    assert output_bytes(layer) + sum(t.amount for t in peak_terms(layer, 1, width)) == peak
+    taken = convolution_workspace(layer, False, Conditions(threads=1, block=width))
+    assert output_bytes(layer) + sum(term.amount for term in taken.terms) == peak
 
 
 def test_terms_are_always_the_same() -> None:
@@ -102,46 +99,3 @@ def test_the_rule_of_a_library_is_not_used_for_another() -> None:
     amounts = {t.name: t.amount for t in executed_terms(layer, 1, "OpenBLAS", 8)}
     assert amounts.pop("Factors converted") == 1
     assert set(amounts.values()) == {0}
-
-
-@contextmanager
-def threads(torch: Any, count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_the_method_is_the_one_that_torch_chooses(count: int) -> None:
-    torch = pytest.importorskip("torch")
-    choose = getattr(torch._C, "_select_conv_backend", None)
-    if choose is None or not torch.backends.mkldnn.is_available():
-        pytest.skip("this torch does not say which code it chooses")
-    levels = product(
-        (1, 2, 15, 16, 64), (1, 8, 20, 32, 33, 64), (8, 65), (1, 3, 5), (16, 20, 27, 28)
-    )
-    with threads(torch, count):
-        for batch, inputs, outputs, kernel, image in levels:
-            layer = Dimensions(inputs, outputs, kernel, image).layer(batch)
-            theirs = choose(
-                torch.empty(layer.input_shape),
-                torch.empty(outputs, inputs, kernel, kernel),
-                torch.empty(outputs),
-                *((1, 1), (0, 0), (1, 1), False, (0, 0), 1, [outputs]),
-            )
-            ours = method(layer, count)
-            assert ("Mkldnn" in str(theirs)) == (ours == "oneDNN"), (layer, count)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"stride": (2, 2)}, {"padding": (1, 1)}, {"dilation": (2, 2)}, {"groups": 2},
-     {"transposed": True}, {"dtype": "bfloat16"}],
-)  # fmt: skip
-def test_other_convolutions_are_refused(change: dict[str, Any]) -> None:
-    layer: Convolution = msgspec.structs.replace(Dimensions(32, 64, 3, 28).layer(1), **change)
-    with pytest.raises(StudyError, match="plain float32 convolutions only"):
-        method(layer, 1)
