@@ -65,9 +65,12 @@ class Paper:
         self.tiled = reconciled.tiled(inputs, self.gpu) if self.gpu else {}
         #: Calls on the tensor cores of an A100, which others traced.
         self.tensor = source.tensor_calls(inputs)
-        #: The example's layer as the profiler saw it on the CPU, as it was recorded.
-        files = inputs.attachments.get(self.cpu.file, {}) if self.cpu else {}
-        self.trace = files.get(_TRACE)
+        #: The files that hold the example's layer as the profiler saw it, by their places.
+        self.traces = {
+            f"data/{run.file}, {_TRACE}": inputs.attachments[run.file][_TRACE]
+            for run in (self.second, self.cpu)
+            if run and _TRACE in inputs.attachments.get(run.file, {})
+        }
 
     def printed(self, name: str) -> Quantity:
         """A size of the source's table (B), of the convolution or, by its name, the workspace."""
@@ -88,8 +91,9 @@ study = Study(Paper)
 def findings(inputs: Inputs) -> Findings:
     """All that the paper prints, with the audit of the source and the trace to take along."""
     found = study.findings(inputs)
-    trace, title = Paper(inputs).trace, f"Trace of the layer at batch {SHOWN_BATCH}"
-    files = [Download(f"layer-{SHOWN_BATCH}.trace.json.gz", trace, title)] if trace else []
+    title = f"Trace of the layer at batch {SHOWN_BATCH}"
+    traces = list(Paper(inputs).traces.values())[:1]
+    files = [Download(f"layer-{SHOWN_BATCH}.trace.json.gz", each, title) for each in traces]
     return replace(
         found,
         audits=source.audit(inputs.reported),
@@ -113,9 +117,16 @@ study.texts(
         "source_software": lambda p: markdown(p.reported.software),
         "cpu": lambda p: markdown(p.cpu.short) if p.cpu else "",
         "second": lambda p: markdown(p.second.short) if p.second else "",
-        "gpu": lambda p: markdown(p.gpu.short) if p.gpu else "",
+        "gpu": lambda p: markdown(_model(p.gpu)) if p.gpu else "",
     }
 )
+
+
+def _model(run: Run) -> str:
+    """The GPU as it names itself, since two of our records are of one model."""
+    gpu = run.stored.record.environment.gpu
+    return gpu.model if gpu else run.short
+
 
 # ------------------------------------------------------------------------------ theory, source
 
@@ -458,8 +469,8 @@ def _fig_rules(p: Paper) -> Iterator[Panel]:
 
 @study.figure("fig-timeline", height=2.5)
 def _fig_timeline(p: Paper) -> Iterator[Panel]:
-    if p.cpu and p.trace:
-        yield figures.timeline(read_trace(p.trace, f"data/{p.cpu.file}, {_TRACE}"))
+    for place, content in list(p.traces.items())[:1]:
+        yield figures.timeline(read_trace(content, place))
 
 
 # -------------------------------------------------------------------------------------- tables
