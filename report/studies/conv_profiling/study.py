@@ -540,7 +540,7 @@ def _algorithm_rows(p: Paper, call: tuple[Dimensions, int, Pass]) -> dict[str, C
 def _predicted_rows(p: Paper, call: Call) -> dict[str, Content]:
     work, peak, run = p.counts[call], p.peaks.get(call), p.cpu
     assert run is not None
-    unknown = Missing("no peak was recorded, or no rule gives it")
+    unknown = absent("peak", "B", "no peak was recorded, or no rule gives it")
     return {
         "Shape, batch": call.name,
         "Theory (MAC)": exact("theory", "MAC", work.start.amount),
