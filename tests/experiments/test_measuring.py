@@ -1,12 +1,13 @@
 """The smallest run of each study, once, from the command to the record: what holds for all of them.
 
-Only conv_scaling measures its ceilings and several processes; the others one process and none.
+In one process; only conv_scaling measures its ceilings.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import mmap
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ import pytest
 from image_files import write_idx
 
 from experiments import registry
-from experiments.harness import memory
+from experiments.harness import ceilings, memory
 from experiments.harness.measure import layers_of_case
 from experiments.harness.profiling import LIMIT
 from experiments.harness.record_check import checks_of
@@ -78,7 +79,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
         records = tmp_path_factory.mktemp(name)
         words = ["--threads", "1"]
         words += [word for setting in RUNS[name] for word in ("--set", setting)]
-        stored = measured(name, records, *words, small=name != "conv_scaling")
+        stored = measured(name, records, *words, ceilings=name == "conv_scaling")
         return Run(registry.load(name), stored, records)
 
     return of
@@ -165,6 +166,12 @@ def test_ceilings_stand_before_and_after(run: Callable[[str], Run]) -> None:
         assert operations - {"page_mapping"} == {
             "matrix_product", "convolution", "copy", "read", "triad",
         }  # fmt: skip
+    work = {(c.operation, c.instrument): c.work for c in found.ceilings}
+    assert work["matrix_product", "torch.mm"] == 2 * ceilings.SIDES["cpu", "small"][0] ** 3
+    # 8 images of 28 by 28 pixels give 26 by 26 outputs, each of 256 channels by 9 taps of 256.
+    assert work["convolution", "torch.nn.Conv2d"] == 2 * 8 * 26 * 26 * 256 * 9 * 256
+    pages = {c.work for c in found.ceilings if c.operation == "page_mapping"}
+    assert pages <= {64 * 2**20 // mmap.PAGESIZE}
     reason = next(str(c.reason) for c in found.cases if c.factors["batch"] == TOO_MANY)
     assert "86528000000000 B" in reason
 

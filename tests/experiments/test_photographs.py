@@ -92,7 +92,7 @@ def test_training_on_photographs(folder: Path, tmp_path: Path) -> None:
     words = ["--threads", "1", "--data", str(folder)]
     for setting in ("network=ResNet-18", "image=32", "batch=2", "sweep=batch"):
         words += ["--set", setting]
-    stored = measured("training_roofline", tmp_path / "data", *words, small=True)
+    stored = measured("training_roofline", tmp_path / "data", *words)
     plain, real = stored.record.cases
     assert plain.samples("loader_wait_time") == ()
     assert len(real.samples("loader_wait_time")) == len(real.samples("time"))
