@@ -36,7 +36,7 @@ from tests.experiments.conftest import ROOT, measured
 TOO_MANY = 10**9
 RUNS: dict[str, tuple[str, ...]] = {
     "conv_scaling": (f"batch=1,{TOO_MANY}",),
-    "conv_profiling": ("batch=1",),
+    "conv_profiling": ("batch=64",),
     "inference_memory": ("sweep=batch,limit", "network=ResNet-20", "batch=1,1024",
                          "memory_limit=150", "layout=contiguous"),
     "training_roofline": ("sweep=batch,profile", "network=ResNet-18", "image=32", "batch=2",
@@ -179,7 +179,7 @@ def test_ceilings_stand_before_and_after(run: Callable[[str], Run]) -> None:
 def test_a_trace_shows_the_call_and_the_bytes_of_the_record(run: Callable[[str], Run]) -> None:
     found = run("conv_profiling")
     (case,) = found.of("trace")
-    packed = found.files()["trace.layer-1.json.gz"]
+    packed = found.files()["trace.layer-64.json.gz"]
     assert len(packed) < LIMIT
     events: list[dict[str, Any]] = json.loads(gzip.decompress(packed))["traceEvents"]
     (call,) = (event for event in events if event["name"] == memory.CALL)
@@ -188,7 +188,7 @@ def test_a_trace_shows_the_call_and_the_bytes_of_the_record(run: Callable[[str],
         for event in events
         if event["name"] == "[memory]" and call["ts"] <= event["ts"] <= call["ts"] + call["dur"]
     ]
-    assert 64 * 24 * 24 * 4 in inside
+    assert 64 * 64 * 24 * 24 * 4 in inside
     assert inside == list(case.samples("memory_events"))
     read = read_trace(packed, "the trace").memory
     assert [event.change for event in read if event.on_host] == inside

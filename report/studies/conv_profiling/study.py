@@ -65,12 +65,12 @@ class Paper:
         self.tiled = reconciled.tiled(inputs, self.gpu) if self.gpu else {}
         #: Calls on the tensor cores of an A100, which others traced.
         self.tensor = source.tensor_calls(inputs)
-        #: The files that hold the example's layer as the profiler saw it, by their places.
-        self.traces = {
-            f"data/{run.file}, {_TRACE}": inputs.attachments[run.file][_TRACE]
+        #: The example's layer as the profiler saw it, as recorded and read.
+        self.traces = [
+            (content, read_trace(content, f"data/{run.file}, {_TRACE}"))
             for run in (self.second, self.cpu)
-            if run and _TRACE in inputs.attachments.get(run.file, {})
-        }
+            if run and (content := inputs.attachments.get(run.file, {}).get(_TRACE))
+        ]
 
     def printed(self, name: str) -> Quantity:
         """A size of the source's table (B), of the convolution or, by its name, the workspace."""
@@ -92,8 +92,10 @@ def findings(inputs: Inputs) -> Findings:
     """All that the paper prints, with the audit of the source and the trace to take along."""
     found = study.findings(inputs)
     title = f"Trace of the layer at batch {SHOWN_BATCH}"
-    traces = list(Paper(inputs).traces.values())[:1]
-    files = [Download(f"layer-{SHOWN_BATCH}.trace.json.gz", each, title) for each in traces]
+    files = [
+        Download(f"layer-{SHOWN_BATCH}.trace.json.gz", content, title)
+        for content, _ in Paper(inputs).traces[:1]
+    ]
     return replace(
         found,
         audits=source.audit(inputs.reported),
@@ -469,8 +471,8 @@ def _fig_rules(p: Paper) -> Iterator[Panel]:
 
 @study.figure("fig-timeline", height=2.5)
 def _fig_timeline(p: Paper) -> Iterator[Panel]:
-    for place, content in list(p.traces.items())[:1]:
-        yield figures.timeline(read_trace(content, place))
+    for _, trace in p.traces[:1]:
+        yield figures.timeline(trace)
 
 
 # -------------------------------------------------------------------------------------- tables
