@@ -171,7 +171,7 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     if request.images is not None:
         from experiments import datasets
 
-        datasets.check(study.images, request.images)
+        datasets.check(request.images)
     runtime.share_work()
     run_log, journal = _opened(request, header, observer)
     with journal:

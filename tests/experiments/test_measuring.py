@@ -39,8 +39,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "conv_profiling": ("batch=64",),
     "inference_memory": ("sweep=batch,limit", "network=ResNet-20", "batch=1,1024",
                          "memory_limit=150", "layout=contiguous"),
-    "training_roofline": ("sweep=batch,profile", "network=ResNet-18", "image=32", "batch=2",
-                          "layout=contiguous", "precision=float32"),
+    "training_roofline": ("network=ResNet-18", "image=32", "batch=2", "precision=float32"),
     "backend_speedup": ("backend=numpy", "hidden=10", "samples=1000",
                         "dtype=float32"),
 }  # fmt: skip
@@ -197,28 +196,13 @@ def test_a_trace_shows_the_call_and_the_bytes_of_the_record(run: Callable[[str],
         assert layer.samples(quantity) == case.samples(quantity)
 
 
-def test_a_step_of_training_holds_three_times_its_parameters(run: Callable[[str], Run]) -> None:
-    found = run("training_roofline")
-    (case,) = found.of("training")
-    first, second = case.samples("allocated_before")
-    # Parameters, gradients and momentum, then buffers and the batch.
-    assert 3 * 4 * 11_689_512 < first == second < 3 * 4 * 11_689_512 + 200_000
-
-
-def test_a_profile_times_and_marks_every_layer_both_ways(run: Callable[[str], Run]) -> None:
+def test_a_profile_times_every_layer_both_ways(run: Callable[[str], Run]) -> None:
     found = run("training_roofline")
     (case,) = found.of("profile")
     for round_ in case.rounds:
         ways = [round_.samples(f"layer_{way}_time") for way in ("forward", "backward")]
         assert [len(way) % len(case.layers) for way in ways] == [0, 0]
-        assert sum(map(sum, ways)) < sum(round_.samples("time"))
-    ((name, content),) = found.files().items()
-    marks = {o.name: o for o in read_trace(content, name).operators if o.mark}
-    for way in ("forward", "backward"):
-        phase = marks[f"ridgepoint.{way}"]
-        for layer in case.layers:
-            mark = marks[f"{way} {layer.name}"]
-            assert phase.start <= mark.start <= mark.end <= phase.end
+        assert 0 < sum(map(sum, ways)) < sum(round_.samples("time"))
 
 
 def test_training_from_scratch_learns_and_says_what_its_library_is(

@@ -76,19 +76,12 @@ def test_what_is_counted_fits_into_minutes(name: str, device: Device) -> None:
     # Of two processes under lackey each executes 18 million multiply-adds a second.
     assert device == "cuda" or sum(work) < 600 * 2 * 18e6
     assert work == sorted(work, reverse=True)
-    counted = {"conv_scaling", "conv_profiling"} | (
-        {"training_roofline"} if device == "cuda" else set()
-    )
-    assert bool(work) == (name in counted)
+    assert bool(work) == (name in {"conv_scaling", "conv_profiling"})
 
 
-@pytest.mark.parametrize(
-    ("name", "dataset"),
-    [("backend_speedup", "mnist"), ("training_roofline", "folder")],
-)
-def test_a_folder_of_images_takes_the_place_of_the_study_s_own(name: str, dataset: str) -> None:
-    found = {case["dataset"] for case in plan(name, images=True) if "dataset" in case}
-    assert found - {"synthetic"} == {dataset}
+def test_a_folder_of_images_takes_the_place_of_the_study_s_own() -> None:
+    cases = plan("backend_speedup", images=True)
+    assert {case["dataset"] for case in cases if "dataset" in case} - {"synthetic"} == {"mnist"}
 
 
 def test_the_code_that_measures_holds_the_networks_that_it_builds() -> None:
@@ -137,17 +130,6 @@ def test_conv_profiling_holds_shapes_out_of_those_that_its_rules_know() -> None:
         found = [(c["channels"], c["kernel"], c["input"]) for c in of(cases, subject=subject)]
         assert set(found) == set(shapes)
         assert {n for shape, n in Counter(found).items() if shape != KNOWN[0]} == {2}
-
-
-def test_each_step_of_the_ladder_changes_one_thing() -> None:
-    devices: tuple[tuple[Device, int], ...] = (("cpu", 5), ("cuda", 7))
-    for device, steps in devices:
-        names = ("precision", "layout", "execution", "optimizer")
-        cases = of(plan("training_roofline", device, "sweep=ladder"), subject="training")
-        ways = [tuple(case[name] for name in names) for case in cases]
-        assert len(ways) == steps
-        for before, after in pairwise(ways):
-            assert sum(a != b for a, b in zip(before, after, strict=True)) == 1
 
 
 def test_every_library_goes_through_the_same_sizes() -> None:
