@@ -187,13 +187,6 @@ def training(subject: Subject, device: Device) -> tuple[Trainer, Workload]:
 # ------------------------------------------------------------------------------------- measuring
 
 
-def times_of(study: Study, factors: Factors, session: Session) -> Results:
-    """What one process measures of a case again and again."""
-    if study.times is not None:
-        return study.times(factors, session)
-    return measure_time(lambda: build(study, factors, session.device), session)
-
-
 def memory_of(study: Study, factors: Factors, session: Session) -> Results:
     """What is measured of a case once, and the files that it leaves."""
     if study.memory is not None:
