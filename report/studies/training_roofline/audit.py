@@ -24,8 +24,10 @@ from report.evidence.audit import (
     times,
 )
 from report.studies.training_roofline import theory
-from report.studies.training_roofline.source import CPU, GPUS, RTX, T4, Row, Source, value_of
+from report.studies.training_roofline.source import CPU, GPUS, RTX, T4, Row, Source
 from report.studies.training_roofline.subject import HEAVY, SMALL
+from report.theory.shapes import parameter_count
+from report.theory.work import flops, forward_macs
 
 
 def audit(source: Source) -> dict[str, tuple[Check, ...]]:
@@ -74,9 +76,10 @@ def _complexity(source: Source) -> Iterator[Check]:
     place, three = "shapes of the published network", exact(3, "1", "rule")
     for item in source.rows("complexity"):
         network, forward = item.text("network"), item.printed("forward")
-        count = exact(int(value_of(theory.parameters(network))), "1", place)
+        layers = theory.shapes(network)
+        count = exact(sum(map(parameter_count, layers)), "1", place)
         yield check(item.printed("parameters"), "parameters by shapes, in millions", _mega, count)
-        operations = exact(2 * int(value_of(theory.multiply_adds(network))), "FLOP", place)
+        operations = exact(flops(forward_macs(layers)), "FLOP", place)
         yield check(forward, "FLOP by shapes, in GFLOP", _giga, operations)
         yield check(item.printed("training"), "3 · forward", times, three, forward)
 

@@ -155,7 +155,10 @@ class Source:
     def peak(self, device: str, clock: str = "nominal") -> Quantity:
         """FLOP/s by the data sheet, or by cores and clock where no sheet prints a peak."""
         if device == RTX:
-            return self.core_peak(self.rows("cores")[0], clock)
+            row = self.rows("cores")[0]
+            cores = counted_in("MAC", self.exact(row.printed("cores"), "1"))
+            # A core does one multiply-add a cycle.
+            return flops(cores * self.exact(row.printed(clock), "1/s", MEGA))
         return self._sheet(device, "float32", "FLOP/s")
 
     def bandwidth(self, device: str) -> Quantity:
@@ -177,11 +180,6 @@ class Source:
     def ridge(self, device: str) -> Quantity:
         """The intensity (FLOP/B) at which both known ceilings of a device meet."""
         return self.peak(device) / self.bandwidth(device)
-
-    def core_peak(self, item: Row, clock: str) -> Quantity:
-        """FLOP/s of a row of cores and clocks: a core does one multiply-add a cycle."""
-        cores = counted_in("MAC", self.exact(item.printed("cores"), "1"))
-        return flops(cores * self.exact(item.printed(clock), "1/s", MEGA))
 
     # ------------------------------------------------------------------------------- the cases
 

@@ -18,9 +18,8 @@ from report.theory.roofline import (
     training_loads,
     update_load,
 )
-from report.theory.shapes import parameter_count
 from report.theory.training_memory import Categories, categories
-from report.theory.work import forward_macs, training_macs
+from report.theory.work import training_macs
 
 #: Of traffic: each layer reads and writes its tensors once, or only what outlives a step moves.
 Model: TypeAlias = Literal["layers", "cache"]
@@ -33,19 +32,6 @@ SOURCE_BATCH: Final = 128
 def shapes(network: str, batch: int = 1) -> tuple[Layer, ...]:
     """The layers of a network on images of the source's size."""
     return at_batch(layers_of(network, IMAGE), batch)
-
-
-@cache
-def parameters(network: str) -> Quantity:
-    """All trained numbers."""
-    return exact(f"parameters of {network}", "1", sum(map(parameter_count, shapes(network))))
-
-
-@cache
-def multiply_adds(network: str) -> Quantity:
-    """Those of a forward pass of one image (MAC)."""
-    macs = counted_in("MAC", exact("multiply-adds", "1", forward_macs(shapes(network))))
-    return named(f"multiply-adds of {network}", macs)
 
 
 @cache
