@@ -33,3 +33,19 @@ def test_pages_are_mapped_beyond_the_cliff_alone() -> None:
         pytest.skip("another C library has other rules")
     few, many = ({pages for _, pages in run("conv_scaling", n)[3:]} for n in ("4", "64"))
     assert few == {0} and min(many) > 1000
+
+
+def test_the_ratio_of_two_libraries_depends_on_the_images() -> None:
+    pytest.importorskip("torch")
+    images, ratios = zip(*run("backend_speedup"), strict=True)
+    assert list(images) == [1, 10, 100, 1_000, 10_000] and max(ratios) > 1.2 * min(ratios) > 0
+
+
+def test_the_network_that_is_printed_is_the_one_that_is_measured() -> None:
+    template = (ROOT / "templates" / "papers" / "backend_speedup.qmd.j2").read_text("utf-8")
+    source = (ROOT / "experiments" / "backends" / "perceptron.py").read_text("utf-8")
+    (printed,) = re.findall(r"^```\n(# forward.*?)^```", template, re.M | re.S)
+    lines = [line for line in printed.splitlines() if not line.startswith("#")]
+    bodies = re.findall(r'^def (?:for|back)ward.*?"""\n(.*?)\n\n', source, re.M | re.S)
+    wanted = [line.strip() for body in bodies for line in body.splitlines()]
+    assert lines == [line for line in wanted if not line.startswith("return")]

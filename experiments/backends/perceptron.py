@@ -57,10 +57,13 @@ def initial(hidden: int, seed: int) -> Parameters:
 
 def forward(ops: Operations, p: Parameters, x: Array) -> Activations:
     """Equations (1) to (4)."""
-    z1 = ops.add_bias(ops.product(p.w1, x), p.b1)
+    z1 = ops.product(p.w1, x)
+    z1 = ops.add_bias(z1, p.b1)
     a1 = ops.relu(z1)
-    z2 = ops.add_bias(ops.product(p.w2, a1), p.b2)
-    return Activations(z1, a1, z2, ops.softmax(z2))
+    z2 = ops.product(p.w2, a1)
+    z2 = ops.add_bias(z2, p.b2)
+    a2 = ops.softmax(z2)
+    return Activations(z1, a1, z2, a2)
 
 
 def backward(ops: Operations, p: Parameters, a: Activations, x: Array, y: Array) -> Parameters:
@@ -71,12 +74,11 @@ def backward(ops: Operations, p: Parameters, a: Activations, x: Array, y: Array)
     da1 = ops.transposed_product(p.w2, dz2)
     dz1 = ops.through_relu(da1, a.z1)
     dw1 = ops.product_transposed(dz1, x)
-    return Parameters(
-        ops.mean(dw1, m),
-        ops.mean_error(dz1, m),
-        ops.mean(dw2, m),
-        ops.mean_error(dz2, m),
-    )
+    dw1 = ops.mean(dw1, m)
+    dw2 = ops.mean(dw2, m)
+    db1 = ops.mean_error(dz1, m)
+    db2 = ops.mean_error(dz2, m)
+    return Parameters(dw1, db1, dw2, db2)
 
 
 def update(ops: Operations, parameters: Parameters, gradients: Parameters) -> Parameters:

@@ -19,7 +19,7 @@ _CALLS: Final = 100
 
 
 def times(case: Case, protocol: Protocol, *, apart: bool) -> Iterator[Series]:
-    """The first iteration repeated, a call and a product alone; ``apart`` its passes and operations.
+    """The first iteration repeated, a call and a product alone; ``apart`` its parts too.
 
     The first call of a process stands apart: it loads kernels and starts threads.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from figures.dots import Dots, DotSeries
@@ -36,14 +37,20 @@ def curve(run: Run, source: Source) -> Iterator[Scaling]:
     shown = [name for name in ("numpy", "cupy", "torch_cuda") if name in run.libraries]
     if "cupy" not in shown or "numpy" not in shown:
         return
-    times: tuple[Points, ...] = ()
-    for place, library in enumerate(shown):
-        times += _over(run.sizes, lambda s: run.time(s, library), NAMES[library], "ms", place)  # noqa: B023
+    times = tuple(
+        each
+        for place, library in enumerate(shown)
+        for each in _over(
+            run.sizes, partial(run.time, library=library), NAMES[library], "ms", place
+        )
+    )
     yield Scaling(_WORK, "Time of an iteration (ms)", times, x_ticks=_TICKS)
     drawn = tuple(_by_width(run.sizes, lambda s: run.speedup(s, "cupy")))
     printed = float(source.cell("3", "time", "speedup").number)
     theirs = Points("Source", (SOURCE.megaflop / 1e3,), (printed,), series=7, hollow=True)
-    yield Scaling(_WORK, _OVER, (*drawn, theirs), (_parity(run.sizes),), x_ticks=_TICKS)
+    yield Scaling(
+        _WORK, _OVER, (*drawn, theirs), (_parity(run.sizes),), x_ticks=_TICKS, direct=True
+    )
 
 
 def _over(
@@ -66,13 +73,6 @@ def _by_width(sizes: Sequence[Size], get: Callable[[Size], Quantity]) -> Iterato
 def _parity(sizes: Sequence[Size]) -> Curve:
     ends = [sizes[0].megaflop / 1e3, sizes[-1].megaflop / 1e3]
     return Curve("", tuple(ends), (1.0, 1.0))
-
-
-def on_cpu(run: Run) -> Iterator[Scaling]:
-    """PyTorch over NumPy on a CPU, over the work of an iteration."""
-    drawn = tuple(_by_width(run.sizes, lambda s: run.speedup(s, "torch")))
-    if drawn:
-        yield Scaling(_WORK, _OVER, drawn, (_parity(run.sizes),), x_ticks=_TICKS)
 
 
 def bases(found: Mapping[str, Mapping[Size, Quantity]]) -> Iterator[Dots]:

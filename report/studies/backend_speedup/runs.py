@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from statistics import median
 from typing import NamedTuple
 
@@ -12,7 +13,8 @@ from report.evidence import runs as any_study
 from report.evidence.runs import Factors, labels
 from report.missing import Missing
 from report.quantity.evaluation import point
-from report.quantity.expression import Inferred, Quantity, absent
+from report.quantity.expression import Inferred, Quantity, Sampled, absent
+from report.records.record import Factor
 from report.records.store import Stored
 from report.statistics.estimates import Estimate
 from report.studies.backend_speedup import theory
@@ -58,7 +60,7 @@ class Run(any_study.Run):
         self, size: Size | None, library: str, dtype: str = "float32", subject: str = "scaling"
     ) -> Factors:
         """The factors of a case as the record names them; of any size where none is given."""
-        wanted = {"backend": library}
+        wanted: dict[str, Factor] = {"backend": library}
         if size is not None:
             wanted |= {"hidden": size.hidden, "samples": size.images}
         for case in self.stored.record.cases:
@@ -92,33 +94,34 @@ class Run(any_study.Run):
         found = self.samples(quantity, self.factors(None, library, subject="training"))
         return () if isinstance(found, Missing) else tuple(map(float, found))
 
-    @cached_property
-    def spread(self) -> Spread | None:
+    def spread(self, quantities: Sequence[str] = ("time",)) -> Spread | None:
         """The largest ratio of two processes of one case, over all timed cases; None of none."""
         ratios = []
-        for size in self.sizes:
-            for library in NAMES:
-                found = self.by_process("time", self.factors(size, library))
-                if not isinstance(found, Missing) and len(found) > 1:
-                    medians = sorted(process.median for process in found)
-                    ratios.append(medians[-1] / medians[0])
+        for quantity, size, library in product(quantities, self.sizes, NAMES):
+            found = self.by_process(quantity, self.factors(size, library))
+            medians = [] if isinstance(found, Missing) else [process.median for process in found]
+            if len(medians) > 1 and min(medians) > 0:
+                ratios.append(max(medians) / min(medians))
         return Spread(max(ratios), len(ratios)) if ratios else None
 
-    def bounded(self, quantity: Quantity) -> Quantity:
-        """``quantity``, a ratio or time of few processes, with an interval from all pairs of them.
+    def bounded(self, quantity: Quantity, of: Sequence[str] = ("time",)) -> Quantity:
+        """A ratio of times of few processes with an interval from all pairs of them.
 
-        One more pair exceeds the largest of n with a chance of 1 / (n + 1).
+        One more pair exceeds the largest of n with a chance of 1 / (n + 1).  A time is within the
+        root of that factor of where both of its processes would meet.  ``of`` names the quantities.
         """
         name, unit, value = quantity.formula, quantity.unit, point(quantity)
+        spread = self.spread(of)
         if isinstance(value, Missing):
             return absent(name, str(unit), value.reason)
-        if self.spread is None:
+        if spread is None:
             return absent(name, str(unit), f"no case has two processes on {self.label}")
-        factor, pairs = self.spread
+        times = sum(isinstance(leaf, Sampled) for leaf in quantity.leaves)
+        factor = spread.factor ** max(1.0, times / 2)
 
         def interval(confidence: float) -> Estimate:
-            level = min(confidence, pairs / (pairs + 1))
-            return Estimate(value, value / factor, value * factor, pairs, level)
+            level = min(confidence, spread.pairs / (spread.pairs + 1))
+            return Estimate(value, value / factor, value * factor, spread.pairs, level)
 
         file, *further = quantity.sources
         return Inferred(unit, name, file, interval=interval, further=tuple(further))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Final
+from typing import Final, Literal
 
 from report.paper.findings import Inputs
 from report.quantity.expression import Quantity, absent, exact, named
@@ -44,8 +44,9 @@ def placed_bytes(size: Size) -> Quantity:
     return named("images and targets", ELEMENT * (D + K) * exact("m", "1", size.images))
 
 
-def peak(inputs: Inputs, of: str, unit: str) -> Quantity:
+def peak(inputs: Inputs, of: Literal["float32", "memory"]) -> Quantity:
     """A peak of the T4 by its data sheet, in FLOP/s or B/s."""
+    unit = "B/s" if of == "memory" else "FLOP/s"
     device = inputs.devices.find(_CLASS)
     found = device.peak(of) if device else None
     if found is None:
