@@ -211,7 +211,7 @@ _ON_CPU: Final = Study(
         is_timed(factors) and ("batch" not in factors or sweeps.is_timed_on_cpu(factors))
     ),
     under_every_policy=sweeps.under_every_policy,
-    is_counted=lambda factors, thorough: False,
+    is_counted=lambda factors: False,
     process=lambda factors, session: Process(("torch", "torch._dynamo", "torch._inductor")),
     full=replanned(
         FULL,

@@ -14,7 +14,6 @@ import tiny_study
 
 from experiments import registry
 from experiments.harness import counting
-from experiments.harness.counting import Tool
 from experiments.harness.journal import Finish, Header, Journal, read_run_log
 from experiments.harness.study import CounterChoice, Factors, Session, Study
 from report.records.record import Case, Code, Environment, Series
@@ -89,7 +88,7 @@ def make_header(study: Study, **changes: object) -> Header:
     return Header(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def only_to_count(path: Path, header: Header, other: Mapping[int, str]) -> Path:
+def journal_to_count(path: Path, header: Header, other: Mapping[int, str]) -> Path:
     """A journal of a run of which only the counting is left.
 
     Each case has one time of 0.5 s but those of ``other``, which ended with that status.
@@ -109,15 +108,21 @@ def only_to_count(path: Path, header: Header, other: Mapping[int, str]) -> Path:
     return path
 
 
-def count(
-    study: Study, path: Path, notes: Notes, counters: CounterChoice, *tools: Tool
-) -> counting.Outcome:
-    """Count what the run of the journal ``path`` has not counted yet."""
+def counted_run(
+    study: Study, path: Path, notes: Notes, counters: CounterChoice
+) -> tuple[tuple[Case, ...], dict[str, str], dict[str, bytes]]:
+    """Count what the run of the journal ``path`` has not counted yet.
+
+    Its cases, the reasons for what is missing, and the files beside the record.
+    """
     run_log = read_run_log(path)
     run_log.header = msgspec.structs.replace(run_log.header, counters=counters)
     with Journal(path, run_log.valid_bytes) as writing:
         session = Session(run_log.header.environment.device, run_log.header.protocol)
-        return counting.count(study, session, run_log, writing, notes, tools or counting.TOOLS)
+        reason = counting.count(study, session, run_log, writing, notes)
+    alone = [run_log.finished[index] for index in sorted(run_log.finished)]
+    cases, missing = counting.added(study, run_log, alone, reason)
+    return cases, missing, {file.name: file.content for file in counting.files(run_log)}
 
 
 #: ``python -m experiments``, measuring nothing again that was disturbed: beside other tests all is,
