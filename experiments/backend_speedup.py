@@ -69,8 +69,8 @@ def _sizes(levels: Levels) -> Iterator[Factors]:
     for dataset, subject in product(levels["dataset"], levels["subject"]):
         base: Factors = {"subject": subject, "dataset": dataset}
         if subject == "training":
-            samples = TRAINED_ON[str(dataset)]
-            yield {**base, "hidden": HIDDEN, "samples": samples, "dtype": "float32"}
+            trained = TRAINED_ON[str(dataset)]
+            yield {**base, "hidden": HIDDEN, "samples": trained, "dtype": "float32"}
             continue
         varied = product(levels["hidden"], levels["samples"], levels["dtype"])
         for hidden, samples, dtype in varied:

@@ -13,6 +13,7 @@ from report.errors import StudyError
 from report.missing import Missing
 from report.paper.findings import Findings
 from report.quantity.verdicts import Statement
+from report.records.editions import Role
 from report.records.layers import Activation, Layer, Linear, Softmax
 from report.records.record import Case, Factor, Policy, Record
 from report.studies.backend_speedup import theory
@@ -20,7 +21,7 @@ from report.studies.backend_speedup.runs import Run, runs
 from report.studies.backend_speedup.study import findings
 from report.studies.backend_speedup.subject import HIDDEN, SOURCE, Size
 from tests import factory
-from tests.papers import assert_whole, inputs_of, number, rows, value, value_of
+from tests.papers import assert_whole, inputs_of, number, value, value_of
 
 STUDY = "backend_speedup"
 SMALL, WIDEST, SHARED = Size(10, 1_000), Size(2_048, 16_000), Size(10, 1_438)
@@ -35,9 +36,10 @@ LIBRARIES: Mapping[str, tuple[float, float, float]] = {
 }
 #: The share of an iteration that each kind of operation takes; NumPy's ReLU is slow.
 SHARES = {
-    "matrix_product": 0.5, "bias": 0.1, "relu": 0.01, "softmax": 0.1, "gradient": 0.2, "update": 0.1,
+    "matrix_product": 0.5, "bias": 0.1, "relu": 0.01, "softmax": 0.1, "gradient": 0.2,
+    "update": 0.1,
 }  # fmt: skip
-NUMPY_RELU, COMPOSED_RELU, FIRST_CALL, COPY_RATE = 0.2, 4e-4, 3.0, 1e10
+NUMPY_RELU, COMPOSED_RELU, FIRST_CALL = 0.2, 4e-4, 3.0
 HELD = {"numpy": 30_000_000, "cupy": 400_000_000}
 
 
@@ -69,7 +71,8 @@ def timed(library: str, size: Size, scale: float) -> dict[str, Sequence[float]]:
         "product_alone_time": 2 * 784 * size.hidden * size.images / rate * scale,
         **{f"{kind}_time": share * whole for kind, share in shares.items()},
     }  # fmt: skip
-    return {name: factory.scattered(centre, 1e-4) for name, centre in found.items()}
+    times = {name: factory.scattered(centre, 1e-4) for name, centre in found.items()}
+    return {**times, "page_faults": [7] * 15}
 
 
 def case(
@@ -106,12 +109,10 @@ def cases(
 
 
 def training(library: str, *, off: float = 0.0) -> Case:
-    copied = 4 * 794 * SHARED.images / COPY_RATE
-    told = {"to_device_time": [copied] * 5, "first_call_time": [FIRST_CALL]}
     return case(
         library,
         SHARED,
-        [factory.round_(1, told, policy="default")],
+        [factory.round_(1, {"first_call_time": [FIRST_CALL]}, policy="default")],
         "training",
         train_loss=[2.3 * 0.9**k * (1 + off) for k in range(31)],
         resident_start=[10_000_000],
@@ -159,7 +160,7 @@ def record() -> Record:
 
 def found(*records: Record) -> Findings:
     """The paper of a CPU, a GPU and the composed program, in this order, as far as they are."""
-    names = ("cpu", "gpu", "second")
+    names: tuple[Role, ...] = ("cpu", "gpu", "second")
     roles = {role: factory.stored(each).file for role, each in zip(names, records, strict=False)}
     return findings(replace(inputs_of(STUDY, *records), roles=roles))
 
@@ -183,39 +184,43 @@ VALUES: Mapping[str, float] = {
     "calls": 31,
     "source_work": 1.9e9,
     "source_call": 30.2e-3 / 31,
-    "amdahl": 2.8,
     "small": gain(SMALL),
     "at_source": gain(SOURCE),
     "large": gain(Size(128, 60_000)),
     "widest": gain(WIDEST),
-    "apart": 1.01 * time_of("cupy", SOURCE),
     "less_wide": gain(Size(512, 1_438)),
     "floor": 6e-4,
     "flat": 9.4e9,
     "flat_growth": 9.4e9 / W[SMALL],
-    "waiting_calls": 31 * 1.5e-5 / 6e-4,
-    "torch_waiting_calls": 31 * 1.3e-5 / 4e-4,
     "torch_floor": 4e-4,
+    "floor_call": 6e-4 / 31,
+    "torch_call": 1.3e-5,
+    "narrow_rate": 2e11,
+    "host_least": W[SMALL] / time_of("numpy", SMALL),
+    "host_most": W[WIDEST] / time_of("numpy", WIDEST),
+    "predicted": 9,
+    "roof_single": 2 * 4 * 784 * 60_000 / 320e9,
+    "roof_double": W[SOURCE] / (8.1e12 / 32),
+    "compiled": FIRST_CALL / 500,
+    "composed_share": COMPOSED_RELU / (2 * time_of("cupy", SHARED)),
+    "native_share": 0.01,
+    "relu_gpu": 2 * 4 * 2_048 * 16_000 / (0.01 * time_of("cupy", WIDEST)),
+    "cpu_time": time_of("numpy", SOURCE),
+    "pages": 7,
+    "measurements": 9 * 23,
+    "disturbed": 0,
     "full_from": 2e13 * 6e-4,
-    "host_rate": 2e11,
     "gpu_rate": 2e13,
     "spread": 1.001,
     "pairs": 33,
     "relu_widest": 20 * gain(WIDEST),
     "product_widest": gain(WIDEST),
     "other_operations": 0.5,
-    "source_below": gain(SOURCE) / 2.8,
     "source_slower": 30.2e-3 / time_of("cupy", SOURCE),
-    "composed": gain(SHARED) / 2,
-    "composed_relu": COMPOSED_RELU,
-    "native": gain(SHARED),
-    "native_relu": 6e-6,
     "double": 3,
-    "narrow_rate": 2e11,
     "over_cpu": gain(SOURCE),
     "torch_least": time_of("numpy", SMALL) / time_of("torch", SMALL),
     "torch_most": time_of("numpy", WIDEST) / time_of("torch", WIDEST),
-    "held_cupy": HELD["cupy"],
 }
 
 
@@ -237,11 +242,10 @@ VERDICTS: Mapping[str, str] = {
     "more-held": "supported",
     "parameter-bytes": "refuted",
     "input-bytes": "refuted",
-    "convolution": "refuted",
     "same-iteration": "refuted",
 }
 #: What the source's numbers and shapes alone decide.
-OF_SOURCE = ("parameter-bytes", "input-bytes", "convolution", "same-iteration")
+OF_SOURCE = ("parameter-bytes", "input-bytes", "same-iteration")
 
 
 def test_verdicts(full: Findings) -> None:
@@ -252,9 +256,10 @@ def test_full_records_give_a_whole_paper(full: Findings) -> None:
     text = assert_whole(STUDY, full, latex=True)
     assert set(full.figures) == {"fig-curve", "fig-bases", "fig-operations"}
     assert [id_ for id_ in (*full.tables, *full.figures) if f"{{#{id_}" not in text] == []
-    causes = [row["Time"] for row in rows(full, "tbl-explanations")]
-    copied = 4 * 794 * 60_000 / COPY_RATE
-    assert causes[2:] == pytest.approx([6e-4, FIRST_CALL / 500, copied, 2 * copied], rel=0.05)
+
+
+def test_a_model_of_two_numbers_gives_the_times_that_follow_it(full: Findings) -> None:
+    assert value(full, "model_error") == pytest.approx(0, abs=1e-3)
 
 
 def test_the_images_of_a_speed_up_lie_where_the_curve_has_it(full: Findings) -> None:
@@ -294,7 +299,7 @@ def test_a_cpu_alone_decides_no_claim_about_a_gpu() -> None:
     assert decided == {*OF_SOURCE}
     content = number(result, "at_source")
     assert isinstance(content, Missing) and content.reason
-    assert value(result, "narrow_rate") == pytest.approx(2e11, rel=1e-3)
+    assert value(result, "cpu_time") == pytest.approx(time_of("numpy", SOURCE), rel=1e-3)
 
 
 def gpu_run(processes: int = 2, apart: float = 1e-3) -> Run:
@@ -305,10 +310,10 @@ def gpu_run(processes: int = 2, apart: float = 1e-3) -> Run:
 def test_few_processes_bound_a_ratio_by_all_pairs() -> None:
     run = gpu_run(apart=0.1)
     spread = run.spread()
-    assert spread is not None and spread.factor == pytest.approx(1.05 / 0.95)
+    assert spread is not None and spread[0] == pytest.approx(1.05 / 0.95)
     ratio = run.bounded(run.speedup(SOURCE, "cupy"))
     assert value_of(ratio) == pytest.approx(gain(SOURCE), rel=0.01)
-    edge = gain(SOURCE) / spread.factor
+    edge = gain(SOURCE) / spread[0]
     assert Statement.judge(ratio > 0.98 * edge) == "supported"
     assert Statement.judge(ratio > 1.02 * edge) == "undecided"
 

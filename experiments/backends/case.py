@@ -73,20 +73,14 @@ class Case:
         """The operations of its library."""
         return Operations(self.library.xp)
 
-    def prepared(self) -> Part:
-        """The training images and targets as arrays of NumPy, made anew each time."""
-        return prepared(repeated(self.train, int(self.factors["samples"])), self.dtype)
-
     def placed(self) -> Part:
-        """The same on the device."""
-        return self._placed(self.prepared())
+        """The training images and targets on the device; those on the host are made anew."""
+        return self.on_device(repeated(self.train, int(self.factors["samples"])))
 
     def on_device(self, images: Images) -> Part:
         """Copies of images and their targets on the device."""
-        return self._placed(prepared(images, self.dtype))
-
-    def _placed(self, host: Part) -> Part:
-        return Part(*map(partial(self.library.place, dtype=self.dtype), host))
+        place = partial(self.library.place, dtype=self.dtype)
+        return Part(*map(place, prepared(images, self.dtype)))
 
     def parameters(self) -> Parameters:
         """The initial parameters on the device, the same values in every library."""

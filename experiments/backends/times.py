@@ -37,9 +37,6 @@ def times(case: Case, protocol: Protocol, *, apart: bool) -> Iterator[Series]:
     if apart:
         yield from _passes(case, part, protocol)
         yield from _operations(case, part, protocol)
-        host, place = case.prepared().images, case.library.place
-        copies = _again(lambda: case.library.wait(place(host, case.dtype)), protocol)
-        yield _seconds("to_device_time", copies)
 
 
 def _seconds(quantity: str, samples: Sequence[float]) -> Series:

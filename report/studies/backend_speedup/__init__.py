@@ -3,4 +3,4 @@
 from typing import Final
 
 #: The attachments of a record that the paper is computed from.
-ATTACHMENTS: Final[tuple[str, ...]] = ()
+ATTACHMENTS: Final = ("backend.*.json",)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from figures.dots import Dots, DotSeries
@@ -16,13 +15,13 @@ from report.quantity.expression import Quantity
 from report.statistics.estimates import Estimate
 from report.studies.backend_speedup.runs import Run
 from report.studies.backend_speedup.source import Source
-from report.studies.backend_speedup.subject import NAMES, SOURCE, Size
+from report.studies.backend_speedup.subject import SOURCE, Size
 
 _WORK: Final = "Work of an iteration (GFLOP)"
 _TICKS: Final = (0.1, 1.0, 10.0, 100.0)
 _OVER: Final = "Speed-up over NumPy"
 #: Operations as rows of a figure.
-_ROWS: Final = {
+ROWS: Final = {
     "time": "Iteration",
     "matrix_product_time": "Matrix products",
     "gradient_time": "Gradients",
@@ -32,20 +31,20 @@ _ROWS: Final = {
 }
 
 
-def curve(run: Run, source: Source) -> Iterator[Scaling]:
+def curve(run: Run, source: Source, model: Callable[[Size], float]) -> Iterator[Scaling]:
     """Time of an iteration, and CuPy's speed-up, over the work of an iteration."""
-    shown = [name for name in ("numpy", "cupy", "torch_cuda") if name in run.libraries]
-    if "cupy" not in shown or "numpy" not in shown:
+    if not {"cupy", "numpy"} <= {*run.libraries}:
         return
-    times = tuple(
-        each
-        for place, library in enumerate(shown)
-        for each in _over(
-            run.sizes, partial(run.time, library=library), NAMES[library], "ms", place
-        )
-    )
-    yield Scaling(_WORK, "Time of an iteration (ms)", times, x_ticks=_TICKS)
-    drawn = tuple(_by_width(run.sizes, lambda s: run.speedup(s, "cupy")))
+    slow = _by_width(run.sizes, lambda s: run.bounded(run.time(s, "numpy")), "ms")
+    fast = _over(run.sizes, lambda s: run.bounded(run.time(s, "cupy")), "CuPy", "ms", 5)
+    x = tuple(size.megaflop / 1e3 for size in run.sizes)
+    y = tuple(1e3 * model(size) for size in run.sizes)
+    lines = (Curve("", x, y),) if all(y) else ()
+    yield Scaling(
+        _WORK, "Time of an iteration (ms)", (*slow, *fast), lines,
+        x_ticks=_TICKS, direct=True,
+    )  # fmt: skip
+    drawn = _by_width(run.sizes, lambda s: run.bounded(run.speedup(s, "cupy")), "1")
     printed = float(source.cell("3", "time", "speedup").number)
     theirs = Points("Source", (SOURCE.megaflop / 1e3,), (printed,), series=7, hollow=True)
     yield Scaling(
@@ -63,11 +62,18 @@ def _over(
         yield replace(each, x=tuple(x / 1e3 for x in each.x))
 
 
-def _by_width(sizes: Sequence[Size], get: Callable[[Size], Quantity]) -> Iterator[Points]:
+def _by_width(
+    sizes: Sequence[Size], get: Callable[[Size], Quantity], unit: str
+) -> tuple[Points, ...]:
     """A line over the number of images for each width."""
-    for place, width in enumerate(sorted({size.hidden for size in sizes})):
-        here = [size for size in sizes if size.hidden == width]
-        yield from _over(here, get, f"{width:,} neurons", "1", place, joined=True)
+    return tuple(
+        each
+        for place, width in enumerate(sorted({size.hidden for size in sizes}))
+        for each in _over(
+            [size for size in sizes if size.hidden == width], get, f"{width:,} neurons", unit,
+            place, joined=True,
+        )
+    )  # fmt: skip
 
 
 def _parity(sizes: Sequence[Size]) -> Curve:
@@ -77,7 +83,11 @@ def _parity(sizes: Sequence[Size]) -> Curve:
 
 def bases(found: Mapping[str, Mapping[Size, Quantity]]) -> Iterator[Dots]:
     """CuPy's speed-up at each size over several bases, by their names."""
-    sizes = [size for size in next(iter(found.values()), {}) if _known(found, size)]
+    sizes = [
+        size
+        for size in next(iter(found.values()), {})
+        if not any(isinstance(point(over[size]), Missing) for over in found.values())
+    ]
     if not sizes:
         return
     names = tuple(f"{size.hidden:,} × {size.images:,}" for size in sizes)
@@ -88,25 +98,26 @@ def bases(found: Mapping[str, Mapping[Size, Quantity]]) -> Iterator[Dots]:
     yield Dots(names, tuple(series), "Speed-up of CuPy", reference=1.0, log=True)
 
 
-def _known(found: Mapping[str, Mapping[Size, Quantity]], size: Size) -> bool:
-    return not any(isinstance(point(over[size]), Missing) for over in found.values())
-
-
 def operations(run: Run, source: Source, sizes: Mapping[str, Size]) -> Iterator[Dots]:
     """CuPy's speed-up by operation: the source's, and our own at some sizes, by their names."""
     printed = [
         float(source.cell("3" if row == "time" else "4", row, "speedup").number)
         if row != "bias_time"
         else None
-        for row in _ROWS
+        for row in ROWS
     ]
     theirs = DotSeries("Source", tuple(printed), series=7, hollow=True)
     own = tuple(
-        _dots(name, [run.speedup(size, "cupy", row) for row in _ROWS], place)
+        _dots(name, [_gain(run, size, row) for row in ROWS], place)
         for place, (name, size) in enumerate(sizes.items())
     )
     if any(any(x is not None for x in each.x) for each in own):
-        yield Dots(tuple(_ROWS.values()), (theirs, *own), _OVER, reference=1.0, log=True)
+        yield Dots(tuple(ROWS.values()), (theirs, *own), _OVER, reference=1.0, log=True)
+
+
+def _gain(run: Run, size: Size, row: str) -> Quantity:
+    pairs = ("time",) if row == "time" else tuple(ROWS)[1:]
+    return run.bounded(run.speedup(size, "cupy", row), pairs)
 
 
 def _dots(name: str, found: Sequence[Quantity], series: int) -> DotSeries:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from statistics import median
-from typing import NamedTuple
 
 from report.evidence import runs as any_study
 from report.evidence.runs import Factors, labels
@@ -19,13 +17,6 @@ from report.records.store import Stored
 from report.statistics.estimates import Estimate
 from report.studies.backend_speedup import theory
 from report.studies.backend_speedup.subject import NAMES, Size
-
-
-class Spread(NamedTuple):
-    """By how much two processes of one case differ at most, of so many pairs."""
-
-    factor: float
-    pairs: int
 
 
 @dataclass(frozen=True)
@@ -94,21 +85,22 @@ class Run(any_study.Run):
         found = self.samples(quantity, self.factors(None, library, subject="training"))
         return () if isinstance(found, Missing) else tuple(map(float, found))
 
-    def spread(self, quantities: Sequence[str] = ("time",)) -> Spread | None:
-        """The largest ratio of two processes of one case, over all timed cases; None of none."""
+    def spread(self, quantities: Sequence[str] = ("time",)) -> tuple[float, int] | None:
+        """The largest ratio of two processes of one case, of so many pairs; None of none."""
         ratios = []
         for quantity, size, library in product(quantities, self.sizes, NAMES):
             found = self.by_process(quantity, self.factors(size, library))
             medians = [] if isinstance(found, Missing) else [process.median for process in found]
             if len(medians) > 1 and min(medians) > 0:
                 ratios.append(max(medians) / min(medians))
-        return Spread(max(ratios), len(ratios)) if ratios else None
+        return (max(ratios), len(ratios)) if ratios else None
 
     def bounded(self, quantity: Quantity, of: Sequence[str] = ("time",)) -> Quantity:
         """A ratio of times of few processes with an interval from all pairs of them.
 
-        One more pair exceeds the largest of n with a chance of 1 / (n + 1).  A time is within the
-        root of that factor of where both of its processes would meet.  ``of`` names the quantities.
+        One more pair exceeds the largest of n with a chance of 1 / (n + 1).  Two processes within
+        that factor lie within its root of their middle, which is the error of each time in
+        ``quantity``.  ``of`` names the quantities whose pairs are taken.
         """
         name, unit, value = quantity.formula, quantity.unit, point(quantity)
         spread = self.spread(of)
@@ -117,19 +109,15 @@ class Run(any_study.Run):
         if spread is None:
             return absent(name, str(unit), f"no case has two processes on {self.label}")
         times = sum(isinstance(leaf, Sampled) for leaf in quantity.leaves)
-        factor = spread.factor ** max(1.0, times / 2)
+        largest, pairs = spread
+        factor = largest ** (times / 2)
 
         def interval(confidence: float) -> Estimate:
-            level = min(confidence, spread.pairs / (spread.pairs + 1))
-            return Estimate(value, value / factor, value * factor, spread.pairs, level)
+            level = min(confidence, pairs / (pairs + 1))
+            return Estimate(value, value / factor, value * factor, pairs, level)
 
         file, *further = quantity.sources
         return Inferred(unit, name, file, interval=interval, further=tuple(further))
-
-
-def middle(samples: Sequence[float]) -> float:
-    """The median of what all processes recorded."""
-    return float(median(samples))
 
 
 def runs(records: Sequence[Stored]) -> tuple[Run, ...]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from functools import reduce
-from operator import add
 from typing import Final
 
 from report.evidence.audit import (
@@ -87,15 +85,6 @@ class Source:
         (found,) = self.reported.table("2").column(column)
         return self.reported.whole(found, f"Table 2, {column}")
 
-    def amdahl(self) -> Quantity:
-        """The speed-up that the printed shares and speed-ups of the operations give together.
-
-        1 / Σ (fᵢ / sᵢ) with fᵢ the share of operation i in the CPU's time (Amdahl 1967).
-        """
-        cpu = {row: self.number("4", row, "cpu") for row in OPERATIONS}
-        gained = (time / self.number("4", row, "speedup") for row, time in cpu.items())
-        return reduce(add, cpu.values()) / reduce(add, gained)
-
     # ------------------------------------------------------------------------------------ audit
 
     def audit(self) -> tuple[Check, ...]:
@@ -150,11 +139,11 @@ class Source:
         pixels = exact(PIXELS, "1", "theory: pixels of an image")
         for row, formula, compute, inputs in (
             ("parameters", "4 B · parameters / 10⁶", _megabytes, (parameters,)),
-            ("input", "4 B · pixels · images / 10⁶", _megabytes, (pixels, images)),
-            ("activations", "4 B · 2 · (h + k) · images / 10⁶", _twice, (rows, learned)),
+            ("input", "4 B · pixels · all images / 10⁶", _megabytes, (pixels, images)),
+            ("activations", "4 B · 2 · (h + k) · training images / 10⁶", _twice, (rows, learned)),
             (
                 "gradients",
-                "4 B · (parameters + (h + k) · images) / 10⁶",
+                "4 B · (parameters + (h + k) · training images) / 10⁶",
                 lambda p, n, m: _megabytes(p) + _megabytes(n, m),
                 (parameters, rows, learned),
             ),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import cache
 from typing import Final, Literal
 
 from report.paper.findings import Inputs
 from report.quantity.expression import Quantity, absent, exact, named
-from report.quantity.operations import counted_in, flops
+from report.quantity.operations import at_least, counted_in, flops
 from report.studies.backend_speedup.subject import CALLS, CLASSES, HIDDEN, PIXELS, Size
 
 D = exact("d", "1", PIXELS)
@@ -16,6 +17,8 @@ ELEMENT: Final = exact("s", "B", 4)
 PARAMETERS: Final = named("parameters", (D + 1) * H + (H + 1) * K)
 #: How many calls of the library an iteration makes.
 ALL_CALLS: Final = exact("calls of an iteration", "1", sum(CALLS.values()))
+#: Double over single precision on a GPU of the T4's architecture (``nvidiaturing``).
+DOUBLE_RATE: Final = exact("rate of double precision", "1", Fraction(1, 32))
 #: A GPU of the class that free notebooks had in the year of the source, which names none.
 _CLASS: Final = "NVIDIA T4"
 
@@ -34,14 +37,9 @@ def first_product(size: Size) -> Quantity:
     return named("work of the first product", flops(counted_in("MAC", D * h * m)))
 
 
-def image_bytes(size: Size) -> Quantity:
-    """Bytes of the images in float32."""
-    return named("images", ELEMENT * D * exact("m", "1", size.images))
-
-
-def placed_bytes(size: Size) -> Quantity:
-    """The same with their targets: what is copied to a device."""
-    return named("images and targets", ELEMENT * (D + K) * exact("m", "1", size.images))
+def array_bytes(rows: int, size: Size) -> Quantity:
+    """Bytes of an array in float32 with a column an image."""
+    return named("array", ELEMENT * exact("rows", "1", rows) * exact("m", "1", size.images))
 
 
 def peak(inputs: Inputs, of: Literal["float32", "memory"]) -> Quantity:
@@ -52,3 +50,16 @@ def peak(inputs: Inputs, of: Literal["float32", "memory"]) -> Quantity:
     if found is None:
         return absent(f"{of} peak", unit, f"no data sheet of {_CLASS}")
     return exact(f"{of} peak of {_CLASS}", unit, found.rate, "devices.yaml")
+
+
+def roofs(inputs: Inputs, size: Size, *, double: bool) -> dict[str, Quantity]:
+    """The least time (s) on a T4 of the products, ReLU and softmax, by its data sheet.
+
+    Products read the images twice; ReLU and softmax read one array and write another.
+    """
+    wider, slower = (2, DOUBLE_RATE) if double else (1, exact("rate", "1", 1))
+    rate, bandwidth = peak(inputs, "float32") * slower, peak(inputs, "memory")
+    rows = {"matrix_product_time": PIXELS, "relu_time": size.hidden, "softmax_time": CLASSES}
+    least = {row: 2 * wider * array_bytes(n, size) / bandwidth for row, n in rows.items()}
+    products = at_least(work(size) / rate, least["matrix_product_time"])
+    return {**least, "matrix_product_time": products}
