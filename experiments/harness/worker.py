@@ -124,9 +124,7 @@ def _prepare(study: Study, task: Task) -> None:
     """Import what the cases need, and do once what serves all of them."""
     needs, session = study.process(task.cases[0][1], task.session), task.session
     runtime.fix_threads(session.threads)
-    if "torch" in needs.imports and task.forks:
-        runtime.prepare_torch(session.threads)
-    elif "torch" in needs.imports:
+    if "torch" in needs.imports:
         runtime.start_torch(session.device, session.threads)
     for module in needs.imports:
         with suppress(ImportError):  # the case says what is missing
