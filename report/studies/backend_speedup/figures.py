@@ -8,9 +8,8 @@ from typing import Final
 
 from figures.dots import Dots, DotSeries
 from figures.scaling import Curve, Points, Scaling
-from report.missing import Missing
 from report.paper.plots import points
-from report.quantity.evaluation import estimate, point
+from report.quantity.evaluation import estimate
 from report.quantity.expression import Quantity
 from report.statistics.estimates import Estimate
 from report.studies.backend_speedup.runs import Run
@@ -83,11 +82,7 @@ def _parity(sizes: Sequence[Size]) -> Curve:
 
 def bases(found: Mapping[str, Mapping[Size, Quantity]]) -> Iterator[Dots]:
     """CuPy's speed-up at each size over several bases, by their names."""
-    sizes = [
-        size
-        for size in next(iter(found.values()), {})
-        if not any(isinstance(point(over[size]), Missing) for over in found.values())
-    ]
+    sizes = list(next(iter(found.values()), {}))
     if not sizes:
         return
     names = tuple(f"{size.hidden:,} × {size.images:,}" for size in sizes)

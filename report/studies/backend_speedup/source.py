@@ -80,10 +80,10 @@ class Source:
         unit, factor = _UNITS.get(printed.unit, (printed.unit, Fraction(1)))
         return leaf(f"reported {printed.place}", unit, printed.value * factor, self.file)
 
-    def images(self, column: str = "training") -> int:
-        """The images of MNIST that Table 2 names."""
-        (found,) = self.reported.table("2").column(column)
-        return self.reported.whole(found, f"Table 2, {column}")
+    def images(self) -> int:
+        """The training images of MNIST that Table 2 names."""
+        (found,) = self.reported.table("2").column("training")
+        return self.reported.whole(found, "Table 2, training")
 
     # ------------------------------------------------------------------------------------ audit
 
@@ -140,7 +140,12 @@ class Source:
         for row, formula, compute, inputs in (
             ("parameters", "4 B · parameters / 10⁶", _megabytes, (parameters,)),
             ("input", "4 B · pixels · all images / 10⁶", _megabytes, (pixels, images)),
-            ("activations", "4 B · 2 · (h + k) · training images / 10⁶", _twice, (rows, learned)),
+            (
+                "activations",
+                "4 B · 2 · (h + k) · training images / 10⁶",
+                lambda *n: 2 * _megabytes(*n),
+                (rows, learned),
+            ),
             (
                 "gradients",
                 "4 B · (parameters + (h + k) · training images) / 10⁶",
@@ -153,7 +158,3 @@ class Source:
 
 def _megabytes(*counts: Fraction) -> Fraction:
     return 4 * times(*counts) / 10**6
-
-
-def _twice(*counts: Fraction) -> Fraction:
-    return 2 * _megabytes(*counts)

@@ -43,17 +43,13 @@ AT_FLOOR: Final = 1.25
 #: Losses that differ by less than this share are those of one training.
 ALIKE_LOSS: Final = 1e-3
 
-#: The least work, the most that all libraries did, the most of all, and about the source's work
-#: with many neurons.
+#: The least work, much work, and the most of all.
 SMALL, LARGE, WIDEST = Size(10, 1_000), Size(128, 60_000), Size(2_048, 16_000)
-LESS_WIDE = Size(512, 1_438)
-#: As many images as at the most work, with the source's neurons.
-NARROW: Final = Size(10, 16_000)
+#: About the source's work with many neurons; the images of the widest with few; what both GPUs ran.
+LESS_WIDE, NARROW, SHARED = Size(512, 1_438), Size(10, 16_000), Size(10, 1_438)
 _PRODUCTS: Final = "matrix_product_time"
 #: The operations that the claims compare.
 _OPERATIONS: Final = tuple(figures.ROWS)[1:]
-#: The size that both records of a GPU have.
-SHARED: Final = Size(10, 1_438)
 
 #: What many machines are compared by.
 COMPARED: Final[Comparison[Run]] = Comparison(
@@ -170,14 +166,9 @@ def _floor(run: Run) -> Quantity:
 
 
 def _at_floor(run: Run) -> list[Size]:
-    """The sizes up to the first one at which the GPU takes clearly longer than at the smallest."""
-    least, found = point(_floor(run)), []
-    for size in run.sizes:
-        time = point(run.time(size, "cupy"))
-        if isinstance(least, Missing) or isinstance(time, Missing) or time > AT_FLOOR * least:
-            break
-        found.append(size)
-    return found
+    """The sizes at which the GPU takes hardly longer than at the smallest."""
+    times = {size: point(run.time(size, "cupy") / _floor(run)) for size in run.sizes}
+    return [size for size, t in times.items() if not isinstance(t, Missing) and t <= AT_FLOOR]
 
 
 def _flat(run: Run) -> Quantity:
@@ -261,7 +252,9 @@ study.values(
 )
 study.values(
     {
-        "model_error": lambda run: recorded("largest error", "1", _error(run), run.file),
+        "model_error": lambda run: recorded(
+            "largest error", "1", max(_errors(run), default=Missing("no model")), run.file
+        ),
         "spread_rest": lambda run: 1 / (_spread(run, 1) + 1),
         "other_operations": lambda run: (
             1 - run.measured("matrix_product_time", WIDEST, "numpy") / run.time(WIDEST, "numpy")
@@ -310,10 +303,6 @@ def _errors(run: Run) -> list[float]:
         for size, time in times.items()
         if not isinstance(time, Missing) and size not in (SMALL, WIDEST)
     ]
-
-
-def _error(run: Run) -> float | Missing:
-    return max(_errors(run), default=Missing(f"no model on {run.label}"))
 
 
 # -------------------------------------------------------------------- the source on this curve
@@ -484,18 +473,16 @@ def _more_held(run: Run) -> Statement:
     return _held(run, "cupy") / _held(run, "numpy") > 1 + MARGIN
 
 
-def _printed_over(p: Paper, row: str, shapes: Quantity) -> Statement:
-    return (p.source.number("5", row, "cpu") / shapes).near(1, within=MARGIN)
-
-
 @study.claim("parameter-bytes")
 def _parameter_bytes(p: Paper) -> Statement:
-    return _printed_over(p, "parameters", theory.ELEMENT * theory.PARAMETERS)
+    shapes = theory.ELEMENT * theory.PARAMETERS
+    return (p.source.number("5", "parameters", "cpu") / shapes).near(1, within=MARGIN)
 
 
 @study.claim("input-bytes")
 def _input_bytes(p: Paper) -> Statement:
-    return _printed_over(p, "input", theory.array_bytes(PIXELS, SOURCE))
+    shapes = theory.array_bytes(PIXELS, SOURCE)
+    return (p.source.number("5", "input", "cpu") / shapes).near(1, within=MARGIN)
 
 
 @study.claim("same-iteration")
@@ -519,14 +506,15 @@ def _fig_bases(p: Paper) -> Iterator[Dots]:
     if both is None:
         return
     cpu, gpu = both
+    sizes = [size for size in gpu.sizes if size in cpu.sizes]
     here, there = (run.stored.record.environment.cpu.model for run in (gpu, cpu))
     bases: Mapping[str, Mapping[Size, Quantity]] = {
         f"NumPy, {here}, {gpu.threads} threads": {
-            s: gpu.bounded(gpu.speedup(s, "cupy")) for s in gpu.sizes
+            s: gpu.bounded(gpu.speedup(s, "cupy")) for s in sizes
         },
         **{
             f"{NAMES[name]}, {there}, threads: {cpu.threads}": {
-                s: _over(both, s, name) for s in gpu.sizes
+                s: _over(both, s, name) for s in sizes
             }
             for name in ("numpy", "torch")
         },
