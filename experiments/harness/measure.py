@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
+    from experiments.harness.training_step import Trainer
+
 
 def subject_of(study: Study, factors: Factors, device: str) -> Subject:
     """What a case computes, on ``device``, with the same values every time."""
@@ -156,6 +158,17 @@ def _drop_gradients(module: nn.Module, inputs: torch.Tensor) -> None:
 
 def _step(subject: Subject, device: Device) -> Workload:
     """A step after the first, which has made the momentum and the gradients that then stay."""
+    _, workload = training(subject, device)
+    workload.call()
+    return workload
+
+
+def training(subject: Subject, device: Device) -> tuple[Trainer, Workload]:
+    """What trains ``subject``, and a step of it on new random labels.
+
+    A network learns one batch by heart within a few steps; its gradients vanish then, and a device
+    computes with zeros faster than with numbers.
+    """
     import torch
 
     from experiments.harness.training_step import trainer
@@ -164,8 +177,11 @@ def _step(subject: Subject, device: Device) -> Workload:
     (*_, last) = (m for m in subject.module.modules() if isinstance(m, torch.nn.Linear))
     labels = torch.randint(last.out_features, subject.inputs.shape[:1])
     batch = made.placed((subject.inputs, labels))
-    made.step(batch)
-    return Workload(lambda: made.step(batch))
+
+    def relabel() -> None:
+        batch[1].random_(last.out_features)
+
+    return made, Workload(lambda: made.step(batch), relabel)
 
 
 # ------------------------------------------------------------------------------------- measuring
