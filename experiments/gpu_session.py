@@ -35,12 +35,11 @@ class Part(NamedTuple):
     ceilings: CeilingSize
 
 
-_LAYER: Final = ("subject=layer", "channels=32-64", "kernel=3", "input=28")
 PARTS: Final = (
     # Peaks of all networks in three precisions until the memory is exhausted, and their times.
     Part("inference_memory", 6, ("sweep=peaks",), "none", 0.1, "none"),
     # Work and bytes of the layer with TF32 off and on: one process, then ncu.
-    Part("conv_profiling", 3, ("batch=1,8,64,512", *_LAYER), "auto", 0.1, "none"),
+    Part("conv_profiling", 3, ("subject=layer,held_out",), "auto", 0.1, "none"),
     # Times by as many processes as there is time for.
     Part("training_roofline", 6, (), "none", 0.4, "large"),
     Part("conv_scaling", 3, (), "none", 0.2, "small"),

@@ -36,7 +36,6 @@ from experiments.harness.measure import (
     measure_memory,
     measure_time,
     subject_of,
-    training,
 )
 from experiments.harness.study import (
     FULL,
@@ -146,12 +145,12 @@ def times(factors: Factors, session: Session) -> Results:
 def profile(factors: Factors, session: Session) -> Results:
     """Steps whose layers are timed, forward and backward, by the host's clock."""
     from experiments.harness import timing
-    from experiments.harness.training_step import LayerClock, watched
+    from experiments.harness.training_step import LayerClock, training, watched
 
-    made, step = training(subject_of(STUDY, factors, session.device), session.device)
-    layers, durations = LayerClock(session.device), []
+    module, step = training(subject_of(STUDY, factors, session.device), session.device)
+    layers, durations = LayerClock(), []
     step.call()  # makes the momentum, and touches the memory
-    with watched(made.module, layers.mark), timing.collector_off():
+    with watched(module, layers), timing.collector_off():
         for _ in range(session.protocol.minimum_samples):
             step.reset()
             durations.append(timing.cpu_clock(step))

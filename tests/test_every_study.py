@@ -73,6 +73,8 @@ DECIDED_WITHOUT_SAMPLES = {
     "limit-theory": "which calls run out of memory is a result",
     "activations-predicted": "it rests on a file beside a record of others",
     "parameters-predicted": "it rests on a file beside a record of others",
+    "counters-blind": "it rests on a file beside a record of others",
+    "copies-multiply": "it rests on a file beside a record of others",
 }
 
 

@@ -36,7 +36,7 @@ from tests.experiments.conftest import ROOT, measured
 TOO_MANY = 10**9
 RUNS: dict[str, tuple[str, ...]] = {
     "conv_scaling": (f"batch=1,{TOO_MANY}",),
-    "conv_profiling": ("batch=1",),
+    "conv_profiling": ("batch=64",),
     "inference_memory": ("sweep=batch,limit", "network=ResNet-20", "batch=1,1024",
                          "memory_limit=150", "layout=contiguous"),
     "training_roofline": ("network=ResNet-18", "image=32", "batch=2", "precision=float32"),
@@ -110,9 +110,6 @@ def test_every_case_has_its_outcome_layers_and_samples(
         if wanted == "ok":
             assert any(rows(case))
             assert bool(case.rounds) == found.study.is_timed(case.factors)
-    assert any(
-        s.quantity.startswith(("allocated", "resident")) for case in found.cases for s in rows(case)
-    )
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -180,7 +177,7 @@ def test_ceilings_stand_before_and_after(run: Callable[[str], Run]) -> None:
 def test_a_trace_shows_the_call_and_the_bytes_of_the_record(run: Callable[[str], Run]) -> None:
     found = run("conv_profiling")
     (case,) = found.of("trace")
-    packed = found.files()["trace.layer-1.json.gz"]
+    packed = found.files()["trace.layer-64.json.gz"]
     assert len(packed) < LIMIT
     events: list[dict[str, Any]] = json.loads(gzip.decompress(packed))["traceEvents"]
     (call,) = (event for event in events if event["name"] == memory.CALL)
@@ -189,7 +186,7 @@ def test_a_trace_shows_the_call_and_the_bytes_of_the_record(run: Callable[[str],
         for event in events
         if event["name"] == "[memory]" and call["ts"] <= event["ts"] <= call["ts"] + call["dur"]
     ]
-    assert 64 * 24 * 24 * 4 in inside
+    assert 64 * 64 * 24 * 24 * 4 in inside
     assert inside == list(case.samples("memory_events"))
     read = read_trace(packed, "the trace").memory
     assert [event.change for event in read if event.on_host] == inside

@@ -12,7 +12,7 @@ import pytest
 from experiments import inference_memory, registry
 from experiments import inference_sweeps as sweeps
 from experiments.backends.libraries import ON_GPU
-from experiments.conv_profiling import BASE
+from experiments.conv_profiling import HELD_OUT, KNOWN
 from experiments.harness import code, counting, measure
 from experiments.harness.journal import RunLog
 from experiments.harness.selection import select
@@ -96,7 +96,7 @@ def test_the_code_that_measures_holds_the_networks_that_it_builds() -> None:
 @pytest.mark.parametrize(
     ("name", "case"),
     [
-        *(("conv_profiling", case) for case in of(plan("conv_profiling"), subject="layer")),
+        *(("conv_profiling", case) for case in plan("conv_profiling") if "kernel" in case),
         *(("conv_scaling", case) for case in plan("conv_scaling", "cuda")),
     ],
     ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) else "",
@@ -123,12 +123,13 @@ def test_a_case_computes_its_layers_on_its_device(name: str, case: Factors) -> N
 # --------------------------------------------------------------------------- what each compares
 
 
-def test_conv_profiling_varies_one_dimension_at_a_time() -> None:
-    layers = of(plan("conv_profiling"), subject="layer")
-    base = [case for case in layers if BASE.items() <= case.items()]
-    assert [c["batch"] for c in of(base, **{"pass": "forward"})] == [2**n for n in range(10)]
-    for case in layers:
-        assert sum(case[name] != level for name, level in BASE.items()) <= 1
+def test_conv_profiling_holds_shapes_out_of_those_that_its_rules_know() -> None:
+    cases = plan("conv_profiling")
+    assert not set(KNOWN) & set(HELD_OUT)
+    for subject, shapes in (("layer", KNOWN), ("held_out", HELD_OUT)):
+        found = [(c["channels"], c["kernel"], c["input"]) for c in of(cases, subject=subject)]
+        assert set(found) == set(shapes)
+        assert {n for shape, n in Counter(found).items() if shape != KNOWN[0]} == {2}
 
 
 def test_every_library_goes_through_the_same_sizes() -> None:
