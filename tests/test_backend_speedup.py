@@ -71,8 +71,7 @@ def timed(library: str, size: Size, scale: float) -> dict[str, Sequence[float]]:
         "product_alone_time": 2 * 784 * size.hidden * size.images / rate * scale,
         **{f"{kind}_time": share * whole for kind, share in shares.items()},
     }  # fmt: skip
-    times = {name: factory.scattered(centre, 1e-4) for name, centre in found.items()}
-    return {**times, "page_faults": [7] * 15}
+    return {name: factory.scattered(centre, 1e-4) for name, centre in found.items()}
 
 
 def case(
@@ -206,7 +205,6 @@ VALUES: Mapping[str, float] = {
     "native_share": 0.01,
     "relu_gpu": 2 * 4 * 2_048 * 16_000 / (0.01 * time_of("cupy", WIDEST)),
     "cpu_time": time_of("numpy", SOURCE),
-    "pages": 7,
     "measurements": 9 * 23,
     "disturbed": 0,
     "full_from": 2e13 * 6e-4,

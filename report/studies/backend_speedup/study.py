@@ -232,7 +232,6 @@ study.values(
         "relu_widest": lambda run: _gain(run, WIDEST, "relu"),
         "relu_host": lambda run: _relu_rate(run, "numpy"),
         "relu_gpu": lambda run: _relu_rate(run, "cupy"),
-        "pages": lambda run: run.measured("page_faults", WIDEST, "numpy"),
     },
     of=lambda p: p.gpu,
 )
@@ -598,7 +597,7 @@ def _roofs(p: Paper, row: str) -> dict[str, Content]:
 #: Every table and figure of the source, what became of it, and what we find.
 _ACCOUNT: Final = (
     ("Table 1, literature", "out of reach", "four of five citations have no entry"),
-    ("Table 2, data set", "audited", "the file that the text names has other images: Kaggle's"),
+    ("Table 2, data set", "audited", "Kaggle's file, which the text names, has another number"),
     ("Table 3, times", "measured again", "with another result: the gain is larger"),
     ("Table 4, operations", "measured again", "which gains most depends on the work"),
     ("Table 5, memory", "audited", "no component follows from shapes"),
