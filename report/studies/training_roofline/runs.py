@@ -14,7 +14,6 @@ from report.evidence.runs import labels
 from report.missing import Missing
 from report.quantity.evaluation import estimate
 from report.quantity.expression import Quantity, absent, exact, measured
-from report.quantity.operations import share_of_ceiling
 from report.quantity.process import Process
 from report.records.layers import Layer
 from report.records.record import Case, Factor, Round
@@ -29,11 +28,6 @@ from report.theory.roofline import (
     training_loads,
 )
 
-#: Why a rate above its ceiling has no efficiency.
-ABOVE: Final = (
-    "faster than the measured ceiling: fewer operations ran than theory counts, or an error in one "
-    "of the measurements"
-)
 #: The layers that make no multiply-adds.
 WITHOUT: Final = "without products"
 #: A number a step, process by process.
@@ -103,11 +97,6 @@ class Run(any_study.Run):
         """The profiled step of a network; one without processes where it was not profiled."""
         return self.profiles.get(network) or Profile(self, Step(network, IMAGE, 1), (), (), ())
 
-    def pace(self, network: str) -> Quantity:
-        """Images a second of the profiled step."""
-        profile = self.profile(network)
-        return exact("batch", "1", profile.step.batch) / profile.time
-
     def of_roof(self, network: str) -> Quantity:
         """The least time of the profiled step, layer by layer, over its time."""
         profile, roof = self.profile(network), self.roof
@@ -117,10 +106,6 @@ class Run(any_study.Run):
         loads = (each.load for each in profile.layers)
         seconds = sum(max(e.flops / peak, e.bytes / bandwidth) for e in loads)
         return exact(f"least time of {network}", "s", seconds) / profile.time
-
-    def efficiency(self, network: str) -> Quantity:
-        """The rate of the profiled step over the measured ceiling of arithmetic."""
-        return share_of_ceiling(self.profile(network).rate / self.peak(), ABOVE)
 
 
 class LayerTime(NamedTuple):
@@ -166,12 +151,6 @@ class Profile:
     def time(self) -> Quantity:
         """The time of a step (s)."""
         return self.series("profiled step", "s", self.whole)
-
-    @property
-    def rate(self) -> Quantity:
-        """FLOP/s of a step, by the work of theory."""
-        work = total(each.load for each in self.layers).flops
-        return exact("work of a step", "FLOP", work) / self.time
 
     def part(self, kind: str) -> Part:
         """The layers of an operator class, or all those without products."""

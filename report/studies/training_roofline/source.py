@@ -8,12 +8,12 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from report.evidence.audit import Printed, check, exact, printed_value
+from report.evidence.audit import Printed, printed_value
 from report.evidence.reported import Reported
 from report.paper.findings import Inputs
 from report.quantity import expression
 from report.quantity.evaluation import number
-from report.quantity.expression import Quantity, absent, named
+from report.quantity.expression import Quantity, absent
 from report.quantity.operations import counted_in, flops, spanning
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline import theory
@@ -139,10 +139,6 @@ class Source:
         """A single number of the text as it stands."""
         return self.exact(printed_value(self.reported, id), unit, factor)
 
-    def rounded(self, id: str, unit: str = "1", factor: float = 1.0) -> Quantity:
-        """The same with all numbers that round to it."""
-        return printed_value(self.reported, id).quantity(unit, self.file, factor)
-
     # ---------------------------------------------------------------------------------- roofs
 
     def printed_roof(self, device: str) -> tuple[Quantity, Quantity]:
@@ -158,9 +154,6 @@ class Source:
 
     def peak(self, device: str, clock: str = "nominal") -> Quantity:
         """FLOP/s by the data sheet, or by cores and clock where no sheet prints a peak."""
-        if device == CPU:
-            performance, efficient = self.cpu_peaks
-            return performance + efficient
         if device == RTX:
             return self.core_peak(self.rows("cores")[0], clock)
         return self._sheet(device, "float32", "FLOP/s")
@@ -189,14 +182,6 @@ class Source:
         """FLOP/s of a row of cores and clocks: a core does one multiply-add a cycle."""
         cores = counted_in("MAC", self.exact(item.printed("cores"), "1"))
         return flops(cores * self.exact(item.printed(clock), "1/s", MEGA))
-
-    @cached_property
-    def cpu_peaks(self) -> tuple[Quantity, ...]:
-        """FLOP/s of the CPU's performance and of its efficient cores, at their highest clocks."""
-        return tuple(
-            self.core_peak(item, "high") * self.exact(item.printed("lanes"), "1")
-            for item in self.rows("cpu_cores")
-        )
 
     # ------------------------------------------------------------------------------- the cases
 
@@ -306,31 +291,6 @@ class Source:
             item.printed("throughput").quantity("1/s", self.file) for item in self.rows("batches")
         ]
         return [new / old for old, new in pairwise(images)]
-
-    @cached_property
-    def traffic(self) -> Quantity:
-        """Bytes an image with which all printed intensities of ResNet-50 agree.
-
-        Parameters move once a batch and something moves for each image: solving ``intensity = B ·
-        work / (4 · parameters + B · traffic)`` for the traffic gives an interval a row.
-        """
-        network = self.one("complexity", network=HEAVY)
-        found = [
-            check(
-                item.printed("intensity"),
-                "traffic of an image",
-                lambda i, b, w, p: w * 10**9 / i - 4 * p * 10**6 / b,
-                *(item.printed("intensity"), exact(item.batch, "1", "batch")),
-                *(network.printed("training"), network.printed("parameters")),
-            ).possible
-            for item in self.rows("intensity")
-        ]
-        low, high = max(each.low for each in found), min(each.high for each in found)
-        name = "traffic by all printed intensities"
-        if low > high:
-            return absent(name, "B", "the printed intensities do not share one traffic an image")
-        ends = [expression.exact(name, "B", end, self.file) for end in (low, high)]
-        return named(name, (ends[0] + ends[1]) / 2)
 
 
 def value_of(quantity: Quantity) -> float:

@@ -16,7 +16,6 @@ from report.missing import Missing
 from report.paper.declared import Content
 from report.paper.environments import setup
 from report.paper.findings import Inputs
-from report.paper.machine_comparison import Comparison, Measure
 from report.paper.study import Study
 from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Quantity, absent, exact
@@ -26,6 +25,7 @@ from report.studies.training_roofline import figures, theory
 from report.studies.training_roofline.audit import audit
 from report.studies.training_roofline.runs import WITHOUT, Part, Run, runs
 from report.studies.training_roofline.source import (
+    CLOCKS,
     GIGA,
     GPUS,
     LAPTOP,
@@ -59,15 +59,6 @@ SWITCH: Final = 16
 #: How the ids of values name the networks.
 _WORDS: Final = {SMALL: "small", HEAVY: "heavy", LIGHT: "light"}
 _NO_WORK: Final = absent("rate", "1", "no multiply-adds")
-
-#: What many machines are compared by.
-COMPARED: Final[Comparison[Run]] = Comparison(
-    Run,
-    tuple(
-        Measure(f"{network}, of ceiling", "1", partial(Run.efficiency, network=network), "%")
-        for network in NETWORKS
-    ),
-)
 
 
 class Paper:
@@ -159,6 +150,10 @@ def _usual_step(p: Paper) -> Quantity:
     return exact("batch", "1", theory.SOURCE_BATCH) / half.images
 
 
+def _clock(p: Paper, name: str) -> Quantity:
+    return p.source.exact(p.source.rows("cores")[0].printed(name), "1")
+
+
 def _of_roof(p: Paper, device: str, network: str) -> Quantity:
     return p.source.of_roof(p.source.best(device, network))
 
@@ -178,17 +173,9 @@ study.values(
         "laptop_cores": lambda p: p.source.exact(p.source.rows("cores")[0].printed("cores"), "1"),
         "bus": lambda p: p.source.exact(p.source.rows("bus")[0].printed("width"), "1"),
         "lane": lambda p: p.source.exact(p.source.rows("bus")[0].printed("rate"), "1"),
-        "low_clock": lambda p: _clock(p, "low"),
-        "clock": lambda p: _clock(p, "nominal"),
-        "high_clock": lambda p: _clock(p, "high"),
     }
+    | {f"{name}_clock": partial(_clock, name=name) for name in CLOCKS}
 )
-
-
-def _clock(p: Paper, name: str) -> Quantity:
-    return p.source.exact(p.source.rows("cores")[0].printed(name), "1")
-
-
 study.values(
     {
         "paradox_rates": _ratio(1),
@@ -209,7 +196,6 @@ study.values(
         "lead_heavy": lambda p: (
             p.source.case(RTX, HEAVY, 64).images / p.source.case(T4, HEAVY, 64).images
         ),
-        "source_traffic": lambda p: p.source.traffic,
         "heavy_traffic": lambda p: theory.traffic(HEAVY),
         "light_intensity": lambda p: theory.intensity(LIGHT),
         "t4_ridge": lambda p: p.source.ridge(T4),
