@@ -53,19 +53,12 @@ def _training() -> Small:
     return Small(training.record([training.profile(steps[0], 1), *cases]))
 
 
-def _backend_speedup() -> Small:
-    files = test_backend_speedup.inputs(test_backend_speedup.one_thread()).attachments
-    (content,) = files.values()
-    record = test_backend_speedup.record(machine=factory.environment("example-1t", threads=1))
-    return Small(record, content)
-
-
 _MADE: Mapping[str, Callable[[], Small]] = {
     "conv_scaling": _conv_scaling,
     "conv_profiling": lambda: Small(profiling.record(), profiling.FILES),
     "inference_memory": _inference,
     "training_roofline": _training,
-    "backend_speedup": _backend_speedup,
+    "backend_speedup": lambda: Small(test_backend_speedup.record()),
 }
 
 

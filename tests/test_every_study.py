@@ -52,7 +52,6 @@ WITHOUT_SOURCE = {
     "tbl-literature": "its rows are citations",
     "fig-convnet": "a diagram of the network",
     "fig-designs": "a diagram of the libraries",
-    "fig-perceptron": "a diagram of the network",
 }
 
 #: Claims that stay decided although no duration tells anything.
@@ -66,10 +65,6 @@ DECIDED_WITHOUT_TIME = {
         "falls-first": "bytes, which do not scatter",
         "amc-memory": "bytes, which do not scatter",
         "amc-theory": "theory of the shapes",
-    },
-    "backend_speedup": {
-        "converge": "losses, of which each library has one course",
-        "same-memory": "bytes, which do not scatter",
     },
 }
 
