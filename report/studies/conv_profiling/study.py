@@ -570,4 +570,4 @@ def _account(p: Paper, row: tuple[str, str, str]) -> dict[str, Content]:
     return {"Part of the source": name, "What became of it": outcome, "Its numbers": audited}
 
 
-study.add_table(lambda p: setup(p.inputs, p.runs, source=False))
+study.add_table(lambda p: setup(p.runs))

@@ -515,7 +515,7 @@ def _memory(p: Paper, batch: int) -> dict[str, Content]:
     }
 
 
-study.add_table(lambda p: setup(p.inputs, p.runs, source=False))
+study.add_table(lambda p: setup(p.runs))
 study.add_table(lambda p: _terms("tbl-explained-reserved", p.reserved, p.source.file))
 study.add_table(
     lambda p: _terms("tbl-variants", p.variants, *p.inputs.files[:1], first=Column("Variant"))

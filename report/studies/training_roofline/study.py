@@ -468,7 +468,7 @@ def _layers(p: Paper, part: Part) -> dict[str, Content]:
     }
 
 
-study.add_table(lambda p: setup(p.inputs, p.runs, source=False))
+study.add_table(lambda p: setup(p.runs))
 
 
 def _reason(check: Check) -> str:
