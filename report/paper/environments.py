@@ -105,7 +105,6 @@ _ROWS: Final[Mapping[str, Callable[[Stored], Cell]]] = {
     "C library": _of_host(lambda host: host.c_library),
     "Vector extensions": lambda s: ", ".join(s.record.environment.cpu.vector_extensions) or "none",
     "Frequency governor": lambda s: s.record.environment.cpu.governor or Missing("not recorded"),
-    "Frequency governor": lambda s: s.record.environment.cpu.governor or Missing("not recorded"),
     "Operating system": lambda s: s.record.environment.operating_system,
     "Framework": lambda s: (
         f"PyTorch {s.record.environment.torch.version}, Python {s.record.environment.python}"

@@ -614,7 +614,7 @@ def _account(p: Paper, row: tuple[str, str, str]) -> dict[str, Content]:
 
 
 study.add_table(lambda p: audit_table("tbl-audit", "", p.source.audit(), (p.inputs.reported_file,)))
-study.add_table(lambda p: setup(p.inputs, _described(p), source=False))
+study.add_table(lambda p: setup(_described(p)))
 
 
 def _described(p: Paper) -> list[Run]:
