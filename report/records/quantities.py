@@ -199,6 +199,9 @@ QUANTITIES: Final[dict[str, Quantity]] = {
     # A trained network on the test images: one value an image, in the same order every time.
     "image_loss": Quantity("1", "cross-entropy of one test image, in nats"),
     "image_correct": Quantity("1", "1 for a test image classified rightly, else 0", whole=True),
+    # Calls of growing or falling batches under one limit of memory.
+    "batch_tried": Quantity("1", "images of a call under a limit of memory", whole=True),
+    "batch_ran": Quantity("1", "1 where that call ran, 0 where memory ran out", whole=True),
     # Hardware counters of NVIDIA GPUs, read by Nsight Compute around one call, never while timing.
     "ncu_cuda_core_flops": Quantity(
         "FLOP", "floating-point operations of the CUDA cores, a multiply-add as two", whole=True
