@@ -234,7 +234,7 @@ _ON_CPU: Final = Study(
         maximum_samples=15,
         case_budget_s=0.2,
         processes={"retained": 8},
-        budget_s=600.0,
+        budget_s=450.0,
     ),
     quick=replanned(QUICK, minimum_samples=3, warmup_calls=1),
 )
