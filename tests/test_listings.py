@@ -33,3 +33,10 @@ def test_pages_are_mapped_beyond_the_cliff_alone() -> None:
         pytest.skip("another C library has other rules")
     few, many = ({pages for _, pages in run("conv_scaling", n)[3:]} for n in ("4", "64"))
     assert few == {0} and min(many) > 1000
+
+
+def test_a_convolution_copies_maps_of_another_layout() -> None:
+    pytest.importorskip("torch")
+    ((contiguous,),) = run("inference_memory", "contiguous_format")
+    ((last,),) = run("inference_memory", "channels_last")
+    assert contiguous > 2 and last < 1.1

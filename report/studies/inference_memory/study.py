@@ -131,6 +131,7 @@ study.texts(
         "second": lambda p: markdown(p.second.short) if p.second else "",
         "gpu": lambda p: markdown(p.gpu.short) if p.gpu else "",
         "learned": lambda p: ", ".join(LEARNED),
+        "tiles": lambda p: "8, 16, 32 and 64",
         "held_out": lambda p: ", ".join(n for n in NETWORKS if n not in LEARNED),
     }
 )
@@ -157,7 +158,13 @@ def _compared(run: Run, *, held_out: bool = False) -> Quantity:
     return _whole_number("peaks compared", len(_peaks(run, held_out=held_out)), run)
 
 
-def missed(run: Run) -> Quantity:
+def exact_share(run: Run) -> Quantity:
+    """The share of float32 peaks that theory predicts to the byte."""
+    found = _compared(run)
+    return _exact(run) / found if _peaks(run) else _NO_RATIO
+
+
+def _missed(run: Run) -> Quantity:
     """The largest share of a float32 peak that theory misses."""
     shares = [r.residual_share for r in _peaks(run).values()]
     known = [exact("share", "1", s, run.file) for s in shares if not isinstance(s, Missing)]
@@ -166,7 +173,7 @@ def missed(run: Run) -> Quantity:
 
 #: What many machines are compared by.
 COMPARED: Final[Comparison[Run]] = Comparison(
-    Run, (Measure("Largest part of a peak that theory misses", "1", missed, "%"),)
+    Run, (Measure("Peaks predicted to the byte", "1", exact_share, "%"),)
 )
 
 
@@ -206,13 +213,19 @@ study.values(
     of=lambda p: p.cpu,
 )
 study.values(
-    {"missed": missed, "layout_saved": _layout_saved, "workspace": _workspace},
+    {"missed": _missed, "layout_saved": _layout_saved, "workspace": _workspace},
     "percent",
     of=lambda p: p.cpu,
 )
 study.values({"second_exact": _exact, "second_compared": _compared}, of=lambda p: p.second)
 study.values({"confidence": lambda p: exact("confidence, chosen", "1", CONFIDENCE)}, "percent")
 study.values({"networks": lambda p: exact("networks", "1", len(NETWORKS))})
+study.values(
+    {
+        f"at_{batch}": lambda p, batch=batch: exact("batch size", "1", batch)
+        for batch in (64, 128, 256, 512, 1024, 2048, 4096)
+    }
+)
 
 
 @study.claim("peaks-exact", of=lambda p: p.cpu)
@@ -246,35 +259,43 @@ def _limits(run: Run) -> list[tuple[Limit, Fits]]:
     return [(limit, fits) for limit, fits in found if not isinstance(fits, Missing)]
 
 
-def _met(run: Run) -> int:
-    return sum(limit.ran == fits.largest for limit, fits in _limits(run))
+def _beyond(run: Run) -> dict[Limit, int]:
+    """By how much what ran exceeds the limit by theory (B), where more ran than was predicted."""
+    return {
+        limit: least(fits.predicted[limit.ran]) - limit.bytes
+        for limit, fits in _limits(run)
+        if limit.ran > fits.largest and limit.ran in fits.predicted
+    }
 
 
-def _excess(limit: Limit, fits: Fits) -> int:
-    """By how much what ran exceeds the limit by theory (B); negative where it is below."""
-    at = fits.predicted.get(limit.ran)
-    return least(at) - limit.bytes if at else -limit.bytes
+def _most_beyond(run: Run) -> Quantity:
+    sizes = [exact("excess", "B", size, run.file) for size in _beyond(run).values()]
+    return at_least(*sizes) if sizes else absent("excess", "B", "every limit was met")
 
 
-def _beyond(run: Run) -> Quantity:
-    sizes = [exact("excess", "B", _excess(*each), run.file) for each in _limits(run)]
-    return at_least(*sizes) if sizes else _NOTHING
+def _limited(p: Paper) -> Run | None:
+    return p.cpu if p.cpu and p.cpu.limits else None
 
 
 study.values(
     {
         "limits": lambda run: _whole_number("limits", len(_limits(run)), run),
-        "limits_met": lambda run: _whole_number("limits met", _met(run), run),
-        "beyond": _beyond,
+        "limits_met": lambda run: _whole_number(
+            "limits met", sum(limit.ran == f.largest for limit, f in _limits(run)), run
+        ),
+        "beyond": _most_beyond,
+        "room": lambda run: exact("room", "B", theory.ROOM, run.file),
     },
-    of=lambda p: p.cpu if p.cpu and p.cpu.limits else None,
+    of=_limited,
 )
 
 
-@study.claim("limits-met", of=lambda p: p.cpu if p.cpu and p.cpu.limits else None)
-def _limits_met(run: Run) -> Several:
-    off = [exact("images off", "1", lim.ran - f.largest, run.file) for lim, f in _limits(run)]
-    return all_of(*(each.exactly(0) for each in off))
+@study.claim("limits-within", of=_limited)
+def _limits_within(run: Run) -> Several:
+    # An image more may run where it exceeds the limit by less than the room; none less may.
+    images = [exact("images off", "1", lim.ran - f.largest, run.file) for lim, f in _limits(run)]
+    sizes = [exact("excess", "B", size, run.file) for size in _beyond(run).values()]
+    return all_of(*(each > -1 for each in images), *(size < theory.ROOM + 1 for size in sizes))
 
 
 @study.table("tbl-limits", rows=lambda p: _limits(p.cpu) if p.cpu else ())
@@ -351,6 +372,22 @@ def _copies(p: Paper, which: int) -> Quantity:
     return exact("workspaces", "1", sum(found), *p.inputs.files[:1])
 
 
+def _cap(p: Paper) -> Quantity:
+    """The largest workspace of a convolution in 16 bits."""
+    found = [run.history(call) for call, run in p.allocated.items() if call.precision != "float32"]
+    sizes = [size for h in found if not isinstance(h, Missing) for _, size in h.workspaces]
+    return exact("largest workspace", "B", max(sizes), *p.inputs.files[:1]) if sizes else _NOTHING
+
+
+def _predicted_saved(p: Paper) -> Quantity:
+    """What 16 bits would save of the peak if nothing but tensors were beside what is kept."""
+    half, base = (p.history(1024, precision) for precision in (REDUCED, "float32"))
+    if isinstance(half, Missing) or isinstance(base, Missing):
+        return _NO_RATIO
+    less = base.tensors + base.workspace - half.tensors
+    return exact("bytes less", "B", less, *p.inputs.files[:1]) / p.on_gpu(1024)
+
+
 study.values(
     {
         "saved_64": lambda p: p.saved(64),
@@ -359,13 +396,15 @@ study.values(
         "vgg_saved_512": lambda p: p.saved(512, network="VGG-16"),
         "vgg_saved_2048": lambda p: p.saved(2048, network="VGG-16"),
         "spike_share": lambda p: _gpu_split(p, 256),
-        "copies_share": lambda p: _gpu_split(p, 1024, REDUCED),
+        "predicted_saved": _predicted_saved,
     },
     "percent",
 )
 study.values(
     {
         "workspaces": lambda p: _copies(p, 0),
+        "cap": _cap,
+        "vgg_4096": lambda p: p.on_gpu(4096, REDUCED, "VGG-16"),
         "copies": lambda p: _copies(p, 1),
         "more_128": lambda p: p.on_gpu(128, REDUCED) / p.on_gpu(128),
         "most_128": lambda p: p.on_gpu(128, "float16") / p.on_gpu(128),
@@ -382,6 +421,25 @@ def _kept(run: Run) -> Quantity:
 
 
 study.values({"kept": _kept}, of=lambda p: p.gpu)
+study.values(
+    {
+        "kept_large": lambda p: exact("workspace of cuBLAS", "B", theory.KEPT[0]),
+        "kept_small": lambda p: exact("workspace of cuBLASLt", "B", theory.KEPT[1]),
+    }
+)
+
+
+@study.claim("half-fits")
+def _half_fits(p: Paper) -> Several:
+    """VGG-16 on the largest batch runs in 16 bits and not in float32."""
+    found = [
+        run.case(small("VGG-16", 4096, precision).factors)
+        for run in p.gpus
+        for precision in (REDUCED, "float32")
+        if small("VGG-16", 4096, precision) in run.calls
+    ]
+    ran = [exact("ran", "1", not isinstance(each, Missing)) for each in found] or [_NO_RATIO] * 2
+    return all_of(ran[0].exactly(1), ran[1].exactly(0))
 
 
 @study.claim("half-memory")
@@ -461,6 +519,8 @@ study.values(
 )
 study.values(
     {
+        "tile_side": lambda run: _whole_number("pixels a side", _tiled(run)[0].image, run),
+        "tile_least": lambda run: _whole_number("tile", 8, run),
         "tile_small_time": lambda run: _one(_tile_times(run, form="tiled_stages", tile=8)),
         "tile_large_time": lambda run: _one(_tile_times(run, form="tiled_stages", tile=64)),
         "halo_small": lambda run: _halo(run, 8),

@@ -21,6 +21,8 @@ from report.theory.work import macs
 
 #: What cuBLAS keeps from its first product on, on an H100: 32 MiB, and 1 MiB of cuBLASLt's.
 KEPT: Final = (2**25, 2**20)
+#: By how much a call may exceed a limit (B), for the ends of pages: what the experiment allows.
+ROOM: Final = 131_072
 _STAGE: Final = "stage"
 
 
@@ -40,11 +42,12 @@ def predicted(call: Call, like: Sequence[Layer], environment: Environment) -> Pe
 
 def fits(limit: Limit, environment: Environment) -> Fits | Missing:
     """What ``--fits`` says of a network in float32 under a limit."""
-    return _fits(limit, conditions_of(environment))
+    return fits_under(limit, conditions_of(environment))
 
 
 @cache
-def _fits(limit: Limit, conditions: Conditions) -> Fits | Missing:
+def fits_under(limit: Limit, conditions: Conditions) -> Fits | Missing:
+    """The same under the conditions of a processor."""
     found = network(Call(limit.network, limit.image, 1, limit.layout))
     if isinstance(found, Missing):
         return found
