@@ -9,7 +9,7 @@ INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check --constrain
 # compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: papers test lint format schema bench size clean
+.PHONY: papers test lint format bench size clean
 
 papers: $(VENV)/papers.stamp  ## Build every paper as PDF and HTML into out/
 	$(RUN) build.py --pdf --html
@@ -27,9 +27,6 @@ lint: $(VENV)/test.stamp  ## Format, lint, types and the contract of imports
 format: $(VENV)/test.stamp  ## Bring the code into shape
 	$(RUN) -m ruff format .
 	$(RUN) -m ruff check --fix .
-
-schema: $(VENV)/papers.stamp  ## Write data/record.schema.json anew after a change of the record
-	$(RUN) -m report.records.schema
 
 bench: $(VENV)/test.stamp  ## Measure builds and growth and write benchmarks/README.md (half an hour)
 	$(RUN) -m benchmarks

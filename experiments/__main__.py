@@ -9,11 +9,10 @@ import shlex
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from report.system.requirements import require_packages
 
@@ -45,21 +44,14 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-#: Commands whose result is what they print; of a run it is the record.
-_RESULTS: Final = ("list", "doctor", "check", "theory", "status")
-
-
 def main(arguments: Sequence[str]) -> int:
     """Do what ``arguments`` say; return the exit code."""
     try:
-        with _sigterm_raises():
-            commands = parser()
-            complete(commands)
-            options = commands.parse_args(arguments)
-            code = _dispatch(options)
-            if options.command in _RESULTS:
-                check_output()
-            return code
+        commands = parser()
+        complete(commands)
+        code = _dispatch(commands.parse_args(arguments))
+        check_output()
+        return code
     except (RidgepointError, ModuleNotFoundError, OSError, KeyboardInterrupt) as error:
         if "--debug" in arguments:
             traceback.print_exception(error)
@@ -167,20 +159,16 @@ def next_build(study: str, path: Path, records: Path) -> tuple[str, ...]:
     return f"{words[:1].upper()}{words[1:]}; {how}:", command
 
 
-@contextmanager
-def _sigterm_raises() -> Iterator[None]:
-    """Let SIGTERM end a run as Ctrl-C does, with what is finished kept."""
+def command() -> int:
+    """The command as a process of its own, which SIGTERM ends as Ctrl-C does."""
 
-    def handle(number: int, frame: FrameType | None) -> None:
+    def terminated(number: int, frame: FrameType | None) -> None:
         raise Terminated
 
-    before = signal.signal(signal.SIGTERM, handle)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    open_streams()
+    signal.signal(signal.SIGTERM, terminated)
+    return main(sys.argv[1:])
 
 
 if __name__ == "__main__":
-    open_streams()
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command())

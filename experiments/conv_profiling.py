@@ -171,7 +171,7 @@ _ON_CPU: Final = Study(
     cases=cases,
     memory=memory,
     is_timed=lambda factors: factors["subject"] == "layer",
-    is_counted=lambda factors, thorough: factors["subject"] == "layer",
+    is_counted=lambda factors: factors["subject"] == "layer",
 )
 
 STUDY = replace(

@@ -24,19 +24,14 @@ under the eyes of a library that notes them.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
-from experiments.harness import allocations
-from experiments.harness.measure import build, measure_time
 from experiments.harness.study import (
     FULL,
     Factor,
     Factors,
     Levels,
-    Results,
-    Session,
     Study,
     Subject,
     replanned,
@@ -140,14 +135,6 @@ def _layer(name: str) -> tuple[nn.Module, tuple[int, ...]]:
     return mnist.second_convolution(), shape
 
 
-def times(factors: Factors, session: Session) -> Results:
-    """Times of one case in this process, or, under the library that notes them, its blocks."""
-    make = partial(build, STUDY, factors, session.device)
-    if allocations.is_traced():
-        return allocations.measure(make())
-    return measure_time(make, session)
-
-
 def is_timed(factors: Factors) -> bool:
     """Forward calls, but those of variants."""
     return factors["pass"] == "forward" and factors["subject"] != "variant"
@@ -158,7 +145,7 @@ def under_every_policy(factors: Factors) -> bool:
     return factors["subject"] == "layer" and factors["layout"] == "contiguous"
 
 
-def is_counted(factors: Factors, thorough: bool) -> bool:
+def is_counted(factors: Factors) -> bool:
     """Variants, and the layer at some batches."""
     if factors["subject"] == "layer":
         return factors["batch"] in _COUNTED
@@ -188,7 +175,6 @@ _ON_CPU: Final = Study(
     ),
     subject=subject,
     cases=cases,
-    times=times,
     is_timed=is_timed,
     under_every_policy=under_every_policy,
     is_counted=is_counted,
@@ -207,6 +193,4 @@ _ON_CPU: Final = Study(
 )
 
 #: A GPU's counters only replay kernels, so that every case is counted there.
-STUDY: Final = replace(
-    _ON_CPU, on_gpu=replace(_ON_CPU, full=FULL, is_counted=lambda factors, thorough: True)
-)
+STUDY: Final = replace(_ON_CPU, on_gpu=replace(_ON_CPU, full=FULL, is_counted=lambda factors: True))

@@ -226,7 +226,7 @@ _ON_CPU: Final = Study(
     times=times,
     is_timed=is_timed,
     under_every_policy=lambda factors: False,
-    is_counted=lambda factors, thorough: False,
+    is_counted=lambda factors: False,
     full=replanned(
         FULL,
         warmup_calls=1,

@@ -34,22 +34,21 @@ def parser() -> argparse.ArgumentParser:
     commands = whole.add_subparsers(dest="command", required=True)
     shown = commands.add_parser("list", help="the studies; of a named one, its factors and plans")
     shown.add_argument("study", nargs="*", help="the studies to tell more about")
-    health = commands.add_parser(
-        "doctor", help="what this machine can measure, what disturbs it, and what to install"
+    go = commands.add_parser(
+        "run",
+        help="measure a study on this machine and write a record",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _add_run(
-        commands.add_parser(
-            "run",
-            help="measure a study on this machine and write a record",
-            epilog=_EXAMPLES,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-    )
+    _add_measured(go, nargs="?")
+    _add_several(go)
     sent = commands.add_parser("submit", help="measure a study in shards, as jobs of a cluster")
     _add_measured(sent)
     add_jobs(sent)
-    there = commands.add_parser("status", help="which shards of a study are measured or missing")
-    there.add_argument("study", help="the study whose sweeps are meant")
+    add_theory(
+        commands.add_parser("theory", help="work, bytes and memory of any network, from its code")
+    )
+    add_import(commands.add_parser("import", help="records of measurements that others published"))
     hand_in = commands.add_parser("check", help="whether records are good to hand in")
     hand_in.add_argument("files", nargs="+", type=Path, metavar="FILE")
     hand_in.add_argument(
@@ -58,26 +57,21 @@ def parser() -> argparse.ArgumentParser:
         metavar="DATA",
         help="copy those that are to the folders of their studies in this data directory",
     )
-    add_theory(
-        commands.add_parser("theory", help="work, bytes and memory of any network, from its code")
-    )
-    add_import(commands.add_parser("import", help="records of measurements that others published"))
-    close = commands.add_parser(
-        "close",
-        help="make a record of an unfinished run as far as it went, when its machine is gone",
-    )
-    close.add_argument(
-        "study", help="the study whose newest unfinished run is meant, with all of its shards"
-    )
-    for command in (health, there, close):
+    hand_in.add_argument("--debug", action="store_true", help="show tracebacks")
+    for name, meaning in (
+        ("doctor", "what this machine can measure, what disturbs it, and what to install"),
+        ("status", "which shards of a study are measured or missing"),
+        ("close", "make records of the unfinished runs of a study whose machines are gone"),
+    ):
+        command = commands.add_parser(name, help=meaning)
+        if name != "doctor":
+            command.add_argument("study")
         command.add_argument("--records", type=Path, default=Path("data"), metavar="DIR")
-    for command in (health, there, hand_in, close):
         command.add_argument("--debug", action="store_true", help="show tracebacks")
     return whole
 
 
-def _add_run(go: argparse.ArgumentParser) -> None:
-    _add_measured(go, nargs="?")
+def _add_several(go: argparse.ArgumentParser) -> None:
     many = go.add_argument_group("parts of a run, and several runs")
     many.add_argument("--resume", action="store_true", help="continue the newest unfinished run")
     many.add_argument(
@@ -123,9 +117,9 @@ def _add_measured(go: argparse.ArgumentParser, nargs: str | None = None) -> None
     )
     what.add_argument(
         "--counters",
-        choices=("none", "auto", "all"),
-        help="count executed work: none, what fits into minutes, or all that can be; "
-        "default: auto, with --quick none",
+        choices=("none", "auto"),
+        help="count executed work: none, or what fits into minutes; default: auto, with --quick "
+        "none",
     )
     what.add_argument(
         "--data",

@@ -102,19 +102,17 @@ def _photographs_file(session: Session) -> CaseFile:
     return CaseFile("images.json", "which photographs were trained on", content)
 
 
-def is_counted_on_gpu(factors: Factors, thorough: bool) -> bool:
-    """Eager steps in float32 of one batch, unless all is asked: each has a thousand kernels."""
-    plain = factors["subject"] == "training" and factors.items() >= _COUNTED.items()
-    return plain and (thorough or factors["batch"] == _COUNTED_BATCH)
+def is_counted_on_gpu(factors: Factors) -> bool:
+    """Eager steps in float32 of one batch: each has a thousand kernels."""
+    return factors["subject"] == "training" and factors.items() >= _COUNTED.items()
 
 
 #: Memory is measured twice, so that a paper can check that it is the same.
 _MEMORY_REPEATS: Final = 2
 #: What a case has whose work is counted.
-_COUNTED: Final[Factors] = {**PLAIN, "dataset": "synthetic"}
+_COUNTED: Final[Factors] = {**PLAIN, "dataset": "synthetic", "batch": 32}
 #: The largest batch that is trained on in an emulated precision.
 _EMULATED: Final = 2
-_COUNTED_BATCH: Final = 32
 
 
 # ------------------------------------------------------------------------------------------ plan
@@ -146,7 +144,7 @@ _ON_CPU: Final = Study(
     cases=partial(cases, scale=CPU),
     memory=memory,
     times=times,
-    is_counted=lambda factors, thorough: False,
+    is_counted=lambda factors: False,
     # An optimizer imports the compiler, whether it is used or not.
     process=lambda factors, session: Process(
         ("torch", "torch._dynamo", "torch._inductor", "experiments.training_processes")

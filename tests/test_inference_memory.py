@@ -70,7 +70,7 @@ def on_gpu(of: Call) -> dict[str, list[int]]:
 
     def ask(size: int) -> int:
         events.append(size)
-        owners.append(owners and max(owners) + 1 or 1)
+        owners.append((owners and max(owners) + 1) or 1)
         return owners[-1]
 
     for index, operator in enumerate(network.network.operators):
@@ -170,7 +170,9 @@ def gpu_record() -> Record:
 @cache
 def full() -> Findings:
     second = factory.environment("other-2t")
-    return found(cpu_record(), record([case(each, second) for each in HALVED], second), gpu_record())
+    return found(
+        cpu_record(), record([case(each, second) for each in HALVED], second), gpu_record()
+    )
 
 
 def found(*records: Record) -> Findings:
@@ -246,7 +248,7 @@ def test_a_full_record_gives_a_whole_paper() -> None:
     assert all(each.explained for each in full().reconciliations.values())
     for row in rows(full(), "tbl-limits"):
         assert row["Predicted"] == row["Ran"] == row["Refused"] - 1
-        assert 0 <= row["Left"] and 0 < row["Next above by"]
+        assert row["Left"] >= 0 and row["Next above by"] > 0
 
 
 #: More records, a claim, and what becomes of it.
@@ -271,7 +273,10 @@ def test_verdicts_follow_the_data(kind: str) -> None:
 
 
 def test_a_lost_image_in_thirty_is_a_loss_of_accuracy() -> None:
-    lost = [accuracy("float32", [1] * 360), *(accuracy(p, [1] * 340 + [0] * 20) for p in PRECISIONS[1:])]
+    lost = [
+        accuracy("float32", [1] * 360),
+        *(accuracy(p, [1] * 340 + [0] * 20) for p in PRECISIONS[1:]),
+    ]
     result = found(cpu_record(), record([*lost, case(call(), GPU)], GPU))
     assert result.claims["accuracy"].verdict == "refuted"
 
@@ -279,7 +284,9 @@ def test_a_lost_image_in_thirty_is_a_loss_of_accuracy() -> None:
 def test_a_history_without_a_tensor_of_theory_gives_no_account() -> None:
     one = call(batch=64)
     events = on_gpu(one)["memory_events"]
-    cut = case(one, GPU, memory_events=events[:-20], memory_owners=on_gpu(one)["memory_owners"][:-20])
+    cut = case(
+        one, GPU, memory_events=events[:-20], memory_owners=on_gpu(one)["memory_owners"][:-20]
+    )
     (run,) = runs(inputs_of(STUDY, record([cut], GPU)).records)
     assert isinstance(run.history(one), Missing)
 

@@ -81,7 +81,7 @@ def test_values_tables_facts_and_claims_are_printed(tmp_path: Path) -> None:
         ("a\n{{ v.flops | nope }}\n", 2, "nope"),
         ("a\n{{ v. }}\n", 2, "expected"),
         ("a\n{% include 'nope.j2' %}\n", 2, "nope.j2"),
-        ("a\n{{ v.flops + v.copy }}\n", 2, "unsupported operand"),
+        ("a\n{{ v.flops + v.copy }}\n", 2, "computes with +"),
         ("a\n\nIt takes 12 ms.\n", 3, "12"),
         # A misspelt name is answered by those that are near.
         ("a\n{{ v.flop }}\n", 2, "flops"),
@@ -94,15 +94,7 @@ def test_values_tables_facts_and_claims_are_printed(tmp_path: Path) -> None:
         ("a\n{{ '{x.__class__}'.format(x=v) }}\n", 2, "format"),
         ("a\n{{ v.flops.as_json() }}\n", 2, "as_json"),
         ("a\n{{ facts.devices.append(v) }}\n", 2, "append"),
-        # It ends, and fills no memory.
-        ("a\n{% for i in range(10**12) %}\n{% endfor %}\n", 2, "**"),
-        ("a\n{% for i in range(1000000000000) %}\n{% endfor %}\n", 2, "ange too big"),
-        (
-            "{% for i in range(99999) %}\n{% for j in range(9) %}\n{% endfor %}\n{% endfor %}",
-            2,
-            "steps",
-        ),
-        ("a\n{{ facts.devices | slice(v.flops.number) | list | length }}\n", 2, "slice"),
+        ("a\n{{ v.flops.number * v.flops.number }}\n", 2, "computes with *"),
         ("a\n{% macro m() %}{{ m() }}{% endmacro %}\n{{ m() }}\n", 2, "itself"),
         ("a\n{% include 'study.qmd.j2' %}{% include 'study.qmd.j2' %}\n", 2, "itself"),
     ],

@@ -1,11 +1,10 @@
-"""Records: what is written is read again, and what may stand in one is published."""
+"""Records: what is written is read again."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-import jsonschema
 import msgspec
 import pytest
 from hypothesis import given
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 from report.records.filed import encode, parse
 from report.records.quantities import LARGEST, SHORTEST_S, Quantity
 from report.records.record import Case, Round, Shard
-from report.records.schema import SCHEMA_FILE, record_schema, schema_text
 from tests import factory
 from tests.test_refusals import CASE, RECORD
 
@@ -116,23 +114,6 @@ def test_samples_of_a_case_are_those_of_its_rounds_under_the_policy() -> None:
         assert found.samples("time", "default") == (0.5, 0.25)
     assert in_rounds(disturbance="Another program ran.").samples("time") == (0.75,)
     assert factory.case(1, time=(1.0, 2.0)).samples("cpu_time") == ()
-
-
-# ---------------------------------------------------------------------------------------- schema
-
-
-def test_the_published_schema_is_that_of_the_code_and_accepts_what_is_written() -> None:
-    assert SCHEMA_FILE.read_text(encoding="utf-8") == schema_text(), (
-        "run: python -m report.records.schema"
-    )
-    jsonschema.Draft202012Validator.check_schema(record_schema())
-    assert all("description" in part for part in record_schema()["$defs"].values())
-    validator = jsonschema.Draft202012Validator(record_schema())
-    gpu = factory.record(machine=factory.environment(gpu=factory.GPU))
-    lost = factory.record([factory.case(1, status="failed", reason="It broke.")])
-    texts = [encode(record) for record in (RECORD, gpu, lost)]
-    for text in texts:
-        assert list(validator.iter_errors(json.loads(text))) == []
 
 
 @given(st.lists(st.one_of(st.integers(-5, 5), st.floats()), max_size=6), st.booleans())

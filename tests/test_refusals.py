@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jsonschema
 import msgspec
 import pytest
 import yaml
@@ -31,7 +30,6 @@ from report.records.editions import read_editions
 from report.records.filed import encode, parse
 from report.records.imported import list_imports
 from report.records.record import Record
-from report.records.schema import record_schema
 from report.records.store import (
     digest,
     list_records,
@@ -135,8 +133,6 @@ class Refusal(NamedTuple):
     fault: Fault
     place: str
     word: str
-    #: Whether the published schema cannot say it, since one part of a record contradicts another.
-    beyond_schema: bool = False
 
 
 TIME, BEFORE = ("cases", 0, "series", "time"), ("cases", 0, "series", "allocated_before")
@@ -156,21 +152,21 @@ REFUSALS: tuple[Refusal, ...] = tuple(Refusal(*row) for row in (
     ("record", change(*TIME, 1, to="1"), "series.time[1]", 'found "1"'),
     ("record", change("cases", to={}), "cases", "found an object"),
     ("record", change(*TIME, 3, to=-1e-3), "series.time[3]", "-0.001"),
-    ("record", change(*TIME, 0, to=1e300), "series.time[0]", "64 bits", True),
-    ("record", change(*TIME, 0, to=HUGE), "series.time", "64 bits", True),
-    ("record", change(*TIME, 0, to=1e-300), "time[0]", "at least 1e-12", True),
+    ("record", change(*TIME, 0, to=1e300), "series.time[0]", "64 bits"),
+    ("record", change(*TIME, 0, to=HUGE), "series.time", "64 bits"),
+    ("record", change(*TIME, 0, to=1e-300), "time[0]", "at least 1e-12"),
     ("record", change(*BEFORE, 0, to=-1), "series.allocated_before[0]", "found -1"),
     ("record", change(*BEFORE, 2, to=0.5), "allocated_before[2]", "found 0.5"),
     ("record", change("units", "time", to="ms"), "units.time", "found 'ms'"),
     ("record", change("units", "allocated_before", to="ns"), "units.allocated_before", "'ns'"),
     ("record", change("units", "duration", to="s"), "units.duration", "no quantity"),
-    ("record", drop("units", "time"), "cases[0].series.time", "not in units", True),
-    ("record", change("cases", 3, "factors", to=FACTORS), "cases[3].factors", "cases[1]", True),
+    ("record", drop("units", "time"), "cases[0].series.time", "not in units"),
+    ("record", change("cases", 3, "factors", to=FACTORS), "cases[3].factors", "cases[1]"),
     ("record", change("cases", 3, "factors", to={**FACTORS, "batch": 4.0}),
-     "cases[3].factors", "cases[1]", True),
-    ("record", change("cases", 0, "factors", "pass", to=LONG), "factors.pass", "200", True),
-    ("record", change("cases", 0, "factors", "batch", to=HUGE), "factors.batch", "64 bits", True),
-    ("record", change("cases", 0, "factors", LONG, to=1), "cases[0].factors", "200", True),
+     "cases[3].factors", "cases[1]"),
+    ("record", change("cases", 0, "factors", "pass", to=LONG), "factors.pass", "<= 200"),
+    ("record", change("cases", 0, "factors", "batch", to=HUGE), "factors.batch", "int <="),
+    ("record", change("cases", 0, "factors", LONG, to=1), "cases[0].factors", "200"),
     ("record", change("cases", 0, "reason", to="no"), "cases[0].reason", "found 'no'"),
     ("record", change("cases", 0, "status", to="failed"), "cases[0].reason", "found null"),
     ("record", change("cases", 0, "status", to="fine"), "cases[0].status", "'fine'"),
@@ -178,38 +174,38 @@ REFUSALS: tuple[Refusal, ...] = tuple(Refusal(*row) for row in (
     ("record", change(*LAYER, "input_shape", to=[]), "input_shape", ">= 1"),
     ("record", change(*LAYER, "kernel", to=[MANY, 3]), "layers[0].kernel", "4096"),
     ("record", change("networks", 0, to=[]), "networks[0]", "found a list of 0"),
-    ("record", change("cases", 1, "layers", 0, to=1), "cases[1].layers", "network 1", True),
+    ("record", change("cases", 1, "layers", 0, to=1), "cases[1].layers", "network 1"),
     ("record", change("cases", 1, "layers", 0, to=-1), "layers[0]", "found -1"),
     ("record", change("cases", 1, "layers", 1, to=0), "layers[1]", "found 0"),
-    ("record", change("networks", 0, 0, 1, to=5), "networks[0]", "found layer 5", True),
-    ("record", change(*LAYER, "input_shape", 0, to=2), "cases[1].layers", "one image", True),
+    ("record", change("networks", 0, 0, 1, to=5), "networks[0]", "found layer 5"),
+    ("record", change(*LAYER, "input_shape", 0, to=2), "cases[1].layers", "one image"),
     ("record", change(*ROUNDS, 0, "process", to=-1), f"{IN_ROUNDS}[0].process", "found -1"),
     ("record", change(*ROUNDS, 0, "process", to=MANY), f"{IN_ROUNDS}[0].process", "10000"),
-    ("record", again(*ROUNDS), IN_ROUNDS, "same process twice", True),
+    ("record", again(*ROUNDS), IN_ROUNDS, "same process twice"),
     ("record", change(*ROUNDS, 1, "policy", to="lazy"), f"{IN_ROUNDS}[1].policy", "lazy"),
     ("record", change(*ROUNDS, 1, "reason", to="no"), f"{IN_ROUNDS}[1].reason", "found 'no'"),
     ("record", change(*ROUNDS, 1, "status", to="failed"), f"{IN_ROUNDS}[1].reason", "null"),
     ("record", drop(*ROUNDS, 0, "policy"), f"{IN_ROUNDS}[0].policy", "missing"),
-    ("record", change(*ROUNDS, 0, "disturbance", to=LONG), "[0].disturbance", "2000", True),
+    ("record", change(*ROUNDS, 0, "disturbance", to=LONG), "[0].disturbance", "2000"),
     ("record", change(*ROUNDS, 0, "series", "time", 1, to=-1), "[0].series.time[1]", "-1"),
     ("record", change("environment", "device", to="cuda"), "environment.gpu", "found null"),
     ("record", change("environment", "threads", to=0), "environment.threads", "found 0"),
-    ("record", change("environment", "memory_bytes", to=HUGE), "memory_bytes", "64 bits", True),
-    ("record", change("environment", "cpu", "model", to=LONG), "cpu.model", "at most 200", True),
-    ("record", change("environment", "load_after", to=-1.0), "load_after", "found -1.0", True),
-    ("record", change("ceilings", 1, "samples", 0, to=0), "ceilings[1].samples[0]", "0", True),
-    ("record", change("ceilings", 0, "work", to=HUGE), "ceilings[0].work", "64 bits", True),
+    ("record", change("environment", "memory_bytes", to=HUGE), "memory_bytes", "int <="),
+    ("record", change("environment", "cpu", "model", to=LONG), "cpu.model", "<= 200"),
+    ("record", change("environment", "load_after", to=-1.0), "load_after", "found -1.0"),
+    ("record", change("ceilings", 1, "samples", 0, to=0), "ceilings[1].samples[0]", "0"),
+    ("record", change("ceilings", 0, "work", to=HUGE), "ceilings[0].work", "int <="),
     ("record", change("protocol", "processes", to={"retained": MANY}), "processes", "10000"),
     ("record", change("shard", to={**SHARD, "of": MANY}), "shard.of", "10000"),
     ("record", change("shard", to={**SHARD, "number": MANY}), "shard.number", "10000"),
-    ("record", change("shard", to={**SHARD, "number": 3}), "shard.number", "at most 2", True),
-    ("record", change("started", to="2026-02-30T00:00:00Z"), "started", "2026-02-30", True),
+    ("record", change("shard", to={**SHARD, "number": 3}), "shard.number", "at most 2"),
+    ("record", change("started", to="2026-02-30T00:00:00Z"), "started", "2026-02-30"),
     ("record", change("started", to="2026-02-03T00:00:00+01:00"), "started", "+01:00"),
-    ("record", change("finished", to="2026-01-01T00:00:00Z"), "finished", "2026-01-01", True),
+    ("record", change("finished", to="2026-01-01T00:00:00Z"), "finished", "2026-01-01"),
     *(("record", change("attachments", to=[{**LOGS, "name": name}]), "attachments[0].name", "regex")
       for name in ("../x", "/etc/passwd", ".hidden", "a/b", "", "A.gz", "a..b")),
-    ("record", change("attachments", to=[LOGS, LOGS]), "attachments", "lackey.json.gz twice", True),
-    ("record", drop("schema"), "schema", "version is unknown"),
+    ("record", change("attachments", to=[LOGS, LOGS]), "attachments", "lackey.json.gz twice"),
+    ("record", drop("schema"), "schema", "missing"),
     ("record", change("schema", to="1"), "schema", 'found "1"'),
     ("record", change("schema", to=True), "schema", "found true"),
     ("record", change("schema", to=3), "schema", "version 3, older than 4"),
@@ -240,9 +236,9 @@ REFUSALS: tuple[Refusal, ...] = tuple(Refusal(*row) for row in (
     ("devices", change(*PEAK, "unit", to="GB/s"), "peaks[0].unit", "GB/s"),
     ("devices", change(*PEAK, "value", to=0), "peaks[0].value", "> 0"),
     ("devices", change(*PEAK, "value", to="0o17"), "peaks[0].value", "expected float, found"),
-    ("devices", change(*PEAK, "value", to=1e300), "peaks[0].value", "1e+300"),
+    ("devices", change(*PEAK, "value", to=1e300), "peaks[0].value", "1.0e+300"),
     ("devices", change(*PEAK, "verified", to=None), "peaks[0].verified", "null"),
-    ("editions", change("conv_scaling", to="a.json"), "line 1, conv_scaling", "expected object"),
+    ("editions", change("conv_scaling", to="a.json"), "line 1: conv_scaling", "expected object"),
     ("editions", change("conv_scaling", "roles", "cpu", to=2026), "roles", "expected str | array"),
     ("editions", change("conv_scaling", "roles", "gpus", to="a"), "roles", "'gpus'"),
     ("editions", drop("conv_scaling", "roles", "cpu"), "conv_scaling.roles", "cpu is missing"),
@@ -275,17 +271,6 @@ def test_a_fault_is_named_with_its_place(row: Refusal, tmp_path: Path) -> None:
     assert row.word in message
 
 
-VALIDATOR = jsonschema.Draft202012Validator(record_schema())
-
-
-@pytest.mark.parametrize("row", [row for row in REFUSALS if row.kind == "record"])
-def test_the_published_schema_refuses_what_it_can_say(row: Refusal) -> None:
-    document = GOOD["record"]()
-    assert VALIDATOR.is_valid(document)
-    row.fault(document)
-    assert VALIDATOR.is_valid(document) == row.beyond_schema
-
-
 def test_no_seeded_attack_goes_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     assert fuzz.main(["--count", "12"]) == 0, capsys.readouterr().out
 
@@ -296,62 +281,45 @@ SEED = b'"seed": 0'
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "place", "word"),
+    ("old", "new", "word"),
     [
-        (SEED, b'"seed": NaN', "protocol.seed", "found NaN"),
-        (SEED, b'"seed": -Infinity', "protocol.seed", "found -Infinity"),
-        (SEED, b'"seed": ', "protocol.seed", "found ,"),
-        (SEED, b'"seed": 1e400', "protocol.seed", "range"),
-        (SEED, b'"seed": ' + b"9" * 5000, "protocol.seed", "data"),
-        (SEED, b'"seed": 0, "seed": 7', "protocol.seed", "twice"),
-        (SEED, rb'"seed": 0, "\u0073eed": 0', "protocol.seed", "twice"),
-        (b'"batch":1,', b'"batch":1, "batch":1,', "factors.batch", "twice"),
-        (b'"time":[', b'"time":[1],"time":[', "time", "twice"),
-        (b'"schema": 4', b'"schema": 4e400', "schema", "data"),
-        (b'"schema": 4', b'"schema": ' + b"9" * 5000, "schema", "data"),
-        (b'"schema": 4', b'"schema": [1', "schema", "not valid JSON"),
-        (b"a clock", b"a cl\xf6ck", "protocol.timer", "0xf6"),
-        (b'"a clock"', rb'"a \" { [ , : clock" ?', "protocol", "found ?"),
-        (TEXT, b"", "line 1, the top level", "the end of the file"),
-        (TEXT, TEXT.partition(b'"seed"')[0], "protocol", "the end of the file"),
-        (TEXT, TEXT + b"\n}", "the top level", "found }"),
-        (TEXT, b"\xff\xfe" + TEXT, "the top level", "0xff, which is not UTF-8"),
-        (TEXT, b"<html>", "the top level", "<html>"),
-        (TEXT, b"[]", "the top level", "expected object, found a list of 0"),
-        (TEXT, b'{"schema":' * 100_000, "the top level", "nested"),
-        (TEXT, b'{"schema": 4, "study": "' + rb"\"" * 240_000, "study", "the end of the file"),
+        (SEED, b'"seed": NaN', "not valid JSON"),
+        (SEED, b'"seed": 1e400', "protocol.seed: "),
+        (SEED, b'"seed": ' + b"9" * 5000, "protocol.seed: integer value out of range"),
+        (SEED, b'"seed": 0, "seed": 7', "the field seed twice"),
+        (SEED, rb'"seed": 0, "\u0073eed": 0', "the field seed twice"),
+        (b'"batch":1,', b'"batch":1, "batch":1,', "the field batch twice"),
+        (b'"schema": 4', b'"schema": ' + b"9" * 5000, "schema: "),
+        (b"a clock", b"a cl\xf6ck", "UTF-8"),
+        (TEXT, b"", "line 1: not valid JSON"),
+        (TEXT, TEXT.partition(b'"seed"')[0], "not valid JSON"),
+        (TEXT, TEXT + b"\n}", "not valid JSON: trailing"),
+        (TEXT, b"\xff\xfe" + TEXT, "line 1: "),
+        (TEXT, b"[]", "the top level: expected object, found a list of 0"),
+        (TEXT, b"[" * 100_000, "data/x.json"),
     ],
     ids=lambda value: value[:30].decode("latin-1") if isinstance(value, bytes) else value,
 )
-def test_what_is_no_json_or_contradicts_itself_is_named(
-    old: bytes, new: bytes, place: str, word: str
-) -> None:
+def test_what_is_no_json_or_contradicts_itself_is_named(old: bytes, new: bytes, word: str) -> None:
     assert old in TEXT
     with pytest.raises(RecordError) as caught:
         parse(TEXT.replace(old, new, 1), "data/x.json")
-    message = assert_sentence(caught.value, "data/x.json: ")
-    assert place in message
-    assert word in message
+    assert word in assert_sentence(caught.value, "data/x.json: ")
 
 
-BOMB = "a: &a [x, x]\nb: [*a, *a]"
-YAML: tuple[tuple[str, int, tuple[str, ...], str], ...] = (
-    ("a: 1\nb:\n  c: 2\n  c: 3", 4, ("b", "c"), "this key twice"),
-    (BOMB, 1, ("a",), "the anchor &a"),
-    ("a: 1\nb: *x", 2, ("b",), "the alias *x"),
-    ("a:\n  <<: {b: 1}", 2, ("a",), "a merge key <<"),
-    ("a: !!binary aGk=", 1, ("a",), "the tag tag:yaml.org,2002:binary"),
-    ("- !!python/object/apply:os.system [x]", 1, ("[0]",), "the tag tag:yaml.org,2002:python"),
-    (f"a: {'9' * 5000}", 1, ("a",), "a number of 5000 digits"),
-    ("a: 1e400", 1, ("a",), "a number out of range"),
-    ("a:\n\tb: 1", 2, (), "cannot start any token"),
-    ("a: 1\n---\nb: 2", 2, (), "a second document"),
-    ("? [a]\n: 1", 1, (), "a key that is no text"),
-    ('a: "\\ud800"', 1, ("a",), "half of a character"),
-    ('a: "\\Uffffffff"', 1, (), "out of range"),
-    ("a: 1\nb: \x07", 2, (), "the character U+0007"),
-    ("[" * 100_000, 1, ("[0]",) * 3, "more than 16 levels"),
-    ("x" * 300_000, 1, (), "found 300,000 characters"),
+YAML: tuple[tuple[str, int, str], ...] = (
+    ("a: 1\nb:\n  c: 2\n  c: 3", 4, "the key c twice"),
+    ("a: &a [x, x]\nb: [*a, *a]", 2, "the alias *a"),
+    ("a: !!binary aGk=", 1, "the tag tag:yaml.org,2002:binary"),
+    ("- !!python/object/apply:os.system [x]", 1, "the tag tag:yaml.org,2002:python"),
+    ("a:\n\tb: 1", 2, "cannot start any token"),
+    ("a: 1\n---\nb: 2", 2, "another document"),
+    ("? [a]\n: 1", 1, "a key that is no text"),
+    ('a: "\\ud800"', 1, "half of a character"),
+    ('a: "\\Uffffffff"', 1, "out of range"),
+    ("a: 1\nb: \x07", 2, "the character U+0007"),
+    ("[" * 100_000, 1, "nested without end"),
+    ("x" * 300_000, 1, "found 300,000 characters"),
 )
 YAML_READERS: dict[str, Callable[[Path], Any]] = {
     "editions.yaml": lambda path: read_editions(path.parent),
@@ -361,13 +329,11 @@ YAML_READERS: dict[str, Callable[[Path], Any]] = {
 }
 
 
-@pytest.mark.parametrize(("text", "line", "path", "word"), YAML, ids=lambda value: str(value)[:30])
-def test_yaml_that_can_harm_is_refused(
-    text: str, line: int, path: tuple[str, ...], word: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("text", "line", "word"), YAML, ids=lambda value: str(value)[:30])
+def test_yaml_that_can_harm_is_refused(text: str, line: int, word: str, tmp_path: Path) -> None:
     with pytest.raises(YamlError) as caught:
         parse_yaml(text)
-    assert (caught.value.line, caught.value.path) == (line, path)
+    assert caught.value.line == line
     assert word in caught.value.what
     for name, reader in YAML_READERS.items():
         (tmp_path / name).write_text(f"---\n{text}\n---\n" if name.endswith("qmd") else text)
@@ -380,18 +346,20 @@ def test_yaml_that_can_harm_is_refused(
 TEXTS = (
     "2001-99-99", "2001-01-01", "12:30:00", "1:30", "0o17", "017", "0x1f", "0b1", "yes", "No", "on",
     "OFF", "~", "Null", "TRUE", "False", ".inf", "-.INF", ".nan", "1_000", "+1", ".5", "1.", "1e",
+    "1e400", "9" * 5000, "<<",
 )  # fmt: skip
 
 
 def test_what_yaml_alone_takes_for_something_else_is_text() -> None:
     for text in TEXTS:
-        assert parse_yaml(f"a: {text}\n{text}: b").content == {"a": text, text: "b"}
+        assert parse_yaml(f"a: {text}").content == {"a": text}
+    assert parse_yaml("12: a\ntrue: b\n<<: c").content == {"12": "a", "true": "b", "<<": "c"}
     numbers = {"0": 0, "-12": -12, "1.50": 1.5, "1e5": 1e5, "-2.5E-3": -0.0025}
     for text, number in numbers.items():
         assert parse_yaml(f"[{text}, '{text}']").content == [number, text]
     document = parse_yaml("\ufeffa:\n  - {b: null, 'c d': [true]}\n  - |\n    two\n    lines\n")
     assert document.content == {"a": [{"b": None, "c d": [True]}, "two\nlines\n"]}
-    assert document.lines[("a", "[1]")] == 3
+    assert document.line(("a", "[1]")) == 3
 
 
 def test_an_empty_file_names_no_edition(tmp_path: Path) -> None:
@@ -567,11 +535,11 @@ def test_a_message_is_one_short_printable_line(text: str) -> None:
     assert (max(map(len, lines)), len(lines)) == (LONGEST, 20)
 
 
-def test_missing_shards_are_named_as_ranges(tmp_path: Path) -> None:
+def test_of_many_missing_shards_a_few_are_named(tmp_path: Path) -> None:
     shard = {"number": 5, "of": 9000, "sweep": "0" * 64}
     file = refiled(factory.measurement(), tmp_path, change("shard", to=shard))
     choices = choices_of(list_records("conv_scaling", tmp_path), tmp_path)
-    assert fate(choices, file)[1].endswith("missing 1 to 4 and 6 to 9000")
+    assert fate(choices, file)[1].endswith("and 8987 more")
 
 
 def test_of_thousands_of_levels_a_few_are_named_on_an_axis() -> None:

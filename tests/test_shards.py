@@ -27,22 +27,10 @@ from report.records.shards import (
     runs_of,
     whole,
 )
-from report.records.store import (
-    Stored,
-    read_record,
-    record_name,
-    write_record,
-)
+from report.records.store import Stored, record_name, write_record
 from tests import factory
 
 SWEEP = "a" * 64
-REAL = sorted((factory.ROOT / "data" / "conv_scaling").glob("20261122T173825Z-intel-xeon-*.zip"))[
-    -1
-]
-
-
-def real() -> Record:
-    return read_record(REAL, factory.ROOT / "data").record
 
 
 def part(record: Record, number: int, of: int) -> Record:
@@ -78,15 +66,6 @@ def ceilings(found: Iterable[Ceiling], shard: Shard) -> Iterable[Ceiling]:
 
 def split(record: Record, of: int) -> list[Record]:
     return [part(record, number, of) for number in range(1, of + 1)]
-
-
-def sorted_rounds(record: Record) -> Record:
-    """The record with the rounds of each case by process, as merging leaves them."""
-    cases = (
-        msgspec.structs.replace(c, rounds=tuple(sorted(c.rounds, key=lambda r: r.process)))
-        for c in record.cases
-    )
-    return msgspec.structs.replace(record, cases=tuple(cases))
 
 
 def timed(times: int, **change: Any) -> Record:
@@ -130,23 +109,33 @@ def test_the_shards_of_a_record_merge_to_that_record_in_any_order(of: int, rando
     assert whole(run).record == record
 
 
-def test_a_real_record_that_was_split_has_the_same_cases() -> None:
-    record = real()
-    assert merged(split(record, 3)).cases == sorted_rounds(record).cases
-
-
 # ----------------------------------------------------------------------- replicates and conflicts
 
 
-def test_a_shard_that_was_measured_twice_adds_its_processes(tmp_path: Path) -> None:
+def test_of_a_shard_that_was_measured_twice_the_newest_counts() -> None:
     parts = [item(one) for one in split(timed(8), 4)]
     again = item(msgspec.structs.replace(parts[1].record, started="2026-11-02T10:00:00Z"))
-    (run,) = runs_of([*parts, again])
-    case = whole(run).record.cases[0]
-    assert [r.process for r in case.rounds] == list(range(1, 11))
-    twins = [r.series for r in case.rounds if r.process > 8]
-    assert twins == [r.series for r in parts[1].record.cases[0].rounds]
-    assert case.series == timed(8).cases[0].series, "what is measured once a case is not doubled"
+    run, left = runs_of([*parts, again])
+    assert (run.parts[1], left.parts) == (again, (parts[1],))
+    assert whole(run).record.cases == timed(8).cases
+
+
+def test_processes_that_repeat_what_was_disturbed_have_numbers_of_their_own() -> None:
+    parts = split(timed(8), 2)
+    extra = factory.round_(9, {"time": (1.0,)})
+    parts = [
+        msgspec.structs.replace(
+            each,
+            cases=(
+                msgspec.structs.replace(
+                    each.cases[0], rounds=(*each.cases[0].rounds, extra), status="ok", reason=None
+                ),
+                *each.cases[1:],
+            ),
+        )
+        for each in parts
+    ]
+    assert [r.process for r in merged(parts).cases[0].rounds] == list(range(1, 11))
 
 
 @pytest.mark.parametrize("what", ["sweep", "of", "code", "threads"])

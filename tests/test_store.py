@@ -108,22 +108,6 @@ def test_a_writer_that_is_interrupted_or_has_no_room_leaves_nothing(
 # ----------------------------------------------------------------------------------- attachments
 
 
-@pytest.mark.parametrize(
-    ("given", "name"),
-    [
-        ({}, "lackey.json.gz"),
-        ({**FILES, "ncu.json.gz": b"other"}, "ncu.json.gz"),
-        ({**FILES, "extra.gz": b""}, "extra.gz"),
-    ],
-)
-def test_only_the_files_that_the_record_names_are_written(
-    tmp_path: Path, given: dict[str, bytes], name: str
-) -> None:
-    with pytest.raises(RecordError, match=f"attachment {name} is not the one that the record"):
-        write_record(with_attachments(), tmp_path, given)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_altered_and_missing_files_are_named(tmp_path: Path) -> None:
     path = write_record(with_attachments(), tmp_path, FILES)
     stored, text = read_record(path, tmp_path), factory.text_of(path)
@@ -199,29 +183,21 @@ def test_a_link_within_the_data_directory_is_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "alteration"),
+    ("old", "new"),
     [
-        ('"plan": "full"', '"plan": "quick"', "does not match the hash"),
-        ("2026-11-01T10", "2026-11-30T10", "its start is 20261130T"),
-        ('"example-2t"', '"other-2t"', "its device is other-2t"),
-        ('{"factors":', '{"status":"x","factors":', "does not match the hash"),
+        ('"plan": "full"', '"plan": "quick"'),
+        ("2026-11-01T10", "2026-11-30T10"),
+        ('{"factors":', '{"status":"x","factors":'),
     ],
 )
-def test_a_record_is_compared_with_its_name(
-    old: str, new: str, alteration: str, tmp_path: Path
-) -> None:
+def test_a_record_is_compared_with_its_name(old: str, new: str, tmp_path: Path) -> None:
     """Also where no paper uses it: what it says decides which record is used."""
     path = write_record(factory.record(), tmp_path)
     factory.edit(path, old, new)
     (listed,) = list_records("conv_scaling", tmp_path)
-    assert any(alteration in way for way in listed.alterations)
+    assert listed.alterations == (store.EDITED,)
     if "status" not in new:
         assert not read_record(path, tmp_path).untouched
-    factory.file_record(path, encode(factory.record()))
-    path = path.rename(path.with_name(path.name.replace("20261101T", "20261201T")))
-    (listed,) = list_records("conv_scaling", tmp_path)
-    assert listed.alterations == read_record(path, tmp_path).alterations
-    assert "its name says 20261201T100000Z" in listed.alterations[0]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ threshold for mapping a block by itself rises to the largest such block that was
 from __future__ import annotations
 
 import ctypes
-import os
 import shutil
 import subprocess
 import tempfile
@@ -25,6 +24,7 @@ from report.records.record import Series
 #: Calls before the traced ones: the thresholds rise with what the first ones free.
 _WARMUP: Final = 5
 CALLS: Final = 10
+#: Events of one call that are noted.
 _EVENTS: Final = 256
 
 _SOURCE: Final = r"""
@@ -34,7 +34,7 @@ _SOURCE: Final = r"""
 #include <time.h>
 #include <unistd.h>
 
-enum { EVENTS = 256, LARGE = 65536, LARGEST_THRESHOLD = 32 << 20 };
+enum { LARGE = 65536, LARGEST_THRESHOLD = 32 << 20 };
 struct event { long bytes, change, nanoseconds; };
 struct event trace_events[EVENTS];
 int trace_count, trace_on;
@@ -84,14 +84,8 @@ void free(void *block) {
 """
 
 
-class _Event(ctypes.Structure):
-    """As the library keeps it: bytes (those of a freed block negative), bytes, ns."""
-
-    _fields_ = (
-        ("bytes", ctypes.c_long),
-        ("change", ctypes.c_long),
-        ("nanoseconds", ctypes.c_long),
-    )
+#: As the library keeps an event: bytes (of a freed block negative), change in bytes, ns.
+_Event = ctypes.c_long * 3
 
 
 def unavailable() -> str | None:
@@ -110,22 +104,15 @@ def library() -> Path:
     """The compiled library."""
     source, path = (Path(_folder().name) / name for name in ("allocations.c", "allocations.so"))
     source.write_text(_SOURCE)
-    subprocess.run(("cc", "-O2", "-shared", "-fPIC", "-o", path, source), check=True)
+    options = ("-O2", "-shared", "-fPIC", f"-DEVENTS={_EVENTS}")
+    subprocess.run(("cc", *options, "-o", path, source), check=True)
     return path
-
-
-def is_traced() -> bool:
-    """Whether the library was loaded into this process."""
-    return library_name() in os.environ.get("LD_PRELOAD", "")
-
-
-def library_name() -> str:
-    """The name of the library's file."""
-    return "allocations.so"
 
 
 def measure(workload: Workload) -> tuple[Series, ...]:
     """The blocks of one warm call, and the time in which memory goes back to the system.
+
+    Only in a process into which the library was loaded.
 
     ``block_bytes`` (those of freed blocks negative) and ``block_changes`` are of the last call and
     the freeing of its result, event by event; the times are a sample a call.
@@ -142,7 +129,7 @@ def measure(workload: Workload) -> tuple[Series, ...]:
         during = count.value
         del result
         on.value = 0
-        found = [(e.bytes, e.change, e.nanoseconds) for e in events[: count.value]]
+        found = [tuple(event) for event in events[: count.value]]
         inside.append(_returning(found[:during]))
         after.append(_returning(found[during:]))
     return (
@@ -154,6 +141,6 @@ def measure(workload: Workload) -> tuple[Series, ...]:
     )
 
 
-def _returning(events: list[tuple[int, int, int]]) -> float:
+def _returning(events: list[tuple[int, ...]]) -> float:
     """Seconds in which blocks were freed whose memory went back to the system."""
     return sum(nanoseconds for _, change, nanoseconds in events if change < 0) / 1e9

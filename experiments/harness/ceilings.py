@@ -12,14 +12,14 @@ MKL's product was faster than both.  All are measured, and the best one is the c
 cuDNN may choose an algorithm with fewer multiplications than theory counts, so that the rate by the
 work of theory may lie above the device's peak.
 
-**Bandwidth.**  What fits in a cache moves several times as fast as what must come from memory, so
-that each operation runs over arrays of many sizes, touched again and again.  The *working set* is
-all that one call touches, over all its arrays and threads.  Bytes are those that a program names:
-written lines that a cache reads first are not counted.  ``copy`` is ``a = b``; ``read`` writes
-nothing, on a CPU by ``torch.dot``, which was faster than ``torch.sum``; ``triad`` is
-``a = b + s·c`` (McCalpin's STREAM).  Where calling PyTorch (1 to 3 µs) is more than a twentieth of
-the call's time nothing is measured; there stands ``numpy.copyto``, one call of which copies a block
-again and again, each thread a block of its own.
+**Bandwidth.** What fits in a cache moves several times as fast as what must come from memory, so
+that each operation runs over a *working set* that fills half of each cache and one far beyond them:
+all that one call touches, over all its arrays and threads, again and again.  Bytes are those that a
+program names: written lines that a cache reads first are not counted.  ``copy`` is ``a = b``;
+``read`` writes nothing, on a CPU by ``torch.dot``, which was faster than ``torch.sum``; ``triad``
+is ``a = b + s·c`` (McCalpin's STREAM).  In small caches calling PyTorch (1 to 3 µs) is too much of
+a call's time; there stands ``numpy.copyto``, one call of which copies a block again and again, each
+thread a block of its own.
 
 **Pages.**  A sample maps 64 MiB of private memory, without huge pages, and touches one byte of each
 page, as an allocator does that gave its memory back to the system.
@@ -27,14 +27,12 @@ page, as an allocator does that gave its memory back to the system.
 
 from __future__ import annotations
 
-import math
 import mmap
 import statistics
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from experiments.harness import machine, runtime, timing
 from experiments.harness.journal import Ceilings
@@ -66,23 +64,16 @@ _BFLOAT16: Final = frozenset({"avx512_bf16", "amx_bf16"})
 _AMPERE: Final = (8, 0)
 
 _FLOAT_BYTES: Final = 4
-_SMALLEST: Final = 16 * 2**10
-_LARGEST: Final = 2**30
 #: Where the system does not tell of its caches: as large as the last one of most processors.
 _LAST_CACHE: Final = 32 * 2**20
-#: A GPU's cache is far smaller than these; its kernels start too slowly for smaller ones.
-_ON_GPU: Final[dict[CeilingSize, tuple[int, ...]]] = {
-    "large": (2**29, 2**30, 2**31),
-    "small": (2**29,),
-}
+#: On a GPU, whose cache is far smaller.
+_ON_GPU: Final = 2**30
+#: Working sets from here on last far longer than calling PyTorch (B).
+_WORTH_CALLING: Final = 4 * 2**20
 #: What a thread moves by one call that copies a block again and again (B): some ms.
 _MOVED: Final = 2**28
 #: The arrays of an operation, each of which is read or written once.
 _ARRAYS: Final[dict[Peak, int]] = {"copy": 2, "read": 2, "triad": 3}
-#: The share of a call's time that the cost of calling may have, else the call shows no ceiling.
-_OVERHEAD: Final = 0.05
-#: A sample of short calls lasts at least about so long (s), far above the clock's resolution.
-_SHORTEST_S: Final = 1e-3
 
 _PAGED: Final = 64 * 2**20
 #: Faults beyond those of the pages: tables, and what Python itself touches.
@@ -98,11 +89,10 @@ def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> 
     torch.manual_seed(SEED)
     clock = timing.clock_of(device)
     with torch.device(device), torch.no_grad(), timing.collector_off():
-        tried = [
-            sampled(instrument, RUNS[size], moment, clock)
+        ceilings = tuple(
+            _sampled(instrument, RUNS[size], moment, clock)
             for instrument in _instruments(torch, device, threads, size)
-        ]
-        ceilings = tuple(ceiling for ceiling in tried if ceiling is not None)
+        )
         if device == "cuda":
             return Ceilings(ceilings=ceilings)
         try:
@@ -114,12 +104,10 @@ def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> 
 # ---------------------------------------------------------------------------------- instruments
 
 
-@dataclass(frozen=True)
-class Instrument:
+class Instrument(NamedTuple):
     """A program that does ``work`` in ``unit`` by one ``call``, which can be made again and again.
 
-    ``working_set`` is all that a call touches (B).  ``empty`` is the same call with next to no
-    work: its time is the cost of calling.  Where it is given, a sample is many calls.
+    ``working_set`` is all that a call touches (B).
     """
 
     operation: Peak
@@ -130,25 +118,16 @@ class Instrument:
     unit: WorkUnit
     call: Callable[[], object]
     working_set: int | None = None
-    empty: Callable[[], object] | None = None
 
 
-def sampled(instrument: Instrument, runs: int, moment: Moment, clock: Clock) -> Ceiling | None:
-    """``runs`` samples, or None where the cost of calling would be too large a share of them."""
-    calls = 1
-    if instrument.empty is not None:
-        one = _fastest(instrument.call, clock)
-        if _fastest(instrument.empty, clock) > _OVERHEAD * one:
-            return None
-        # A quotient that only rounding put above a whole number takes no further call.
-        calls = max(1, math.ceil(_SHORTEST_S / one * (1 - 1e-12)))
-    durations = _durations(instrument.call, runs, clock, calls)
+def _sampled(instrument: Instrument, runs: int, moment: Moment, clock: Clock) -> Ceiling:
+    durations = _durations(instrument.call, runs, clock)
     return Ceiling(
         operation=instrument.operation,
         moment=moment,
         dtype=instrument.dtype,
         size=instrument.size,
-        work=calls * instrument.work,
+        work=instrument.work,
         work_unit=instrument.unit,
         samples=tuple(each.wall for each in durations),
         instrument=instrument.name,
@@ -156,29 +135,9 @@ def sampled(instrument: Instrument, runs: int, moment: Moment, clock: Clock) -> 
     )
 
 
-def _fastest(call: Callable[[], object], clock: Clock) -> float:
-    """The shortest of a few durations of a call (s): its own, whatever else the machine does.
-
-    A call that lasts long needs no more than one, a short one is timed as many in a row.
-    """
-    first = _durations(call, 1, clock)[0].wall
-    if first > 10 * _SHORTEST_S:
-        return first
-    calls = 1 if first > _SHORTEST_S / 10 else 50
-    return min(each.wall for each in _durations(call, 5, clock, calls)) / calls
-
-
-def _durations(
-    call: Callable[[], object], runs: int, clock: Clock, calls: int = 1
-) -> list[Duration]:
-    """Samples of so many ``calls`` each, after a warm-up."""
-
-    def repeat() -> object:
-        for _ in range(calls - 1):
-            call()
-        return call()
-
-    workload = Workload(repeat)
+def _durations(call: Callable[[], object], runs: int, clock: Clock) -> list[Duration]:
+    """Samples of a call each, after a warm-up."""
+    workload = Workload(call)
     return [clock(workload) for _ in range(_WARMUP + runs)][_WARMUP:]
 
 
@@ -193,14 +152,14 @@ def _instruments(
             yield from _products(torch, kind, dtype, device, side)
         yield _convolution(torch, kind, dtype, device)
     if device == "cuda":
-        sets, cached = _ON_GPU[size], 0
+        sets, cached = (_ON_GPU,), 0
     else:
-        caches, cores = machine.caches(), runtime.cores_available()
-        sets = working_sets(caches, threads, cores, _free_bytes() // 4, size)
+        caches = machine.caches()
+        sets = working_sets(caches, threads, runtime.cores_available(), _free_bytes() // 4)
         cached = last_capacity(caches, threads) or 0
     for wanted in sets:
-        for operation in _ARRAYS:
-            yield _moving(torch, device, operation, wanted)
+        if wanted >= _WORTH_CALLING:
+            yield from (_moving(torch, device, operation, wanted) for operation in _ARRAYS)
         if wanted <= cached:
             yield _copying(threads, wanted)
 
@@ -258,21 +217,14 @@ def _convolution(torch: Any, kind: Any, dtype: str, device: Device) -> Instrumen
 # ------------------------------------------------------------------------------------ bandwidth
 
 
-def working_sets(
-    caches: tuple[Cache, ...], threads: int, cores: int, room: int, size: CeilingSize
-) -> tuple[int, ...]:
-    """The working sets of a plan (B), ascending, at most 1 GiB and what there is ``room`` for.
+def working_sets(caches: tuple[Cache, ...], threads: int, cores: int, room: int) -> tuple[int, ...]:
+    """Half of each cache that ``threads`` have, and what no cache of all ``cores`` holds (B).
 
-    The large plan doubles from 16 KiB up to eight times the last cache of all ``cores``; the small
-    one has half of each cache that ``threads`` have, and four times the last cache of all.
+    Ascending, and no more than there is ``room`` for.
     """
-    last = last_capacity(caches, cores) or _LAST_CACHE
-    most = min(8 * last, _LARGEST, room)
-    if size == "large":
-        steps = range(max(1, (most // _SMALLEST).bit_length()))
-        return tuple(_SMALLEST << step for step in steps)
     halves = [capacity // 2 for capacity in capacities(caches, threads).values()]
-    return tuple(sorted({min(each, most) for each in (*halves, BEYOND_CACHES * last)}))
+    beyond = BEYOND_CACHES * (last_capacity(caches, cores) or _LAST_CACHE)
+    return tuple(sorted({min(each, room) for each in (*halves, beyond)}))
 
 
 def _free_bytes() -> int:
@@ -294,7 +246,6 @@ def _moving(torch: Any, device: Device, operation: Peak, wanted: int) -> Instrum
         unit="B",
         call=call,
         working_set=each * elements,
-        empty=_call(torch, device, operation, 1)[1] if device == "cpu" else None,
     )
 
 
@@ -325,7 +276,6 @@ def _copying(threads: int, wanted: int) -> Instrument:
         unit="B",
         call=_copies(threads, block, copies),
         working_set=2 * block * threads,
-        empty=_copies(threads, block, 1),
     )
 
 

@@ -23,16 +23,14 @@ def identify(study: str, root: Path = ROOT) -> tuple[Code, dict[str, str]]:
     ``study`` is the name of a file of ``experiments``.
     """
     digest = hash_of(measuring_sources(study, root), root)
-    try:
-        # A folder inside somebody else's checkout is not one.
-        if not Path(_git(root, "rev-parse", "--show-toplevel")).samefile(root):
-            raise _NoCommitError("the code does not lie in a git checkout")
-        commit = _git(root, "rev-parse", "HEAD")
-        # Records of earlier runs lie under data/ before they are committed; they are no code.
-        changes = _git(root, "status", "--porcelain", "--", ".", ":(exclude)data")
-    except _NoCommitError as error:
-        missing = dict.fromkeys(("code.commit", "code.tree_clean"), str(error))
+    top, commit = _git(root, "rev-parse", "--show-toplevel"), _git(root, "rev-parse", "HEAD")
+    # A folder inside somebody else's checkout is not one.
+    if not (top and commit and Path(top).samefile(root)):
+        reason = "the code does not lie in a git checkout with a commit that git shows"
+        missing = dict.fromkeys(("code.commit", "code.tree_clean"), reason)
         return Code(commit=None, tree_clean=None, measuring_code=digest), missing
+    # Records of earlier runs lie under data/ before they are committed; they are no code.
+    changes = _git(root, "status", "--porcelain", "--", ".", ":(exclude)data")
     return Code(commit=commit, tree_clean=changes == "", measuring_code=digest), {}
 
 
@@ -78,24 +76,12 @@ def hash_of(files: Iterable[Path], root: Path) -> str:
     return digest.hexdigest()
 
 
-class _NoCommitError(Exception):
-    """Why no commit is known, in words for a record."""
-
-
-def _git(root: Path, *words: str) -> str:
-    """What git prints, which may hold a folder of any name; raises ``_NoCommitError``."""
-    environment = {**os.environ, "LC_ALL": "C"}
+def _git(root: Path, *words: str) -> str | None:
+    """What git prints, which may hold a folder of any name; None where it cannot say it."""
     try:
         done = subprocess.run(
-            ("git", *words), cwd=root, env=environment, capture_output=True, check=False, timeout=30
+            ("git", *words), cwd=root, capture_output=True, check=False, timeout=30
         )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise _NoCommitError("git is not installed, or does not answer") from error
-    if done.returncode == 0:
-        return os.fsdecode(done.stdout).strip()
-    if b"dubious ownership" in done.stderr:
-        raise _NoCommitError(
-            "git refuses the checkout, since its folder belongs to another user; see "
-            "safe.directory in git help config"
-        )
-    raise _NoCommitError("the code does not lie in a git checkout with a commit")
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return os.fsdecode(done.stdout).strip() if done.returncode == 0 else None

@@ -25,9 +25,8 @@ from report.errors import MeasurementError
 Level: TypeAlias = Literal["ok", "note", "problem"]
 
 _GIB: Final = 2**30
-#: What the largest quick run needs, and traces of a full one (B).
+#: What the largest quick run needs (B).
 _LITTLE_MEMORY: Final = 2 * _GIB
-_LITTLE_DISK: Final = _GIB
 _WATCH_S: Final = 1.0
 _NVIDIA: Final = Path("/proc/driver/nvidia/params")
 
@@ -43,11 +42,7 @@ class Check(NamedTuple):
         """The check in lines of at most 80 columns."""
         head = f"{self.level:<9}{self.topic:<12}"
         return textwrap.fill(
-            self.text,
-            80,
-            initial_indent=head,
-            subsequent_indent=" " * len(head),
-            break_on_hyphens=False,
+            head + self.text, 80, subsequent_indent=" " * len(head), break_on_hyphens=False
         )
 
 
@@ -88,10 +83,22 @@ def _checks(records: Path) -> Iterator[Check]:
     yield processors(usable, psutil.cpu_count(logical=False), total, limits.processors())
     room = psutil.virtual_memory()
     yield free_memory(room.available, room.total, limits.memory())
-    yield from _of_system()
+    reasons = [policies.unavailable(policy, "cpu") for policy in ("retained", "jemalloc")]
+    lacking = "; ".join(reason for reason in reasons if reason)
+    yield _either(not lacking, "policies", "all policies can be measured", lacking)
+    governor = machine.governor()
+    yield _either(
+        governor in ("performance", "schedutil", None),
+        "governor",
+        governor or "the system shows none",
+        f"{governor}; set another with: sudo cpupower frequency-set -g performance",
+    )
     absolute = records.resolve()
     folder = next(each for each in (absolute, *absolute.parents) if each.is_dir())
-    yield disk(shutil.disk_usage(folder).free)
+    free = shutil.disk_usage(folder).free
+    room_left = f"{free / _GIB:.1f} GiB free in the folder of records"
+    more = "make room, or give another with --records"
+    yield _either(free >= _GIB, "disk", room_left, f"{room_left}; {more}")
     left = [f"{path.name} ({len(journals(path))})" for path in records.glob("*") if journals(path)]
     yield _either(
         not left,
@@ -100,13 +107,18 @@ def _checks(records: Path) -> Iterator[Check]:
         f"unfinished: {', '.join(left)}; continue with --resume, or make a record of it with: "
         "python -m experiments close STUDY",
     )
-    yield _load_now()
+    if (blind := quiet.unavailable()) is not None:
+        yield Check("note", "now", f"{blind}; close other programs before measuring")
+    elif (busy := quiet.watched(seconds=_WATCH_S)) is not None:
+        yield Check("problem", "now", f"{busy}; close them, or run with --wait-quiet 10")
+    else:
+        yield Check("ok", "now", "others leave the processors alone")
     driver = _NVIDIA.exists() or shutil.which("nvidia-smi") is not None
     root = hasattr(os, "geteuid") and os.geteuid() == 0
-    for tool in TOOLS:
-        if tool.device == "cpu" or driver:
+    for device, tool in TOOLS.items():
+        if device == "cpu" or driver:
             reason = tool.unavailable()
-            if tool.device == "cuda":
+            if device == "cuda":
                 reason = reason or profiling_permission(text_of(_NVIDIA), root)
             no = f"cannot count here: {reason}"
             yield _either(reason is None, tool.name, "can count executed work", no)
@@ -140,14 +152,6 @@ def free_memory(available: int, total: int, limit: int | None = None) -> Check:
     return Check("ok", "memory", text)
 
 
-def disk(free: int) -> Check:
-    """Room where the records go (B)."""
-    text = f"{free / _GIB:.1f} GiB free in the folder of records"
-    if free < _LITTLE_DISK:
-        return Check("problem", "disk", f"{text}; make room, or give another with --records")
-    return Check("ok", "disk", text)
-
-
 def profiling_permission(params: str, root: bool) -> str | None:
     """Why NVIDIA's driver keeps its counters from this user, from its ``params``; None if not."""
     if root or "RmProfilingAdminOnly: 1" not in params:
@@ -156,34 +160,6 @@ def profiling_permission(params: str, root: bool) -> str | None:
         "the driver shows its counters to root only: run as root, or load the driver with "
         "NVreg_RestrictProfilingToAdminUsers=0"
     )
-
-
-def _of_system() -> Iterator[Check]:
-    """What the C library and the system can do, and whether the machine is a real one."""
-    reason = policies.unavailable("retained", "cpu")
-    yield _either(reason is None, "C library", "memory policies can be set", f"{reason}")
-    reason = policies.unavailable("jemalloc", "cpu")
-    beside = "can be measured beside the C library's allocator"
-    yield _either(reason is None, "jemalloc", beside, f"{reason}")
-    governor = machine.governor()
-    yield _either(
-        governor in ("performance", "schedutil", None),
-        "governor",
-        governor or "the system shows none",
-        f"{governor}; set another with: sudo cpupower frequency-set -g performance",
-    )
-    virtual = machine.read_host()[0].virtualisation
-    neighbours = f"virtual ({virtual or 'unknown'}); others that it does not see may disturb it"
-    yield _either(virtual == machine.NO_VIRTUALISATION, "machine", "a real one", neighbours)
-
-
-def _load_now() -> Check:
-    """What others do for a second."""
-    if (blind := quiet.unavailable()) is not None:
-        return Check("note", "now", f"{blind}; close other programs before measuring")
-    if (busy := quiet.watched(seconds=_WATCH_S)) is not None:
-        return Check("problem", "now", f"{busy}; close them, or run with --wait-quiet 10")
-    return Check("ok", "now", "others leave the processors alone")
 
 
 def _torch(driver: bool) -> Iterator[Check]:

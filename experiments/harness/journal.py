@@ -21,9 +21,19 @@ import msgspec
 
 from experiments.harness.study import CounterChoice, Factors
 from report.errors import MeasurementError
-from report.records.record import Case, Ceiling, Code, Environment, Protocol, Round, Shard
+from report.records.record import (
+    Case,
+    Ceiling,
+    Code,
+    Environment,
+    Protocol,
+    Round,
+    Series,
+    Shard,
+    Status,
+)
 
-JOURNAL_VERSION: Final = 3
+JOURNAL_VERSION: Final = 4
 
 _SUFFIX: Final = ".journal.jsonl"
 
@@ -37,7 +47,7 @@ class _Line(
 class Header(_Line, frozen=True, kw_only=True, tag="run"):
     """The first line: all of the record that is known when the run begins."""
 
-    journal: Literal[3] = JOURNAL_VERSION
+    journal: Literal[4] = JOURNAL_VERSION
     study: str
     started: str
     command: tuple[str, ...]
@@ -81,12 +91,15 @@ class Ended(_Line, frozen=True, kw_only=True, tag="round"):
 
 
 class Count(_Line, frozen=True, kw_only=True, tag="count"):
-    """A case has been counted by ``tool``: what that printed, or the reason why nothing."""
+    """What was counted of a case, and for each quantity that was not, the reason.
 
-    tool: str
+    ``logs`` are what the counting program printed, as far as papers read it.
+    """
+
     case: int
-    logs: dict[str, str]
-    reason: str | None
+    series: tuple[Series, ...] = ()
+    missing: dict[str, str] = {}
+    logs: dict[str, str] = {}
 
 
 Line: TypeAlias = Header | Ceilings | Keep | Finish | Ended | Count
@@ -96,30 +109,16 @@ class Ready(_Line, frozen=True, tag="ready"):
     """A process has imported what it needs, and begins."""
 
 
-class Called(_Line, frozen=True, kw_only=True, tag="called"):
-    """The process ``pid``, which made one call of a case (``role``), has ended well."""
-
-    case: int
-    role: str
-    pid: int
-
-
-class Failed(_Line, frozen=True, kw_only=True, tag="failed"):
-    """What a process of a case raised; the first of a case is the cause."""
-
-    case: int
-    reason: str
-
-
 class Done(_Line, frozen=True, kw_only=True, tag="done"):
-    """All that a process does for a case is done; ``reason`` says why it ended badly."""
+    """All that a process does for a case is done, or it failed for this ``reason``."""
 
     case: int
+    status: Status
     reason: str | None
 
 
 #: What a process that measures says.
-Message: TypeAlias = Ceilings | Keep | Finish | Ended | Ready | Called | Failed | Done
+Message: TypeAlias = Ceilings | Keep | Finish | Ended | Count | Ready | Done
 
 _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
@@ -137,7 +136,7 @@ class RunLog:
     finished: dict[int, Case] = field(default_factory=dict)
     files: dict[str, Keep] = field(default_factory=dict)
     rounds: list[Ended] = field(default_factory=list)
-    counts: dict[tuple[str, int], Count] = field(default_factory=dict)
+    counts: dict[int, Count] = field(default_factory=dict)
 
     def add(self, line: Line) -> None:
         """Take in what a line says."""
@@ -150,8 +149,8 @@ class RunLog:
                 self.finished[case] = outcome
             case Ended():
                 self.rounds.append(line)
-            case Count(tool=tool, case=case):
-                self.counts[tool, case] = line
+            case Count(case=case):
+                self.counts[case] = line
             case Header():
                 raise MeasurementError(
                     "A journal holds two runs; delete it and run without --resume."
@@ -175,43 +174,30 @@ def read_run_log(path: Path) -> RunLog:
     An end that is cut off or damaged is left out: the process, or the machine, ended while writing
     it.  Raises ``MeasurementError`` for any other damage.
     """
-    first, *texts = re.findall(rb"[^\n]*\n", path.read_bytes()) or [b""]
-    run_log = RunLog(_header(path, first), len(first))
+    run_log: RunLog | None = None
     damage = ""
-    for number, text in enumerate(texts, 2):
+    for number, text in enumerate(re.findall(rb"[^\n]*\n", path.read_bytes()), 1):
         try:
             line = _decoder.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             damage = damage or f"line {number} is damaged ({error})"
             continue
-        if damage:
+        if damage and run_log is not None:
             raise MeasurementError(
                 f"{path.name}: {damage}; delete that line and run with --resume, which goes on "
                 "with what the others hold."
             )
-        run_log.add(line)
-        run_log.valid_bytes += len(text)
+        if run_log is not None:
+            run_log.add(line)
+            run_log.valid_bytes += len(text)
+        elif number == 1 and isinstance(line, Header):
+            run_log = RunLog(line, len(text))
+    if run_log is None:
+        raise MeasurementError(
+            f"{path.name}: the journal does not begin with its run ({damage or 'it is empty'}); "
+            "delete the file and run without --resume."
+        )
     return run_log
-
-
-def read_header(path: Path) -> Header:
-    """What a journal says of its run; raises ``MeasurementError`` as ``read_run_log`` does."""
-    with path.open("rb") as stream:
-        return _header(path, stream.readline())
-
-
-def _header(path: Path, text: bytes) -> Header:
-    try:
-        header = _decoder.decode(text)
-        why = ""
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        header, why = None, f" ({error})"
-    if isinstance(header, Header) and text.endswith(b"\n"):
-        return header
-    raise MeasurementError(
-        f"{path.name}: the journal does not begin with its run{why}; delete the file and run "
-        "without --resume."
-    )
 
 
 class Journal:

@@ -37,10 +37,8 @@ def available() -> int | None:
 
 def processors() -> float | None:
     """How many processors a container may use at a time, as a mean; None without a limit."""
-    texts = [text_of(folder / "cpu.max") for folder in _groups("")]
-    names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
-    texts += [" ".join(text_of(folder / name) for name in names) for folder in _groups("cpu")]
-    quotas = [re.fullmatch(r"(\d+)\s+(\d+)\s*", text) for text in texts]
+    texts = (text_of(folder / "cpu.max") for folder in _groups())
+    quotas = [re.fullmatch(r"(\d+) (\d+)\s*", text) for text in texts]
     return min((int(quota[1]) / int(quota[2]) for quota in quotas if quota), default=None)
 
 
@@ -59,30 +57,20 @@ def told() -> dict[str, str]:
 
 
 def _memories() -> Iterator[tuple[int, int]]:
-    """Limit and use of each group that has a limit (B), version 2 and version 1."""
-    for controller, limit_file, used_file, kept in (
-        ("", "memory.max", "memory.current", "inactive_file"),
-        ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-    ):
-        for folder in _groups(controller):
-            limit, used = (text_of(folder / name).strip() for name in (limit_file, used_file))
-            # Version 1 writes a number near 2**63 where there is no limit.
-            if limit.isdecimal() and int(limit) < 2**62 and used.isdecimal():
-                cached = re.search(rf"^{kept} (\d+)$", text_of(folder / "memory.stat"), re.M)
-                yield int(limit), int(used) - int(cached[1] if cached else 0)
+    """Limit and use of each group that has a limit (B)."""
+    for folder in _groups():
+        limit, used = (text_of(folder / f"memory.{name}").strip() for name in ("max", "current"))
+        if limit.isdecimal() and used.isdecimal():
+            cached = re.search(r"^inactive_file (\d+)$", text_of(folder / "memory.stat"), re.M)
+            yield int(limit), int(used) - int(cached[1] if cached else 0)
 
 
-def _groups(controller: str) -> Iterator[Path]:
-    """The folders of this process's group and of those above it; version 2 names no controller.
-
-    A container may show its own group as the topmost one, and name it as the machine does.
-    """
-    for line in text_of(_OWN).splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controller in controllers.split(","):
-            for name in dict.fromkeys((controller, controllers)):
-                inner = Path(path.lstrip("/"))
-                yield from (_GROUPS / name / above for above in (inner, *inner.parents))
+def _groups() -> Iterator[Path]:
+    """The folders of this process's control group (version 2) and of those above it."""
+    own = re.search(r"^0::/(.*)$", text_of(_OWN), re.MULTILINE)
+    if own is not None:
+        inner = Path(own[1])
+        yield from (_GROUPS / above for above in (inner, *inner.parents))
 
 
 def _field(file: Path, name: str) -> int | None:

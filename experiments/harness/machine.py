@@ -10,10 +10,11 @@ import os
 import platform
 import re
 import subprocess
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
+
+import msgspec
 
 from experiments.harness.runtime import cores_available
 from experiments.harness.text import text_of
@@ -27,11 +28,6 @@ _VENDOR: Final = Path("/sys/class/dmi/id/sys_vendor")
 #: The answer where a machine is no virtual one.
 NO_VIRTUALISATION: Final = "none"
 
-_KINDS: Final[Mapping[str, Literal["data", "instruction", "unified"]]] = {
-    "Data": "data",
-    "Instruction": "instruction",
-    "Unified": "unified",
-}
 _UNITS: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 _EXTENSIONS: Final = (
     "avx avx2 fma f16c avx512f avx512bw avx512vl avx512_vnni avx512_bf16 avx512_fp16 avx_vnni "
@@ -40,14 +36,7 @@ _EXTENSIONS: Final = (
 
 
 def cpuinfo() -> dict[str, str]:
-    """What Linux says of the first processor, by its own keys; of a Mac's name and features."""
-    if sys.platform == "darwin":
-        there = re.findall(
-            r"^hw\.optional\.(?:arm\.)?(\w+): 1$", _said("sysctl", "hw"), re.MULTILINE
-        )
-        features = " ".join({"avx1_0": "avx", "avx2_0": "avx2"}.get(name, name) for name in there)
-        named = _said("sysctl", "-n", "machdep.cpu.brand_string").strip()
-        return {"model name": named, "Features": features}
+    """What Linux says of the first processor, by its own keys; nothing elsewhere."""
     return parse_cpuinfo(text_of(_CPUINFO))
 
 
@@ -79,12 +68,12 @@ def cpu() -> tuple[Cpu, dict[str, str]]:
 def model_name(info: Mapping[str, str]) -> str:
     """The model without trade marks, core counts and clock: ``Intel Core i7-1185G7``.
 
-    Where Linux names none, as on ARM, ``lscpu`` knows it by its number.
+    Where Linux names none, as on ARM, ``lscpu`` knows it by its number; a Mac has ``sysctl``.
     """
-    named = info.get("model name") or ""
-    if not named:
-        listed = re.search(r"^Model name:\s*(.+)$", _said("lscpu"), re.MULTILINE)
-        named = listed[1] if listed else platform.machine() or "unknown"
+    listed = None if "model name" in info else re.search(r"Model name:\s*(.+)", _said("lscpu"))
+    mac = "" if info else _said("sysctl", "-n", "machdep.cpu.brand_string").strip()
+    known = info.get("model name") or (listed and listed[1]) or mac
+    named = known or platform.machine() or "unknown"
     plain = re.sub(r"\((?:R|TM|C)\)|@.*$|\b(?:CPU|Processor)\b|\b\d+-Core\b", " ", named)
     return " ".join(plain.split())
 
@@ -144,12 +133,13 @@ def parse_caches(folders: Iterable[Mapping[str, str]]) -> tuple[Cache, ...]:
     """The caches that sysfs shows, each as the texts of its files by their names."""
     found = []
     for texts in folders:
-        level, kind = _whole(texts["level"]), _KINDS.get(texts["type"])
+        level, kind = _whole(texts["level"]), texts["type"].lower()
         size = re.fullmatch(r"(\d+)([KMG]?)", texts["size"])
         cores = count_listed(texts["shared_cpu_list"])
-        if level and kind and size and cores:
+        if level and kind in ("data", "instruction", "unified") and size and cores:
             size_bytes = int(size[1]) * _UNITS[size[2]]
-            found.append(Cache(level=level, kind=kind, size_bytes=size_bytes, cores=cores))
+            cache = {"level": level, "kind": kind, "size_bytes": size_bytes, "cores": cores}
+            found.append(msgspec.convert(cache, Cache))
     return tuple(sorted(found, key=lambda cache: (cache.level, cache.kind)))
 
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,9 +22,9 @@ from experiments.harness.journal import Count, Done
 from experiments.harness.processes import working
 from experiments.harness.text import last_line
 from experiments.harness.worker import Task
-from report.errors import MeasurementError
+from report.errors import MeasurementError, RecordError
 from report.instruments.counters.ncu import case_range
-from report.instruments.counters.ncu_logs import TOOL, logs_of
+from report.instruments.counters.ncu_logs import QUANTITIES, logs_of, missing_of, series_of
 from report.instruments.counters.ncu_metrics import MetricPlan, metric_names, metrics_for
 from report.instruments.counters.ncu_output import CountersUnavailable, complaint, read_table
 
@@ -41,9 +40,17 @@ NOT_INSTALLED: Final = (
 )
 #: Cases of one process.
 CASES: Final = 16
-
 #: Numbers are printed as everywhere.
 _LANGUAGE: Final = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "1"}
+_OPTIONS: Final = (
+    *("--target-processes", "all"),
+    *("--replay-mode", "kernel"),
+    *("--profile-from-start", "off"),
+    *("--clock-control", "none"),
+    *("--cache-control", "all"),
+    "--nvtx",
+    *("--csv", "--page", "raw", "--print-units", "base"),
+)
 
 
 def unavailable() -> str | None:
@@ -52,19 +59,11 @@ def unavailable() -> str | None:
 
 
 def find_ncu() -> str | None:
-    """The path of ncu: the one on the PATH, else the newest in NVIDIA's usual places."""
-    if found := shutil.which("ncu"):
-        return found
-    for place in PLACES:
-        if versions := sorted(Path("/").glob(place[1:]), key=_version):
-            return os.fspath(versions[-1])
-    return None
-
-
-def _version(path: Path) -> tuple[int, ...]:
-    return tuple(
-        int(number) for part in path.parts for number in part.split(".") if number.isdigit()
-    )
+    """The path of ncu: the one on the PATH, else the newest in the first of NVIDIA's places."""
+    if on_path := shutil.which("ncu"):
+        return on_path
+    found = (sorted(Path("/").glob(place[1:])) for place in PLACES)
+    return next((os.fspath(versions[-1]) for versions in found if versions), None)
 
 
 def count(task: Task) -> Iterator[Count | None]:
@@ -78,12 +77,13 @@ def count(task: Task) -> Iterator[Count | None]:
         raise MeasurementError(NOT_INSTALLED)
     left = list(zip(task.cases, task.calls, strict=True))
     try:
-        metrics = _plan_for(program, task.compute_capability)
+        plan = _plan_for(program, task.compute_capability)
+        options = (program, *_OPTIONS, "--metrics", ",".join(plan.metrics))
         while left:
             cases, calls = zip(*left[:CASES], strict=True)
             part = msgspec.structs.replace(task, cases=cases, calls=calls)
             done = set()
-            for event in _profiled(program, metrics, part):
+            for event in _profiled(options, part):
                 done |= {event.case} if event else set()
                 yield event
             left = [each for each in left if each[0][0] not in done]
@@ -118,26 +118,15 @@ def _plan_for(program: str, compute_capability: str) -> MetricPlan:
     return plan
 
 
-def options(program: str, metrics: MetricPlan, folder: Path) -> tuple[str, ...]:
-    """The command line up to the program that is profiled; the table will lie in ``folder``."""
-    return (
-        program,
-        *("--target-processes", "all"),
-        *("--replay-mode", "kernel"),
-        *("--profile-from-start", "off"),
-        *("--clock-control", "none"),
-        *("--cache-control", "all"),
-        "--nvtx",
-        *("--metrics", ",".join(metrics.metrics)),
-        *("--csv", "--page", "raw", "--print-units", "base"),
-        *("--log-file", os.fspath(folder / "ncu.csv")),
-    )
+def _profiled(options: Sequence[str], task: Task) -> Iterator[Count | None]:
+    """One process over all cases of ``task``; it counts at least the first of them, or fails.
 
-
-def _profiled(program: str, metrics: MetricPlan, task: Task) -> Iterator[Count | None]:
-    """One process over all cases of ``task``; it counts at least the first of them, or fails."""
+    If it ended early, the case at which it did has failed, and later ones are not among them.
+    """
     reasons: dict[int, str | None] = {}
-    with working(task, _LANGUAGE, partial(options, program, metrics)) as running:
+    with working(
+        task, _LANGUAGE, lambda folder: (*options, "--log-file", f"{folder}/ncu.csv")
+    ) as running:
         for message in running.messages():
             if isinstance(message, Done):
                 reasons[message.case] = message.reason
@@ -154,31 +143,29 @@ def _profiled(program: str, metrics: MetricPlan, task: Task) -> Iterator[Count |
             "ncu recorded kernels but none of our NVTX ranges, so that they belong to no case; use "
             "a PyTorch built with NVTX"
         )
-    yield from _counted(task, reasons, launched, log, said)
-
-
-def _counted(
-    task: Task,
-    reasons: Mapping[int, str | None],
-    launched: set[str | None],
-    log: str,
-    said: CountersUnavailable | None,
-) -> Iterator[Count]:
-    """The cases that this process counted or failed at, in the order of ``task``.
-
-    If it ended early, the case at which it did has failed, and later ones are not among them.
-    """
     for (case, factors), calls in zip(task.cases, task.calls, strict=True):
-        if case not in reasons:
-            ended = "The profiled program ended during this case; run it again."
-            yield Count(tool=TOOL, case=case, logs={}, reason=said.reason if said else ended)
-            return
+        ended = said.reason if said else "The profiled program ended during this case."
+        reason = reasons.get(case, ended)
         ranges = tuple(case_range(factors, call) for call in range(calls))
-        reason = reasons[case]
         if reason is None and not launched.issuperset(ranges):
             reason = "No kernel ran on the GPU during this case."
-        logs = {} if reason else logs_of(log, ranges)
-        yield Count(tool=TOOL, case=case, logs=logs, reason=reason)
+        yield _counted(case, logs_of(log, ranges)) if reason is None else failed(case, reason)
+        if case not in reasons:
+            return
+
+
+def _counted(case: int, logs: dict[str, str]) -> Count:
+    place = f"ncu, case {case}"
+    try:
+        series, missing = series_of(logs, place), missing_of(logs, place)
+        return Count(case=case, series=series, missing=missing, logs=logs)
+    except RecordError as error:
+        return failed(case, str(error))
+
+
+def failed(case: int, reason: str) -> Count:
+    """A case of which nothing was counted."""
+    return Count(case=case, missing=dict.fromkeys(QUANTITIES, reason))
 
 
 def _complaint(log: str, printed: str) -> CountersUnavailable | None:

@@ -137,4 +137,5 @@ def measured(
                 )
             case = together[done][0]
             del left[case]
-            yield Done(case=case, reason=worker.ended(code) or "Its process ended early.")
+            reason = worker.ended(code) or "Its process ended early."
+            yield Done(case=case, status="failed", reason=reason)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from statistics import median
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from experiments.harness.text import bytes_text, duration_text, factors_text
 from report.instruments import gates
@@ -13,9 +13,6 @@ from report.records.record import Case
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-
-#: Factors that have a column of their own each; with more, no column is wide enough to be read.
-_MOST_COLUMNS: Final = 8
 
 
 class Observer(Protocol):
@@ -98,29 +95,20 @@ def _unstable(case: Case) -> str | None:
 
 
 def table(cases: Sequence[Case]) -> Table:
-    """One row a case: factors, median time, samples, allocated peak, outcome; 80 columns.
-
-    More factors than a line has room for stand in one column.
-    """
+    """One row a case: median time, samples, allocated peak, outcome; 80 columns."""
     from rich.box import SIMPLE
     from rich.markup import escape
     from rich.table import Table
 
     found = Table(box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
-    names = tuple(dict.fromkeys(name for case in cases for name in case.factors))
-    if len(names) > _MOST_COLUMNS:
-        names = ()
-        found.add_column("case", overflow="fold")
-    for name in names:
-        found.add_column(name, no_wrap=len(names) < 4, overflow="fold")
+    found.add_column("case", overflow="fold")
     for name in ("median time", "samples", "peak memory"):
         found.add_column(name, justify="right", no_wrap=True)
     found.add_column("outcome", overflow="fold", min_width=8)
     for case in cases:
-        shown = [str(case.factors.get(name, "–")) for name in names]
         times, peaks = case.samples("time"), case.samples("allocated_peak")
         cells = (
-            *(shown or [factors_text(case.factors)]),
+            factors_text(case.factors),
             duration_text(median(times)) if times else "–",
             str(len(times)) if times else "–",
             bytes_text(max(peaks)) if peaks else "–",

@@ -6,88 +6,65 @@ One line a check, as ``experiments.harness.doctor`` prints them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
 
 from experiments import registry
-from experiments.harness.doctor import Check, Level
+from experiments.harness.doctor import Check
 from experiments.harness.progress import instability
 from experiments.harness.selection import default_levels
 from experiments.harness.text import factors_text
-from report.errors import RecordError, RidgepointError
+from report.errors import RidgepointError
 from report.instruments import gates
 from report.records.record import Record
 from report.records.store import Stored, read_anywhere, read_attachments, write_archive
-
-_WORST_FIRST: Final[tuple[Level, ...]] = ("problem", "note", "ok")
 
 
 def check_records(files: Sequence[Path], into: Path | None, say: Callable[[str], None]) -> int:
     """Say of each record whether it can be handed in; the exit code: 1 if one cannot.
 
-    One record is reported check by check, several in a line each.  Those that can be handed in are
-    copied to the folders of their studies ``into`` a data directory, if one is given.
+    Of one record all checks are told, of several those that are not ok.  Those that can be handed
+    in are copied to the folders of their studies ``into`` a data directory, if one is given.
     """
-    results = []
+    bad = 0
     for path in files:
         stored, checks = _looked_at(path)
-        worst = _worst(checks)
-        if len(files) == 1:
-            say("\n".join(check.line() for check in checks))
-        else:
-            texts = [f"{c.topic}: {c.text}" for c in checks if c.level == worst != "ok"]
-            told = [checks[0].text] if stored else []
-            say(f"{worst:<9}{path}  {'; '.join((*told, *texts))}")
-        if stored and into and worst != "problem":
-            copied, words = _copied(stored, path, into)
-            say(f"{'':<9}{words}")
-            worst = worst if copied else "problem"
-        results.append(worst)
-    bad, notes = (results.count(level) for level in ("problem", "note"))
-    if len(files) == 1:
-        say("It cannot be handed in." if bad else "It can be handed in.")
-    else:
-        good = f"{len(files) - bad} can be handed in, {notes} of them with notes"
-        say(f"{len(files)} records: {good}; {bad} cannot.")
-    return 1 if bad else 0
+        if stored and into and all(check.level != "problem" for check in checks):
+            checks.append(_copied(stored, path, into))
+        problem = any(check.level == "problem" for check in checks)
+        say(f"{path}: {'cannot' if problem else 'can'} be handed in")
+        for check in checks:
+            if len(files) == 1 or check.level != "ok" or check.topic in ("machine", "copy"):
+                say(check.line())
+        bad += problem
+    if len(files) > 1:
+        say(f"{len(files)} records: {len(files) - bad} can be handed in; {bad} cannot.")
+    return int(bad > 0)
 
 
-def _worst(checks: Iterable[Check]) -> Level:
-    levels = {check.level for check in checks}
-    return next(level for level in _WORST_FIRST if level in levels)
-
-
-def _looked_at(path: Path) -> tuple[Stored | None, tuple[Check, ...]]:
+def _looked_at(path: Path) -> tuple[Stored | None, list[Check]]:
     """The record with its checks; without one that cannot be read the reason alone."""
     # Without links; what the record names lies in the same folder.
     folder = Path(os.path.realpath(path.parent))
     try:
-        if path.is_symlink() or not path.exists():
-            what = "is a link" if path.is_symlink() else "there is no such file"
-            raise RecordError(f"{path}: {what}; give the file that the experiment wrote.")
         stored = read_anywhere(folder / path.name, folder)
-        return stored, tuple(checks_of(stored, folder))
+        return stored, list(checks_of(stored, folder))
     except RidgepointError as error:
-        return None, (Check("problem", "format", str(error)),)
-    except OSError as error:
-        return None, (Check("problem", "format", f"cannot be read ({error.strerror})"),)
+        return None, [Check("problem", "format", str(error))]
 
 
-def _copied(stored: Stored, path: Path, into: Path) -> tuple[bool, str]:
-    """Copy a record, and never over another; whether, and in words."""
+def _copied(stored: Stored, path: Path, into: Path) -> Check:
+    """Copy a record, and never over another."""
     target = into / stored.record.study / path.name
     try:
         content = path.read_bytes()
-        if target.exists():
-            same = target.read_bytes() == content
-            return same, f"is there: {target}" if same else f"not copied: another {target} is there"
-        write_archive(target, content)
-    except RidgepointError as error:
-        return False, f"not copied: {error}"
-    except OSError as error:
-        return False, f"not copied to {target}: {error.strerror}"
-    return True, f"copied to {target}"
+        if not target.exists():
+            write_archive(target, content)
+        elif target.read_bytes() != content:
+            return Check("problem", "copy", f"not copied: another {target} is there")
+    except (RidgepointError, OSError) as error:
+        return Check("problem", "copy", f"not copied to {target}: {error}")
+    return Check("ok", "copy", f"{target}")
 
 
 def checks_of(stored: Stored, folder: Path) -> Iterator[Check]:
@@ -118,9 +95,8 @@ def _complete(record: Record) -> Check:
         return Check("note", "plan", f"{plan}, {len(record.cases)} cases")
     study = registry.load(record.study).on(record.environment.device)
     planned = study.cases(default_levels(study, quick=plan == "quick"))
-    there = {frozenset(case.factors.items()) for case in record.cases}
-    lacking = [factors for factors in planned if frozenset(factors.items()) not in there]
-    if lacking:
+    there = [case.factors for case in record.cases]
+    if lacking := [factors for factors in planned if factors not in there]:
         text = f"{plan}; {len(lacking)} of {len(planned)} cases are not in it, such as "
         return Check("note", "plan", text + factors_text(lacking[0]))
     if record.shard is not None:

@@ -218,7 +218,7 @@ def _take(turn: Turn, cases: Iterable[int], rounds: Rounds, done: float, share: 
             lost = Round(
                 process=turn.process,
                 policy=turn.policy,
-                status="failed",
+                status=message.status,
                 reason=message.reason,
                 disturbance=None,
                 series=(),

@@ -32,13 +32,11 @@ from experiments.harness.journal import (
     is_written,
     journal_path,
     journals,
-    read_header,
     read_run_log,
 )
 from experiments.harness.processes import working
 from experiments.harness.progress import Observer
 from experiments.harness.selection import select
-from experiments.harness.status import is_same_sweep, read_shard
 from experiments.harness.study import (
     UNSET,
     CeilingSize,
@@ -303,7 +301,7 @@ def _opened(request: Request, header: Header, observer: Observer) -> tuple[RunLo
                 f"--resume: {header.study} has no unfinished run on {header.environment.key}; run "
                 "without --resume."
             )
-        found = "; ".join(differences(read_header(unfinished[-1]), header)[:_NAMED])
+        found = "; ".join(differences(read_run_log(unfinished[-1]).header, header)[:_NAMED])
         raise MeasurementError(
             f"--resume: {unfinished[-1].name} cannot be continued, since this differs: {found}; "
             "give the same options, or run without --resume."
@@ -318,7 +316,7 @@ def _opened(request: Request, header: Header, observer: Observer) -> tuple[RunLo
 
 def _goes_on(path: Path, header: Header) -> bool:
     with suppress(MeasurementError):  # of another version
-        return not differences(read_header(path), header)
+        return not differences(read_run_log(path).header, header)
     return False
 
 
@@ -336,42 +334,36 @@ def _begun(folder: Path, header: Header) -> tuple[RunLog, Journal]:
 
 def differences(then: Header, now: Header) -> tuple[str, ...]:
     """What keeps two runs from being one, by name down to the single value, with both values."""
-
-    def parts(header: Header) -> dict[str, object]:
-        return {
-            "protocol": header.protocol,
-            "shard": header.shard,
-            "cases": header.cases,
-            "measuring code": header.code.measuring_code[:8],
-            "counters": header.counters,
-            **{name: getattr(header.environment, name) for name in _SAME},
-        }
-
-    before, after = parts(then), parts(now)
-    return tuple(text for name in before for text in _changed(before[name], after[name], name))
+    before, after = (dict(_values(_identity(each), "")) for each in (then, now))
+    pairs = ((name, before.get(name), after.get(name)) for name in {**before, **after})
+    return tuple(f"{name} {_short(a)}, now {_short(b)}" for name, a, b in pairs if a != b)
 
 
-def _changed(then: object, now: object, name: str) -> Iterator[str]:
-    if then == now:
+def _identity(header: Header) -> dict[str, object]:
+    return {
+        "protocol": header.protocol,
+        "shard": header.shard,
+        "cases": header.cases,
+        "measuring code": header.code.measuring_code[:8],
+        "counters": header.counters,
+        **{name: getattr(header.environment, name) for name in _SAME},
+    }
+
+
+def _values(part: object, name: str) -> Iterator[tuple[str, object]]:
+    """Every single value in a part, by the names that lead to it."""
+    part = msgspec.to_builtins(part)
+    if isinstance(part, list | tuple):
+        part = dict(enumerate(part, 1))
+    if not isinstance(part, dict):
+        yield name, part
         return
-    if isinstance(then, msgspec.Struct) and isinstance(now, msgspec.Struct):
-        then, now = msgspec.structs.asdict(then), msgspec.structs.asdict(now)
-    if isinstance(then, dict) and isinstance(now, dict):
-        for key in dict.fromkeys((*then, *now)):
-            yield from _changed(then.get(key), now.get(key), f"{name} {key}")
-    elif isinstance(then, tuple) and isinstance(now, tuple) and len(then) == len(now):
-        number = next(n for n, pair in enumerate(zip(then, now, strict=True)) if pair[0] != pair[1])
-        yield from _changed(then[number], now[number], f"{name} {number + 1}")
-    else:
-        first, second = (_short(value) for value in (then, now))
-        yield f"{name} {first}, now {second}"
+    for key, value in part.items():
+        yield from _values(value, f"{name} {key}".strip())
 
 
 def _short(value: object) -> str:
-    """A value in words; of many only their number."""
-    if value is None or isinstance(value, msgspec.Struct):
-        return "unset" if value is None else "set"
-    return f"{len(value)} of them" if isinstance(value, tuple) else str(value)
+    return "unset" if value is None else str(value)
 
 
 def _interrupted(interrupt: KeyboardInterrupt, request: Request, journal: Journal) -> StoppedError:
@@ -414,8 +406,8 @@ def _measured(
     alone = sweep(study, session, run_log, journal, observer)
     rounds.measure(study, session, run_log, journal, observer)
     after = _ceilings(session, size, "after", observer)
-    counted = counting.count(study, session, run_log, journal, observer)
-    return _record(run_log, alone, after, counted, datetime.now(UTC))
+    reason = counting.count(study, session, run_log, journal, observer)
+    return _record(study, run_log, alone, after, reason, datetime.now(UTC))
 
 
 def _ceilings(session: Session, size: CeilingSize, moment: Moment, observer: Observer) -> Ceilings:
@@ -437,17 +429,18 @@ def _ceilings(session: Session, size: CeilingSize, moment: Moment, observer: Obs
 
 
 def _record(
+    study: Study,
     run_log: RunLog,
     alone: Sequence[Case],
     after: Ceilings,
-    counted: counting.Outcome,
+    uncounted: str | None,
     finished: datetime,
     ended_early: str | None = None,
 ) -> tuple[Record, dict[str, bytes]]:
     """The record of a run, as it will be read: never write what cannot be; and its files.
 
-    ``alone`` are the cases as each was measured by itself.  Raises ``MeasurementError`` for a run
-    that ends before it began.
+    ``alone`` are the cases as each was measured by itself, ``uncounted`` is why not all of them
+    could be counted.  Raises ``MeasurementError`` for a run that ends before it began.
     """
     header, end = run_log.header, _utc(finished)
     if end < header.started:
@@ -458,7 +451,10 @@ def _record(
     before = run_log.ceilings or Ceilings(reason=ended_early)
     reasons = {"ceilings.before": before.reason, "ceilings.after": after.reason}
     missing = {name: reason for name, reason in reasons.items() if reason is not None}
-    files = {name: file.content for name, file in sorted(run_log.files.items())}
+    cases = rounds.added(alone, run_log.rounds)
+    cases, not_counted = counting.added(study, run_log, cases, uncounted)
+    kept = [*sorted(run_log.files.values(), key=lambda file: file.name), *counting.files(run_log)]
+    files = {file.name: file.content for file in kept}
     record = Record(
         schema=SCHEMA_VERSION,
         study=header.study,
@@ -467,21 +463,16 @@ def _record(
         command=header.command,
         code=header.code,
         protocol=header.protocol,
-        environment=environment.closed(
-            header.environment, {**missing, **counted.missing}, ended_early
-        ),
+        environment=environment.closed(header.environment, {**missing, **not_counted}, ended_early),
         ceilings=(*before.ceilings, *after.ceilings),
         shard=header.shard,
-        cases=counted.added(rounds.added(alone, run_log.rounds)),
-        attachments=(
-            *(
-                Attachment(name=n, sha256=digest(content), meaning=run_log.files[n].meaning)
-                for n, content in files.items()
-            ),
-            *counted.attachments,
+        cases=cases,
+        attachments=tuple(
+            Attachment(name=file.name, sha256=digest(file.content), meaning=file.meaning)
+            for file in kept
         ),
     )
-    return parse(encode(record), "the new record"), {**files, **counted.files}
+    return parse(encode(record), "the new record"), files
 
 
 def _utc(moment: datetime) -> str:
@@ -493,47 +484,39 @@ def _utc(moment: datetime) -> str:
 
 
 def close(name: str, records: Path) -> tuple[tuple[Record, Path], ...]:
-    """Write the record of the newest unfinished run of a study as far as it went.
+    """Write a record of each unfinished run of a study that no process is at, as far as it went.
 
-    Of a run in shards each is closed that no process is at and that has measured something.
-
-    For a run whose machine is gone, so that it cannot be resumed.  A case that was not measured is
-    unavailable with that reason, and so is what a run measures at its end.  The record's time of
-    finishing is that of the last outcome.  Raises ``MeasurementError`` if there is no such run, or
-    if a process is still at it.
+    For runs whose machine is gone, so that they cannot be resumed.  A case that was not measured is
+    unavailable with that reason, and so is what a run measures at its end.  A record's time of
+    finishing is that of its last outcome.  Raises ``MeasurementError`` if there is no such run.
     """
     study, found = registry.load(name), journals(records / name)
     if not found:
         raise MeasurementError(f"{name} has no unfinished run in {records} to close.")
-    shards = {path: log for path in found if (log := read_shard(path)) is not None}
-    ready = [
-        path
-        for path, log in shards.items()
-        if found[-1] in shards
-        and is_same_sweep(shards[found[-1]].header, log.header)
-        and log.finished
-        and not is_written(path)
-    ]
-    return tuple(_closed(study, path, records) for path in ready or found[-1:])
+    left = [path for path in found if not is_written(path)]
+    if not left:
+        raise MeasurementError(f"{found[-1].name}: another run is writing this journal now.")
+    measured = [path for path in left if read_run_log(path).finished]
+    if not measured:
+        raise MeasurementError(
+            f"{left[-1].name} holds no measured case, so that there is nothing to write; delete it."
+        )
+    return tuple(_closed(study, path, records) for path in measured)
 
 
 def _closed(study: Study, path: Path, records: Path) -> tuple[Record, Path]:
     finished = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     run_log = read_run_log(path)
-    if not run_log.finished:
-        raise MeasurementError(
-            f"{path.name} holds no measured case, so that there is nothing to write; delete it."
-        )
     with Journal(path, run_log.valid_bytes) as journal:
         study = study.on(run_log.header.environment.device)
         known = {**run_log.finished, **elsewhere(study, run_log.header)}
-        reason = f"{_ENDED[:1].upper()}{_ENDED[1:]}."
+        reason = f"{_ENDED.capitalize()}."
         alone = [
             known.get(index) or unmeasured(study, factors, "unavailable", reason)
             for index, factors in enumerate(run_log.header.cases)
         ]
-        after, counted = Ceilings(reason=_ENDED), counting.kept(study, run_log, _ENDED)
-        record, files = _record(run_log, alone, after, counted, finished, _ENDED)
+        after = Ceilings(reason=_ENDED)
+        record, files = _record(study, run_log, alone, after, _ENDED, finished, _ENDED)
         written = write_record(record, records, files)
         journal.remove()
     return record, written

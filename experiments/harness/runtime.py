@@ -21,7 +21,7 @@ INSTALL_NETWORKS = (
     "python -m pip install --no-deps torchvision==0.28.0 timm==1.0.31 huggingface_hub safetensors"
 )
 #: Names the folder that the processes of a run share.
-_SHARED: Final = "RIDGEPOINT_SHARED"
+SHARED: Final = "RIDGEPOINT_SHARED"
 
 
 def cores_available() -> int:
@@ -64,17 +64,6 @@ def start_torch(device: Device, threads: int) -> types.ModuleType:
     chooses its algorithms by its heuristics (``benchmark`` off), as torch does by default.
     Raises ``MeasurementError`` if torch or the device is not there.
     """
-    torch = prepare_torch(threads)
-    if device == "cuda" and not torch.cuda.is_available():
-        raise MeasurementError(
-            "--device cuda: PyTorch finds no CUDA device here; use --device cpu, or install a "
-            "CUDA build of PyTorch and a driver."
-        )
-    return torch
-
-
-def prepare_torch(threads: int) -> types.ModuleType:
-    """Fix the threads, import torch and fix the precision; nothing of a device is touched."""
     imported_before = "torch" in sys.modules
     fix_threads(threads)
     torch = import_torch()
@@ -84,19 +73,24 @@ def prepare_torch(threads: int) -> types.ModuleType:
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = False
+    if device == "cuda" and not torch.cuda.is_available():
+        raise MeasurementError(
+            "--device cuda: PyTorch finds no CUDA device here; use --device cpu, or install a "
+            "CUDA build of PyTorch and a driver."
+        )
     return torch
 
 
 def share_work() -> None:
     """Let all processes of this run share what torch.compile made, and weights, from nothing on."""
     folder = _shared().name
-    os.environ[_SHARED] = folder
+    os.environ[SHARED] = folder
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
 
 
 def shared_folder() -> Path:
     """Where the processes of this run keep what another one needs; a process alone has its own."""
-    return Path(os.environ.get(_SHARED) or _shared().name)
+    return Path(os.environ.get(SHARED) or _shared().name)
 
 
 @lru_cache(maxsize=1)

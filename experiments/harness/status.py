@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
+import msgspec
+
 from experiments import registry
 from experiments.harness.journal import Header, RunLog, is_written, journals, read_run_log
 from experiments.harness.rounds import turns
@@ -51,32 +53,25 @@ class Sweep(NamedTuple):
 
 def sweeps(study: str, records: Path) -> tuple[Sweep, ...]:
     """All sweeps of a study, the newest last; raises ``RecordError`` as reading does."""
-    runs = [run for run in runs_of(list_records(study, records)) if run.record.shard is not None]
-    found: list[tuple[Header | Head, Sequence[Listed], list[tuple[Path, RunLog]]]] = [
-        (run.record, run.parts, []) for run in runs
-    ]
+    found: list[tuple[Header | Head, int, dict[int, Listed], dict[int, tuple[Path, RunLog]]]] = []
+    for run in runs_of(list_records(study, records)):
+        if run.record.shard is not None:
+            measured = {p.record.shard.number: p for p in run.parts if p.record.shard}
+            found.append((run.record, len(run.outcomes), measured, {}))
     for path in journals(records / study):
-        log = read_shard(path)
-        if log is None:
-            continue
-        mine = next((each for each in found if is_same_sweep(each[0], log.header)), None)
-        if mine is None:
-            mine = (log.header, (), [])
-            found.append(mine)
-        mine[2].append((path, log))
-    found.sort(key=lambda each: each[0].started)
-    return tuple(_sweep(*each) for each in found)
+        with suppress(MeasurementError, OSError):  # of another version, or done meanwhile
+            log = read_run_log(path)
+            header = log.header
+            if header.shard is not None:
+                mine = next((each for each in found if _is_same_sweep(each[0], header)), None)
+                if mine is None:
+                    mine = (header, len(header.cases), {}, {})
+                    found.append(mine)
+                mine[3][header.shard.number] = (path, log)
+    return tuple(_sweep(*each) for each in sorted(found, key=lambda each: each[0].started))
 
 
-def read_shard(path: Path) -> RunLog | None:
-    """What a journal holds; None for one of a whole run, or that cannot be read."""
-    with suppress(MeasurementError, OSError):  # of another version, or done meanwhile
-        log = read_run_log(path)
-        return log if log.header.shard is not None else None
-    return None
-
-
-def is_same_sweep(one: Header | Head, other: Header | Head) -> bool:
+def _is_same_sweep(one: Header | Head, other: Header | Head) -> bool:
     """Whether two runs are shards of one, on machines of one kind."""
     a, b = one.shard, other.shard
     same = a is not None and b is not None and (a.sweep, a.of) == (b.sweep, b.of)
@@ -84,30 +79,29 @@ def is_same_sweep(one: Header | Head, other: Header | Head) -> bool:
 
 
 def _sweep(
-    head: Header | Head, parts: Sequence[Listed], logs: Sequence[tuple[Path, RunLog]]
+    head: Header | Head,
+    cases: int,
+    measured: Mapping[int, Listed],
+    begun: Mapping[int, tuple[Path, RunLog]],
 ) -> Sweep:
     assert head.shard is not None
-    cases = len(parts[0].outcomes) if parts else len(logs[0][1].header.cases)
     every = turns(head.protocol.processes) if registry.load(head.study).has_times else ()
-    measured = {p.record.shard.number: p.file for p in parts if p.record.shard is not None}
-    unfinished = {log.header.shard.number: (p, log) for p, log in logs if log.header.shard}
 
     def state(shard: Shard) -> ShardState:
         planned = sum(measures_case(shard, index) for index in range(cases))
         planned += sum(measures_process(shard, turn.process) for turn in every) * cases
         number = shard.number
         if number in measured:
-            file = measured[number].rpartition("/")[2]
+            file = measured[number].file.rpartition("/")[2]
             return ShardState(number, "measured", planned, planned, file)
-        if number not in unfinished:
+        if number not in begun:
             return ShardState(number, "missing", 0, planned)
-        path, log = unfinished[number]
+        path, log = begun[number]
         done = min(len(log.finished) + len(log.rounds), planned)
         word: State = "running" if is_written(path) else "unfinished"
         return ShardState(number, word, done, planned, path.name)
 
-    of, sweep = head.shard.of, head.shard.sweep
-    shards = (Shard(number=number, of=of, sweep=sweep) for number in range(1, of + 1))
+    shards = (msgspec.structs.replace(head.shard, number=n + 1) for n in range(head.shard.of))
     return Sweep(head, cases, len(every), tuple(map(state, shards)))
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Device: TypeAlias = Literal["cpu", "cuda"]
 CeilingSize: TypeAlias = Literal["large", "small", "none"]
 Layout: TypeAlias = Literal["contiguous", "channels_last"]
-CounterChoice: TypeAlias = Literal["none", "auto", "all"]
+CounterChoice: TypeAlias = Literal["none", "auto"]
 Factors: TypeAlias = dict[str, Level]
 Levels: TypeAlias = Mapping[str, tuple[Level, ...]]
 
@@ -202,7 +202,7 @@ class Study:
       several processes, of the cases that ``is_timed`` names; what they raise becomes the case's
       outcome, and a file that they give lies beside the record.  Under the memory policies beside
       that of the studies only those ``under_every_policy`` are timed.
-    - ``is_counted`` tells whose executed work is counted, with True where all is asked for.
+    - ``is_counted`` tells whose executed work is counted.
     - ``process`` tells what a process needs for a case; cases that need the same share one.
     - ``layers`` gives those of cases without a module.
     - ``images`` names the data set that a folder given as ``--data`` holds, as the level of the
@@ -220,7 +220,7 @@ class Study:
     times: Callable[[Factors, Session], Results] | None = None
     is_timed: Callable[[Factors], bool] = lambda factors: True
     under_every_policy: Callable[[Factors], bool] = lambda factors: True
-    is_counted: Callable[[Factors, bool], bool] = lambda factors, thorough: True
+    is_counted: Callable[[Factors], bool] = lambda factors: True
     process: Callable[[Factors, Session], Process] = lambda factors, session: Process()
     images: str | None = None
     full: Plan = FULL

@@ -40,9 +40,9 @@ def sweep(
                 _keep(message, run_log, journal)
             case Finish():
                 _finish(message, run_log, journal)
-            case Done(case=index, reason=reason):
+            case Done(case=index, status=status, reason=reason):
                 if reason is not None:
-                    outcome = unmeasured(study, cases[index], "failed", reason)
+                    outcome = unmeasured(study, cases[index], status, reason)
                     _finish(Finish(case=index, outcome=outcome), run_log, journal)
                 done += 1
                 left = (time.monotonic() - began) / done * (planned - done)

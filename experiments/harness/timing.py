@@ -30,10 +30,6 @@ TIMERS: dict[Device, str] = {
 }
 
 
-def nothing() -> None:
-    """The reset of a call that leaves nothing behind."""
-
-
 @dataclass(frozen=True)
 class Workload:
     """Model and inputs in memory, ready to be called again and again.
@@ -43,7 +39,7 @@ class Workload:
     """
 
     call: Callable[[], object]
-    reset: Callable[[], None] = nothing
+    reset: Callable[[], None] = lambda: None
 
 
 #: Makes a workload from nothing: the same tensors, from the same seed, every time.
@@ -55,13 +51,11 @@ class Duration:
     """One call: wall time in s.
 
     On a CPU also how many pages were mapped meanwhile: memory that an allocator gave back to the
-    system faults again, page by page, when the next call touches it.  On a GPU how long the host
-    then waited for the device (s).
+    system faults again, page by page, when the next call touches it.
     """
 
     wall: float
     page_faults: int | None = None
-    wait: float | None = None
 
 
 Clock: TypeAlias = Callable[[Workload], Duration]
@@ -106,11 +100,9 @@ def cuda_clock(workload: Workload) -> Duration:
     start.record()
     result = workload.call()
     end.record()
-    returned = time.perf_counter_ns()
     torch.cuda.synchronize()
-    waited = time.perf_counter_ns() - returned
     del result
-    return Duration(start.elapsed_time(end) / 1e3, wait=waited / 1e9)
+    return Duration(start.elapsed_time(end) / 1e3)
 
 
 def warmed_and_repeated(
@@ -126,7 +118,7 @@ def warmed_and_repeated(
 def warm_up(
     call: Callable[[], float], protocol: Protocol, now: Callable[[], float] = time.monotonic
 ) -> int:
-    """How many calls it took until they were steady or half of the case's time was spent.
+    """Call until calls are steady or half of the case's time is spent; how many it took.
 
     Never fewer than the protocol's, and the first of a case; ``call`` returns how long it took (s).
     """
@@ -155,14 +147,10 @@ def is_steady(durations: Sequence[float]) -> bool:
 
 
 def series_of(durations: Sequence[Duration]) -> tuple[Series, ...]:
-    """``time``, and ``page_faults`` or ``wait_time`` where they were read; a sample is a call."""
+    """``time``, and ``page_faults`` where they were read; a sample is a call."""
     faults = tuple(d.page_faults for d in durations if d.page_faults is not None)
-    waits = tuple(d.wait for d in durations if d.wait is not None)
-    return (
-        seconds("time", [d.wall for d in durations]),
-        *((Series(quantity="page_faults", unit="1", samples=faults),) if faults else ()),
-        *((seconds("wait_time", waits),) if waits else ()),
-    )
+    times = seconds("time", [d.wall for d in durations])
+    return (times, Series(quantity="page_faults", unit="1", samples=faults)) if faults else (times,)
 
 
 def seconds(quantity: str, samples: Sequence[float]) -> Series:

@@ -9,9 +9,9 @@ case that ends its process ends nothing else.  Where the device is a GPU, which 
 where there is no Linux, the cases follow each other in the worker itself.  What is measured is
 appended to LINES, a line of JSON each.
 
-Under valgrind's lackey each case has a process that builds its workload and forks three more, so
-that their counts differ by exactly one thing: ``base`` ends at once, ``first`` calls once, and
-``second``, forked by ``first`` after its call, calls again.
+Under valgrind's lackey a case forks a child that ends at once, after its first call and after its
+second.  A child has its parent's counts up to there and writes them into a log of its own, so that
+the two logs differ by one warm call.
 
 Under ncu, started with ``--profile-from-start off``, kernels between ``cudaProfilerStart`` and
 ``cudaProfilerStop`` are profiled, which hold for the whole process.  Around each such stretch
@@ -24,6 +24,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import re
 import signal
 import sys
 import time
@@ -36,28 +37,20 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from experiments.harness import quiet, runtime
-from experiments.harness.journal import (
-    Called,
-    Done,
-    Ended,
-    Failed,
-    Finish,
-    Keep,
-    Message,
-    Ready,
-)
+from experiments.harness import allocations, quiet, runtime
+from experiments.harness.journal import Count, Done, Ended, Finish, Keep, Message, Ready
 from experiments.harness.measure import build, layers_of_case, memory_of, release, times_of
 from experiments.harness.memory import call_once
 from experiments.harness.outcomes import outcome_of
 from experiments.harness.study import CaseFile, CeilingSize, Device, Factors, Session, Study
-from experiments.harness.timing import Workload
+from report.errors import MeasurementError
 from report.instruments.counters.ncu import Product, case_range, products
-from report.records.layers import Layer
 from report.records.record import Case, Moment, Policy, Round, Series, Status
 
 #: Far longer than any case takes in one process (s).
 LIMIT_S: Final = 1800
+#: Lackey's row of operations with a float32 result: loads, stores, and those that compute.
+_FLOAT32: Final = re.compile(r"^==\d+== +F32 +[\d,]+ +[\d,]+ +([\d,]+)\n", re.MULTILINE)
 
 Role: TypeAlias = Literal["memory", "time", "ceilings", "lackey", "ncu"]
 
@@ -65,9 +58,9 @@ Role: TypeAlias = Literal["memory", "time", "ceilings", "lackey", "ncu"]
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     """What one process does: cases by their number in the run, in this order.
 
-    ``module`` is where the study stands; ``forks`` says that each case has a child of its own.
-    Where work is counted, ``calls`` says how often each case is called, and ``at_once`` how many
-    cases run at the same time; ``compute_capability`` is that of the GPU.
+    ``module`` is where the study stands; ``forks`` says that each case has a child of its own, of
+    which ``at_once`` run at the same time.  ncu profiles ``calls`` of each case, on a GPU of this
+    ``compute_capability``.
     """
 
     role: Role
@@ -82,52 +75,80 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     ceilings: tuple[CeilingSize, Moment] = ("none", "before")
 
 
-#: Tells the process that has started this one.
-Say: TypeAlias = Callable[[Message], None]
-
-
 def can_fork(device: Device) -> bool:
     """Whether cases can have a child each."""
     return device == "cpu" and sys.platform.startswith("linux") and hasattr(os, "fork")
 
 
-def work(task: Task, say: Say) -> None:
-    """Do all of ``task``."""
+def work(task: Task, say: Callable[[Message], None], folder: Path) -> None:
+    """Do all of ``task`` and ``say`` what comes of it; lackey writes its logs into ``folder``."""
     if task.role == "ceilings":
         from experiments.harness import ceilings
 
         say(ceilings.measure(task.session.device, task.session.threads, *task.ceilings))
         return
     study: Study = importlib.import_module(task.module).STUDY.on(task.session.device)
-    if task.role == "lackey":
-        _count_calls(study, task, say)
-    elif task.role == "ncu":
-        _profile_calls(study, task, say)
-    else:
-        _measure(study, task, say)
+    _prepare(study, task)
+    say(Ready())
+    act: dict[Role, Callable[[Study, Task, int], Iterator[Message]]] = {
+        "memory": _remember,
+        "time": _time,
+        "lackey": partial(_count, folder),
+        "ncu": _profile,
+    }
+    running: dict[int, int] = {}
+
+    def measure(place: int) -> None:
+        status, reason = _attempt(act[task.role](study, task, place), say)
+        release(task.session.device)  # only now, since the exception's frames held its tensors
+        say(Done(case=task.cases[place][0], status=status, reason=reason))
+
+    def reap() -> None:
+        child, code = os.wait()
+        case, reason = running.pop(child, None), ended(os.waitstatus_to_exitcode(code))
+        if case is not None and reason is not None:
+            say(Done(case=case, status="failed", reason=reason))
+
+    for place, (case, _) in enumerate(task.cases):
+        if not task.forks:
+            measure(place)
+            continue
+        if len(running) == task.at_once:
+            reap()
+        running[fork(partial(measure, place), LIMIT_S)] = case
+    while running:
+        reap()
 
 
-def _measure(study: Study, task: Task, say: Say) -> None:
-    """Times or bytes of every case."""
-    needs = study.process(task.cases[0][1], task.session)
-    runtime.fix_threads(task.session.threads)
+def _prepare(study: Study, task: Task) -> None:
+    """Import what the cases need, and do once what serves all of them."""
+    needs, session = study.process(task.cases[0][1], task.session), task.session
+    runtime.fix_threads(session.threads)
     if "torch" in needs.imports:
-        if task.forks:
-            runtime.prepare_torch(task.session.threads)
-        else:
-            runtime.start_torch(task.session.device, task.session.threads)
+        runtime.start_torch(session.device, session.threads)
     for module in needs.imports:
         with suppress(ImportError):  # the case says what is missing
             importlib.import_module(module)
+    if task.role == "lackey":  # under which libraries load slowly
+        build(study, task.cases[0][1], "cpu").call()
+    if task.role == "ncu":
+        _calibrate(task.compute_capability)
     if task.forks:
         # Else each child looks through, and thereby copies, all that has been imported.
         gc.collect()
         gc.freeze()
-    say(Ready())
-    measure = _time if task.role == "time" else _remember
-    for index, factors in task.cases:
-        act = partial(measure, study, index, factors, task, say)
-        say(Done(case=index, reason=_end(fork(act, LIMIT_S)) if task.forks else act()))
+
+
+def _attempt(
+    messages: Iterator[Message], say: Callable[[Message], None]
+) -> tuple[Status, str | None]:
+    try:
+        for message in messages:
+            say(message)
+    except Exception as error:
+        traceback.print_exc()
+        return outcome_of(error)
+    return "ok", None
 
 
 # --------------------------------------------------------------------------------------- children
@@ -154,11 +175,6 @@ def fork(action: Callable[[], object], limit_s: int = 0) -> int:
         os._exit(code)  # without the parent's clean-up
 
 
-def _end(child: int) -> str | None:
-    """Wait for a child, and say how it ended; None if well."""
-    return ended(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-
-
 def ended(code: int) -> str | None:
     """What the exit code of a process of ours means; None if all is well."""
     match code:
@@ -174,147 +190,89 @@ def ended(code: int) -> str | None:
 # ------------------------------------------------------------------------------ times and bytes
 
 
-def _remember(study: Study, index: int, factors: Factors, task: Task, say: Say) -> None:
-    """The bytes of a case with its layers, or why there are none; and its files."""
-    layers: tuple[Layer, ...] = ()
-    found: list[Series | CaseFile] = []
-    status: Status = "ok"
-    reason = None
-    try:
-        layers = layers_of_case(study, factors)
-        found = list(memory_of(study, factors, task.session))
-    except Exception as error:
-        traceback.print_exc()
-        status, reason = outcome_of(error)
-        found = []
-    release(task.session.device)  # only now, since the exception's frames held its tensors
+def _remember(study: Study, task: Task, place: int) -> Iterator[Message]:
+    """The bytes of a case with its layers, and its files."""
+    index, factors = task.cases[place]
+    layers = layers_of_case(study, factors)
+    found = list(memory_of(study, factors, task.session))
     for file in found:
         if isinstance(file, CaseFile):
-            say(Keep(case=index, name=file.name, meaning=file.meaning, content=file.content))
-    outcome = Case(
-        factors=factors,
-        status=status,
-        reason=reason,
-        layers=layers,
-        series=tuple(each for each in found if isinstance(each, Series)),
-    )
-    say(Finish(case=index, outcome=outcome))
+            yield Keep(case=index, name=file.name, meaning=file.meaning, content=file.content)
+    series = tuple(each for each in found if isinstance(each, Series))
+    outcome = Case(factors=factors, status="ok", reason=None, layers=layers, series=series)
+    yield Finish(case=index, outcome=outcome)
 
 
-def _time(study: Study, index: int, factors: Factors, task: Task, say: Say) -> None:
+def _time(study: Study, task: Task, place: int) -> Iterator[Message]:
     """What this process measures of a case, and what disturbed it meanwhile."""
-    start = time.monotonic()
-    before, disturbance = quiet.read(), None
-    status: Status = "ok"
-    reason, series = None, list[Series]()
-    try:
-        series += (
-            each for each in times_of(study, factors, task.session) if isinstance(each, Series)
-        )
-        disturbance = quiet.disturbance(before, quiet.read(), task.session.threads)
-    except Exception as error:
-        traceback.print_exc()
-        status, reason = outcome_of(error)
-    release(task.session.device)
+    (index, factors), session = task.cases[place], task.session
+    start, before = time.monotonic(), quiet.read()
+    if task.policy == "traced":
+        series = allocations.measure(build(study, factors, session.device))
+    else:
+        found = times_of(study, factors, session)
+        series = tuple(each for each in found if isinstance(each, Series))
     round_ = Round(
-        process=task.session.process,
+        process=session.process,
         policy=task.policy,
-        status=status,
-        reason=reason,
-        disturbance=disturbance,
-        series=tuple(series),
+        status="ok",
+        reason=None,
+        disturbance=quiet.disturbance(before, quiet.read(), session.threads),
+        series=series,
     )
-    say(Ended(case=index, round=round_, seconds=time.monotonic() - start))
+    yield Ended(case=index, round=round_, seconds=time.monotonic() - start)
 
 
 # -------------------------------------------------------------------------- multiply-adds (lackey)
 
 
-def _count_calls(study: Study, task: Task, say: Say) -> None:
-    """Let every case be called under valgrind, as many of them at once as ``task`` says."""
-    runtime.start_torch("cpu", threads=1)
-    build(study, task.cases[0][1], "cpu").call()
-    say(Ready())
-    running: dict[int, int] = {}
-    for (index, factors), calls in zip(task.cases, task.calls, strict=True):
-        if len(running) == task.at_once:
-            _reap(running, say)
-        case = partial(_counted, study, index, factors, calls, say)
-        running[fork(partial(_attempt, index, case, say))] = index
-    while running:
-        _reap(running, say)
-    os._exit(0)  # Python's own end takes long under valgrind
-
-
-def _reap(running: dict[int, int], say: Say) -> None:
-    """Wait until one of the cases has ended, and tell of it."""
-    child, status = os.wait()
-    say(Done(case=running.pop(child), reason=ended(os.waitstatus_to_exitcode(status))))
-
-
-def _counted(study: Study, index: int, factors: Factors, calls: int, say: Say) -> None:
-    """One case, in a process of its own."""
+def _count(folder: Path, study: Study, task: Task, place: int) -> Iterator[Message]:
+    """The float32 operations of a second call."""
+    index, factors = task.cases[place]
     workload = build(study, factors, "cpu")
-    workload.reset()
-
-    def run(role: str, action: Callable[[], object]) -> None:
-        """Run ``action`` in a new process and wait for it, since its log is whole only then."""
-        child = fork(partial(_attempt, index, action, say))
-        if (reason := _end(child)) is not None:
-            say(Failed(case=index, reason=f"{role} call: {reason}"))
-            os._exit(1)
-        say(Called(case=index, role=role, pid=child))
-
-    def first() -> None:
-        result = workload.call()
-        del result
-        if calls > 1:
-            workload.reset()
-            run("second", workload.call)
-
-    run("base", lambda: None)
-    run("first", first)
+    levels = []
+    for _ in range(2):
+        call_once(workload)
+        levels.append(_float32_operations(folder))
+    count = levels[1] - levels[0]
+    series = Series(quantity="lackey_multiply_adds", unit="MAC", samples=(count,))
+    yield Count(case=index, series=(series,))
 
 
-def _attempt(index: int, action: Callable[[], object], say: Say) -> None:
-    """Do ``action``; what it raises is told, and ends the process."""
-    try:
-        action()
-    except Exception as error:
-        say(Failed(case=index, reason=outcome_of(error)[1]))
-        os._exit(1)
+def _float32_operations(folder: Path) -> int:
+    """Those of this process so far, from the log of a child that ends at once."""
+    child = fork(lambda: None)
+    os.waitpid(child, 0)
+    found = _FLOAT32.search((folder / f"{child}.log").read_text(errors="replace"))
+    if found is None:
+        raise MeasurementError("lackey printed no table of counts; run valgrind by hand to see why")
+    return int(found[1].replace(",", ""))
 
 
 # ------------------------------------------------------------------------------------ kernels (ncu)
 
 
-def _profile_calls(study: Study, task: Task, say: Say) -> None:
-    """Profile the products that calibrate the counters, then the cases, one after the other."""
-    runtime.start_torch("cuda", task.session.threads)
-    for product in products(task.compute_capability):
+def _calibrate(compute_capability: str) -> None:
+    """Profile the products that calibrate the counters."""
+    for product in products(compute_capability):
         with suppress(Exception):  # a product that is missing calibrates nothing
             multiply = _product(product)
             multiply()
             with _profiled(product.range):
                 multiply()
         release("cuda")
-    for (index, factors), calls in zip(task.cases, task.calls, strict=True):
-        reason = None
-        try:
-            _profile(build(study, factors, "cuda"), factors, calls)
-        except Exception as error:
-            _, reason = outcome_of(error)
-        release("cuda")
-        say(Done(case=index, reason=reason))
 
 
-def _profile(workload: Workload, factors: Factors, calls: int) -> None:
-    """A warm-up call, then the profiled ones; what is deterministic must be the same in all."""
+def _profile(study: Study, task: Task, place: int) -> Iterator[Message]:
+    """Profile calls after a warm-up; what they execute is in the table that ncu prints."""
+    factors = task.cases[place][1]
+    workload = build(study, factors, "cuda")
     call_once(workload)
-    for call in range(calls):
+    for call in range(task.calls[place]):
         workload.reset()
         with _profiled(case_range(factors, call)):
             workload.call()
+    yield from ()
 
 
 @contextmanager
@@ -362,7 +320,9 @@ def main(task_path: Path, lines_path: Path) -> None:
     """Do the task; every line is one write, so that lines of several processes do not mix."""
     task = msgspec.json.decode(task_path.read_bytes(), type=Task, dec_hook=_decoded)
     with lines_path.open("ab", buffering=0) as stream:
-        work(task, lambda message: _write(stream.fileno(), message))
+        work(task, lambda message: _write(stream.fileno(), message), lines_path.parent)
+    if task.role == "lackey":
+        os._exit(0)  # Python's own end takes long under valgrind
 
 
 def _write(descriptor: int, message: Message) -> None:

@@ -131,7 +131,7 @@ def _record(source: Source, options: argparse.Namespace) -> tuple[ImportedRecord
     for stored in list_imports(study, options.records):
         if stored.record.origin.sha256 == sha256:
             raise RecordError(f"{source.name}: imported already as {stored.file}; nothing to do.")
-    files, missing = _files(source, imported)
+    files, missing = _files(source)
     record = ImportedRecord(
         schema=IMPORT_SCHEMA,
         study=study,
@@ -156,8 +156,8 @@ def _record(source: Source, options: argparse.Namespace) -> tuple[ImportedRecord
         missing={},
         cases=imported.cases,
         attachments=tuple(
-            Attachment(name=name, sha256=digest(content), meaning=meaning)
-            for name, (content, meaning) in files.items()
+            Attachment(name=name, sha256=digest(content), meaning="the published file")
+            for name, content in files.items()
         ),
     )
     # A reason for all that is null, and for what else the importer names.
@@ -171,8 +171,7 @@ def _record(source: Source, options: argparse.Namespace) -> tuple[ImportedRecord
             f"its record would have {len(text):,} bytes, more than {LARGEST_RECORD:,}; import a "
             "part of the file"
         )
-    parsed = parse_import(text, source.name, FETCH_AGAIN)
-    return parsed, {name: content for name, (content, _) in files.items()}
+    return parse_import(text, source.name, FETCH_AGAIN), files
 
 
 def _checked(option: str, text: str, kind: object) -> str:
@@ -182,16 +181,13 @@ def _checked(option: str, text: str, kind: object) -> str:
         raise UsageError(f"{option} {text!r} is not possible; --help says what it is.") from None
 
 
-def _files(
-    source: Source, imported: Imported
-) -> tuple[dict[str, tuple[bytes, str]], dict[str, str]]:
-    """The files beside the record, and why the published one is not among them, if it is not."""
+def _files(source: Source) -> tuple[dict[str, bytes], dict[str, str]]:
+    """The published file, to be kept beside the record, or why it is not."""
     name = re.sub(r"[^a-z0-9._-]+|(?<=[._-])[._-]+", "-", source.name.lower()).strip("._-")
     packed = source.raw
     if len(packed) > LARGEST_KEPT and source.content is source.raw:
         packed, name = gzip.compress(source.raw, mtime=0), f"{name}.gz"
     if len(packed) > LARGEST_KEPT:
         why = f"it has {len(source.raw):,} bytes; its SHA-256 tells it from others"
-        return dict(imported.attachments), {"published_file": why}
-    original = {_checked("The name", name, FileName): (packed, "the published file")}
-    return {**original, **imported.attachments}, {}
+        return {}, {"published_file": why}
+    return {_checked("The name", name, FileName): packed}, {}

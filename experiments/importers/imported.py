@@ -79,8 +79,7 @@ class Imported:
     ``conditions`` hold for all ``cases``.  ``rounding`` is the step to which the file rounds a
     quantity, in its unit.  ``missing`` gives reasons by the names of
     ``report.records.imported.nullable`` and for more that a reader would ask for; whatever is null
-    and not named there is missing because of ``unstated``.  ``attachments`` are files made from the
-    published one that papers read: name → (content, meaning); the original is kept by the command.
+    and not named there is missing because of ``unstated``.
     """
 
     instrument: str
@@ -90,7 +89,6 @@ class Imported:
     conditions: Mapping[str, Factor] = field(default_factory=dict)
     rounding: Mapping[str, float] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
-    attachments: Mapping[str, tuple[bytes, str]] = field(default_factory=dict)
 
 
 def environment(device: Literal["cpu", "cuda"], model: str, **known: Any) -> ImportedEnvironment:

@@ -9,8 +9,7 @@ from experiments.importers.imported import Imported, Source, case, environment
 from report.instruments.counters.ncu import quantities
 from report.instruments.counters.ncu_metrics import plan_for
 from report.instruments.counters.ncu_output import CountersUnavailable, KernelRow, read_table
-from report.records.faults import LONGEST_NAME
-from report.records.record import Case, Factor, Sample
+from report.records.record import LONGEST_NAME, Case, Factor, Sample
 
 #: The header of a table, and what a log says that may hold none.
 _BEGIN: Final = re.compile(rb'"Kernel Name"|^==(?:PROF|WARNING|ERROR)== ', re.MULTILINE)

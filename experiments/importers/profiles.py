@@ -6,12 +6,9 @@ Neither says which network ran; its user must.  Papers read the same files with 
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final
-
-import msgspec
 
 from experiments.importers.imported import (
     FETCH_AGAIN,
@@ -23,13 +20,10 @@ from experiments.importers.imported import (
 )
 from report.instruments.memory_timeline import CATEGORIES, read_timeline
 from report.instruments.trace import Trace, read_trace
-from report.records.lifetimes import Lifetimes
 from report.records.record import Factor, Sample
 
-LIFETIMES: Final = "lifetimes.json.gz"
 #: Where a memory timeline begins.
 _TIMELINE: Final = re.compile(rb"\s*\[\s*\[\s*-?\d+\s*,\s*\d+\s*,\s*-?\d+\s*,\s*\d+\s*\]")
-_CHANNELS: Final = 3
 #: Conditions that a profile needs, and others that it may have.
 _NEEDED: Final = ("network", "batch", "precision", "direction")
 _COUNTS: Final = {"batch", "image"}
@@ -112,16 +106,10 @@ def is_timeline(source: Source) -> bool:
 
 
 def read_memory(source: Source) -> Imported:
-    """The most bytes of each category; raises ``RefusedError``, and ``RecordError`` if damaged.
-
-    Beside the record lies what theory needs for a prediction: when the operators of the named
-    network make and free their storages, captured here since papers are built without PyTorch.
-    """
+    """The most bytes of each category; raises ``RefusedError``, and ``RecordError`` if damaged."""
     found = read_timeline(source.content, source.name)
     if source.device is None:
         raise source.refused("it does not say the device; give it with --device")
-    told = conditions(source)
-    attachments, missing = _captured(told)
     return Imported(
         instrument="PyTorch profiler, export_memory_timeline",
         environment=environment("cuda", source.device),
@@ -131,25 +119,6 @@ def read_memory(source: Source) -> Imported:
             if name in CATEGORIES
         ),
         unstated="the timeline does not say it",
-        conditions=told,
-        missing={"repetitions": "steps follow each other in one process", **missing},
-        attachments=attachments,
+        conditions=conditions(source),
+        missing={"repetitions": "steps follow each other in one process"},
     )
-
-
-def _captured(
-    told: Mapping[str, Factor],
-) -> tuple[dict[str, tuple[bytes, str]], dict[str, str]]:
-    """The lifetimes of the named network's storages, or why there are none."""
-    from experiments.harness.operators import Input, capture
-    from experiments.networks import catalogue
-
-    name, batch, image = str(told["network"]), int(told["batch"]), told.get("image")
-    if name not in catalogue.INPUT_SHAPES or told["direction"] != "training":
-        return {}, {LIFETIMES: f"no study trains a network {name}"}
-    sides = catalogue.INPUT_SHAPES[name][1:] if image is None else (int(image), int(image))
-    shape = (batch, _CHANNELS, *sides)
-    network = capture(lambda: catalogue.network(name, in_place=True), [Input(shape)], train=True)
-    content = msgspec.json.encode(Lifetimes.of(network.network))
-    meaning = f"lifetimes of the storages of a training step of {name}, captured by ridgepoint"
-    return {LIFETIMES: (gzip.compress(content, mtime=0), meaning)}, {}

@@ -16,14 +16,10 @@ _IMAGENET: Final = (3, 224, 224)
 #: Channels, height and width of one input image, by the network's name.
 INPUT_SHAPES: Final[dict[str, ImageShape]] = {
     "LeNet-5": _MNIST,
-    "LeNet-5 RGB": _CIFAR,
     "CIFAR": _CIFAR,
     "AlexNet": _IMAGENET,
     "ZFNet": _IMAGENET,
-    "VGG-11": _IMAGENET,
-    "VGG-13": _IMAGENET,
     "VGG-16": _IMAGENET,
-    "VGG-19": _IMAGENET,
     "ResNet-20": _CIFAR,
     "ResNet-32": _CIFAR,
     "ResNet-44": _CIFAR,
@@ -45,20 +41,17 @@ def network(name: str, *, in_place: bool = False) -> nn.Module:
         raise ValueError(f"there is no network {name!r}; possible are {', '.join(INPUT_SHAPES)}")
     from experiments.networks import chains, cifar_resnet, mobilenet, resnet
 
+    if name == "LeNet-5":
+        return chains.lenet5()
     family, _, depth = name.partition("-")
-    match family:
-        case "LeNet":
-            return chains.lenet5(INPUT_SHAPES[name][0])
-        case "VGG":
-            return chains.vgg(int(depth), in_place=in_place)
-        case "ResNet" if INPUT_SHAPES[name] == _CIFAR:
-            return cifar_resnet.cifar_resnet(int(depth), in_place=in_place)
-        case "ResNet":
-            return resnet.resnet(int(depth), in_place=in_place)
+    if family == "ResNet":
+        make = cifar_resnet.cifar_resnet if INPUT_SHAPES[name] == _CIFAR else resnet.resnet
+        return make(int(depth), in_place=in_place)
     plain = {
         "CIFAR": chains.cifar_convnet,
         "AlexNet": chains.alexnet,
         "ZFNet": chains.zfnet,
+        "VGG-16": chains.vgg16,
         "MobileNetV2": mobilenet.mobilenet_v2,
     }
     return plain[name](in_place=in_place)

@@ -4,13 +4,12 @@
 - the small network for CIFAR-10 that came with cuda-convnet (Krizhevsky 2012);
 - AlexNet with torchvision's shapes: one column (Krizhevsky, arXiv:1404.5997), no normalisation;
 - ZFNet (Zeiler and Fergus, ECCV 2014, arXiv:1311.2901, figure 3);
-- VGG (Simonyan and Zisserman, ICLR 2015, arXiv:1409.1556, table 1, columns A, B, D and E).
+- VGG-16 (Simonyan and Zisserman, ICLR 2015, arXiv:1409.1556, table 1, column D).
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
 from typing import Final
 
 from torch import nn
@@ -18,14 +17,8 @@ from torch import nn
 from experiments.networks.blocks import CLASSES
 
 _HIDDEN: Final = 4096
-#: Of VGG: channels of the five stages, and convolutions in each by the number of weighted layers.
-CHANNELS: Final = (64, 128, 256, 512, 512)
-STAGES: Final = {
-    11: (1, 1, 2, 2, 2),
-    13: (2, 2, 2, 2, 2),
-    16: (2, 2, 3, 3, 3),
-    19: (2, 2, 4, 4, 4),
-}
+#: Of VGG-16: convolutions and channels of the five stages.
+_STAGES: Final = ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512))
 
 
 def lenet5(channels: int = 1) -> nn.Sequential:
@@ -128,22 +121,21 @@ def zfnet(*, in_place: bool = False) -> nn.Sequential:
     )
 
 
-def vgg(depth: int = 16, *, in_place: bool = False) -> nn.Sequential:
-    """``(N, 3, 224, 224)`` to scores ``(N, 1000)``; 138,357,544 parameters at depth 16."""
-    parts = dict(_features(STAGES[depth], in_place))
-    parts.update(_classifier(512 * 7 * 7, in_place))
-    return nn.Sequential(OrderedDict(parts))
+def vgg16(*, in_place: bool = False) -> nn.Sequential:
+    """``(N, 3, 224, 224)`` to scores ``(N, 1000)``; 138,357,544 parameters.
 
-
-def _features(stages: tuple[int, ...], in_place: bool) -> Iterator[tuple[str, nn.Module]]:
-    """Convolutions of 3 × 3 that keep the extents, and a pooling that halves them, per stage."""
+    In each stage convolutions of 3 × 3 that keep the extents, and a pooling that halves them.
+    """
+    parts = OrderedDict[str, nn.Module]()
     before = 3
-    for stage, (count, channels) in enumerate(zip(stages, CHANNELS, strict=True), start=1):
+    for stage, (count, channels) in enumerate(_STAGES, start=1):
         for number in range(1, count + 1):
-            yield f"conv{stage}_{number}", nn.Conv2d(before, channels, 3, padding=1)
-            yield f"relu{stage}_{number}", nn.ReLU(in_place)
+            parts[f"conv{stage}_{number}"] = nn.Conv2d(before, channels, 3, padding=1)
+            parts[f"relu{stage}_{number}"] = nn.ReLU(in_place)
             before = channels
-        yield f"pool{stage}", nn.MaxPool2d(2)
+        parts[f"pool{stage}"] = nn.MaxPool2d(2)
+    parts.update(_classifier(512 * 7 * 7, in_place))
+    return nn.Sequential(parts)
 
 
 def _classifier(features: int, in_place: bool) -> dict[str, nn.Module]:

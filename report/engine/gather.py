@@ -23,7 +23,7 @@ from report.records.editions import ROLES, Role, read_editions
 from report.records.files import shared
 from report.records.imported import StoredImport, read_import
 from report.records.network_operators import read_operators
-from report.records.shards import first_parts, runs_of, whole
+from report.records.shards import runs_of, whole
 from report.records.store import (
     Listed,
     Stored,
@@ -192,7 +192,7 @@ def _alterations(listed: Iterable[Listed | StoredImport]) -> Iterator[str]:
     for item in listed:
         if item.alterations:
             yield (
-                f"data/{item.file}: {' and '.join(item.alterations)}, so it was edited or renamed "
+                f"data/{item.file}: {' and '.join(item.alterations)}, so it was edited "
                 "after it was measured; restore it with git, or run the experiment again."
             )
 
@@ -204,12 +204,12 @@ def _reported(study: str, data: Path) -> str:
 
 
 def _of_shards(stored: Stored, patterns: tuple[str, ...], data: Path) -> dict[str, bytes]:
-    """The files beside a run; of a merged one, those of the first record of each shard.
+    """The files beside a run; of a merged one, those of all its shards.
 
     What was counted of its cases is joined; other files belong to one case, and so to one shard.
     """
     found: dict[str, bytes] = {}
-    for part in first_parts(stored):
+    for part in parts_of(stored):
         for name, content in read_attachments(part, patterns, data).items():
             place = f"{part.file}/{name}"
             found[name] = joined_logs(found[name], content, place) if name in found else content

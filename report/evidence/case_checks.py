@@ -13,10 +13,9 @@ from typing import Final, TypeAlias
 import msgspec
 
 from report.errors import StudyError
-from report.records.faults import LONGEST_NAME
 from report.records.layers import Layer
 from report.records.quantities import LARGEST
-from report.records.record import Factor
+from report.records.record import LONGEST_NAME, Factor
 from report.records.store import Stored
 from report.theory.shapes import check, elements
 

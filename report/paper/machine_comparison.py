@@ -6,9 +6,9 @@ module; without one they are compared by their ceilings alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from figures.canvas import Drawing
 from figures.dots import Dots, DotSeries
@@ -17,12 +17,10 @@ from report.evidence.runs import Run, labels
 from report.missing import Missing
 from report.paper.findings import Figure, Findings, Inputs
 from report.paper.tables import Cell, Column, Table
-from report.paper.values import Value, declare, exact
-from report.quantity.evaluation import number
+from report.paper.values import declare, exact
+from report.quantity.evaluation import estimate, number, point
 from report.quantity.expression import Quantity, absent, declared
-from report.quantity.verdicts import Statement, expect
 from report.records.store import Stored
-from report.statistics.estimates import Estimate
 from report.text.escape import markdown
 from report.text.format import scale_to
 
@@ -34,8 +32,6 @@ _FEWEST: Final = 3
 ROWS: Final = 40
 
 AnyRun = TypeVar("AnyRun", bound=Run)
-#: What was found of a machine: the number of each measure.
-Found: TypeAlias = int | float | Estimate | Missing
 
 
 @dataclass(frozen=True)
@@ -66,42 +62,25 @@ _CEILINGS: Final[tuple[Measure[Any], ...]] = (
 )
 
 
-@dataclass(frozen=True)
-class _Machine:
-    """A row: the machine's name, its record, and what each measure is, ceilings apart.
-
-    ``drawn`` is the quantity of the first measure.
-    """
+class _Machine(NamedTuple):
+    """A row: the machine's name, its record, its ceilings, and what each measure is."""
 
     name: str
     stored: Stored
-    drawn: Quantity | None
-    found: tuple[Found, ...]
-    ceilings: tuple[Found, ...]
-
-    @property
-    def first(self) -> Found:
-        return self.found[0]
+    ceilings: tuple[Quantity, ...]
+    measured: tuple[Quantity, ...]
 
     @property
     def height(self) -> float:
         """Where the machine stands in the order of the first measure; below all if unknown."""
-        found = self.first
-        if isinstance(found, Missing):
-            return float("-inf")
-        return found.value if isinstance(found, Estimate) else float(found)
-
-
-# -------------------------------------------------------------------------------- in detail
+        found = point(self.measured[0]) if self.measured else Missing("nothing is compared")
+        return float("-inf") if isinstance(found, Missing) else found
 
 
 def described(inputs: Inputs) -> Inputs:
     """The inputs with the machines that play a role, in the order of the roles."""
-    described = {stored.file: stored for stored in inputs.cast.values()}
-    return replace(inputs, records=tuple(described.values()))
-
-
-# ------------------------------------------------------------------------------ all of them
+    records = {stored.file: stored for stored in inputs.cast.values()}
+    return replace(inputs, records=tuple(records.values()))
 
 
 def with_all_machines(
@@ -109,58 +88,66 @@ def with_all_machines(
 ) -> Findings:
     """``findings`` of a ``few`` machines, with what compares all those of ``inputs``."""
     machines = _machines(inputs, comparison)
-    detailed = {stored.file for stored in few.records}
+    roles = {stored.file for stored in few.records}
+    detailed = [machine for machine in machines if machine.stored.file in roles]
+    known = [m for m in machines if m.height > float("-inf")]
     tables = {table.id: table for table in _tables(machines, comparison)}
-    figure = _figure(machines, detailed, comparison)
-    values = _values(machines, detailed, comparison)
+    files = tuple(machine.stored.file for machine in machines)
+    counts = {
+        "machines": len(machines),
+        "machines_detailed": len(detailed),
+        "machines_others": len(machines) - len(detailed),
+        "machines_known": len(known),
+    }
+    values = {
+        id: exact(id, id.replace("_", " ").capitalize(), amount, "1", "records of the paper", files)
+        for id, amount in counts.items()
+    }
+    ends = {"machines_highest": known[0], "machines_lowest": known[-1]} if known else {}
+    values |= {id: declare(id, machine.measured[0]) for id, machine in ends.items()}
+    figures = (
+        {"fig-machines": _figure(known, detailed, comparison)} if len(known) >= _FEWEST else {}
+    )
+    compared = {
+        **{id.removeprefix("machines_"): markdown(m.name) for id, m in ends.items()},
+        "unnamed": len(known) > NAMED,
+        "detailed": [markdown(machine.name) for machine in detailed],
+        "tables": list(tables),
+    }
     return replace(
         findings,
-        values={**findings.values, **{value.id: value for value in values}},
+        values={**findings.values, **values},
         tables={**findings.tables, **tables},
-        figures={**findings.figures, **({figure.id: figure} if figure else {})},
-        facts={
-            **findings.facts,
-            "files": list(inputs.files),
-            "comparison": {
-                **_extremes(machines, comparison),
-                "detailed": [markdown(m.name) for m in machines if m.stored.file in detailed],
-                "tables": list(tables),
-            },
-        },
+        figures={**findings.figures, **figures},
+        facts={**findings.facts, "files": list(inputs.files), "comparison": compared},
     )
 
 
 def _machines(inputs: Inputs, comparison: Comparison[Any]) -> list[_Machine]:
     """The machines in the order of the first measure, highest first."""
-    names = labels(inputs.records)
-    found = [_machine(s, name, comparison) for s, name in zip(inputs.records, names, strict=True)]
-    return sorted(found, key=lambda machine: -machine.height) if comparison.measures else found
+    found = []
+    for stored, name in zip(inputs.records, labels(inputs.records), strict=True):
+        # One name for all, so that what they lack is one note of the table and not one each.
+        run = comparison.run(stored, "this machine")
+        ceilings, measured = (
+            tuple(_measured(measure, run) for measure in each)
+            for each in (_CEILINGS, comparison.measures)
+        )
+        found.append(_Machine(name, stored, ceilings, measured))
+    return sorted(found, key=lambda machine: -machine.height)
 
 
-def _machine(stored: Stored, name: str, comparison: Comparison[Any]) -> _Machine:
-    # One name for all, so that what they lack is one note of the table and not one each.
-    run = comparison.run(stored, "this machine")
-    found = [_measured(measure, run) for measure in comparison.measures]
-    return _Machine(
-        name,
-        stored,
-        found[0][0] if found else None,
-        tuple(each for _, each in found),
-        tuple(_measured(measure, run)[1] for measure in _CEILINGS),
-    )
-
-
-def _measured(measure: Measure[Any], run: Run) -> tuple[Quantity, Found]:
-    """A measure of a machine with its number; absent where the record does not fit the study."""
+def _measured(measure: Measure[Any], run: Run) -> Quantity:
+    """A measure of a machine; absent where the record does not fit the study."""
     try:
         quantity = declared(measure.get(run), measure.unit)
-        return quantity, number(quantity)
+        estimate(quantity)  # finds an error of the record now
+        return quantity
     except StudyError as error:
-        why = str(error)
-        return absent(measure.name, measure.unit, why), Missing(why)
+        return absent(measure.name, measure.unit, str(error))
 
 
-def _tables(machines: Sequence[_Machine], comparison: Comparison[Any]) -> list[Table]:
+def _tables(machines: Sequence[_Machine], comparison: Comparison[Any]) -> Iterable[Table]:
     """All machines, a row each, in tables of at most ``ROWS``."""
     columns = (
         Column("Machine"),
@@ -168,18 +155,16 @@ def _tables(machines: Sequence[_Machine], comparison: Comparison[Any]) -> list[T
         Column("Threads", "1"),
         *(Column(m.name, m.unit, m.shown) for m in (*_CEILINGS, *comparison.measures)),
     )
-    parts = [machines[start : start + ROWS] for start in range(0, len(machines), ROWS)]
-    return [
-        Table(
-            "tbl-machines" if place == 1 else f"tbl-machines-{place}",
+    for start in range(0, len(machines), ROWS):
+        part = machines[start : start + ROWS]
+        yield Table(
+            f"tbl-machines-{start // ROWS + 1}" if start else "tbl-machines",
             "",
             columns,
-            tuple(_row(machine) for machine in part),
+            tuple(map(_row, part)),
             sources=tuple(run.file for machine in part for run in machine.stored.runs),
             wide=True,
         )
-        for place, part in enumerate(parts, start=1)
-    ]
 
 
 def _row(machine: _Machine) -> tuple[Cell, ...]:
@@ -188,109 +173,35 @@ def _row(machine: _Machine) -> tuple[Cell, ...]:
         machine.name.replace(environment.threads_text, "", 1),
         environment.gpu.model if environment.gpu else environment.cpu.model,
         environment.threads,
-        *map(_middle, machine.ceilings),
-        *machine.found,
+        # Without intervals, which a paper about the machine has.
+        *map(point, machine.ceilings),
+        *map(number, machine.measured),
     )
-
-
-def _middle(found: Found) -> Cell:
-    """A ceiling without its interval, which the machine's own paper tells."""
-    return (
-        replace(found, low=found.value, high=found.value) if isinstance(found, Estimate) else found
-    )
-
-
-def _known(machines: Sequence[_Machine], comparison: Comparison[Any]) -> list[_Machine]:
-    """The machines of which the first measure is known."""
-    if not comparison.measures:
-        return []
-    return [machine for machine in machines if not isinstance(machine.first, Missing)]
-
-
-def _extremes(machines: Sequence[_Machine], comparison: Comparison[Any]) -> dict[str, Any]:
-    """Where the drawn measure is highest and lowest, and whether some machines have no name there.
-
-    Nothing if it is known nowhere.
-    """
-    known = _known(machines, comparison)
-    if not known:
-        return {}
-    return {
-        "highest": markdown(known[0].name),
-        "lowest": markdown(known[-1].name),
-        "unnamed": len(known) > NAMED,
-    }
-
-
-def _values(
-    machines: Sequence[_Machine], detailed: set[str], comparison: Comparison[Any]
-) -> list[Value]:
-    """How many machines there are, and how the first measure lies on them."""
-    known, files = _known(machines, comparison), tuple(m.stored.file for m in machines)
-
-    def count(id_: str, amount: int) -> Value:
-        name = id_.replace("_", " ").capitalize()
-        return exact(id_, name, amount, "1", "records of the paper", files)
-
-    found = [
-        count("machines", len(machines)),
-        count("machines_detailed", len(detailed)),
-        count("machines_others", len(machines) - len(detailed)),
-    ]
-    if not known:
-        return found
-    found += [
-        *(
-            declare(f"machines_{end}", machine.drawn)
-            for end, machine in (("highest", known[0]), ("lowest", known[-1]))
-            if machine.drawn is not None
-        ),
-        count("machines_known", len(known)),
-    ]
-    reference = comparison.measures[0].reference
-    if reference is not None:
-        above, below = (_holding(f"{sign} {reference:.10g}", known) for sign in "><")
-        found += [
-            count("machines_above", above),
-            count("machines_below", below),
-            count("machines_undecided", len(known) - above - below),
-        ]
-    return found
-
-
-def _holding(expectation: str, machines: Sequence[_Machine]) -> int:
-    """On how many machines the first measure is supported to be as expected."""
-    drawn = [machine.drawn for machine in machines if machine.drawn is not None]
-    return sum(Statement(each, expect(expectation)).judge() == "supported" for each in drawn)
-
-
-# ------------------------------------------------------------------------------- the figure
 
 
 def _figure(
-    machines: Sequence[_Machine], detailed: set[str], comparison: Comparison[Any]
-) -> Figure | None:
+    known: Sequence[_Machine], detailed: Sequence[_Machine], comparison: Comparison[Any]
+) -> Figure:
     """A row for each named machine, in order, and one in grey for all others."""
-    known = _known(machines, comparison)
-    if len(known) < _FEWEST:
-        return None
     measure = comparison.measures[0]
-    named = _named(known, detailed)
-    others = [machine for machine in known if machine not in named]
+    # Those in detail have names, then those at both ends of the order.
+    ends = (m for pair in zip(known, reversed(known), strict=True) for m in pair)
+    first = {m.name: m for m in (*(m for m in known if m in detailed), *ends)}
+    named = [m for m in known if m.name in [*first][:NAMED]]
+    others = [m for m in known if m not in named]
     factor = scale_to(measure.shown, measure.unit).factor if measure.shown else 1.0
-    ends = [tuple(factor * end for end in _ends(machine.first)) for machine in named]
-    grey = tuple(factor * machine.height for machine in others)
-    last: tuple[tuple[float, ...] | None, ...] = (grey,) if others else ()
-    nothing = (None,) * len(last)
+    found = [e for m in named if not isinstance(e := estimate(m.measured[0]), Missing)]
+    last = (None,) * bool(others)
+    grey = (tuple(factor * m.height for m in others),) if others else ()
     panel = Dots(
-        (*(machine.name for machine in named), *([f"{len(others)} others"] if others else [])),
+        (*(m.name for m in named), *([f"{len(others)} others"] if others else [])),
         (
-            DotSeries("", (*(None for _ in named), *last), muted=True),
+            DotSeries("", (*(None for _ in named), *grey), muted=True),
             DotSeries(
                 "",
-                (*(value for _, value, _ in ends), *nothing),
-                low=(*(low for low, _, _ in ends), *nothing),
-                high=(*(high for _, _, high in ends), *nothing),
+                (*(factor * each.value for each in found), *last),
+                low=(*(factor * each.low for each in found), *last),
+                high=(*(factor * each.high for each in found), *last),
             ),
         ),
         measure.name
@@ -301,19 +212,3 @@ def _figure(
     )
     files = tuple(machine.stored.file for machine in known)
     return Figure("fig-machines", "", "", Drawing((panel,), height=panel.height), files)
-
-
-def _named(known: Sequence[_Machine], detailed: set[str]) -> list[_Machine]:
-    """The machines in detail, then those at both ends of the order until ``NAMED`` are named."""
-    ends = [m for pair in zip(known, reversed(known), strict=True) for m in pair]
-    first = sorted(ends, key=lambda machine: machine.stored.file not in detailed)
-    wanted = list({m.stored.file: m for m in first})[:NAMED]
-    return [machine for machine in known if machine.stored.file in wanted]
-
-
-def _ends(found: Found) -> tuple[float, float, float]:
-    """Low end, value and high end of a number that is known."""
-    assert not isinstance(found, Missing)
-    if isinstance(found, Estimate):
-        return found.low, found.value, found.high
-    return (float(found),) * 3

@@ -7,8 +7,9 @@ written as such, and read as the same floats in seconds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -22,13 +23,11 @@ from report.records.record import (
     Attachment,
     Case,
     Ceiling,
-    Count,
-    Factor,
+    Factors,
     Head,
-    Moment,
     Outcome,
-    Peak,
     Policy,
+    Reason,
     Record,
     Repeats,
     Round,
@@ -37,7 +36,6 @@ from report.records.record import (
     Status,
     Text,
     Whole,
-    WorkUnit,
 )
 
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
@@ -46,7 +44,12 @@ Measured: TypeAlias = dict[str, tuple[Sample, ...]]
 #: The layers of a network in their order: each one's name, and its number in ``layers``.
 Network: TypeAlias = Annotated[tuple[tuple[str, Number], ...], msgspec.Meta(min_length=1)]
 
+Kind = TypeVar("Kind", bound=msgspec.Struct)
+OnDisk = TypeVar("OnDisk")
+InMemory = TypeVar("InMemory")
+
 REMEDY: Final = "restore the file with git, or run the experiment again"
+_VERSION: Final = re.compile(rb'\s*\{\s*"schema":\s*([0-9]{1,9})\s*,')
 _NANO: Final = 1e9
 #: Whole numbers of nanoseconds up to here are floats too, so that dividing them rounds only once.
 _LARGEST_NANO: Final = 2**53
@@ -69,8 +72,8 @@ class FiledRound(_Filed, frozen=True, kw_only=True, omit_defaults=True):
     process: Repeats
     policy: Policy | None
     status: Status = "ok"
-    reason: Text | None = None
-    disturbance: Text | None = None
+    reason: Reason | None = None
+    disturbance: Reason | None = None
     series: Measured
 
 
@@ -80,27 +83,18 @@ class FiledCase(_Filed, frozen=True, kw_only=True, omit_defaults=True):
     ``layers`` is absent where none ran, ``series`` and ``rounds`` where nothing was measured so.
     """
 
-    factors: dict[str, Factor]
+    factors: Factors
     status: Status = "ok"
-    reason: Text | None = None
+    reason: Reason | None = None
     layers: LayersRef | None = None
     series: Measured = {}
     rounds: tuple[FiledRound, ...] = ()
 
 
-class FiledCeiling(_Filed, frozen=True, kw_only=True, omit_defaults=True):
+class FiledCeiling(Ceiling, frozen=True, kw_only=True, omit_defaults=True):
     """A measured peak; its samples are durations in ``unit``."""
 
-    operation: Peak
-    moment: Moment
-    dtype: Text
-    size: Text
-    work: Count
-    work_unit: WorkUnit
-    instrument: Text | None = None
-    working_set: Count | None = None
     unit: Literal["s", "ns"]
-    samples: tuple[Sample, ...]
 
 
 class FiledRecord(Whole, frozen=True, kw_only=True):
@@ -118,20 +112,13 @@ class FiledRecord(Whole, frozen=True, kw_only=True):
     cases: tuple[FiledCase, ...]
 
 
-class _Versioned(msgspec.Struct):
-    schema: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-
-
-class _Listed(Head, frozen=True, kw_only=True, gc=False):
+class _Listed(Head, frozen=True, kw_only=True):
     """Head and outcomes in one look at the text, most of which is neither."""
 
     cases: tuple[Outcome, ...]
 
 
-#: What lies in a file as it is in memory.
-_SHARED: Final = (*Whole.__struct_fields__, "attachments")
 _decoder = msgspec.json.Decoder(FiledRecord)
-_versioned = msgspec.json.Decoder(_Versioned)
 _listed = msgspec.json.Decoder(_Listed)
 _head = msgspec.json.Decoder(Head)
 
@@ -147,16 +134,24 @@ def encode(record: Record) -> bytes:
     # By identity, since cases share their layers and comparing all of them would take long.
     known = {id(case.layers): case.layers for case in record.cases}
     refs = {key: _ref(found, layers, networks) for key, found in known.items()}
+    cases = tuple(filed_case(case, units, refs[id(case.layers)]) for case in record.cases)
     return laid_out(
-        FiledRecord(
-            **{name: getattr(record, name) for name in _SHARED},
+        alike(
+            FiledRecord,
+            record,
             units=units,
             ceilings=tuple(map(_filed_ceiling, record.ceilings)),
-            cases=tuple(filed_case(case, units, refs[id(case.layers)]) for case in record.cases),
+            cases=cases,
             layers=tuple(layers),
             networks=tuple(networks),
         )
     )
+
+
+def alike(kind: type[Kind], part: msgspec.Struct, **others: Any) -> Kind:
+    """A ``kind`` with the fields of ``part``, but for ``others``."""
+    same = (name for name in kind.__struct_fields__ if name not in others)
+    return kind(**{name: getattr(part, name) for name in same}, **others)
 
 
 def laid_out(filed: msgspec.Struct) -> bytes:
@@ -209,29 +204,21 @@ def _is_nano(samples: Sequence[Sample]) -> bool:
 
 
 def _filed_ceiling(ceiling: Ceiling) -> FiledCeiling:
-    nano = _is_nano(ceiling.samples)
-    fields = {name: getattr(ceiling, name) for name in Ceiling.__struct_fields__}
-    samples = _nano(ceiling.samples) if nano else ceiling.samples
-    return FiledCeiling(**{**fields, "samples": samples}, unit="ns" if nano else "s")
+    if _is_nano(ceiling.samples):
+        return alike(FiledCeiling, ceiling, samples=_nano(ceiling.samples), unit="ns")
+    return alike(FiledCeiling, ceiling, unit="s")
 
 
 def filed_case(case: Case, units: Mapping[str, str], layers: LayersRef | None) -> FiledCase:
     """A case as it lies in a file with these ``units``."""
-    return FiledCase(
+    return alike(
+        FiledCase,
+        case,
         factors=dict(sorted(case.factors.items())),
-        status=case.status,
-        reason=case.reason,
         layers=layers,
         series=_measured(case.series, units),
         rounds=tuple(
-            FiledRound(
-                process=round_.process,
-                policy=round_.policy,
-                status=round_.status,
-                reason=round_.reason,
-                disturbance=round_.disturbance,
-                series=_measured(round_.series, units),
-            )
+            alike(FiledRound, round_, series=_measured(round_.series, units))
             for round_ in case.rounds
         ),
     )
@@ -282,10 +269,6 @@ def _at_batch(layers: Sequence[Layer], batch: int) -> tuple[Layer, ...]:
     )
 
 
-OnDisk = TypeVar("OnDisk")
-InMemory = TypeVar("InMemory")
-
-
 # -------------------------------------------------------------------------------------- reading
 
 
@@ -312,11 +295,8 @@ def read_filed(
     ``assemble`` raises ``ContentError``; raises ``RecordError`` as ``parse`` does.
     """
     with strict.no_cycles():
-        try:
-            filed = decoder.decode(text)
-        except strict.NO_JSON:
-            check_version(text, place, version, remedy)
-            filed = strict.parse_json(text, decoder.decode, place, remedy)
+        check_version(text, place, version)
+        filed = strict.parse_json(text, decoder.decode, place, remedy)
         strict.refuse_repeated_keys(text, place, remedy)
         try:
             record = assemble(filed)
@@ -346,30 +326,19 @@ def parse_listing(text: bytes, place: str) -> Listing:
     try:
         both = _listed.decode(text)
     except strict.NO_JSON:
-        check_version(text, place, SCHEMA_VERSION, REMEDY)
+        check_version(text, place, SCHEMA_VERSION)
         return Listing(strict.parse_json(text, _head.decode, place, REMEDY), ())
-    head = Head(**{name: getattr(both, name) for name in Head.__struct_fields__})
-    return Listing(head, both.cases)
+    return Listing(alike(Head, both), both.cases)
 
 
-def check_version(text: bytes, place: str, known: int, remedy: str) -> None:
-    """Raise ``RecordError`` for a file that states another version than the ``known`` one."""
-    raw = strict.parse_json(text, _versioned.decode, place, remedy).schema
-    if raw is msgspec.UNSET:
-        raise RecordError(
-            f"{place}: schema: this field is missing, so this is no record or its version is "
-            f"unknown; move what is not a record elsewhere, or {remedy}."
-        )
-    stated = bytes(raw).decode()
-    if not stated.isdecimal():
-        raise RecordError(f"{place}: schema: expected a whole number, found {stated}; {remedy}.")
-    if stated != f"{known}":
-        newer = len(stated) > 9 or int(stated) > known
+def check_version(text: bytes, place: str, known: int) -> None:
+    """Raise ``RecordError`` for a file that begins with another version than the ``known`` one."""
+    stated = _VERSION.match(text)
+    if stated and int(stated[1]) != known:
+        newer = int(stated[1]) > known
         what = "update ridgepoint to build from it" if newer else "run the experiment again"
-        raise RecordError(
-            f"{place}: schema: found version {stated[:9]}, {'newer' if newer else 'older'} than "
-            f"{known}, the only one that this ridgepoint reads; {what}."
-        )
+        than = f"{'newer' if newer else 'older'} than {known}, the only one that is read here"
+        raise RecordError(f"{place}: schema: found version {int(stated[1])}, {than}; {what}.")
 
 
 def _record(filed: FiledRecord) -> Record:
@@ -381,8 +350,9 @@ def _record(filed: FiledRecord) -> Record:
         if case.layers is not None and case.layers not in known:
             known[case.layers] = _layers(case.layers, filed, f"cases[{index}].layers")
         cases.append(whole_case(case, units, known[case.layers], f"cases[{index}]"))
-    return Record(
-        **{name: getattr(filed, name) for name in _SHARED},
+    return alike(
+        Record,
+        filed,
         ceilings=tuple(
             _ceiling(each, f"ceilings[{index}]") for index, each in enumerate(filed.ceilings)
         ),
@@ -407,19 +377,15 @@ def whole_case(
     case: FiledCase, units: Mapping[str, str], layers: tuple[Layer, ...], where: str
 ) -> Case:
     """A case of a file with these ``units``; raises ``ContentError``."""
-    return Case(
-        factors=case.factors,
-        status=case.status,
-        reason=case.reason,
+    return alike(
+        Case,
+        case,
         layers=layers,
         series=_series(case.series, units, f"{where}.series"),
         rounds=tuple(
-            Round(
-                process=round_.process,
-                policy=round_.policy,
-                status=round_.status,
-                reason=round_.reason,
-                disturbance=round_.disturbance,
+            alike(
+                Round,
+                round_,
                 series=_series(round_.series, units, f"{where}.rounds[{index}].series"),
             )
             for index, round_ in enumerate(case.rounds)
@@ -446,10 +412,9 @@ def _seconds(samples: tuple[Sample, ...], where: str) -> tuple[Sample, ...]:
 
 
 def _ceiling(filed: FiledCeiling, where: str) -> Ceiling:
-    fields = {name: getattr(filed, name) for name in Ceiling.__struct_fields__}
     nano = filed.unit == "ns"
     samples = _seconds(filed.samples, f"{where}.samples") if nano else filed.samples
-    return Ceiling(**{**fields, "samples": samples})
+    return alike(Ceiling, filed, samples=samples)
 
 
 def _layers(ref: LayersRef, filed: FiledRecord, where: str) -> tuple[Layer, ...]:

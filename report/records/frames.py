@@ -7,13 +7,14 @@ named as in the record.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import io
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import lru_cache
-from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from report.records.imported import StoredImport
-from report.records.record import Case, Series
+from report.records.record import Case
 from report.records.store import Stored
 from report.system.spreadsheet import csv_of
 
@@ -35,76 +36,51 @@ class Column(StrEnum):
     VALUE = "value"
 
 
-def sample_frame(stored: Iterable[Stored | StoredImport]) -> pd.DataFrame:
+def sample_frame(stored: Sequence[Stored | StoredImport]) -> pd.DataFrame:
     """All samples of all cases, one row each; values in the unit that the row names."""
-    # Samples are spread over rows last, which is much quicker than a mapping for each of them.
-    rows = (
-        {**row, Column.REPETITION: list(range(len(samples))), Column.VALUE: list(samples)}
-        for row, samples in _series_rows(stored)
-    )
-    series = _frame(rows)
-    spread = [str(Column.REPETITION), str(Column.VALUE)]
-    return series.explode(spread, ignore_index=True).infer_objects() if len(series) else series
+    import pandas as pd
+
+    stream = io.StringIO()
+    write_samples(stored, stream)
+    stream.seek(0)
+    return pd.read_csv(stream, keep_default_na=False, na_values=[""])
 
 
 def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> None:
-    """Write what ``sample_frame`` holds as CSV, series by series, since all need much room at once.
+    """Write all samples as CSV, one row each, series by series.
 
     A whole number stays one, also where other cases lack its factor.
     """
-    names = dict.fromkeys(
-        name for common, series in _case_rows(stored) if any(series) for name in (*common, *_OWN)
-    )
-    stream.write(_line((*names, Column.REPETITION, Column.VALUE)) + "\n")
-    for common, series in _case_rows(stored):
+    names = dict.fromkeys(name for common, _ in _cases(stored) for name in (*common, *_OWN))
+    stream.write(csv_of([(*names, Column.REPETITION, Column.VALUE)]))
+    for common, case in _cases(stored):
         cells = {name: _cell(common.get(name)) for name in names}
-        for own, samples in series:
-            begin = ",".join((cells | {name: _cell(own[name]) for name in _OWN}).values())
-            stream.write("".join([f"{begin},{i},{value!r}\n" for i, value in enumerate(samples)]))
-
-
-def _line(cells: Iterable[Any]) -> str:
-    """The cells as a line of CSV without its end."""
-    return ",".join(map(_cell, cells))
+        rounds = ((each.process, each.policy, each.series) for each in case.rounds)
+        for process, policy, measured in ((None, None, case.series), *rounds):
+            for series in measured:
+                own = (process, policy, series.quantity, series.unit)
+                row = cells | dict(zip(_OWN, map(_cell, own), strict=True))
+                begin = ",".join(row.values())
+                lines = (f"{begin},{i},{value!r}\n" for i, value in enumerate(series.samples))
+                stream.write("".join(lines))
 
 
 @lru_cache(maxsize=10_000, typed=True)
 def _cell(content: Any) -> str:
-    """One of them; most stand in thousands of lines."""
+    """A cell as it stands in a line; most stand in thousands of lines."""
     return csv_of([(content, "")]).removesuffix(",\n")
 
 
 #: The columns in which series of one case differ.
 _OWN: Final = (Column.PROCESS, Column.POLICY, Column.QUANTITY, Column.UNIT)
-_Row: TypeAlias = tuple[dict[str, Any], Sequence[float]]
 
 
-def _series_rows(stored: Iterable[Stored | StoredImport]) -> Iterator[_Row]:
-    """What all samples of a series have in common, with these samples."""
-    for common, series in _case_rows(stored):
-        yield from ((common | own, samples) for own, samples in series)
-
-
-def _case_rows(
-    stored: Iterable[Stored | StoredImport],
-) -> Iterator[tuple[dict[str, Any], Iterator[_Row]]]:
-    """What all samples of a case have in common, with its series and what is theirs alone."""
+def _cases(stored: Iterable[Stored | StoredImport]) -> Iterator[tuple[dict[str, Any], Case]]:
+    """The cases that have samples, with what all of these have in common."""
     for item in stored:
         for index, case in enumerate(item.record.cases):
-            yield _case_columns(item, index, case), _own_rows(case)
-
-
-def _own_rows(case: Case) -> Iterator[_Row]:
-    for process, policy, measured in _measured(case):
-        for series in measured:
-            own = (process, policy, series.quantity, series.unit)
-            yield dict(zip(_OWN, own, strict=True)), series.samples
-
-
-def _measured(case: Case) -> list[tuple[int | None, str | None, tuple[Series, ...]]]:
-    """The series of a case with their process and memory policy."""
-    rounds = [(round_.process, round_.policy, round_.series) for round_ in case.rounds]
-    return [(None, None, case.series), *rounds]
+            if case.all_series:
+                yield _case_columns(item, index, case), case
 
 
 def _case_columns(item: Stored | StoredImport, index: int, case: Case) -> dict[str, Any]:
@@ -116,9 +92,3 @@ def _case_columns(item: Stored | StoredImport, index: int, case: Case) -> dict[s
         Column.DEVICE: item.record.environment.key,
         Column.CASE: index,
     }
-
-
-def _frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame.from_records([{str(k): v for k, v in row.items()} for row in rows])

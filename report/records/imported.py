@@ -21,16 +21,11 @@ import msgspec
 
 from report.errors import RecordError
 from report.records import ENDING, IMPORTED
-from report.records.faults import (
-    LONGEST_NAME,
-    attachment_faults,
-    case_faults,
-    moment_faults,
-    text_faults,
-)
+from report.records.faults import attachment_faults, case_faults, moment_faults
 from report.records.filed import (
     ContentError,
     FiledCase,
+    alike,
     filed_case,
     known_units,
     laid_out,
@@ -39,7 +34,7 @@ from report.records.filed import (
 )
 from report.records.files import read_file
 from report.records.once import kept
-from report.records.quantities import LARGEST, QUANTITIES
+from report.records.quantities import QUANTITIES
 from report.records.record import (
     Attachment,
     Bytes,
@@ -48,7 +43,10 @@ from report.records.record import (
     DeviceKey,
     Digest,
     Factor,
+    Factors,
+    Name,
     Outcome,
+    Positive,
     Sample,
     Slug,
     Text,
@@ -57,11 +55,12 @@ from report.records.record import (
 from report.records.store import (
     digest,
     name_of,
+    packed,
     parts_of_name,
     place_in,
     short_digest,
     text_of,
-    write_once,
+    write_archive,
 )
 
 #: The version of imported records; those of version 1 were converted.
@@ -74,7 +73,6 @@ Licence = Annotated[
 Revision = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{7,64}$")]
 #: A web address that stands in a link of every format as it is.
 Address = Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s<>\"'{}|\\^`]+$")]
-Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
@@ -88,14 +86,14 @@ class Origin(_Part, frozen=True):
     file, ``format`` the importer that read it, ``imported`` when.
     """
 
-    author: Text
+    author: Name
     address: Address | None
     commit: Revision | None
     licence: Licence
-    instrument: Text
-    instrument_version: Text | None
+    instrument: Name
+    instrument_version: Name | None
     format: Slug
-    file: Text
+    file: Name
     sha256: Digest
     imported: Timestamp
     given: dict[str, Text]
@@ -115,16 +113,16 @@ class ImportedEnvironment(_Part, frozen=True):
 
     device: Literal["cpu", "cuda"]
     key: DeviceKey
-    model: Text
-    host_processor: Text | None = None
+    model: Name
+    host_processor: Name | None = None
     threads: Count | None = None
     memory_bytes: Bytes | None = None
-    operating_system: Text | None = None
-    python: Text | None = None
-    framework: Text | None = None
-    driver: Text | None = None
-    cuda: Text | None = None
-    cudnn: Text | None = None
+    operating_system: Name | None = None
+    python: Name | None = None
+    framework: Name | None = None
+    driver: Name | None = None
+    cuda: Name | None = None
+    cudnn: Name | None = None
     clock: Positive | None = None
     power_limit: Positive | None = None
 
@@ -144,7 +142,7 @@ class ImportedWhole(_Part, frozen=True, kw_only=True):
     environment: ImportedEnvironment
     started: Timestamp | None
     finished: Timestamp | None
-    conditions: dict[str, Factor]
+    conditions: Factors
     rounding: dict[str, Positive]
     missing: dict[str, Text]
     converted_from: Digest | None = None
@@ -168,15 +166,11 @@ def faults(record: ImportedRecord) -> Iterator[str]:
     known = {name: moment for name, moment in moments.items() if moment is not None}
     yield from moment_faults({**known, "origin.imported": record.origin.imported})
     yield from _silent_nulls(record)
-    yield from text_faults(_texts(record), LONGEST_NAME)
     for name, step in record.rounding.items():
         if name not in QUANTITIES:
             yield f"rounding.{name}: found a name that is no quantity"
         if not math.isclose(math.log10(step), round(math.log10(step)), abs_tol=1e-9):
             yield f"rounding.{name}: expected a power of ten, found {step}"
-    for name, level in record.conditions.items():
-        if not isinstance(level, str) and not -LARGEST <= level <= LARGEST:
-            yield f"conditions.{name}: expected a number of at most 64 bits, found {level}"
     shared = {name for case in record.cases for name in case.factors} & record.conditions.keys()
     for name in sorted(shared):
         yield f"conditions.{name}: found a name that is a factor of cases too"
@@ -203,21 +197,6 @@ def _silent_nulls(record: ImportedRecord) -> Iterator[str]:
             yield f"missing: found no reason why {name} is null"
         if value is not None and name in record.missing:
             yield f"missing.{name}: found a reason for what is not null"
-
-
-def _texts(record: ImportedRecord) -> dict[str, str]:
-    """The texts that papers print."""
-    places = {
-        "origin": record.origin,
-        "environment": record.environment,
-        "conditions": record.conditions,
-    }
-    return {
-        f"{place}.{name}": value
-        for place, part in places.items()
-        for name, value in msgspec.to_builtins(part).items()
-        if isinstance(value, str)
-    }
 
 
 # ------------------------------------------------------------------------------------- the file
@@ -269,8 +248,6 @@ class StoredImport:
 
 
 _decoder = msgspec.json.Decoder(FiledImport)
-#: What lies in a file as it is in memory.
-_SHARED: Final = (*ImportedWhole.__struct_fields__, "attachments")
 
 
 # -------------------------------------------------------------------------------------- writing
@@ -283,8 +260,9 @@ def encode(record: ImportedRecord) -> bytes:
     units = {each.quantity: each.unit for case in record.cases for each in case.all_series}
     factors, columns, rows = _table(record.cases)
     return laid_out(
-        FiledImport(
-            **{name: getattr(record, name) for name in _SHARED},
+        alike(
+            FiledImport,
+            record,
             units=dict(sorted(units.items())),
             factors=factors,
             columns=columns,
@@ -298,7 +276,7 @@ def write_import(record: ImportedRecord, data: Path, attachments: dict[str, byte
     """Write ``record`` with the files that it names, once; raises ``RecordError``."""
     text = encode(record)
     name = name_of(text, record.origin.imported, record.environment.key)
-    return write_once(data / record.study / IMPORTED / name, text, record.attachments, attachments)
+    return write_archive(data / record.study / IMPORTED / name, packed(text, attachments))
 
 
 def _table(cases: Sequence[Case]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[Row, ...]]:
@@ -334,8 +312,7 @@ def parse_import(text: bytes, place: str, remedy: str = _REMEDY) -> ImportedReco
 
 def _record(filed: FiledImport) -> ImportedRecord:
     """Raises ``ContentError``."""
-    same = {name: getattr(filed, name) for name in _SHARED}
-    return ImportedRecord(**same, cases=tuple(_cases(filed)))
+    return alike(ImportedRecord, filed, cases=tuple(_cases(filed)))
 
 
 def _cases(filed: FiledImport) -> Iterator[Case]:

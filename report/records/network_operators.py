@@ -7,20 +7,17 @@ tensors without memory.  Nothing is measured: all follows from shapes.
 from __future__ import annotations
 
 import gzip
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Final
 
 import msgspec
 
-from report.errors import RecordError
 from report.records.files import read_file
-from report.records.strict import place_of, repeated
+from report.records.strict import parse_json, place_of
+from report.records.unpacking import unpacked
 
 _REMEDY: Final = "restore the file with git"
-#: More text than this is no file of ours (B).
-_MOST: Final = 2**27
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -70,17 +67,9 @@ def read_operators(path: Path) -> tuple[NetworkOperators, ...]:
     if not path.exists() and not path.is_symlink():
         return ()
     place = place_of(path)
-    packed = zlib.decompressobj(wbits=31)
-    try:
-        text = packed.decompress(read_file(path, place, _REMEDY, path.parent), _MOST)
-        if not packed.eof or packed.unused_data:
-            raise zlib.error("it is cut short or too long")
-        found = tuple(map(_DECODER.decode, text.splitlines()))
-    except (zlib.error, msgspec.MsgspecError) as error:
-        raise RecordError(f"{place}: {error}; {_REMEDY}.") from error
-    if twice := repeated(each.network for each in found):
-        raise RecordError(f"{place}: the network {twice!r} stands twice; {_REMEDY}.")
-    return found
+    text = unpacked(read_file(path, place, _REMEDY, path.parent), place, _REMEDY)
+    lines = text.splitlines()
+    return tuple(parse_json(line, _DECODER.decode, place, _REMEDY) for line in lines)
 
 
 _DECODER: Final = msgspec.json.Decoder(NetworkOperators)

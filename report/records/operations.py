@@ -10,7 +10,7 @@ that came next.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import gcd, prod
+from math import prod
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -57,82 +57,28 @@ class Tensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 def places(tensors: Iterable[Tensor]) -> int:
-    """The bytes in memory that tensors show, each once however many of them show it.
+    """The bytes in memory that tensors show: views of one storage no more than it has between them.
 
-    Where more than ``_CELLS`` places would have to be compared, at most that many bytes.
+    Equal views count once, views that lie in each other's gaps each; what views share beside that
+    is counted for each of them, up to the bytes from the first place to the last.
     """
-    found: dict[int, set[_View]] = {}
+    views: dict[int, set[Tensor]] = {}
     for tensor in tensors:
         if tensor.elements:
-            found.setdefault(tensor.storage, set()).add(_view(tensor))
-    return sum(map(_union, found.values()))
+            views.setdefault(tensor.storage, set()).add(tensor)
+    total = 0
+    for found in views.values():
+        first = min(ITEM_BYTES[each.dtype] * each.offset for each in found)
+        total += min(sum(each.bytes for each in found), max(map(_end, found)) - first)
+    return total
 
 
-#: A tensor in bytes: where it begins, and strides with extents, the largest stride first.
-_View: TypeAlias = tuple[int, tuple[tuple[int, int], ...]]
-_CELLS: Final = 2**18
-
-
-def _view(tensor: Tensor) -> _View:
-    """Extents that follow one another are one, so that a transposed tensor is the same view."""
-    size = ITEM_BYTES[tensor.dtype]
-    dims = [(size * s, n) for n, s in zip(tensor.shape, tensor.strides, strict=True) if s and n > 1]
-    merged: list[tuple[int, int]] = []
-    for stride, extent in sorted((*dims, (1, size)), reverse=True):
-        if merged and merged[-1][0] == stride * extent:
-            merged[-1] = (stride, merged[-1][1] * extent)
-        else:
-            merged.append((stride, extent))
-    return size * tensor.offset, tuple(merged)
-
-
-def _union(views: set[_View]) -> int:
-    start = min(offset for offset, _ in views)
-    steps = sorted({stride for _, dims in views for stride, _ in dims})
-    views = {(offset - start, _split(dims, steps)) for offset, dims in views}
-    factor = 1
-    # An outer extent that all share repeats what stands in it.
-    while len({dims[:1] for _, dims in views}) == 1 and all(dims for _, dims in views):
-        (stride, extent), *_ = next(iter(views))[1]
-        if stride < max(offset + _reach(dims[1:]) for offset, dims in views):
-            break
-        factor, views = factor * extent, {(offset, dims[1:]) for offset, dims in views}
-    ends = [(offset, offset + _reach(dims)) for offset, dims in views]
-    # The inner bytes that all hold together count as one.
-    together = gcd(
-        *(offset for offset, _ in views),
-        *(n if s == 1 else s for _, dims in views for s, n in dims),
+def _end(tensor: Tensor) -> int:
+    """The byte of the storage behind the last place that a tensor shows."""
+    steps = zip(tensor.shape, tensor.strides, strict=True)
+    return ITEM_BYTES[tensor.dtype] * (
+        tensor.offset + 1 + sum((extent - 1) * stride for extent, stride in steps)
     )
-    total = sum(prod(n for _, n in dims) for _, dims in views)
-    if len(views) == 1 and not next(iter(views))[1]:
-        return factor
-    if total > _CELLS * together:
-        return factor * min(total, max(end for _, end in ends))
-    cells: set[int] = set()
-    for offset, dims in views:
-        own = [offset // together]
-        for stride, extent in dims:
-            step, count = (1, extent // together) if stride == 1 else (stride // together, extent)
-            own = [cell + step * k for cell in own for k in range(count)]
-        cells.update(own)
-    return factor * together * len(cells)
-
-
-def _split(dims: tuple[tuple[int, int], ...], steps: list[int]) -> tuple[tuple[int, int], ...]:
-    """The same places with extents that end where other views' strides do."""
-    found = []
-    for stride, extent in dims:
-        inner = stride
-        for step in steps:
-            if inner < step < stride * extent and step % inner == 0 == stride * extent % step:
-                found.append((inner, step // inner))
-                inner = step
-        found.append((inner, stride * extent // inner))
-    return tuple(sorted(found, reverse=True))
-
-
-def _reach(dims: tuple[tuple[int, int], ...]) -> int:
-    return 1 + sum(stride * (extent - 1) for stride, extent in dims)
 
 
 class Operator(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -186,11 +132,6 @@ class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     def parameter_count(self) -> int:
         """Elements of all parameters, shared ones once."""
         return sum(tensor.elements for tensor in _once(self.parameters))
-
-    @property
-    def parameter_bytes(self) -> int:
-        """Their bytes."""
-        return sum(tensor.bytes for tensor in _once(self.parameters))
 
     @property
     def unused(self) -> tuple[str, ...]:

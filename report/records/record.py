@@ -15,15 +15,28 @@ import msgspec
 
 from report.records.layers import Layer
 from report.records.microarchitecture import with_microarchitecture
+from report.records.quantities import LARGEST, SHORTEST_S
 
 #: Versions 1 to 3 are those of records that were converted to this one; their digests remain.
 SCHEMA_VERSION: Final = 4
 
+#: Longest name in characters that a table can print.
+LONGEST_NAME: Final = 200
+
+#: Numbers are bounded so that no computation on them overflows.
+Number: TypeAlias = (
+    Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
+    | Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
+)
+NonNegative: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=LARGEST)]
+Positive: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=LARGEST)]
 Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
+Reason: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
 #: Processes of a case and shards of a run, which are gone through and named one by one.
 Repeats: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
-Bytes: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+Bytes: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 Slug: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9_]*$")]
 DeviceKey: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
 Timestamp: TypeAlias = Annotated[
@@ -32,8 +45,11 @@ Timestamp: TypeAlias = Annotated[
 Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 FileName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*$")]
 Commit: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$")]
-Factor: TypeAlias = bool | int | float | str
+Factor: TypeAlias = bool | Number | Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
+Factors: TypeAlias = dict[Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)], Factor]
 Sample: TypeAlias = int | float
+#: A positive duration, in s or in whole ns.
+Duration: TypeAlias = Count | Annotated[float, msgspec.Meta(ge=SHORTEST_S, le=LARGEST)]
 Status: TypeAlias = Literal["ok", "out_of_memory", "unavailable", "failed"]
 Plan: TypeAlias = Literal["full", "quick", "custom"]
 #: What the C library does with memory that is freed: gives it back to the system as it does by
@@ -66,7 +82,7 @@ class Code(_Part, frozen=True):
 class Cpu(_Part, frozen=True):
     """The processor of the machine, also of a machine with a GPU."""
 
-    model: Text
+    model: Name
     architecture: Text
     cores_available: Count
     governor: Text | None
@@ -76,7 +92,7 @@ class Cpu(_Part, frozen=True):
 class Gpu(_Part, frozen=True):
     """The accelerator that ran the cases."""
 
-    model: Text
+    model: Name
     memory_bytes: Bytes
     compute_capability: Annotated[str, msgspec.Meta(pattern=r"^\d+\.\d+$")]
     driver: Text | None
@@ -87,7 +103,7 @@ class Gpu(_Part, frozen=True):
 class Torch(_Part, frozen=True):
     """The framework, with the flags it was built with."""
 
-    version: Text
+    version: Name
     build: Text
     cpu_capability: Text
 
@@ -148,14 +164,14 @@ class Environment(_Part, frozen=True):
     gpu: Gpu | None
     threads: Count
     memory_bytes: Bytes
-    operating_system: Text
-    python: Text
+    operating_system: Name
+    python: Name
     torch: Torch
     precision: Precision
-    load_before: float | None
-    load_after: float | None
+    load_before: NonNegative | None
+    load_after: NonNegative | None
     missing: dict[str, Text]
-    name: Text | None = None
+    name: Name | None = None
     host: Host | None = None
     variables: dict[str, str] = {}
 
@@ -198,8 +214,8 @@ class Ceiling(_Part, frozen=True):
     size: Text
     work: Count
     work_unit: WorkUnit
-    samples: tuple[Sample, ...]
-    instrument: Text | None = None
+    samples: tuple[Duration, ...]
+    instrument: Name | None = None
     working_set: Count | None = None
 
 
@@ -215,8 +231,8 @@ class Round(_Part, frozen=True):
     process: Repeats
     policy: Policy | None
     status: Status
-    reason: Text | None
-    disturbance: Text | None
+    reason: Reason | None
+    disturbance: Reason | None
     series: tuple[Series, ...]
 
     def samples(self, quantity: str) -> tuple[Sample, ...]:
@@ -231,9 +247,9 @@ class Case(_Part, frozen=True):
     are what processes of their own measured, in the order of measuring.
     """
 
-    factors: dict[str, Factor]
+    factors: Factors
     status: Status
-    reason: Text | None
+    reason: Reason | None
     layers: tuple[Layer, ...]
     series: tuple[Series, ...]
     rounds: tuple[Round, ...] = ()
@@ -276,15 +292,15 @@ class Protocol(_Part, frozen=True):
     """
 
     plan: Plan
-    seed: int
-    warmup_calls: Annotated[int, msgspec.Meta(ge=0)]
+    seed: Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
+    warmup_calls: Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
     minimum_samples: Count
     maximum_samples: Count
-    case_budget_s: Annotated[float, msgspec.Meta(gt=0)]
+    case_budget_s: Positive
     timer: Text
     processes: dict[Policy, Repeats] = {}
     variables: dict[Policy, dict[str, str]] = {}
-    budget_s: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    budget_s: Positive | None = None
 
 
 class Attachment(_Part, frozen=True):
@@ -337,24 +353,15 @@ class Record(Whole, frozen=True, kw_only=True):
     attachments: tuple[Attachment, ...]
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Head(Whole, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """The fields of a ``Record`` that tell one run from another, read without its cases."""
 
-    schema: Annotated[int, msgspec.Meta(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
-    study: Slug
-    started: Timestamp
-    finished: Timestamp
-    command: tuple[Text, ...]
-    code: Code
-    protocol: Protocol
-    environment: Environment
-    shard: Shard | None = None
     attachments: tuple[Attachment, ...]
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
     """How one combination of factors ended; ``reason`` is null exactly when it went well."""
 
-    factors: dict[str, Factor]
+    factors: Factors
     status: Status = "ok"
-    reason: Text | None = None
+    reason: Reason | None = None

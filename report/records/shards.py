@@ -2,37 +2,23 @@
 
 Shard i of n measures by itself every n-th case, beginning with the i-th (its bytes, counts and
 files), and every n-th process of all cases, so that each shard is a block: cases are compared
-within a process, never between machines.  A shard that was measured twice adds its processes as
-replicates; what is measured once a case comes from its first record.
+within a process, never between machines.  Of a shard that was measured twice the newest counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
 from report.records.pooling import contradiction, unlike
-from report.records.record import (
-    Attachment,
-    Case,
-    Ceiling,
-    Head,
-    Policy,
-    Record,
-    Round,
-    Shard,
-    Status,
-)
+from report.records.record import Case, Ceiling, Head, Record, Round, Shard, Status
 from report.records.store import Item, Named, Stored
 
 #: The option of a run that makes it a shard, as a record's command names it.
 OPTION: Final = "--shard"
-
-#: A process of one shard, and its number in the run that the shards make.
-_Numbers: TypeAlias = dict[tuple[Policy | None, int], int]
 
 
 def measures_case(shard: Shard | None, index: int) -> bool:
@@ -49,32 +35,36 @@ def measures_process(shard: Shard | None, process: int) -> bool:
 
 
 def runs_of(items: Iterable[Item]) -> tuple[Item, ...]:
-    """The items in their order, where the shards of one run are one: the first, with its parts."""
+    """The items in their order, where the shards of one run are one: the first, with its parts.
+
+    A further record of a shard makes a run of its own, or with others of its kind.
+    """
+    items = tuple(items)
+    place = {item.file: number for number, item in enumerate(items)}
     runs: list[list[Item]] = []
-    for item in items:
-        group = next((run for run in runs if _is_one_run(run[0].record, item.record)), None)
+    for item in sorted(items, key=lambda item: item.record.started, reverse=True):
+        group = next((run for run in runs if _fits(run, item)), None)
         if group is None:
-            runs.append([item])
-        else:
-            group.append(item)
+            runs.append(group := [])
+        group.append(item)
+    runs.sort(key=lambda run: min(place[item.file] for item in run))
     return tuple(run[0] if run[0].record.shard is None else joined(run) for run in runs)
 
 
-def _is_one_run(one: Record | Head, other: Record | Head) -> bool:
-    if one.shard is None or other.shard is None:
+def _fits(run: Sequence[Item], item: Item) -> bool:
+    """Whether an item is a further shard of a run."""
+    shard, there = item.record.shard, [each.record.shard for each in run]
+    first = there[0]
+    if shard is None or first is None or (first.sweep, first.of) != (shard.sweep, shard.of):
         return False
-    same = (one.shard.sweep, one.shard.of) == (other.shard.sweep, other.shard.of)
-    return same and unlike(one, other) is None
+    numbers = {each.number for each in there if each is not None}
+    return shard.number not in numbers and unlike(run[0].record, item.record) is None
 
 
 def joined(parts: Iterable[Item]) -> Item:
     """Shards of one run as one item, that of the first shard; whole records are not merged yet."""
-    first, *others = sorted(parts, key=_place)
+    first, *others = sorted(parts, key=lambda item: _shard_of(item.record).number)
     return first.with_parts((first, *others))
-
-
-def _place(item: Named) -> tuple[int, str, str]:
-    return (_shard_of(item.record).number, item.record.started, item.file)
 
 
 def _shard_of(record: Record | Head) -> Shard:
@@ -117,9 +107,8 @@ def merged(parts: Sequence[Record]) -> Record:
 
     Its values are those of one run of the same samples.  All parts have the same cases.
     """
-    first, originals = parts[0], tuple(_originals(parts))
-    numbers = _numbers(parts)
-    shards = [_shard_of(part) for part in parts]
+    first = parts[0]
+    attachments = {each.name: each for part in reversed(parts) for each in part.attachments}
     return msgspec.structs.replace(
         first,
         started=min(part.started for part in parts),
@@ -130,29 +119,10 @@ def merged(parts: Sequence[Record]) -> Record:
             missing={k: v for p in reversed(parts) for k, v in p.environment.missing.items()},
         ),
         ceilings=_ceilings(parts),
-        cases=tuple(
-            _case(index, shards, cases, numbers)
-            for index, cases in enumerate(zip(*(part.cases for part in parts), strict=True))
-        ),
-        attachments=_attachments(originals),
+        cases=tuple(_case(parts, index) for index in range(len(first.cases))),
+        attachments=tuple(attachments.values()),
         shard=None,
     )
-
-
-def _originals(parts: Iterable[Record]) -> Iterator[Record]:
-    """The first record of each shard."""
-    seen: set[int] = set()
-    for part in parts:
-        number = _shard_of(part).number
-        if number not in seen:
-            yield part
-        seen.add(number)
-
-
-def first_parts(stored: Stored) -> tuple[Stored, ...]:
-    """The records from which the files beside a run come: the first of each shard."""
-    kept = {id(record) for record in _originals(part.record for part in stored.parts)}
-    return tuple(p for p in stored.parts if id(p.record) in kept) if stored.parts else (stored,)
 
 
 def without_option(command: tuple[str, ...]) -> tuple[str, ...]:
@@ -163,58 +133,33 @@ def without_option(command: tuple[str, ...]) -> tuple[str, ...]:
     return (*command[:at], *command[at + 2 :])
 
 
-def _numbers(parts: Sequence[Record]) -> list[_Numbers]:
-    """The number in the run of each process of each part, from 1 under each policy.
-
-    Planned processes come first, then those of shards that were measured again, then those that
-    repeat what was disturbed.
-    """
-    planned = parts[0].protocol.processes
-    seen: list[int] = []
-    found = set()
-    for index, part in enumerate(parts):
-        number = _shard_of(part).number
-        copy = seen.count(number)
-        seen.append(number)
-        for case in part.cases:
-            for round_ in case.rounds:
-                repeats = round_.process > planned.get(round_.policy or "default", 0)
-                found.add((round_.policy, repeats, copy, round_.process, index))
-    numbers: list[_Numbers] = [{} for _ in parts]
-    for policy in {key[0] for key in found}:
-        mine = sorted((key for key in found if key[0] == policy), key=lambda key: key[1:])
-        for count, (_, _, _, process, index) in enumerate(mine, start=1):
-            numbers[index][policy, process] = count
-    return numbers
-
-
-def _case(
-    index: int, shards: Sequence[Shard], cases: Sequence[Case], numbers: Sequence[_Numbers]
-) -> Case:
+def _case(parts: Sequence[Record], index: int) -> Case:
     """One case of the run: what its shard measured by itself, with the rounds of all."""
-    pairs = zip(shards, cases, strict=True)
-    own = next((case for shard, case in pairs if measures_case(shard, index)), None)
+    cases = [part.cases[index] for part in parts]
+    own = next((part.cases[index] for part in parts if measures_case(part.shard, index)), None)
     if own is not None and own.status != "ok" and not own.rounds:
         return own  # not timed either, had it been one run
-    rounds = _rounds(cases, numbers)
+    rounds = [
+        msgspec.structs.replace(round_, process=_process(part, round_))
+        for part in parts
+        for round_ in part.cases[index].rounds
+    ]
     plain = msgspec.structs.replace(
         own or cases[0],
         layers=next((case.layers for case in cases if case.layers), ()),
-        rounds=rounds,
+        rounds=tuple(sorted(rounds, key=lambda round_: round_.process)),
     )
     if not rounds:
         return plain
-    status, reason = outcome(rounds)
+    status, reason = outcome(plain.rounds)
     return msgspec.structs.replace(plain, status=status, reason=reason)
 
 
-def _rounds(cases: Sequence[Case], numbers: Sequence[_Numbers]) -> tuple[Round, ...]:
-    found = [
-        msgspec.structs.replace(round_, process=numbered[round_.policy, round_.process])
-        for case, numbered in zip(cases, numbers, strict=True)
-        for round_ in case.rounds
-    ]
-    return tuple(sorted(found, key=lambda round_: round_.process))
+def _process(part: Record, round_: Round) -> int:
+    """The number of a process in the run, beyond those planned if it repeats what was disturbed."""
+    planned, shard = part.protocol.processes.get(round_.policy or "default", 0), _shard_of(part)
+    repeat = round_.process - planned
+    return round_.process if repeat <= 0 else planned + (repeat - 1) * shard.of + shard.number
 
 
 def outcome(rounds: Sequence[Round]) -> tuple[Status, str | None]:
@@ -232,12 +177,3 @@ def _ceilings(parts: Iterable[Record]) -> tuple[Ceiling, ...]:
             key = msgspec.structs.replace(each, samples=())
             found[key] = (*found.get(key, ()), *each.samples)
     return tuple(msgspec.structs.replace(key, samples=found[key]) for key in found)
-
-
-def _attachments(parts: Iterable[Record]) -> tuple[Attachment, ...]:
-    """The files of all parts by their names, each once."""
-    found: dict[str, Attachment] = {}
-    for part in parts:
-        for each in part.attachments:
-            found.setdefault(each.name, each)
-    return tuple(found.values())

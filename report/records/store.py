@@ -14,18 +14,18 @@ import secrets
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final, Protocol, Self, TypeVar
+from typing import Any, Final, Protocol, Self, TypeVar
 
 from report.errors import RecordError
 from report.records import ENDING
 from report.records.filed import encode, parse, parse_listing
 from report.records.files import read_file
 from report.records.once import kept
-from report.records.record import Attachment, Head, Outcome, Record
+from report.records.record import Head, Outcome, Record
 from report.records.strict import no_cycles
 from report.records.unpacking import LARGEST_UNPACKED
 
@@ -37,8 +37,6 @@ _REMEDY: Final = "restore the file with git, or give read permission"
 _BESIDE: Final = "restore the file with git, or run the experiment again"
 #: What is said of a record whose content was changed after it was measured.
 EDITED: Final = "its content does not match the hash in its name"
-#: No run writes as much; reading more could take all memory.
-_LARGEST_BYTES: Final = 2**29
 #: What reading an archive that is none raises.
 _BROKEN: Final = (
     zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, ValueError,
@@ -107,6 +105,16 @@ class Listed:
         return replace(self, parts=parts)
 
 
+class Attaching(Protocol):
+    """A record of any kind with its file; the record names the files beside it."""
+
+    @property
+    def record(self) -> Any: ...
+
+    @property
+    def file(self) -> str: ...
+
+
 class Named(Protocol):
     """A record, or its head, with its file, or with those of the shards that it stands for."""
 
@@ -125,23 +133,6 @@ class Named(Protocol):
     def with_parts(self, parts: tuple[Self, ...]) -> Self: ...
 
 
-class _WithAttachments(Protocol):
-    """What a record of any kind says of the files beside it."""
-
-    @property
-    def attachments(self) -> tuple[Attachment, ...]: ...
-
-
-class Attaching(Protocol):
-    """A record of any kind with its file."""
-
-    @property
-    def record(self) -> _WithAttachments: ...
-
-    @property
-    def file(self) -> str: ...
-
-
 Item = TypeVar("Item", bound=Named)
 
 
@@ -157,7 +148,8 @@ def record_name(record: Record) -> str:
 
 def name_of(text: bytes, moment: str, key: str) -> str:
     """The file name of a record of any kind, whose text is this."""
-    return f"{_digits(moment)}-{key}-{short_digest(text)}{ENDING}"
+    digits = moment.replace("-", "").replace(":", "")
+    return f"{digits}-{key}-{short_digest(text)}{ENDING}"
 
 
 def short_digest(text: bytes) -> str:
@@ -165,27 +157,14 @@ def short_digest(text: bytes) -> str:
     return digest(text)[:8]
 
 
-def _digits(moment: str) -> str:
-    return moment.replace("-", "").replace(":", "")
-
-
 def write_record(record: Record, data: Path, attachments: Mapping[str, bytes] = {}) -> Path:
     """Write ``record`` under ``data/<study>/`` atomically and without ever replacing a file.
 
     ``attachments`` are the files that ``record.attachments`` names.  Returns the record's path.
-    Raises ``RecordError`` if the files are not those that the record names, if one of that name
-    exists, or if the folder cannot be written.
+    Raises ``RecordError`` if a file of that name exists, or if the folder cannot be written.
     """
     text = encode(record)
     target = data / record.study / name_of(text, record.started, record.environment.key)
-    return write_once(target, text, record.attachments, attachments)
-
-
-def write_once(
-    target: Path, text: bytes, named: Sequence[Attachment], attachments: Mapping[str, bytes]
-) -> Path:
-    """Write a record and the ``attachments`` that it has ``named``, as ``write_record`` does."""
-    _check_attachments(named, attachments, target)
     return write_archive(target, packed(text, attachments))
 
 
@@ -214,20 +193,6 @@ def packed(text: bytes, attachments: Mapping[str, bytes] = {}) -> bytes:
         for name, content in {RECORD: text, **attachments}.items():
             archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED, 9)
     return stream.getvalue()
-
-
-def _check_attachments(
-    items: Sequence[Attachment], attachments: Mapping[str, bytes], target: Path
-) -> None:
-    """Refuse files that are not exactly the ``items`` that a record names."""
-    named = {item.name: item.sha256 for item in items}
-    given = {name: digest(content) for name, content in attachments.items()}
-    for name in sorted(named.keys() | given.keys()):
-        if named.get(name) != given.get(name):
-            raise RecordError(
-                f"{target}: the attachment {name} is not the one that the record names; give the "
-                "files whose digests stand in the record."
-            )
 
 
 def digest(content: bytes) -> str:
@@ -326,28 +291,18 @@ def read_anywhere(path: Path, data: Path) -> Stored:
     """As ``read_record``, of a file in any folder of ``data``, such as one that was handed in."""
     _, text, place, name = _read(path, data)
     record = parse(text, place)
-    return Stored(record, path.relative_to(data).as_posix(), _alterations(record, name, text))
+    return Stored(record, path.relative_to(data).as_posix(), _alterations(name, text))
 
 
-def _alterations(record: Record | Head, name: Mapping[str, str], text: bytes) -> tuple[str, ...]:
-    """How a record and its ``text`` differ from what the file's ``name`` says."""
-    known = (
-        ("start", _digits(record.started), name["time"]),
-        ("device", record.environment.key, name["key"]),
-    )
-    others = tuple(
-        f"its {what} is {content} and its name says {said}"
-        for what, content, said in known
-        if content != said
-    )
-    return others if short_digest(text) == name["hash"] else (EDITED, *others)
+def _alterations(name: Mapping[str, str], text: bytes) -> tuple[str, ...]:
+    """How a record's ``text`` differs from what the file's ``name`` says."""
+    return () if short_digest(text) == name["hash"] else (EDITED,)
 
 
 def _read(path: Path, data: Path) -> tuple[bytes, bytes, str, dict[str, str]]:
     """A record's file, its text, how messages name it, and the parts of its name."""
     place = place_in(path, data)
     name = parts_of_name(path, place)
-    _check_size(path, place)
     content = read_file(path, place, _REMEDY, data)
     return content, text_of(content, place, _REMEDY), place, name
 
@@ -372,15 +327,6 @@ def place_in(path: Path, data: Path) -> str:
     """How messages name a file: from the folder on in which the data directory lies."""
     inside = path.is_relative_to(data.parent)
     return (path.relative_to(data.parent) if inside else path).as_posix()
-
-
-def _check_size(path: Path, place: str) -> None:
-    size = path.stat().st_size if path.is_file() else 0
-    if size > _LARGEST_BYTES:
-        raise RecordError(
-            f"{place}: found {size / 2**20:,.0f} MiB, more than any run writes; move what is not a "
-            "record elsewhere."
-        )
 
 
 def _check_folder(study: str, path: Path, place: str) -> None:
@@ -426,4 +372,4 @@ def _listed(path: Path, data: Path) -> Listed:
     head, outcomes = parse_listing(text, place)
     _check_folder(head.study, path, place)
     file = path.relative_to(data).as_posix()
-    return Listed(head, file, digest(content), _alterations(head, name, text), outcomes)
+    return Listed(head, file, digest(content), _alterations(name, text), outcomes)

@@ -1,7 +1,7 @@
 """Strict reading of data files: what is wrong, where, what was found, and what to do.
 
 msgspec decodes and validates in one pass; this module turns its errors into one sentence with the
-file, the field and what stands there.  Nothing here costs anything as long as a file is right.
+file, the field and what stands there.
 """
 
 from __future__ import annotations
@@ -29,12 +29,7 @@ NO_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _SMALL: Final = 2**25
 
 _TOP: Final = "the top level"
-#: The last text may have no end, and is looked at once all the same.
-_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[{}\[\],:]')
-_KEY: Final = re.compile(rb'"(?:[^"\\]|\\.)*"(?:\s*:)?|[{}]')
-_NUMBERS: Final = re.compile(rb"\[[-+.\deE,\s]*\]")
-_WORD: Final = re.compile(rb"[^\s,:\]}\"]{1,24}|\S")
-_OFFSET: Final = re.compile(r"\(byte (\d+)\)")
+_OFFSET: Final = re.compile(r" ?\(byte (\d+)\)")
 _STEP: Final = re.compile(r"[^.\[\]]+|\[\d+\]|\[\.\.\.\]")
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _ABSENT: Final = re.compile(r"Object missing required field `(.*)`")
@@ -62,16 +57,130 @@ def _decode_yaml(text: bytes, kind: type[Kind], place: str, remedy: str) -> Kind
         document = parse_yaml(text.decode("utf-8-sig"))
         return msgspec.convert(document.content, kind)
     except UnicodeDecodeError as error:
-        fault = YamlError(text.count(b"\n", 0, error.start) + 1, (), f"found {byte_at(error)}")
-        raise _no_yaml(fault, place, remedy) from error
+        raise RecordError(f"{place}: {_no_utf8(text, error)}; {remedy}.") from error
     except YamlError as error:
-        raise _no_yaml(error, place, remedy) from error
+        what = f"line {error.line}: not valid YAML: {_plain(error.what)}"
+        raise RecordError(f"{place}: {what}; {remedy}.") from error
     except msgspec.ValidationError as error:
         steps = _with_key(
             _path_of(error), document.content, lambda part: msgspec.convert(part, kind)
         )
-        line = document.lines.get(tuple(steps))
-        raise refusal(error, document.content, place, remedy, steps, line) from error
+        where = f"{place}: line {document.line(steps)}"
+        raise _refusal(error, document.content, where, remedy, steps) from error
+
+
+def parse_json(text: bytes, decode: Callable[[bytes], Kind], place: str, remedy: str) -> Kind:
+    """``decode(text)``, where ``decode`` belongs to a typed msgspec decoder of JSON.
+
+    Raises ``RecordError`` that begins with ``place`` and ends with ``remedy``.
+    """
+    try:
+        return decode(text)
+    except msgspec.ValidationError as error:
+        content = _untyped(text)
+        steps = _with_key(_path_of(error), content, lambda part: decode(msgspec.json.encode(part)))
+        raise _refusal(error, content, place, remedy, steps) from error
+    except UnicodeDecodeError as error:
+        raise RecordError(f"{place}: {_no_utf8(text, error)}; {remedy}.") from error
+    except msgspec.DecodeError as error:
+        at = _OFFSET.search(str(error))
+        line = text.count(b"\n", 0, int(at[1]) if at else len(text)) + 1
+        what = _OFFSET.sub("", str(error)).removeprefix("JSON is malformed: ")
+        raise RecordError(f"{place}: line {line}: not valid JSON: {what}; {remedy}.") from error
+    except RecursionError:
+        # Without «from»: the chain of a thousand frames would bury the sentence.
+        raise RecordError(
+            f"{place}: not valid JSON: found brackets nested without end; {remedy}."
+        ) from None
+
+
+@contextmanager
+def no_cycles() -> Iterator[None]:
+    """Let nobody search for reference cycles while much is made that is not in one, or stays.
+
+    The search looks at every list and mapping that was made; in reading it would take half of the
+    time, and in computing a tenth.
+    """
+    searching = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if searching:
+            gc.enable()
+
+
+def refuse_repeated_keys(text: bytes, place: str, remedy: str) -> None:
+    """Raise ``RecordError`` for a key that stands twice in one object of ``text``, valid JSON.
+
+    Decoding keeps the last of the two without a word.
+    """
+
+    def check(pairs: list[tuple[str, object]]) -> None:
+        if len(dict(pairs)) < len(pairs):
+            twice = repeated(name for name, _ in pairs)
+            raise RecordError(f"{place}: found the field {twice} twice in one object; {remedy}.")
+
+    json.loads(text, object_pairs_hook=check, parse_int=len, parse_float=len)
+
+
+def refuse_first(faults: Iterable[str], place: str | Path, remedy: str) -> None:
+    """Raise ``RecordError`` for the first of ``faults`` («field: what was found»), if any."""
+    for fault in faults:
+        where = place_of(place) if isinstance(place, Path) else place
+        raise RecordError(f"{where}: {fault}; {remedy}.")
+
+
+def repeated(names: Iterable[str]) -> str | None:
+    """The first name that stands twice, or None."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def place_of(path: Path) -> str:
+    """The file as messages name it: with the two folders above it, wherever the project lies."""
+    return Path(*path.parts[-3:]).as_posix()
+
+
+def byte_at(error: UnicodeDecodeError) -> str:
+    """The byte where a text stops being UTF-8, in words."""
+    return f"the byte 0x{error.object[error.start]:02x}, which is not UTF-8"
+
+
+def _no_utf8(text: bytes, error: UnicodeDecodeError) -> str:
+    line = text.count(b"\n", 0, error.start) + 1
+    return f"line {line}: found {byte_at(error)}"
+
+
+# ------------------------------------------------------------------------------ msgspec's errors
+
+
+def _refusal(
+    error: msgspec.ValidationError, content: object, place: str, remedy: str, steps: list[str]
+) -> RecordError:
+    """One sentence for what msgspec says of ``content`` as «what - at `$.path`», here ``steps``."""
+    what = str(error).partition(" - at ")[0]
+    if match := _UNKNOWN.fullmatch(what):
+        steps, what = [*steps, match[1]], "found an unknown field"
+    elif match := _ABSENT.fullmatch(what):
+        steps, what = [*steps, match[1]], "this field is missing"
+    elif match := _NOT_ALLOWED.fullmatch(what):
+        what = f"found {match[1]}, which is none of the values allowed here"
+    else:
+        expectation, _, kind = _plain(what).partition(", got ")
+        found = _shown(content, steps) or kind
+        what = expectation[:1].lower() + expectation[1:] + (f", found {found}" if found else "")
+    where = "".join(step if step.startswith("[") else f".{step}" for step in steps)
+    return RecordError(f"{place}: {where.removeprefix('.') or _TOP}: {_plain(what)}; {remedy}.")
+
+
+def _path_of(error: msgspec.ValidationError) -> list[str]:
+    at = str(error).partition(" - at ")[2]
+    return _STEP.findall(at.strip("`").removeprefix("$"))
 
 
 def _with_key(steps: list[str], content: object, check: Callable[[object], object]) -> list[str]:
@@ -115,154 +224,6 @@ def _value_at(content: object, steps: Iterable[str]) -> object:
     return content
 
 
-def _no_yaml(error: YamlError, place: str, remedy: str) -> RecordError:
-    where = f"line {error.line}, {_joined(error.path)}"
-    return RecordError(f"{place}: {where}: not valid YAML: {_plain(error.what)}; {remedy}.")
-
-
-def parse_json(text: bytes, decode: Callable[[bytes], Kind], place: str, remedy: str) -> Kind:
-    """``decode(text)``, where ``decode`` belongs to a typed msgspec decoder of JSON.
-
-    Raises ``RecordError`` that begins with ``place`` and ends with ``remedy``.
-    """
-    try:
-        return decode(text)
-    except msgspec.ValidationError as error:
-        content = _untyped(text)
-        steps = _with_key(_path_of(error), content, lambda part: decode(msgspec.json.encode(part)))
-        raise refusal(error, content, place, remedy, steps) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RecordError(f"{place}: {_malformed(text, str(error))}; {remedy}.") from error
-    except RecursionError:
-        # Without «from»: the chain of a thousand frames would bury the sentence.
-        raise RecordError(
-            f"{place}: {_TOP}: not valid JSON: found brackets nested without end; {remedy}."
-        ) from None
-
-
-@contextmanager
-def no_cycles() -> Iterator[None]:
-    """Let nobody search for reference cycles while much is made that is not in one, or stays.
-
-    The search looks at every list and mapping that was made; in reading it would take half of the
-    time, and in computing a tenth.
-    """
-    searching = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if searching:
-            gc.enable()
-
-
-def refusal(
-    error: msgspec.ValidationError,
-    content: object,
-    place: str,
-    remedy: str,
-    steps: list[str] | None = None,
-    line: int | None = None,
-) -> RecordError:
-    """One sentence for what msgspec says as «what - at `$.path`»; ``content`` is what it read.
-
-    ``steps`` are the path where it is known better, ``line`` the line in which that begins.
-    """
-    what = str(error).partition(" - at ")[0]
-    steps = _path_of(error) if steps is None else steps
-    if match := _UNKNOWN.fullmatch(what):
-        steps, what = [*steps, match[1]], "found an unknown field"
-    elif match := _ABSENT.fullmatch(what):
-        steps, what = [*steps, match[1]], "this field is missing"
-    elif match := _NOT_ALLOWED.fullmatch(what):
-        what = f"found {match[1]}, which is none of the values allowed here"
-    else:
-        what = _expected(_plain(what), _shown(content, steps))
-    where = f"line {line}, {_joined(steps)}" if line else _joined(steps)
-    return RecordError(f"{place}: {where}: {_plain(what)}; {remedy}.")
-
-
-def _path_of(error: msgspec.ValidationError) -> list[str]:
-    at = str(error).partition(" - at ")[2]
-    return _STEP.findall(at.strip("`").removeprefix("$"))
-
-
-def refuse_repeated_keys(text: bytes, place: str, remedy: str) -> None:
-    """Raise ``RecordError`` for a key that stands twice in one object of ``text``, valid JSON.
-
-    Decoding keeps the last of the two without a word.
-    """
-    try:
-        json.loads(text, object_pairs_hook=_check_keys, parse_int=len, parse_float=len)
-    except _RepeatedKeyError:
-        line, path = _first_repeated_key(text)
-        raise RecordError(
-            f"{place}: line {line}, {_joined(path)}: found this field twice; {remedy}."
-        ) from None
-
-
-def refuse_first(faults: Iterable[str], place: str | Path, remedy: str) -> None:
-    """Raise ``RecordError`` for the first of ``faults`` («field: what was found»), if any."""
-    for fault in faults:
-        where = place_of(place) if isinstance(place, Path) else place
-        raise RecordError(f"{where}: {fault}; {remedy}.")
-
-
-def repeated(names: Iterable[str]) -> str | None:
-    """The first name that stands twice, or None."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
-
-
-def place_of(path: Path) -> str:
-    """The file as messages name it: with the two folders above it, wherever the project lies."""
-    return Path(*path.parts[-3:]).as_posix()
-
-
-# ------------------------------------------------------------------------------ keys twice
-
-
-class _RepeatedKeyError(Exception):
-    """An object has a key twice."""
-
-
-def _check_keys(pairs: list[tuple[str, object]]) -> None:
-    if len(dict(pairs)) < len(pairs):
-        raise _RepeatedKeyError
-
-
-def _first_repeated_key(text: bytes) -> tuple[int, list[str]]:
-    """Line and path of the first key that stands twice; only for a text that holds one."""
-    keys: list[set[str]] = []
-    for token in _KEY.finditer(text):
-        match token[0]:
-            case b"{":
-                keys.append(set())
-            case b"}":
-                keys.pop()
-            case key if key.endswith(b":"):
-                name = json.loads(key[:-1])
-                if name in keys[-1]:
-                    head = text[: token.start()]
-                    return head.count(b"\n") + 1, [*_open_path(head), name]
-                keys[-1].add(name)
-    raise AssertionError("called only for a text that holds a key twice")
-
-
-# --------------------------------------------------------------------------- what was found
-
-
-def _expected(what: str, shown: str) -> str:
-    """«Expected int, got str» becomes «expected int, found 'x'», if the value is known."""
-    expectation, _, kind = what.partition(", got ")
-    found = shown or kind
-    return expectation[:1].lower() + expectation[1:] + (f", found {found}" if found else "")
-
-
 def _shown(content: object, steps: Iterable[str]) -> str:
     """The value at a path as a message shows it; empty if it cannot be told."""
     content = _value_at(content, steps)
@@ -281,70 +242,8 @@ def _untyped(text: bytes) -> object:
     """The content without types, for messages; unset if it is large, or no JSON after the fault."""
     try:
         return msgspec.json.decode(text) if len(text) < _SMALL else msgspec.UNSET
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except NO_JSON:
         return msgspec.UNSET
-
-
-def _joined(steps: Iterable[str]) -> str:
-    text = "".join(step if step.startswith("[") else f".{step}" for step in steps)
-    return text.removeprefix(".") or _TOP
-
-
-# ------------------------------------------------------------------------------ no valid JSON
-
-
-def _malformed(text: bytes, complaint: str) -> str:
-    """Line, field and what was found where ``text`` stops being JSON."""
-    offset, found = _stop(text, complaint)
-    line = text.count(b"\n", 0, offset) + 1
-    return f"line {line}, {_joined(_open_path(text[:offset]))}: not valid JSON: found {found}"
-
-
-def _stop(text: bytes, complaint: str) -> tuple[int, str]:
-    """The byte at which ``text`` stops being JSON, and what stands there."""
-    try:
-        text.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return error.start, byte_at(error)
-    match = _OFFSET.search(complaint)
-    if match is None:
-        return len(text), "the end of the file"
-    # Only for what follows the end of the document, msgspec counts the byte it has taken.
-    offset = int(match[1]) - ("trailing" in complaint)
-    # msgspec stops inside a word that begins like a number, such as -Infinity.
-    while text[offset : offset + 1].isalnum() and re.match(rb"[\w+-]", text[offset - 1 : offset]):
-        offset -= 1
-    return offset, _word_at(text, offset)
-
-
-def byte_at(error: UnicodeDecodeError) -> str:
-    """The byte where a text stops being UTF-8, in words."""
-    return f"the byte 0x{error.object[error.start]:02x}, which is not UTF-8"
-
-
-def _word_at(text: bytes, offset: int) -> str:
-    if word := _WORD.match(text, offset):
-        return word[0].decode("utf-8", "replace")
-    return f"the byte 0x{text[offset]:02x}" if offset < len(text) else "the end of the file"
-
-
-def _open_path(head: bytes) -> list[str]:
-    """The path of the value that begins where ``head``, the start of a JSON text, ends."""
-    path: list[str | int] = []
-    name = ""
-    # Most of a record are lists of numbers, which need no second look.
-    for token in _TOKEN.findall(_NUMBERS.sub(b"[]", head)):
-        if token in b"{[":
-            path.append("" if token == b"{" else 0)
-        elif token in b"}]":
-            del path[-1:]
-        elif token == b":":
-            path[-1:] = [name]
-        elif token == b",":
-            path[-1:] = [step + 1 if isinstance(step, int) else "" for step in path[-1:]]
-        else:
-            name = token[1:-1].decode("utf-8", "replace")
-    return [f"[{step}]" if isinstance(step, int) else step for step in path if step != ""]
 
 
 def _plain(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -52,19 +51,9 @@ def _merged(item: Named) -> str:
     of = shard.of if shard else len(item.parts)
     if not missing:
         return f", merged from {of} shards"
-    return f", merged from {of - len(missing)} of {of} shards, missing {_listed(missing)}"
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    """``3``, ``1, 2 and 4`` or ``1 to 3 and 5``, in ascending order; of many ranges the first."""
-    words: list[str] = []
-    for _, run in groupby(enumerate(numbers), key=lambda place: place[1] - place[0]):
-        same = [number for _, number in run]
-        words += [f"{same[0]} to {same[-1]}"] if len(same) > 2 else map(str, same)
-    if len(words) > _MOST_NAMED:
-        words[_MOST_NAMED:] = [f"{len(words) - _MOST_NAMED} more"]
-    *most, last = words
-    return f"{', '.join(most)} and {last}" if most else last
+    named = ", ".join(map(str, missing[:_MOST_NAMED]))
+    more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+    return f", merged from {of - len(missing)} of {of} shards, missing {named}{more}"
 
 
 def fate(choices: Iterable[Choice[Item]], file: str) -> tuple[bool, str]:

@@ -138,8 +138,7 @@ def front_matter(document: Path) -> dict[str, Any]:
     try:
         meta = parse_yaml(match[1]).content
     except YamlError as error:
-        field = ".".join(error.path) or "the front matter"
-        place = f"{place_of_line(document, error.line + 1)}: {field}"
+        place = f"{place_of_line(document, error.line + 1)}: the front matter"
         raise RenderError(f"{place}: not valid YAML: {error.what}; mend the template.") from error
     if not isinstance(meta, dict):
         raise RenderError(

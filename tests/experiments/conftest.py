@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -13,10 +15,12 @@ import pytest
 import tiny_study
 
 from experiments import registry
-from experiments.harness import counting
-from experiments.harness.counting import Tool
+from experiments.harness import counting, rounds
 from experiments.harness.journal import Finish, Header, Journal, read_run_log
+from experiments.harness.run import run
+from experiments.harness.runtime import SHARED
 from experiments.harness.study import CounterChoice, Factors, Session, Study
+from experiments.options import parser, request_of
 from report.records.record import Case, Code, Environment, Series
 from report.records.store import Stored, read_study
 from tests import factory
@@ -89,7 +93,7 @@ def make_header(study: Study, **changes: object) -> Header:
     return Header(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def only_to_count(path: Path, header: Header, other: Mapping[int, str]) -> Path:
+def journal_to_count(path: Path, header: Header, other: Mapping[int, str]) -> Path:
     """A journal of a run of which only the counting is left.
 
     Each case has one time of 0.5 s but those of ``other``, which ended with that status.
@@ -109,66 +113,52 @@ def only_to_count(path: Path, header: Header, other: Mapping[int, str]) -> Path:
     return path
 
 
-def count(
-    study: Study, path: Path, notes: Notes, counters: CounterChoice, *tools: Tool
-) -> counting.Outcome:
-    """Count what the run of the journal ``path`` has not counted yet."""
+def counted_run(
+    study: Study, path: Path, notes: Notes, counters: CounterChoice
+) -> tuple[tuple[Case, ...], dict[str, str], dict[str, bytes]]:
+    """Count what the run of the journal ``path`` has not counted yet.
+
+    Its cases, the reasons for what is missing, and the files beside the record.
+    """
     run_log = read_run_log(path)
     run_log.header = msgspec.structs.replace(run_log.header, counters=counters)
     with Journal(path, run_log.valid_bytes) as writing:
         session = Session(run_log.header.environment.device, run_log.header.protocol)
-        return counting.count(study, session, run_log, writing, notes, tools or counting.TOOLS)
+        reason = counting.count(study, session, run_log, writing, notes)
+    alone = [run_log.finished[index] for index in sorted(run_log.finished)]
+    cases, missing = counting.added(study, run_log, alone, reason)
+    return cases, missing, {file.name: file.content for file in counting.files(run_log)}
 
 
-#: ``python -m experiments``, measuring nothing again that was disturbed: beside other tests all is,
-#: and each repetition starts torch once more.  ``test_rounds`` is about those.
-_UNREPEATED = """
-import sys
-from experiments.__main__ import main
-from experiments.harness import rounds
-rounds.REPEATS = 0
-sys.exit(main(sys.argv[1:]))
-"""
-#: The same of a quick plan with one process and no ceilings.
-_SMALL = """
-from dataclasses import replace
-import msgspec
-from experiments import registry
-load = registry.load
-def small(name):
+def measured(study: str, records: Path, *words: str, small: bool = False) -> Stored:
+    """The only record of a quick run in this process, which went well and left nothing else.
+
+    ``small`` is a plan with one process and no ceilings.  Nothing is measured again that was
+    disturbed: beside other tests all is, and ``test_rounds`` is about that.
+    """
+    torch = pytest.importorskip("torch")
+    options = parser().parse_args(["run", study, "--quick", *words, "--records", str(records)])
+    threads = torch.get_num_threads()
+    with pytest.MonkeyPatch.context() as patch:
+        for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TORCHINDUCTOR_CACHE_DIR", SHARED):
+            patch.setenv(variable, "1")  # restored afterwards; the run sets them itself
+        patch.setattr(rounds, "REPEATS", 0)
+        if small:
+            patch.setattr(registry, "load", partial(_small, registry.load))
+        run(request_of(options), Notes())
+    torch.set_num_threads(threads)
+    (stored,) = read_study(study, records)
+    assert stored.untouched
+    assert list((records / study).glob(".*")) == []
+    return stored
+
+
+def _small(load: Callable[[str], Study], name: str) -> Study:
     study = load(name)
     protocol = msgspec.structs.replace(
         study.quick.protocol, processes={"retained": 1}, case_budget_s=0.02
     )
     return replace(study, quick=replace(study.quick, ceilings="none", protocol=protocol))
-registry.load = small
-"""
-
-
-def run_study(
-    study: str, records: Path, *words: str, small: bool = False
-) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own, with the quick plan."""
-    program = (_SMALL if small else "") + _UNREPEATED
-    return subprocess.run(
-        [sys.executable, "-c", program, "run", study, "--quick", *words, "--records", records],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def measured(study: str, records: Path, *words: str, small: bool = False) -> Stored:
-    """The only record, of a run that went well and left nothing else."""
-    pytest.importorskip("torch")
-    done = run_study(study, records, *words, small=small)
-    assert done.returncode == 0, done.stderr
-    assert "USDT" not in done.stderr
-    (stored,) = read_study(study, records)
-    assert stored.untouched
-    assert list((records / study).glob(".*")) == []
-    return stored
 
 
 class Driver:

@@ -10,7 +10,7 @@ import sys
 from conftest import make_environment
 
 from experiments import registry
-from experiments.__main__ import main
+from experiments.__main__ import command
 from experiments.cluster import submit
 from experiments.harness import environment, runtime
 
@@ -20,4 +20,4 @@ runtime.start_torch = lambda device, threads: sys
 environment.gather = lambda torch, device, threads, *, name: make_environment(name=name)
 submit.PROGRAM = (sys.executable, __file__)
 registry.STUDIES["tiny"] = os.environ.get("TINY_STUDY", "tiny_study")
-sys.exit(main(sys.argv[1:]))
+sys.exit(command())

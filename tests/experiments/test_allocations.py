@@ -23,7 +23,6 @@ def call():
     *blocks, last = [numpy.empty(8 * 2**20, dtype="uint8") for _ in range(int(sys.argv[1]))]
     return last
 
-assert allocations.is_traced()
 series = allocations.measure(Workload(call, reset=lambda: None))
 sys.stdout.buffer.write(msgspec.json.encode(series))
 """

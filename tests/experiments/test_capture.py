@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import prod
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ from torch import nn  # noqa: E402
 from experiments import conv_scaling  # noqa: E402
 from experiments.harness.capture import layers_of  # noqa: E402
 from experiments.harness.measure import layers_of_case  # noqa: E402
-from experiments.networks.blocks import Add  # noqa: E402
+from experiments.networks.blocks import Residual  # noqa: E402
 from experiments.networks.mnist import (  # noqa: E402
     mnist_cnn,
 )
@@ -76,37 +75,23 @@ def test_a_case_has_its_layers_whatever_fits_in_memory(batch: int) -> None:
     assert layer == factory.layer(batch)
 
 
-class Residual(nn.Module):
-    """A block as in a ResNet."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(4, 8, 3, stride=2, padding="valid", groups=2, bias=False)
-        self.norm = nn.BatchNorm2d(8)
-        self.short = nn.Conv2d(4, 8, (1, 1), stride=2)
-        self.crop = nn.AvgPool2d(2, stride=1)
-        self.add = Add()
-        self.relu = nn.ReLU6(inplace=True)
-        self.pool = nn.AdaptiveAvgPool2d(1)
-        self.nothing = nn.Identity()
-
-    def forward(self, x: Any) -> Any:
-        y = self.norm(self.conv(x))
-        return self.pool(self.nothing(self.relu(self.add(y, self.crop(self.short(x))))))
-
-
-def test_a_residual_block() -> None:
-    block = Residual()
-    layers = layers_of(block, torch.zeros(2, 4, 10, 10))
-    names = ["conv", "norm", "short", "crop", "add", "relu", "pool"]
-    assert [layer.name for layer in layers] == names
-    by_name = dict(zip(names, layers, strict=True))
-    assert isinstance(by_name["add"], Addition)
-    assert by_name["add"].output_shape == (2, 8, 4, 4)
-    assert isinstance(by_name["relu"], Activation) and by_name["relu"].function == "relu6"
-    pool = by_name["pool"]
+def test_a_network_that_is_no_chain() -> None:
+    block = Residual(
+        [
+            ("conv", nn.Conv2d(4, 8, 3, stride=2, padding="valid", groups=2, bias=False)),
+            ("norm", nn.BatchNorm2d(8)),
+        ],
+        shortcut=nn.Sequential(nn.Conv2d(4, 8, (1, 1), stride=2), nn.AvgPool2d(2, stride=1)),
+        last=nn.ReLU6(inplace=True),
+    )
+    layers = layers_of(nn.Sequential(block, nn.AdaptiveAvgPool2d(1)), torch.zeros(2, 4, 10, 10))
+    conv, _, _, crop, add, relu, pool = layers
+    assert [layer.name for layer in layers[:3]] == ["0.conv", "0.norm", "0.shortcut.0"]
+    assert isinstance(add, Addition) and add.output_shape == crop.output_shape == (2, 8, 4, 4)
+    assert isinstance(relu, Activation) and relu.function == "relu6"
     assert isinstance(pool, Pooling) and (pool.kernel, pool.mode) == ((4, 4), "average")
     assert sum(map(parameters, layers)) == sum(p.numel() for p in block.parameters())
+    assert isinstance(conv, Convolution) and (conv.groups, conv.padding) == (2, (0, 0))
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same'")

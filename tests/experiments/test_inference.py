@@ -88,9 +88,7 @@ def test_a_real_limit_parts_the_batches_that_theory_parts() -> None:
     last = dict(zip(tried, ran, strict=True))
     largest = max(batch for batch, ran in last.items() if ran)
     assert last[largest + 1] == 0
-    conditions = Conditions(
-        block=vector_block(torch.backends.cpu.get_cpu_capability())
-    )
+    conditions = Conditions(block=vector_block(torch.backends.cpu.get_cpu_capability()))
     fits = theory.fits_under(Limit("ResNet-20", 32, "contiguous", 16, 0, 0), conditions)
     assert not isinstance(fits, Missing) and fits.largest == largest
 

@@ -23,12 +23,13 @@ from experiments.harness.measure import layers_of_case
 from experiments.harness.profiling import LIMIT
 from experiments.harness.record_check import checks_of
 from experiments.harness.study import Factors, Study
+from report.errors import MeasurementError
 from report.instruments.trace import read_trace
 from report.records.filed import encode
 from report.records.quantities import QUANTITIES
 from report.records.record import Case, Series
 from report.records.store import Stored, read_attachments, record_name
-from tests.experiments.conftest import ROOT, measured, run_study
+from tests.experiments.conftest import ROOT, measured
 
 #: A batch of a thousand million images fits into no machine: 86 TB.
 TOO_MANY = 10**9
@@ -225,7 +226,7 @@ def test_a_broken_data_set_ends_the_run_with_one_sentence(tmp_path: Path) -> Non
     pytest.importorskip("torch")
     file = write_idx(tmp_path / "broken") / "train-images-idx3-ubyte"
     file.write_bytes(file.read_bytes()[:-1])
-    done = run_study("backend_speedup", tmp_path / "records", "--data", str(file.parent))
-    assert done.returncode == 1 and file.name in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    with pytest.raises(MeasurementError, match=file.name) as told:
+        measured("backend_speedup", tmp_path / "records", "--data", str(file.parent))
+    assert "\n" not in str(told.value)
     assert not (tmp_path / "records").exists()

@@ -21,7 +21,7 @@ import pytest
 import tiny_study
 
 from experiments import registry
-from experiments.harness import counting, ncu
+from experiments.harness import ncu
 from experiments.harness.journal import Count
 from experiments.harness.study import CounterChoice, Session, Subject
 from experiments.harness.worker import Task
@@ -32,8 +32,13 @@ from report.instruments.counters.ncu import products
 from report.instruments.counters.ncu_metrics import MetricPlan, metrics_for
 from report.records.quantities import QUANTITIES
 from report.records.record import Gpu
-from report.records.store import digest
-from tests.experiments.conftest import Notes, count, make_environment, make_header, only_to_count
+from tests.experiments.conftest import (
+    Notes,
+    counted_run,
+    journal_to_count,
+    make_environment,
+    make_header,
+)
 
 OPERATIONS = [f"{kind}{op}" for kind in "dfh" for op in ("add", "mul", "fma")]
 NAMES = [
@@ -105,7 +110,7 @@ def subject(factors):
     return Subject(None, None, mode=lambda: torch.launch(factors["size"]))
 
 STUDY = dataclasses.replace(tiny_study.STUDY, name="tiny", subject=subject,
-                            is_counted=lambda factors, thorough: thorough or factors["size"] < 4)
+                            is_counted=lambda factors: factors["size"] < 4)
 """
 
 #: Checks what it is asked, runs the program, and prints a table as ncu does.
@@ -199,31 +204,7 @@ def counted(stand_ins: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., d
     return go
 
 
-def samples(event: Count) -> dict[str, tuple[int | float, ...]]:
-    assert event.reason is None
-    found = ncu_logs.series_of(event.logs, "a case")
-    for series in found:
-        quantity = QUANTITIES[series.quantity]
-        assert series.unit == quantity.unit and quantity.admits(series.samples)
-    return {series.quantity: series.samples for series in found}
-
-
 # ------------------------------------------------------------------------------ the program
-
-
-def test_the_command_line(counted: Callable[..., dict[int, Count]], asked: Path) -> None:
-    counted()
-    (query, _), (words, locale) = map(json.loads, asked.read_text().splitlines())
-    assert (query, locale) == (["--query-metrics"], "C")
-    said = " ".join(words)
-    for option in ("--target-processes all", "--replay-mode kernel", "--profile-from-start off",
-                   "--clock-control none", "--page raw", "--print-units base"):  # fmt: skip
-        assert option in said
-    assert {"--nvtx", "--csv", "--log-file"} <= set(words)
-    plan = metrics_for("9.0", frozenset(NAMES))
-    assert isinstance(plan, MetricPlan)
-    assert words[words.index("--metrics") + 1] == ",".join(plan.metrics)
-    assert "experiments.harness.worker" in words
 
 
 def test_a_case_that_ends_the_program_fails_and_the_others_go_on_in_another(
@@ -231,9 +212,11 @@ def test_a_case_that_ends_the_program_fails_and_the_others_go_on_in_another(
 ) -> None:
     found = counted(CRASHING="2")
     for case in (0, 2):
-        assert samples(found[case])["ncu_fp32_additions"] == (1000 * (case + 1),) * 2
+        samples = {series.quantity: series.samples for series in found[case].series}
+        assert samples["ncu_fp32_additions"] == (1000 * (case + 1),) * 2
         assert all(product.range in found[case].logs["table"] for product in products("9.0"))
-    assert found[1].reason is not None and "failed under ncu" in found[1].reason
+    assert found[1].missing.keys() == set(ncu_logs.QUANTITIES)
+    assert all("failed under ncu" in reason for reason in found[1].missing.values())
     assert len(asked.read_text().splitlines()) == 1 + 2
 
 
@@ -302,7 +285,7 @@ NOTHING: Any = None
 COUNTED = replace(
     tiny_study.STUDY,
     subject=lambda factors: Subject(NOTHING, NOTHING, mode=lambda: pytest.fail("made here")),
-    is_counted=lambda factors, thorough: thorough or int(factors["size"]) < 4,
+    is_counted=lambda factors: int(factors["size"]) < 4,
 )
 
 
@@ -313,36 +296,38 @@ def journal(tmp_path: Path, stand_ins: None, monkeypatch: pytest.MonkeyPatch) ->
     gpu = Gpu(model="NVIDIA H200", memory_bytes=2**37, compute_capability="9.0", driver="570.1",
               cuda="12.8", cudnn="90100")  # fmt: skip
     header = make_header(COUNTED, environment=make_environment(device="cuda", gpu=gpu))
-    return only_to_count(tmp_path / ".run.journal.jsonl", header, {1: "out_of_memory"})
+    return journal_to_count(tmp_path / ".run.journal.jsonl", header, {1: "out_of_memory"})
 
 
-def figures(outcome: counting.Outcome) -> dict[int, dict[str, tuple[float, ...]]]:
-    return {
-        case: {item.quantity: item.samples for item in found}
-        for case, found in outcome.series.items()
-    }
-
-
-def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None:
-    outcome = count(COUNTED, journal, notes, "auto")
-    assert figures(outcome) == {
-        case: {
-            "ncu_cuda_core_flops": (4000 * (case + 1),) * 2,
+def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes, asked: Path) -> None:
+    cases, missing, files = counted_run(COUNTED, journal, notes, "auto")
+    for case in cases:
+        size = int(case.factors["size"])
+        wanted = {
+            "ncu_cuda_core_flops": (4000 * size,) * 2,
             "ncu_tensor_core_flops": (0,) * 2,
-            **dict.fromkeys(CORE[1:], (1000 * (case + 1),) * 2),
+            **dict.fromkeys(CORE[1:], (1000 * size,) * 2),
             **dict.fromkeys(("ncu_dram_bytes", "ncu_l2_bytes", "ncu_l1_bytes"), (64, 64)),
             "ncu_kernel_launches": (1, 1),
         }
-        for case in (0, 2)
-    }
-    assert outcome.missing == {}
-    (attachment,) = outcome.attachments
-    assert attachment.sha256 == digest(outcome.files["ncu.json.gz"])
-    kept = unpack(outcome.files["ncu.json.gz"], "ncu", "a file")
-    again = {item.case: ncu_logs.series_of(item.logs, "a case") for item in kept}
-    assert again == outcome.series
+        for quantity, samples in wanted.items():
+            assert case.samples(quantity) == (samples if size in (1, 3) else ())
+            assert QUANTITIES[quantity].admits(case.samples(quantity))
+    assert missing == {}
+    ((name, content),) = files.items()
+    for item in unpack(content, "ncu", name):
+        assert set(ncu_logs.series_of(item.logs, name)) <= set(cases[item.case].series)
     assert [text for text, _, _ in notes.ended] == ["size=1: 4,000 FLOP", "size=3: 12,000 FLOP"]
-    assert sorted(count(COUNTED, journal, notes, "all").series) == [0, 2, 3, 4, 5]
+    (query, _), (words, locale) = map(json.loads, asked.read_text().splitlines())
+    assert (query, locale) == (["--query-metrics"], "C")
+    said = " ".join(words)
+    for option in ("--target-processes all", "--replay-mode kernel", "--profile-from-start off",
+                   "--clock-control none", "--page raw", "--print-units base", "--nvtx", "--csv",
+                   "--log-file", "experiments.harness.worker"):  # fmt: skip
+        assert option in said
+    plan = metrics_for("9.0", frozenset(NAMES))
+    assert isinstance(plan, MetricPlan)
+    assert words[words.index("--metrics") + 1] == ",".join(plan.metrics)
 
 
 CORE = ("ncu_cuda_core_flops", "ncu_fp32_additions", "ncu_fp32_multiplications",
@@ -376,8 +361,9 @@ def test_why_something_is_not_counted_is_told_for_every_quantity(
 ) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    outcome = count(COUNTED, journal, notes, counters)
-    assert outcome.missing.keys() == set(missing)
-    assert all(said in reason for reason in outcome.missing.values())
-    assert sorted(outcome.series) == counted_cases
-    assert not any(name in missing for found in figures(outcome).values() for name in found)
+    cases, reasons, _ = counted_run(COUNTED, journal, notes, counters)
+    assert reasons.keys() == set(missing)
+    assert all(said in reason for reason in reasons.values())
+    counts = {n: {s.quantity for s in case.series} - {"time"} for n, case in enumerate(cases)}
+    assert [n for n, found in counts.items() if found] == counted_cases
+    assert not any(set(missing) & found for found in counts.values())

@@ -13,7 +13,7 @@ from experiments.conv_profiling import BASE
 from experiments.harness import code, counting, measure
 from experiments.harness.journal import RunLog
 from experiments.harness.selection import select
-from experiments.harness.study import Device, Factors, Study, UsageError
+from experiments.harness.study import Device, Factors, Session, Study, UsageError
 from report.records.record import Case, Policy
 from tests.experiments.conftest import make_environment, make_header, of
 
@@ -47,34 +47,34 @@ def test_every_case_stands_once_and_the_quick_plan_is_part_of_the_full_one(
         assert 1 <= each.minimum_samples <= each.maximum_samples
 
 
-def ended(study: Study, cases: tuple[Factors, ...], device: Device, counters: str) -> RunLog:
-    """A run all of whose cases went well."""
+def ended(study: Study, cases: tuple[Factors, ...], device: Device) -> RunLog:
+    """A run all of whose cases went well, and are to be counted."""
     outcomes = {
         index: Case(factors=factors, status="ok", reason=None, layers=(), series=())
         for index, factors in enumerate(cases)
     }
     machine = make_environment(device=device)
-    header = make_header(study, cases=cases, counters=counters, environment=machine)
+    header = make_header(study, cases=cases, counters="auto", environment=machine)
     return RunLog(header, valid_bytes=0, finished=outcomes)
 
 
 @pytest.mark.parametrize(("name", "device"), BOTH)
-def test_what_is_counted_fits_into_minutes_unless_all_is_asked_for(
-    name: str, device: Device
-) -> None:
+def test_what_is_counted_fits_into_minutes(name: str, device: Device) -> None:
     pytest.importorskip("torch")
-    study, cases = STUDIES[name].on(device), plan(name, device)
-    (tool,) = (tool for tool in counting.TOOLS if tool.device == device)
-
-    def work(counters: str) -> int:
-        jobs = counting.jobs_of(tool, study, ended(study, cases, device, counters))
-        return sum(job.work for job in jobs)
-
+    study = STUDIES[name].on(device)
+    session = Session(device, study.full.protocol)
+    task = counting.task_of(study, session, ended(study, plan(name, device), device))
+    work = [
+        calls * counting.multiply_adds(study, factors)
+        for (_, factors), calls in zip(task.cases, task.calls, strict=True)
+    ]
     # Of two processes under lackey each executes 18 million multiply-adds a second.
-    assert device == "cuda" or work("auto") < 600 * 2 * 18e6
-    assert work("auto") <= work("all")
-    if name in {"conv_scaling", "conv_profiling", "training_roofline"} and device == "cuda":
-        assert work("auto") > 0
+    assert device == "cuda" or sum(work) < 600 * 2 * 18e6
+    assert work == sorted(work, reverse=True)
+    counted = {"conv_scaling", "conv_profiling"} | (
+        {"training_roofline"} if device == "cuda" else set()
+    )
+    assert bool(work) == (name in counted)
 
 
 @pytest.mark.parametrize(
