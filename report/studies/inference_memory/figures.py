@@ -18,6 +18,8 @@ from report.studies.inference_memory.subject import PRECISIONS, TILED, Call
 _X: Final = "Batch size (images)"
 #: The networks of the first figure; the others lie between two of them.
 _DRAWN: Final = ("VGG-16", "AlexNet", "ResNet-110", "ResNet-20", "LeNet-5")
+#: Of so many calls the batch sizes span three decades, and every other tick has room.
+_MANY: Final = 25
 _TICKS: Final = (1.0, 4.0, 16.0, 64.0, 256.0, 1024.0)
 
 
@@ -27,8 +29,9 @@ def peaks(run: Run) -> Iterator[Scaling]:
     curves = []
     for series, network in enumerate(_DRAWN):
         calls = run.chosen(network=network, layout="contiguous", precision="float32", tile=None)
-        measured = {c.batch: run.peak(c) for c in calls if c.image == calls[0].image}
-        found = {c.batch: run.predicted(c) for c in calls if c.image == calls[0].image}
+        shown = [c for c in calls if c.image == calls[0].image and c.batch <= _TICKS[-2]]
+        measured = {c.batch: run.peak(c) for c in shown}
+        found = {c.batch: run.predicted(c) for c in shown}
         theory = {b: p.total for b, p in found.items() if not isinstance(p, Missing)}
         drawn += points(network, measured, "MB", series=series)
         if theory:
@@ -51,9 +54,10 @@ def workspace(found: Mapping[str, Sequence[tuple[Run, Call]]]) -> Iterator[Scali
             }
             if needed and not any(each.missing for each in needed.values()):
                 curves.append(theory_line(name, needed, "MB", part=precision != "float32"))
+        powers = range(3, 10, 2) if len(calls) > _MANY else range(3, 7)
         yield Scaling(
             _X, "Allocated (MB an image)", drawn, tuple(curves), title=network,
-            x_ticks=tuple(float(4**n) for n in range(3, 10)),
+            x_ticks=tuple(float(4**n) for n in powers),
         )  # fmt: skip
 
 

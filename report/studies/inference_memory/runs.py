@@ -161,22 +161,28 @@ class Run(any_study.Run):
         of_call = owners[len(before) :]  # type: ignore[index, arg-type]
         return _history(zip(events, of_call, strict=True), network, call.batch)  # type: ignore[arg-type]
 
-    def copies(self, call: Call) -> tuple[int, int]:
-        """How many convolutions of a call took a workspace on a GPU, and how many just copies.
+    @remembered
+    def copies(self, call: Call) -> tuple[int, int, int]:
+        """The convolutions of a call, those that took a workspace on a GPU, and just copies.
 
         Copies are those of input, output and weights, as a change of their layout takes; what is
         beside them is below a thousandth.
         """
         network, history = self.network(call), self.history(call)
         if isinstance(network, Missing) or isinstance(history, Missing):
-            return 0, 0
+            return 0, 0, 0
+        operators = network.network.operators
         taken = [
             (size, _copied(network.operator(number, call.batch)))
             for number, size in history.workspaces
-            if network.network.operators[number].base == "convolution"
+            if operators[number].base == "convolution"
         ]
         large = [(size, copied) for size, copied in taken if size > _SMALL * copied]
-        return len(large), sum(abs(size - copied) < _SMALL * copied for size, copied in large)
+        return (
+            sum(each.base == "convolution" for each in operators),
+            len(large),
+            sum(abs(size - copied) < _SMALL * copied for size, copied in large),
+        )
 
     # --------------------------------------------------------------------------------- scores
 

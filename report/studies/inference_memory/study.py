@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 from figures.scaling import Scaling
 from report.evidence.runs import run_of
@@ -38,6 +38,7 @@ from report.studies.inference_memory.subject import (
     check_subject,
 )
 from report.text.escape import markdown
+from report.theory.conditions import Layout
 from report.theory.fits import Fits, least
 from report.theory.reconciliation import Reconciliation
 
@@ -53,7 +54,9 @@ DRAWN: Final = ("ResNet-20", "VGG-16")
 #: Those that are timed.
 TIMED: Final = (RESNETS[0], RESNETS[-1])
 #: The batches of the GPU's table.
-TABLED: Final = (64, 128, 256, 512, 1024, 4096, 16_384, 65_536)
+TABLED: Final = (64, 128, 256, 512, 1024, 4096, 16_384)
+#: Most workspaces are more than this share of them.
+_MOST: Final = 0.5
 _NOTHING: Final = absent("bytes", "B", "no such call was measured")
 _NO_RATIO: Final = absent("ratio", "1", "no such call was measured")
 
@@ -73,6 +76,11 @@ class Paper:
         self.second = second if second and not second.on_gpu else None
         self.gpu = gpu if gpu and gpu.on_gpu else None
         self.gpus = [run for run in (self.gpu, third) if run and run.on_gpu]
+
+    @property
+    def clock(self) -> Run | None:
+        """The CPU whose times are told: the second, which timed each case, if it timed tiles."""
+        return self.second if self.second and _tiled(self.second) else self.cpu
 
     @cached_property
     def allocated(self) -> dict[Call, Run]:
@@ -283,9 +291,15 @@ study.values(
         "limits_met": lambda run: _whole_number(
             "limits met", sum(limit.ran == f.largest for limit, f in _limits(run)), run
         ),
+    },
+    of=_limited,
+)
+study.values(
+    {
         "beyond": _most_beyond,
         "room": lambda run: exact("room", "B", theory.ROOM, run.file),
     },
+    "measured",
     of=_limited,
 )
 
@@ -363,13 +377,64 @@ def _gpu_split(p: Paper, batch: int, precision: Precision = "float32") -> Quanti
     )
 
 
-def _copies(p: Paper, which: int) -> Quantity:
-    """How many convolutions in 16 bits took a workspace, and how many just copies."""
-    calls = [(call, run) for call, run in p.allocated.items() if call.precision != "float32"]
-    found = [run.copies(call)[which] for call, run in calls if call.network in DRAWN]
-    if not sum(found):
-        return absent("workspaces", "1", "no history of a GPU's allocator was recorded")
-    return exact("workspaces", "1", sum(found), *p.inputs.files[:1])
+class Copies(NamedTuple):
+    """Convolutions on a GPU, those with a workspace, and those whose workspace is just copies."""
+
+    convolutions: int
+    taken: int
+    copies: int
+
+
+def _copies(p: Paper, halved: bool, layout: Layout) -> Copies:
+    """Of all calls in float32 or in half precision, in one layout."""
+    found = [
+        run.copies(call)
+        for call, run in p.allocated.items()
+        if call.layout == layout and (call.precision != "float32") == halved
+    ]
+    return Copies(*(sum(column) for column in zip((0, 0, 0), *found, strict=True)))
+
+
+def _copy_values(halved: bool, layout: Layout, part: int) -> Callable[[Paper], Quantity]:
+    def value(p: Paper) -> Quantity:
+        found = _copies(p, halved, layout)
+        if not found.convolutions:
+            return absent("workspaces", "1", "no history of a GPU's allocator was recorded")
+        return exact("workspaces", "1", found[part], *p.inputs.files[:1])
+
+    return value
+
+
+@study.claim("layout-copies")
+def _layout_copies(p: Paper) -> Several:
+    """Where the layout is not that of the kernels, most workspaces are copies; else none is."""
+    strange = [_copies(p, True, LAYOUTS[0]), _copies(p, False, COALESCED)]
+    plain = _copies(p, False, LAYOUTS[0])
+    if not all(each.taken for each in strange) or not plain.convolutions:
+        return all_of(_NO_RATIO > 0)
+    shares = [exact("share of copies", "1", each.copies / each.taken) for each in strange]
+    none = exact("copies", "1", plain.copies).exactly(0)
+    return all_of(*(share > _MOST for share in shares), none)
+
+
+@study.table(
+    "tbl-copies",
+    rows=lambda p: [
+        (halved, layout)
+        for halved in (False, True)
+        for layout in LAYOUTS
+        if _copies(p, halved, layout).convolutions
+    ],
+)
+def _tbl_copies(p: Paper, row: tuple[bool, Layout]) -> dict[str, Content]:
+    found = _copies(p, *row)
+    return {
+        "Precision": "half" if row[0] else "float32",
+        "Layout": row[1].replace("_", " "),
+        "Convolutions": found.convolutions,
+        "With workspace": found.taken,
+        "Just copies": found.copies,
+    }
 
 
 def _cap(p: Paper) -> Quantity:
@@ -377,6 +442,12 @@ def _cap(p: Paper) -> Quantity:
     found = [run.history(call) for call, run in p.allocated.items() if call.precision != "float32"]
     sizes = [size for h in found if not isinstance(h, Missing) for _, size in h.workspaces]
     return exact("largest workspace", "B", max(sizes), *p.inputs.files[:1]) if sizes else _NOTHING
+
+
+def _last_peak(p: Paper) -> Quantity:
+    """The float32 peak in channels last over the contiguous one."""
+    call = replace(small(SHOWN, 1024), layout=COALESCED)
+    return p.allocated[call].peak(call) / p.on_gpu(1024) if call in p.allocated else _NO_RATIO
 
 
 def _predicted_saved(p: Paper) -> Quantity:
@@ -402,10 +473,11 @@ study.values(
 )
 study.values(
     {
-        "workspaces": lambda p: _copies(p, 0),
-        "cap": _cap,
-        "vgg_4096": lambda p: p.on_gpu(4096, REDUCED, "VGG-16"),
-        "copies": lambda p: _copies(p, 1),
+        "workspaces": _copy_values(True, LAYOUTS[0], 1),
+        "copies": _copy_values(True, LAYOUTS[0], 2),
+        "last_workspaces": _copy_values(False, COALESCED, 1),
+        "last_copies": _copy_values(False, COALESCED, 2),
+        "last_peak": _last_peak,
         "more_128": lambda p: p.on_gpu(128, REDUCED) / p.on_gpu(128),
         "most_128": lambda p: p.on_gpu(128, "float16") / p.on_gpu(128),
         "spike": lambda p: p.on_gpu(256) / p.on_gpu(128),
@@ -420,13 +492,14 @@ def _kept(run: Run) -> Quantity:
     return at_most(*(run.kept(call) for call in calls))
 
 
-study.values({"kept": _kept}, of=lambda p: p.gpu)
+study.values({"kept": _kept}, "measured", of=lambda p: p.gpu)
 study.values(
     {
-        "kept_large": lambda p: exact("workspace of cuBLAS", "B", theory.KEPT[0]),
-        "kept_small": lambda p: exact("workspace of cuBLASLt", "B", theory.KEPT[1]),
+        "kept_large": lambda p: exact("workspace of cuBLAS", "1", theory.KEPT[0] >> 20),
+        "kept_small": lambda p: exact("workspace of cuBLASLt", "1", theory.KEPT[1] >> 20),
     }
 )
+study.values({"cap": _cap, "vgg_4096": lambda p: p.on_gpu(4096, REDUCED, "VGG-16")}, "measured")
 
 
 @study.claim("half-fits")
@@ -468,13 +541,13 @@ def _tbl_workspace(p: Paper, batch: int) -> dict[str, Content]:
         found = p.history(batch, precision)
         for place, name in enumerate(("tensors", "workspace")):
             row[f"{precision}, {name} (MB)"] = (
-                found if isinstance(found, Missing)
+                absent(name, "B", found.reason)
+                if isinstance(found, Missing)
                 else exact(name, "B", found[place], *p.inputs.files[:1])
-            )  # fmt: skip
-    return row | {
-        "Saved, bfloat16 (%)": p.saved(batch),
-        "Saved, float16 (%)": p.saved(batch, "float16"),
-    }
+            )
+        row[f"{precision}, saved (%)"] = p.saved(batch, precision)
+    del row["float32, saved (%)"]
+    return row
 
 
 # -------------------------------------------------------------------------------------- tiles
@@ -515,18 +588,18 @@ study.values(
         "layers_peak": lambda run: _one(_tile_peaks(run, form="tiled_layers", tile=8)),
     },
     "percent",
-    of=lambda p: p.cpu,
+    of=lambda p: p.clock,
 )
 study.values(
     {
-        "tile_side": lambda run: _whole_number("pixels a side", _tiled(run)[0].image, run),
+        "tile_side": _tile_side,
         "tile_least": lambda run: _whole_number("tile", 8, run),
         "tile_small_time": lambda run: _one(_tile_times(run, form="tiled_stages", tile=8)),
         "tile_large_time": lambda run: _one(_tile_times(run, form="tiled_stages", tile=64)),
         "halo_small": lambda run: _halo(run, 8),
         "halo_large": lambda run: _halo(run, 64),
     },
-    of=lambda p: p.cpu,
+    of=lambda p: p.clock,
 )
 study.values(
     {
@@ -535,6 +608,11 @@ study.values(
     },
     of=lambda p: p.gpu,
 )
+
+
+def _tile_side(run: Run) -> Quantity:
+    calls = _tiled(run)
+    return _whole_number("pixels a side", calls[0].image, run) if calls else _NO_RATIO
 
 
 def _halo(run: Run, tile: int) -> Quantity:
@@ -549,24 +627,24 @@ def _over_tiles(get: Mapping[Call, Quantity]) -> dict[str, dict[int, Quantity]]:
     }
 
 
-@study.claim("tile-memory", of=lambda p: p.cpu)
+@study.claim("tile-memory", of=lambda p: p.clock)
 def _tile_memory(run: Run) -> Several:
     over = _over_tiles({c: run.peak(c) for c in _tiled(run)})
     return all_of(*(trend(each, rising=True) for each in over.values() if each))
 
 
-@study.claim("tile-time", of=lambda p: p.cpu)
+@study.claim("tile-time", of=lambda p: p.clock)
 def _tile_time(run: Run) -> Several:
     over = _over_tiles({c: run.time(c) for c in _tiled(run)})
     return all_of(*(trend(each, rising=False) for each in over.values() if each))
 
 
-@study.claim("tile-pays", of=lambda p: p.cpu)
+@study.claim("tile-pays", of=lambda p: p.clock)
 def _tile_pays(run: Run) -> Several:
     return any_of(*(each < 1 - MARGIN for each in _tile_times(run) or [_NO_RATIO]))
 
 
-@study.claim("tile-trades", of=lambda p: p.cpu)
+@study.claim("tile-trades", of=lambda p: p.clock)
 def _tile_trades(run: Run) -> Several:
     return all_of(
         _one(_tile_peaks(run, form="tiled_stages", tile=8)) < 1 - MARGIN,
@@ -593,7 +671,7 @@ study.values(
         "time_1024": lambda run: _gain(run, 64, 1024),
         "deep_time_64": lambda run: _gain(run, 1, 64, RESNETS[-1]),
     },
-    of=lambda p: p.cpu,
+    of=lambda p: p.clock,
 )
 study.values(
     {
@@ -604,7 +682,7 @@ study.values(
 )
 
 
-@study.claim("time-falls", of=lambda p: p.cpu)
+@study.claim("time-falls", of=lambda p: p.clock)
 def _time_falls(run: Run) -> Several:
     return all_of(*(_gain(run, 1, 64, network) > 1 + MARGIN for network in TIMED))
 
@@ -672,12 +750,12 @@ def _fig_workspace(p: Paper) -> Iterator[Scaling]:
 
 @study.figure("fig-tiling", height=2.4, wide=True)
 def _fig_tiling(p: Paper) -> Iterator[Scaling]:
-    return figures.tiling([run for run in (p.cpu, p.gpu) if run])
+    return figures.tiling([run for run in (p.clock, p.gpu) if run])
 
 
 @study.figure("fig-time", height=2.4, wide=True)
 def _fig_time(p: Paper) -> Iterator[Scaling]:
-    return figures.time([run for run in (p.cpu, p.gpu) if run], TIMED)
+    return figures.time([run for run in (p.clock, p.gpu) if run], TIMED)
 
 
 # ---------------------------------------------------------------------------------- supplement
