@@ -90,6 +90,8 @@ def on_gpu(of: Call) -> dict[str, list[int]]:
         "memory_owners": [0, *owners],
         "allocated_before": [before],
         "allocated_peak": [before + peak],
+        "requested_before": [before],
+        "requested_peak": [before + peak],
     }
 
 
@@ -209,8 +211,6 @@ VALUES: Mapping[str, float] = {
     "copies": 19 * 2 * len(BATCHES),
     "tile_small_time": 2,
     "tile_large_time": 1 + 8 / 64,
-    "time_64": (CALL_S + IMAGE_S) / (CALL_S / 64 + IMAGE_S),
-    "gpu_time_1024": (CALL_S / 64 + IMAGE_S) / (CALL_S / 1024 + IMAGE_S),
     "test_images": 360,
     "change_most": 0,
 }
@@ -240,6 +240,7 @@ VERDICTS: Mapping[str, str] = {
     "time-large": "undecided",
     "accuracy": "supported",
     "layout-copies": "supported",
+    "requests-exact": "supported",
 }
 
 
@@ -249,7 +250,7 @@ def test_verdicts() -> None:
 
 def test_a_full_record_gives_a_whole_paper() -> None:
     assert_whole(STUDY, full())
-    assert {"fig-peaks", "fig-workspace", "fig-tiling", "fig-time"} <= set(full().figures)
+    assert {"fig-peaks", "fig-workspace", "fig-tiling"} <= set(full().figures)
     assert all(each.explained for each in full().reconciliations.values())
     for row in rows(full(), "tbl-limits"):
         assert row["Predicted"] == row["Ran"] == row["Refused"] - 1

@@ -87,23 +87,6 @@ def tiling(runs: Sequence[Run]) -> Iterator[Scaling]:
     return iter(alike(panels))
 
 
-def time(runs: Sequence[Run], networks: Sequence[str]) -> Iterator[Scaling]:
-    """Time of an image over the batch size, relative to one image, a panel for each machine."""
-    panels = []
-    for run in runs:
-        drawn: tuple[Points, ...] = ()
-        for series, network in enumerate(networks):
-            over = run.timed(
-                network=network, image=32, layout="contiguous", precision="float32", tile=None
-            )
-            drawn += points(network, over, "µs", series=series, joined=True)
-        if drawn:
-            panels.append(
-                Scaling(_X, "Time of an image (µs)", drawn, title=run.short, x_ticks=_TICKS)
-            )
-    return iter(panels)
-
-
 def _value(quantity: Quantity) -> float | None:
     found = number(quantity)
     if isinstance(found, Missing):

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from figures.scaling import Scaling
+from report.evidence.audit import printed_value
 from report.evidence.runs import run_of
 from report.missing import Missing
 from report.paper.audit_table import audit_table
@@ -55,6 +56,7 @@ DRAWN: Final = ("ResNet-20", "VGG-16")
 TIMED: Final = (RESNETS[0], RESNETS[-1])
 #: The batches of the GPU's table.
 TABLED: Final = (64, 128, 256, 512, 1024, 4096, 16_384)
+_PERCENT: Final = 100
 #: Most workspaces are more than this share of them.
 _MOST: Final = 0.5
 _NOTHING: Final = absent("bytes", "B", "no such call was measured")
@@ -69,6 +71,7 @@ class Paper:
         for stored in inputs.records:
             check_subject(stored)
         self.inputs = inputs
+        self.file = inputs.files[0] if inputs.files else ""
         self.runs = runs(inputs.records)
         roles = (run_of(inputs.cast.get(r), self.runs) for r in ("cpu", "second", "gpu", "third"))
         cpu, second, gpu, third = roles
@@ -146,6 +149,10 @@ study.texts(
 
 
 # ------------------------------------------------------------------------------- peaks on a CPU
+
+
+def _at(batch: int) -> Callable[[Paper], Quantity]:
+    return lambda p: exact("batch size", "1", batch)
 
 
 def _whole_number(name: str, value: int, run: Run) -> Quantity:
@@ -228,17 +235,12 @@ study.values(
 study.values({"second_exact": _exact, "second_compared": _compared}, of=lambda p: p.second)
 study.values({"confidence": lambda p: exact("confidence, chosen", "1", CONFIDENCE)}, "percent")
 study.values({"networks": lambda p: exact("networks", "1", len(NETWORKS))})
-study.values(
-    {
-        f"at_{batch}": lambda p, batch=batch: exact("batch size", "1", batch)
-        for batch in (64, 128, 256, 512, 1024, 2048, 4096)
-    }
-)
+study.values({f"at_{n}": _at(n) for n in (64, 128, 256, 512, 1024, 2048, 4096)})
 
 
 @study.claim("peaks-exact", of=lambda p: p.cpu)
 def _peaks_exact(run: Run) -> Several:
-    rests = [
+    rests: list[Quantity] = [
         exact("residual", "B", r.residual, run.file)
         for call, r in _peaks(run).items()
         if not isinstance(r.residual, Missing) and call not in _bounded(run)
@@ -255,7 +257,9 @@ def _bounded(run: Run) -> set[Call]:
 @study.claim("bounds-hold", of=lambda p: p.cpu)
 def _bounds(run: Run) -> Several:
     rests = (r.residual for call, r in _peaks(run).items() if call in _bounded(run))
-    known = [exact("residual", "B", r, run.file) for r in rests if not isinstance(r, Missing)]
+    known: list[Quantity] = [
+        exact("residual", "B", r, run.file) for r in rests if not isinstance(r, Missing)
+    ]
     return all_of(*(rest > -1 for rest in known or [_NOTHING]))
 
 
@@ -373,7 +377,7 @@ def _gpu_split(p: Paper, batch: int, precision: Precision = "float32") -> Quanti
         "share of workspace",
         "1",
         found.workspace / (found.tensors + found.workspace),
-        *p.inputs.files[:1],
+        p.file,
     )
 
 
@@ -400,7 +404,7 @@ def _copy_values(halved: bool, layout: Layout, part: int) -> Callable[[Paper], Q
         found = _copies(p, halved, layout)
         if not found.convolutions:
             return absent("workspaces", "1", "no history of a GPU's allocator was recorded")
-        return exact("workspaces", "1", found[part], *p.inputs.files[:1])
+        return exact("workspaces", "1", found[part], p.file)
 
     return value
 
@@ -441,7 +445,7 @@ def _cap(p: Paper) -> Quantity:
     """The largest workspace of a convolution in 16 bits."""
     found = [run.history(call) for call, run in p.allocated.items() if call.precision != "float32"]
     sizes = [size for h in found if not isinstance(h, Missing) for _, size in h.workspaces]
-    return exact("largest workspace", "B", max(sizes), *p.inputs.files[:1]) if sizes else _NOTHING
+    return exact("largest workspace", "B", max(sizes), p.file) if sizes else _NOTHING
 
 
 def _last_peak(p: Paper) -> Quantity:
@@ -456,9 +460,56 @@ def _predicted_saved(p: Paper) -> Quantity:
     if isinstance(half, Missing) or isinstance(base, Missing):
         return _NO_RATIO
     less = base.tensors + base.workspace - half.tensors
-    return exact("bytes less", "B", less, *p.inputs.files[:1]) / p.on_gpu(1024)
+    return exact("bytes less", "B", less, p.file) / p.on_gpu(1024)
 
 
+def _predicted_tensors(p: Paper) -> Quantity:
+    """The same of what lies beyond the kept blocks."""
+    if not p.gpu:
+        return _NO_RATIO
+    peak = p.on_gpu(1024)
+    return _predicted_saved(p) * peak / (peak - p.gpu.kept(small(SHOWN, 1024)))
+
+
+def _requests(p: Paper) -> list[tuple[int, int, int]]:
+    """What the requests of each call add up to, the requested and the allocated growth (B)."""
+    found = []
+    for call, run in p.allocated.items():
+        history = run.history(call)
+        sizes = [
+            run.grown(f"{kind}_peak", call.factors, since=f"{kind}_before")
+            for kind in ("requested", "allocated")
+        ]
+        if not isinstance(history, Missing) and not any(isinstance(n, Missing) for n in sizes):
+            found.append((history.tensors + history.workspace, *sizes))
+    return found  # type: ignore[return-value]
+
+
+def _rounding(p: Paper) -> Quantity:
+    """The most that blocks exceed requests."""
+    found = [allocated - requested for _, requested, allocated in _requests(p)]
+    return exact("rounding", "B", max(found), p.file) if found else _NOTHING
+
+
+@study.claim("requests-exact")
+def _requests_exact(p: Paper) -> Several:
+    rests: list[Quantity] = [exact("rest", "B", want - added) for added, want, _ in _requests(p)]
+    return all_of(*(rest.exactly(0) for rest in rests or [_NOTHING]))
+
+
+def _reported(id: str) -> Callable[[Paper], Quantity]:
+    return lambda p: printed_value(p.inputs.reported, id).quantity(
+        "1", p.inputs.reported_file, 1 / _PERCENT
+    )
+
+
+study.values(
+    {
+        "reported_low": _reported("amc_saving_low"),
+        "reported_high": _reported("amc_saving_high"),
+    },
+    "percent",
+)
 study.values(
     {
         "saved_64": lambda p: p.saved(64),
@@ -468,6 +519,8 @@ study.values(
         "vgg_saved_2048": lambda p: p.saved(2048, network="VGG-16"),
         "spike_share": lambda p: _gpu_split(p, 256),
         "predicted_saved": _predicted_saved,
+        "predicted_tensors": _predicted_tensors,
+        "dip_share": lambda p: 1 - p.on_gpu(512) / p.on_gpu(256),
     },
     "percent",
 )
@@ -481,8 +534,6 @@ study.values(
         "more_128": lambda p: p.on_gpu(128, REDUCED) / p.on_gpu(128),
         "most_128": lambda p: p.on_gpu(128, "float16") / p.on_gpu(128),
         "spike": lambda p: p.on_gpu(256) / p.on_gpu(128),
-        "dip": lambda p: p.on_gpu(512) / p.on_gpu(256),
-        "huge": lambda p: p.on_gpu(16_384) / p.on_gpu(4096),
     }
 )
 
@@ -499,7 +550,10 @@ study.values(
         "kept_small": lambda p: exact("workspace of cuBLASLt", "1", theory.KEPT[1] >> 20),
     }
 )
-study.values({"cap": _cap, "vgg_4096": lambda p: p.on_gpu(4096, REDUCED, "VGG-16")}, "measured")
+study.values(
+    {"cap": _cap, "rounding": _rounding, "vgg_4096": lambda p: p.on_gpu(4096, REDUCED, "VGG-16")},
+    "measured",
+)
 
 
 @study.claim("half-fits")
@@ -511,7 +565,9 @@ def _half_fits(p: Paper) -> Several:
         for precision in (REDUCED, "float32")
         if small("VGG-16", 4096, precision) in run.calls
     ]
-    ran = [exact("ran", "1", not isinstance(each, Missing)) for each in found] or [_NO_RATIO] * 2
+    ran: list[Quantity] = [exact("ran", "1", not isinstance(each, Missing)) for each in found] or [
+        _NO_RATIO
+    ] * 2
     return all_of(ran[0].exactly(1), ran[1].exactly(0))
 
 
@@ -539,11 +595,11 @@ def _tbl_workspace(p: Paper, batch: int) -> dict[str, Content]:
     row: dict[str, Content] = {"Batch": batch}
     for precision in PRECISIONS:
         found = p.history(batch, precision)
-        for place, name in enumerate(("tensors", "workspace")):
+        for name in ("tensors", "workspace"):
             row[f"{precision}, {name} (MB)"] = (
                 absent(name, "B", found.reason)
                 if isinstance(found, Missing)
-                else exact(name, "B", found[place], *p.inputs.files[:1])
+                else exact(name, "B", getattr(found, name), p.file)
             )
         row[f"{precision}, saved (%)"] = p.saved(batch, precision)
     del row["float32, saved (%)"]
@@ -571,6 +627,11 @@ def _tile_peaks(run: Run, **which: object) -> list[Quantity]:
 
 def _tile_times(run: Run, **which: object) -> list[Quantity]:
     return [run.time(c) / run.time(_whole(c)) for c in _tiled(run, **which)]  # type: ignore[arg-type]
+
+
+def _tile_side(run: Run) -> Quantity:
+    calls = _tiled(run)
+    return _whole_number("pixels a side", calls[0].image, run) if calls else _NO_RATIO
 
 
 def _one(found: list[Quantity]) -> Quantity:
@@ -608,11 +669,6 @@ study.values(
     },
     of=lambda p: p.gpu,
 )
-
-
-def _tile_side(run: Run) -> Quantity:
-    calls = _tiled(run)
-    return _whole_number("pixels a side", calls[0].image, run) if calls else _NO_RATIO
 
 
 def _halo(run: Run, tile: int) -> Quantity:
@@ -663,23 +719,6 @@ def _gain(run: Run, below: int, above: int, network: str = SHOWN) -> Quantity:
     """Time of an image at one batch over that at another."""
     over = _image_times(run, network)
     return over[below] / over[above] if {below, above} <= over.keys() else _NO_RATIO
-
-
-study.values(
-    {
-        "time_64": lambda run: _gain(run, 1, 64),
-        "time_1024": lambda run: _gain(run, 64, 1024),
-        "deep_time_64": lambda run: _gain(run, 1, 64, RESNETS[-1]),
-    },
-    of=lambda p: p.clock,
-)
-study.values(
-    {
-        "gpu_time_64": lambda run: _gain(run, 1, 64),
-        "gpu_time_1024": lambda run: _gain(run, 64, 1024),
-    },
-    of=lambda p: p.gpu,
-)
 
 
 @study.claim("time-falls", of=lambda p: p.clock)
@@ -753,17 +792,12 @@ def _fig_tiling(p: Paper) -> Iterator[Scaling]:
     return figures.tiling([run for run in (p.clock, p.gpu) if run])
 
 
-@study.figure("fig-time", height=2.4, wide=True)
-def _fig_time(p: Paper) -> Iterator[Scaling]:
-    return figures.time([run for run in (p.clock, p.gpu) if run], TIMED)
-
-
 # ---------------------------------------------------------------------------------- supplement
 
 
 @study.table("tbl-source", rows=lambda p: source.ACCOUNT, wide=True)
-def _tbl_source(p: Paper, row: tuple[str, str, str]) -> dict[str, Content]:
-    return dict(zip(("In the source", "Here", "Where"), row, strict=True))
+def _tbl_source(p: Paper, row: tuple[str, str]) -> dict[str, Content]:
+    return dict(zip(("In the source", "Here"), row, strict=True))
 
 
 @study.table("tbl-networks", rows=lambda p: NETWORKS, wide=True)
