@@ -65,8 +65,8 @@ def _tasks(study: str, out: Path, folder: Path) -> Iterator[Task]:
     yield Task("pandoc", study, (paper, editions))
     yield Task("typst", study, main)
     yield Task("latexmk", study, tex)
-    for drawing in sorted((out / ".steps" / study).glob("*.drawing")):
-        yield Task("figure", study, (load(drawing), f"{study}/fig-{drawing.stem}"))
+    for name, drawing in load(out / ".steps" / study / "drawings.pickle").items():
+        yield Task("figure", study, (drawing, f"{study}/fig-{name}"))
 
 
 def perform(task: Task) -> None:

@@ -35,43 +35,19 @@ class Part(NamedTuple):
     ceilings: CeilingSize
 
 
-_TRAINING: Final = ("image=224", "execution=eager", "layout=contiguous")
-_LAYER: Final = ("subject=layer", "channels=32-64", "kernel=3", "input=28")
 PARTS: Final = (
     # Peaks of all networks in three precisions until the memory is exhausted, and their times.
     Part("inference_memory", 6, ("sweep=peaks",), "none", 0.1, "none"),
-    # Work and bytes of steps, and of the layer with TF32 off and on: one process, then ncu.
-    Part(
-        "training_roofline",
-        3,
-        ("sweep=batch,precision", "batch=32", *_TRAINING),
-        "auto",
-        0.1,
-        "none",
-    ),
-    Part("conv_profiling", 3, ("batch=1,8,64,512", *_LAYER), "auto", 0.1, "none"),
+    # Work and bytes of the layer with TF32 off and on: one process, then ncu.
+    Part("conv_profiling", 3, ("subject=layer,held_out",), "auto", 0.1, "none"),
     # Times by as many processes as there is time for.
-    Part(
-        "training_roofline",
-        6,
-        ("sweep=batch,precision", "batch=8,32,64,128,256", *_TRAINING),
-        "none",
-        0.4,
-        "large",
-    ),
+    Part("training_roofline", 6, (), "none", 0.4, "large"),
     Part("conv_scaling", 3, (), "none", 0.2, "small"),
     # One network on three libraries, from calls that cost more than their work to a full device.
     Part(
         "backend_speedup",
         7,
-        (
-            "network=perceptron",
-            "dtype=float32",
-            "execution=eager",
-            "backend=numpy,torch_cuda,cupy",
-            "hidden=10,128,512,2048",
-            "samples=1000,16000,60000",
-        ),
+        ("dtype=float32",),
         "none",
         0.06,
         "none",

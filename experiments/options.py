@@ -14,6 +14,7 @@ from experiments.harness.study import UsageError
 from experiments.importers.command import add_import
 from experiments.theory.command import add_theory
 
+_LONGEST_LABEL: Final = 60
 _EXAMPLES: Final = """\
 examples:
   python -m experiments run conv_scaling --quick
@@ -138,6 +139,7 @@ def _add_measured(go: argparse.ArgumentParser, nargs: str | None = None) -> None
     )
     where.add_argument(
         "--label",
+        type=_label,
         metavar="NAME",
         help="what you call this machine, such as «classroom laptop 3»; papers call it so too",
     )
@@ -161,6 +163,12 @@ def _shard(text: str) -> tuple[int, int]:
     if slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of):
         return int(number), int(of)
     raise argparse.ArgumentTypeError(f"{text!r} is no shard; write 1/4 for the first of four")
+
+
+def _label(text: str) -> str:
+    if not (1 <= len(text.strip()) <= _LONGEST_LABEL and text.isprintable()):
+        raise argparse.ArgumentTypeError(f"give 1 to {_LONGEST_LABEL} printable characters")
+    return text.strip()
 
 
 def _minutes(text: str) -> float:

@@ -1,40 +1,48 @@
 """How near the training of a network comes to what the machine can do.
 
-Networks for images of the ImageNet shape are trained by stochastic gradient descent with momentum,
-as in PyTorch's ImageNet example: on random images, or on photographs of the user's own.  A set of
-cases (``sweep``) answers one question; a case that belongs to several is measured once.  Factors:
+Networks for images of the ImageNet shape are trained on random images by stochastic gradient
+descent with momentum, as in PyTorch's ImageNet example.  Factors:
 
-- ``subject``: ``training`` are steps of training; ``profile`` is a step watched layer by layer.
+- ``subject``: ``training`` are steps of training; ``profile`` is a step timed layer by layer.
 - ``network``, ``image`` (pixels a side), ``batch`` (images a step).
 - ``precision``: of the arithmetic; weights, gradients and momentum are float32 in all.
   ``tfloat32`` is a mode of NVIDIA's tensor cores, ``bfloat16`` is torch's autocast around the
   forward pass and the loss.
 - ``layout``: how images, maps and weights lie in memory (NCHW or NHWC).
-- ``execution``: ``eager``; ``compiled`` by torch.compile, the first process with an empty cache and
-  the others with its code; ``compiled_cuda_graph`` is the compiled step replayed as one graph.
-- ``optimizer``: ``default`` is what torch chooses; ``fused`` updates all parameters in one kernel.
-- ``dataset``: ``synthetic`` is one random batch in memory; ``folder`` are photographs, decoded by
-  as many processes as ``workers`` says.
 
 A step drops the gradients, then goes forward through network and cross entropy, backward, and
-updates the parameters; ReLUs overwrite their input, as torchvision's do.  Its images are in memory,
-on the device and in the layout of the case before it is timed; the wait for them is timed apart.
-What each subject leaves behind, series and files, stands in ``experiments.training_processes``.
+updates the parameters; ReLUs overwrite their input, as torchvision's do.  Its images are in memory
+before it is timed.  Labels are drawn anew before each step: a network learns one batch by heart
+within a few steps, and its gradients vanish.
+
+On a CPU every network is profiled on images of the largest size; on images of the smallest size
+one is trained over all batches, and all of them in each precision and each layout.  On a GPU all
+networks are trained over all batches, and their memory is measured.
+
+On one thread PyTorch leaves convolutions of one tap to another library than oneDNN where a batch
+has fewer than 16 images (``use_mkldnn`` in its Convolution.cpp), so that profiles have that many.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from experiments.harness.measure import build, layers_of_case, measure_memory
+from experiments.harness.measure import (
+    build,
+    layers_of_case,
+    measure_memory,
+    measure_time,
+    subject_of,
+)
 from experiments.harness.study import (
     FULL,
     QUICK,
-    CaseFile,
     Factor,
     Factors,
+    Levels,
     Process,
     Results,
     Session,
@@ -42,8 +50,60 @@ from experiments.harness.study import (
     Subject,
     replanned,
 )
-from experiments.training_cases import CPU, GPU, NETWORKS, PLAIN, SWEEPS, cases
-from report.records.record import Policy
+
+NETWORKS: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
+#: The network that a CPU trains over all batches.
+SWEPT: Final = "ResNet-50"
+BATCHES: Final = (1, 2, 4, 8, 16, 32)
+#: The batch of profiles, and the one at which the precision is varied.
+WATCHED: Final = 16
+VARIED: Final = {"cpu": 32, "cuda": 128}
+#: The largest batch that is trained on in an emulated precision.
+_EMULATED: Final = 2
+
+
+# ----------------------------------------------------------------------------------------- cases
+
+
+def cases(levels: Levels, swept: tuple[str, ...], varied: int) -> tuple[Factors, ...]:
+    """Every case once: ``swept`` networks over all batches, precisions at the batch ``varied``."""
+    found = [
+        {"subject": subject, **case}
+        for network in levels["network"]
+        for subject, case in _of_network(str(network), levels, swept, varied)
+        if subject in levels["subject"]
+    ]
+    return tuple({tuple(case.items()): case for case in found}.values())
+
+
+def _of_network(
+    network: str, levels: Levels, swept: tuple[str, ...], varied: int
+) -> Iterator[tuple[str, Factors]]:
+    def case(image: int, batch: int, precision: str, layout: str = "contiguous") -> Factors:
+        return {
+            "network": network,
+            "image": image,
+            "batch": batch,
+            "precision": precision,
+            "layout": layout,
+        }
+
+    images, batches = (tuple(map(int, levels[name])) for name in ("image", "batch"))
+    smallest, reference = min(images), _nearest(varied, batches)
+    if "float32" in levels["precision"]:
+        yield "profile", case(max(images), _nearest(WATCHED, batches), "float32")
+        if network in swept or not {*swept} & {*levels["network"]}:
+            yield from (("training", case(smallest, batch, "float32")) for batch in batches)
+        for layout in levels["layout"]:
+            yield "training", case(smallest, reference, "float32", str(layout))
+    for precision in levels["precision"]:
+        yield "training", case(smallest, reference, str(precision))
+
+
+def _nearest(wanted: int, levels: tuple[int, ...]) -> int:
+    """The level of the plan that comes nearest, the smaller of two."""
+    return min(levels, key=lambda level: (abs(level - wanted), level))
+
 
 # ------------------------------------------------------------------------------------- measuring
 
@@ -54,10 +114,10 @@ def subject(factors: Factors) -> Subject:
 
     from experiments.networks.catalogue import network
 
-    batch, size = int(factors["batch"]), int(factors["image"])
+    size = int(factors["image"])
     return Subject(
         network(str(factors["network"]), in_place=True),
-        torch.randn(batch, 3, size, size),
+        torch.randn(int(factors["batch"]), 3, size, size),
         mode="step",
         layout=factors["layout"],  # type: ignore[arg-type]
         precision=factors["precision"],  # type: ignore[arg-type]
@@ -65,126 +125,91 @@ def subject(factors: Factors) -> Subject:
 
 
 def memory(factors: Factors, session: Session) -> Results:
-    """Bytes of an eager step on images in memory; the trace of a profiled one."""
+    """Bytes of a step on a GPU; refuses what a processor would take far too long for."""
     from experiments.networks.variants import refuse_emulated
 
     refuse_emulated(factors["precision"], factors["batch"], session.device, _EMULATED)
-    if factors["subject"] == "profile":
-        if factors["precision"] == "float32":
-            from experiments import training_processes
-
-            yield training_processes.trace(factors, session)
-    elif factors["dataset"] == "folder":
-        yield _photographs_file(session)
-    elif factors["execution"] == "eager":
-        make = partial(build, STUDY, factors, session.device)
-        series = measure_memory(make, session, _MEMORY_REPEATS)
-        # A GPU's allocator is replayed from its events.
-        events = session.device == "cuda"
-        yield from (each for each in series if events or not each.quantity.startswith("memory_"))
+    if session.device == "cpu":
+        return ()
+    # Twice, so that a paper can check that it is the same.
+    return measure_memory(partial(build, STUDY, factors, session.device), session, 2)
 
 
 def times(factors: Factors, session: Session) -> Results:
     """Steps of training, timed in this process, whole or layer by layer."""
-    from experiments import training_processes
-
-    if factors["subject"] == "profile":
-        names = [layer.name for layer in layers_of_case(STUDY, factors)]
-        return training_processes.profile(factors, session, names)
-    return training_processes.train(factors, session)
+    if factors["subject"] == "training":
+        return measure_time(partial(build, STUDY, factors, session.device), session)
+    return profile(factors, session)
 
 
-def _photographs_file(session: Session) -> CaseFile:
-    from experiments.datasets.image_folder import identity, photographs
+def profile(factors: Factors, session: Session) -> Results:
+    """Steps whose layers are timed, forward and backward, by the host's clock."""
+    from experiments.harness import timing
+    from experiments.harness.training_step import LayerClock, training, watched
 
-    assert session.images is not None
-    content = identity(photographs(session.images))
-    return CaseFile("images.json", "which photographs were trained on", content)
-
-
-def is_counted_on_gpu(factors: Factors) -> bool:
-    """Eager steps in float32 of one batch: each has a thousand kernels."""
-    return factors["subject"] == "training" and factors.items() >= _COUNTED.items()
-
-
-#: Memory is measured twice, so that a paper can check that it is the same.
-_MEMORY_REPEATS: Final = 2
-#: What a case has whose work is counted.
-_COUNTED: Final[Factors] = {**PLAIN, "dataset": "synthetic", "batch": 32}
-#: The largest batch that is trained on in an emulated precision.
-_EMULATED: Final = 2
+    module, step = training(subject_of(STUDY, factors, session.device), session.device)
+    layers, durations = LayerClock(), []
+    step.call()  # makes the momentum, and touches the memory
+    with watched(module, layers), timing.collector_off():
+        for _ in range(session.protocol.minimum_samples):
+            step.reset()
+            durations.append(timing.cpu_clock(step))
+    names = [layer.name for layer in layers_of_case(STUDY, factors)]
+    return (*timing.series_of(durations), *layers.series(names))
 
 
 # ------------------------------------------------------------------------------------------ plan
-
-
-#: A step with memory returned stands beside the others; six processes bound a median at 96.9 %.
-_PROCESSES: Final[dict[Policy, int]] = {"retained": 6, "default": 1}
 
 _ON_CPU: Final = Study(
     name="training_roofline",
     question="How near does the training of a network come to what the machine can do?",
     factors=(
-        Factor("sweep", levels=SWEEPS, quick=SWEEPS),
+        Factor("subject", levels=("profile", "training"), quick=("profile", "training")),
         Factor("network", levels=NETWORKS, quick=("ResNet-18", "MobileNetV2")),
         Factor("image", levels=(64, 224), quick=(64,), any_count=True),
-        Factor("batch", levels=(1, 8, 32), quick=(2, 8), any_count=True),
+        Factor("batch", levels=BATCHES, quick=(2, 8), any_count=True),
         Factor("precision", levels=("float32", "bfloat16"), quick=("float32", "bfloat16")),
         Factor(
             "layout",
             levels=("contiguous", "channels_last"),
             quick=("contiguous", "channels_last"),
         ),
-        Factor("execution", levels=("eager", "compiled"), quick=("eager",)),
-        Factor("optimizer", levels=("default", "fused"), quick=("default", "fused")),
-        Factor("dataset", levels=("synthetic",), quick=("synthetic",)),
-        Factor("workers", levels=(1,), quick=(1,), any_count=True),
     ),
     subject=subject,
-    cases=partial(cases, scale=CPU),
+    cases=partial(cases, swept=(SWEPT,), varied=VARIED["cpu"]),
     memory=memory,
     times=times,
     is_counted=lambda factors: False,
     # An optimizer imports the compiler, whether it is used or not.
-    process=lambda factors, session: Process(
-        ("torch", "torch._dynamo", "torch._inductor", "experiments.training_processes")
-    ),
-    images="folder",
+    process=lambda factors, session: Process(("torch", "torch._dynamo")),
     # A step takes up to seconds: fewer of them in a process leave time for more processes.
     full=replanned(
         FULL,
         warmup_calls=1,
         minimum_samples=2,
-        maximum_samples=20,
-        case_budget_s=1.0,
-        processes=_PROCESSES,
-        budget_s=1080.0,
+        maximum_samples=10,
+        processes={"retained": 8},
+        budget_s=600.0,
     ),
-    quick=replanned(QUICK, minimum_samples=3, maximum_samples=10, case_budget_s=0.5),
-)
-
-#: The factors that have other levels on a GPU.
-_GPU_FACTORS: Final = (
-    Factor("image", levels=(64, 224), quick=(224,), any_count=True),
-    Factor("batch", levels=(8, 32, 64, 128, 256), quick=(8, 32), any_count=True),
-    Factor(
-        "precision",
-        levels=("float32", "tfloat32", "bfloat16"),
-        quick=("float32", "tfloat32", "bfloat16"),
-    ),
-    Factor("execution", levels=("eager", "compiled", "compiled_cuda_graph"), quick=("eager",)),
-    Factor("workers", levels=(8,), quick=(8,), any_count=True),
+    quick=replanned(QUICK, minimum_samples=3, maximum_samples=10, processes={"retained": 2}),
 )
 
 _ON_GPU: Final = replace(
     _ON_CPU,
-    factors=tuple(
-        next((other for other in _GPU_FACTORS if other.name == factor.name), factor)
-        for factor in _ON_CPU.factors
+    factors=(
+        Factor("subject", levels=("training",), quick=("training",)),
+        Factor("network", levels=NETWORKS, quick=("ResNet-18", "MobileNetV2")),
+        Factor("image", levels=(224,), quick=(224,), any_count=True),
+        Factor("batch", levels=(8, 32, 64, 128, 256), quick=(8, 32), any_count=True),
+        Factor(
+            "precision",
+            levels=("float32", "tfloat32", "bfloat16"),
+            quick=("float32", "tfloat32", "bfloat16"),
+        ),
+        Factor("layout", levels=("contiguous",), quick=("contiguous",)),
     ),
-    cases=partial(cases, scale=GPU),
-    is_counted=is_counted_on_gpu,
-    full=replanned(FULL, maximum_samples=50, case_budget_s=1.5, processes=_PROCESSES),
+    cases=partial(cases, swept=NETWORKS, varied=VARIED["cuda"]),
+    full=replanned(FULL, maximum_samples=50, processes={"retained": 8}),
 )
 
 STUDY = replace(_ON_CPU, on_gpu=_ON_GPU)

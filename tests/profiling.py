@@ -6,24 +6,38 @@ import gzip
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from report.records.record import Attachment, Case, Environment, Record
 from report.studies.conv_profiling.subject import BASE, Dimensions
-from report.theory.convolutions import executed_terms, method
+from report.theory.memory import output_bytes
 from report.theory.products import LIBRARY
 from tests import factory
 
 BUILD = f"built for tests with {LIBRARY}"
-BATCHES = (1, 2, 8, 64)
-#: One of each kind: a vector's width on both sides, beside it, unfolded, a single element.
-OTHERS = (
-    Dimensions(20, 40, 3, 28),
-    Dimensions(33, 65, 3, 28),
-    Dimensions(32, 64, 1, 28),
-    Dimensions(32, 64, 3, 16),
+
+
+class Known(NamedTuple):
+    """A forward call with the multiply-adds and the peak (B) that were worked out by hand."""
+
+    shape: Dimensions
+    batch: int
+    macs: int
+    peak: int
+    subject: str = "layer"
+
+
+#: On vectors of eight: no padding; both channels padded; unfolded; two shapes that are held out.
+CALLS = (
+    Known(BASE, 1, 10_616_832, 307_712),
+    Known(BASE, 8, 84_934_656, 2_359_296),
+    Known(BASE, 64, 679_477_248, 18_874_368),
+    Known(Dimensions(33, 65, 3, 28), 8, 119_439_360, 2_525_184),
+    Known(Dimensions(16, 32, 3, 28), 1, 2_488_321, 405_504),
+    Known(Dimensions(9, 19, 3, 21), 8, 7_990_272, 420_832, "held_out"),
+    Known(Dimensions(12, 26, 1, 27), 1, 182_017, 65_000, "held_out"),
 )
 
 
@@ -33,26 +47,16 @@ def environment(**change: Any) -> Environment:
     return msgspec.structs.replace(plain, torch=msgspec.structs.replace(plain.torch, build=BUILD))
 
 
-def layer_case(
-    dimensions: Dimensions = BASE,
-    batch: int = 1,
-    pass_: Any = "forward",
-    excess: int = 0,
-    **series: Iterable[Any],
-) -> Case:
-    """A case of the layer, counted as the rules say plus ``excess``."""
-    layer = dimensions.layer(batch)
-    extra = sum(t.amount for t in executed_terms(layer, 1, BUILD, 8)) if pass_ == "forward" else 0
-    output, beside = _blocks(dimensions, batch)
+def layer_case(call: Known, pass_: Any = "forward", **series: Iterable[Any]) -> Case:
+    """A call of the layer; the backward pass doubles its work again."""
+    layer = call.shape.layer(call.batch)
     found: dict[str, Iterable[Any]] = {
-        "time": factory.scattered(1e-4 + 1e-4 * batch),
-        **factory.memory(output, output + beside),
-        "memory_events": [beside, output, -beside],
-        "lackey_multiply_adds": [dimensions.multiply_adds(batch, pass_) + extra + excess],
+        **factory.memory(output_bytes(layer), call.peak),
+        "lackey_multiply_adds": [call.macs * (1 if pass_ == "forward" else 3)],
         **series,
     }
     return Case(
-        factors=dimensions.factors(batch, pass_),
+        factors=call.shape.factors(call.batch, pass_, call.subject),
         status="ok",
         reason=None,
         layers=(layer,),
@@ -60,33 +64,23 @@ def layer_case(
     )
 
 
-def _blocks(dimensions: Dimensions, batch: int) -> tuple[int, int]:
-    """Bytes of the output, and of what lives beside it: columns, or a copy in blocks of eight."""
-    layer = dimensions.layer(batch)
-    positions = 4 * batch * (dimensions.extent - dimensions.kernel + 1) ** 2
-    if method(layer, 2) == "unfolded":
-        beside = dimensions.inputs * dimensions.kernel**2
-    else:
-        beside = -(-dimensions.outputs // 8) * 8
-    return positions * dimensions.outputs, positions * beside
-
-
 def layer_cases() -> list[Case]:
-    """The example's layer at all batches and both passes, other dimensions at 1 and 8."""
-    passes = ("forward", "forward_backward")
-    base = [layer_case(BASE, batch, pass_) for pass_ in passes for batch in BATCHES]
-    return [*base, *(layer_case(other, batch) for other in OTHERS for batch in (1, 8))]
+    """All calls, and the example's with its backward pass."""
+    return [
+        *map(layer_case, CALLS),
+        *(layer_case(call, "forward_backward") for call in CALLS[:3]),
+    ]
 
 
-def trace_case(scope: str, batch: int = 64) -> Case:
+def trace_case() -> Case:
     """The case of a trace; its file is among ``FILES``."""
     return Case(
         factors={
-            "subject": "trace", "scope": scope, "batch": batch, "pass": "forward_backward",
+            "subject": "trace", "scope": "layer", "batch": 64, "pass": "forward_backward",
         },
         status="ok",
         reason=None,
-        layers=(BASE.layer(batch),),
+        layers=(BASE.layer(64),),
         series=(factory.series("memory_events", [4, -4]),),
     )  # fmt: skip
 
@@ -96,28 +90,25 @@ def _operator(name: str, start: float, end: float, category: str = "cpu_op") -> 
     return {**event, "ts": start, "dur": round(end - start, 3), "args": {"External id": int(start)}}
 
 
-def _memory(moment: float, size: int, device: int = 0) -> dict[str, Any]:
-    arguments = {"Bytes": size, "Device Type": device}
+def _memory(moment: float, size: int) -> dict[str, Any]:
+    arguments = {"Bytes": size, "Device Type": 0}
     return {"ph": "i", "name": "[memory]", "tid": 1, "ts": moment, "args": arguments}
 
 
-def trace(*, gpu: bool = False) -> bytes:
+def trace() -> bytes:
     """A forward call that keeps 9,437,184 B of 24,485,888 B, and its backward call."""
-    device = int(gpu)
     engine = "autograd::engine::evaluate_function: ConvolutionBackward0"
     events = [
         _operator("ridgepoint.call", 10.0, 300.0, "user_annotation"),
         _operator("aten::conv2d", 11.0, 100.0),
         _operator("aten::mkldnn_convolution", 12.0, 99.0),
-        _memory(13.0, 15_048_704, device),
+        _memory(13.0, 15_048_704),
         _operator("aten::empty", 20.0, 21.0),
-        _memory(20.5, 9_437_184, device),
-        _memory(98.0, -15_048_704, device),
-        _operator("aten::relu", 110.0, 120.0),
+        _memory(20.5, 9_437_184),
+        _memory(98.0, -15_048_704),
         _operator(engine, 130.0, 290.0),
         _operator("aten::convolution_backward", 131.0, 289.0),
-        _memory(140.0, 5_611_776, device),
-        *([_operator("implicit_gemm", 30.0, 90.0, "kernel")] if gpu else []),
+        _memory(140.0, 5_611_776),
     ]
     return gzip.compress(json.dumps({"traceEvents": events}).encode(), mtime=0)
 
@@ -131,9 +122,8 @@ def record(
     files: Mapping[str, bytes] = FILES,
 ) -> Record:
     """A whole record of the study with the digests of its files."""
-    found = [*layer_cases(), trace_case("layer")] if cases is None else cases
-    cases = factory.by_processes(found)
-    plain = factory.record(cases, machine or environment(), study="conv_profiling")
+    found = [*layer_cases(), trace_case()] if cases is None else cases
+    plain = factory.record(found, machine or environment(), study="conv_profiling")
     return with_files(plain, files)
 
 

@@ -50,18 +50,10 @@ def _inference() -> Small:
 
 
 def _training() -> Small:
-    plain = Step("ResNet-18", 64, 2)
-    steps = [plain, Step("ResNet-18", 64, 8), plain.with_(precision="bfloat16")]
-    cases = [training.product("before"), training.sensor("clock"), training.profile(plain)]
-    cases += [training.case(step, process) for step in steps for process in (1, 2)]
-    return Small(training.record([*cases, training.product("after")]))
-
-
-def _backend_speedup() -> Small:
-    files = test_backend_speedup.inputs(test_backend_speedup.one_thread()).attachments
-    (content,) = files.values()
-    record = test_backend_speedup.record(machine=factory.environment("example-1t", threads=1))
-    return Small(record, content)
+    steps = [Step("ResNet-18", 64, 2), Step("ResNet-18", 64, 8)]
+    steps.append(steps[0]._replace(precision="bfloat16"))
+    cases = [training.case(step, process) for step in steps for process in (1, 2)]
+    return Small(training.record([training.profile(steps[0], 1), *cases]))
 
 
 _MADE: Mapping[str, Callable[[], Small]] = {
@@ -69,7 +61,7 @@ _MADE: Mapping[str, Callable[[], Small]] = {
     "conv_profiling": lambda: Small(profiling.record(), profiling.FILES),
     "inference_memory": _inference,
     "training_roofline": _training,
-    "backend_speedup": _backend_speedup,
+    "backend_speedup": lambda: Small(test_backend_speedup.record()),
 }
 
 

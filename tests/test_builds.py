@@ -54,7 +54,7 @@ FORMATS: Final = ("convert", "html", "tex", "pdf", "bundle", "site/quarto")
 WRITTEN: Final = ("manuscript", *FORMATS)
 #: What may be edited, where the same once more takes it back, and the steps that it makes run.
 EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
-    "value in a record": (slower, ("study", "samples", "figure/rates", *WRITTEN)),
+    "value in a record": (slower, ("study", "samples", "figures", *WRITTEN)),
     "device that no record names": (
         replace("data/devices.yaml", "value: 8.1, unit", "value: 9.1, unit"),
         ("study",),
@@ -68,7 +68,7 @@ EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
             "axes.set_xlabel(",
             "axes.set_title('x'); axes.set_xlabel(",
         ),
-        ("figure/rates", *FORMATS),
+        ("figures", *FORMATS),
     ),
     "table of the study": (
         replace(f"report/studies/{STUDY}/study.py", '"Width": row', '"Breadth": row'),

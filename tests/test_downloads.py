@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,17 +34,6 @@ See {{ downloads["trace"] }}.
 
 {{ tables["tbl-a"] }}
 """
-
-
-@pytest.mark.parametrize(
-    "name", ["", "a/b", "../a", ".hidden", "a b", "a.", "ä.json", "a%20", 'a"b', "a" * 101]
-)
-def test_a_name_is_one_file_everywhere(name: str) -> None:
-    with pytest.raises(ValueError, match="a name has letters, digits, dots"):
-        Download(name, b"", "Title")
-    again = replace(TRACE, name="TRACE-1.json.gz")
-    with pytest.raises(ValueError, match=r"two have the file name trace-1\.json\.gz"):
-        replace(FINDINGS, downloads={"trace": TRACE, "again": again})
 
 
 @pytest.fixture

@@ -12,9 +12,8 @@ import pytest
 from report.engine.code import Code
 from report.engine.contents import Contents, file_digest, files_below
 from report.engine.graph import (
-    first_steps,
-    later_steps,
     shared_steps,
+    study_steps,
 )
 from report.engine.manifest import (
     EMPTY,
@@ -180,8 +179,8 @@ def test_the_versions_are_those_that_python_tells() -> None:
 
 
 def all_steps(study: str = STUDY) -> dict[str, object]:
-    steps = (*first_steps(study, FILES), *later_steps(study, ("a",), FILES, BOTH, links_pdf=True))
-    shared = shared_steps({study: (f"{study}/figure/a",)}, {study: True}, FILES, BOTH)
+    steps = study_steps(study, FILES, BOTH, links_pdf=True)
+    shared = shared_steps((study,), {study: True}, FILES, BOTH)
     return {step.id: step for step in (*steps, *shared)}
 
 
@@ -238,7 +237,7 @@ def world(tmp_path: Path, project: Path) -> World:
 
 
 def test_reasons_name_what_changed(world: World) -> None:
-    step = first_steps(STUDY, FILES)[0]
+    step = study_steps(STUDY, FILES, BOTH, links_pdf=True)[0]
     now = inputs_of(step, world, {})
     assert list(reasons(step, now, EMPTY, world)) == ["it has not been made yet"]
     closure = world.code.closure(step.roots)

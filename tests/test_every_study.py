@@ -52,7 +52,6 @@ WITHOUT_SOURCE = {
     "tbl-literature": "its rows are citations",
     "fig-convnet": "a diagram of the network",
     "fig-designs": "a diagram of the libraries",
-    "fig-perceptron": "a diagram of the network",
 }
 
 #: Claims that stay decided although no duration tells anything.
@@ -72,10 +71,6 @@ DECIDED_WITHOUT_TIME = {
         "amc-memory": "bytes, which do not scatter",
         "tile-memory": "bytes, which do not scatter",
     },
-    "backend_speedup": {
-        "converge": "losses, of which each library has one course",
-        "same-memory": "bytes, which do not scatter",
-    },
 }
 
 #: Claims that need no samples.
@@ -83,6 +78,8 @@ DECIDED_WITHOUT_SAMPLES = {
     "half-fits": "which calls run out of memory is a result",
     "activations-predicted": "it rests on a file beside a record of others",
     "parameters-predicted": "it rests on a file beside a record of others",
+    "counters-blind": "it rests on a file beside a record of others",
+    "copies-multiply": "it rests on a file beside a record of others",
 }
 
 

@@ -6,20 +6,26 @@ import platform
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from report.engine.pipeline import ROOT
 
 
-def run(study: str, *words: str) -> list[list[float]]:
-    """What the only program of a paper prints, line by line, in numbers."""
+def printed(study: str, *words: str, folder: Path = ROOT) -> list[str]:
+    """What the only program of a paper prints, line by line."""
     template = ROOT / "templates" / "papers" / f"{study}.qmd.j2"
     (program,) = re.findall(r"^```python\n(.*?)^```", template.read_text("utf-8"), re.M | re.S)
     done = subprocess.run(
-        (sys.executable, "-c", program, *words), cwd=ROOT, capture_output=True, check=True
+        (sys.executable, "-c", program, *words), cwd=folder, capture_output=True, check=True
     )
-    return [[float(word) for word in line.split()] for line in done.stdout.splitlines()]
+    return done.stdout.decode().splitlines()
+
+
+def run(study: str, *words: str) -> list[list[float]]:
+    """The same in numbers."""
+    return [[float(word) for word in line.split()] for line in printed(study, *words)]
 
 
 def test_the_gain_of_a_network_lies_between_those_of_bandwidth_and_peak() -> None:
@@ -40,3 +46,27 @@ def test_a_convolution_copies_maps_of_another_layout() -> None:
     ((contiguous,),) = run("inference_memory", "contiguous_format")
     ((last,),) = run("inference_memory", "channels_last")
     assert contiguous > 2 and last < 1.1
+
+
+def test_little_work_takes_the_time_of_calls() -> None:
+    images, times = zip(*run("backend_speedup"), strict=True)
+    assert list(images) == [10**k for k in range(6)]
+    assert times[1] < 3 * times[0] and times[5] > 10 * times[0]
+
+
+def test_the_network_that_is_printed_is_the_one_that_is_measured() -> None:
+    template = (ROOT / "templates" / "papers" / "backend_speedup.qmd.j2").read_text("utf-8")
+    source = (ROOT / "experiments" / "backends" / "perceptron.py").read_text("utf-8")
+    (printed,) = re.findall(r"^```\n(# forward.*?)^```", template, re.M | re.S)
+    lines = [line for line in printed.splitlines() if not line.startswith("#")]
+    bodies = re.findall(r'^def (?:for|back)ward.*?"""\n(.*?)\n\n', source, re.M | re.S)
+    wanted = [line.strip() for body in bodies for line in body.splitlines()]
+    assert lines == [line for line in wanted if not line.startswith("return")]
+
+
+def test_a_profile_holds_the_output_and_the_same_in_blocks(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    sizes = [int(line) for line in printed("conv_profiling", folder=tmp_path)]
+    assert sum(sizes) == 4 * 8 * 65 * 24**2
+    assert any(4 * 8 * blocks * 24**2 in sizes for blocks in (72, 80))
+    assert (tmp_path / "trace.json").exists()

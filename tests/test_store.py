@@ -155,9 +155,9 @@ def test_a_study_is_read_oldest_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
-        (Path.mkdir, "found a folder where a file belongs"),
-        (os.mkfifo, "found a named pipe where a file belongs"),
-        (lambda path: path.symlink_to("/dev/zero"), "found a device where a file belongs"),
+        (Path.mkdir, "found no regular file"),
+        (os.mkfifo, "found no regular file"),
+        (lambda path: path.symlink_to("/dev/zero"), "found no regular file"),
         (lambda path: path.symlink_to("nowhere"), "cannot be read"),
         (lambda path: path.symlink_to("../../elsewhere.zip"), "leads out of the data directory"),
     ],

@@ -35,14 +35,6 @@ def handwritten(folder: Path | None) -> Images:
     return digits() if folder is None else mnist(folder)
 
 
-def check(dataset: str | None, folder: Path) -> None:
-    """Look through the user's own images before anything is measured; raises ``DataSetError``.
-
-    ``dataset`` is what a study reads of ``folder``: ``mnist``, or photographs.
-    """
-    if dataset == "mnist":
-        handwritten(folder)
-    else:
-        from experiments.datasets.image_folder import photographs
-
-        photographs(folder)
+def check(folder: Path) -> None:
+    """Look through the user's own images before anything is measured; raises ``DataSetError``."""
+    handwritten(folder)

@@ -12,8 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from experiments.datasets.images import Bytes, Images, Split, refusal, system_errors_named
-from experiments.datasets.small_digits import DIGITS
+from experiments.datasets.images import Bytes, DataSetError, Images, Split, refusal
 from report.records.unpacking import LARGEST_UNPACKED, UnpackingError, gunzip
 
 #: Its last byte is the number of sizes that follow.
@@ -37,59 +36,53 @@ def mnist(folder: Path) -> Images:
     Raises ``DataSetError`` that names the file, the place in it, what was found there and what was
     expected.
     """
-    if not folder.is_dir():
-        raise refusal(folder, "", "a file" if folder.exists() else "nothing", "a folder with MNIST")
-    files = {(part, kind): _find(folder, part, kind) for part in _PREFIXES for kind in _KINDS}
-    found = {key: path for key, path in files.items() if path is not None}
-    if len(found) < len(files):
-        lacking = [_name(*key) for key in files if key not in found]
-        wanted = "all four files of MNIST, each plain or .gz"
-        raise refusal(folder, "", f"no {' and no '.join(lacking)}", wanted)
-    train, test = (_split(found[part, "images"], found[part, "labels"]) for part in _PREFIXES)
-    _check_brightness(train.pixels, found["train", "images"])
-    source = f"MNIST from the IDX files {', '.join(path.name for path in found.values())}"
+    names = {
+        (part, kind): f"{prefix}-{kind}-{number}-ubyte"
+        for part, prefix in _PREFIXES.items()
+        for kind, number in _KINDS.items()
+    }
+    files = {key: path for key, name in names.items() if (path := _find(folder, name))}
+    if lacking := [name for key, name in names.items() if key not in files]:
+        content = f"no {' and no '.join(lacking)}" if folder.is_dir() else "no folder"
+        raise refusal(folder, "", content, "all four files of MNIST, each plain or .gz")
+    train, test = (_split(files[part, "images"], files[part, "labels"]) for part in _PREFIXES)
+    _check_brightness(train.pixels, files["train", "images"])
+    source = f"MNIST from the IDX files {', '.join(path.name for path in files.values())}"
     split = (
         f"MNIST's own split is kept: {len(train):,} images to train on, {len(test):,} to test on"
     )
-    return Images("mnist", train, test, DIGITS, source, split)
+    return Images("mnist", train, test, source, split)
 
 
-def _name(part: str, kind: str) -> str:
-    return f"{_PREFIXES[part]}-{kind}-{_KINDS[kind]}-ubyte"
-
-
-def _find(folder: Path, part: str, kind: str) -> Path | None:
+def _find(folder: Path, name: str) -> Path | None:
     """The first there is, plain before gzipped; some archives write a point before ``idx``."""
-    name = _name(part, kind)
     names = [n + end for n in (name, name.replace("-idx", ".idx")) for end in ("", ".gz")]
     places = (folder / below / n for below in _BELOW for n in names)
     return next((place for place in places if place.is_file()), None)
 
 
 def _split(images: Path, labels: Path) -> Split:
-    pixels, digits = idx("images", _read(images), images), idx("labels", _read(labels), labels)
+    pixels, digits = idx("images", images), idx("labels", labels)
     if len(pixels) != len(digits):
         wanted = f"{len(pixels):,}, one for each image in {images.name}"
         raise refusal(labels, "byte 4", f"a count of {len(digits):,} labels", wanted)
     return Split(pixels[:, np.newaxis], digits)
 
 
-def _read(path: Path) -> bytes:
-    """The content, unpacked if its first bytes say gzip; raises ``DataSetError``."""
-    try:
-        with system_errors_named(path), path.open("rb") as stream:
-            return gunzip(stream.read(LARGEST_UNPACKED + 1))
-    except UnpackingError as error:
-        what = str(error).removeprefix("found ")
-        raise refusal(path, "", what, "a whole gzip file of MNIST's size") from error
-
-
-def idx(kind: str, content: bytes, path: Path) -> Bytes:
-    """Images ``(N, 28, 28)`` or labels ``(N,)`` from 0 to 9; ``path`` serves the errors.
+def idx(kind: str, path: Path) -> Bytes:
+    """Images ``(N, 28, 28)`` or labels ``(N,)`` from 0 to 9, unpacked if the file is gzipped.
 
     Raises ``DataSetError`` for a file of another format, an empty, truncated or overlong one, and
     images of another size.
     """
+    try:
+        with path.open("rb") as stream:
+            content = gunzip(stream.read(LARGEST_UNPACKED + 1))
+    except UnpackingError as error:
+        what = str(error).removeprefix("found ")
+        raise refusal(path, "", what, "a whole gzip file of MNIST's size") from error
+    except OSError as error:
+        raise DataSetError(f"{path}: cannot be read ({error.strerror or error}).") from error
     magic = _MAGIC[kind]
     header = _WORD * (1 + magic % 256)
     number, *shape = (int.from_bytes(content[at : at + _WORD]) for at in range(0, header, _WORD))

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from experiments.datasets.images import Bytes, Images, held_out
 
-DIGITS: Final = tuple("0123456789")
-
 #: ``load_digits`` counts the ink in blocks of 4×4 pixels: 0 to 16.
 _BRIGHTEST: Final = 16
 
@@ -28,7 +26,7 @@ def digits(size: int = 28, channels: int = 1) -> Images:
     small = bunch.images.astype(np.int64)
     pixels = np.repeat(bilinear(small, size, _BRIGHTEST)[:, np.newaxis], channels, axis=1)
     train, test, split = held_out(pixels, bunch.target.astype(np.uint8))
-    return Images("digits", train, test, DIGITS, _source(len(small), size, channels), split)
+    return Images("digits", train, test, _source(len(small), size, channels), split)
 
 
 def _source(count: int, size: int, channels: int) -> str:

@@ -6,9 +6,7 @@ Imports torch only when called, since an array library may have the process to i
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import TYPE_CHECKING
 
 from experiments.harness import memory, timing
@@ -54,41 +52,34 @@ def layers_of_case(study: Study, factors: Factors) -> tuple[Layer, ...]:
 
 
 def build(study: Study, factors: Factors, device: Device) -> Workload:
-    """A case in memory, ready to be called."""
+    """A case in memory, ready to be called; sets TF32 for this process until the next case."""
     import torch
 
-    shape = _output_shape(subject_of(study, factors, "meta"))
     subject = subject_of(study, factors, device)
-    with torch.device(device):
-        return workload(subject, device, shape)
-
-
-def _output_shape(subject: Subject) -> tuple[int, ...]:
-    """That of what a gradient goes backward from, found without memory; () where none is needed."""
-    import torch
-
-    if subject.mode != "forward_backward" or subject.loss is not None:
-        return ()
-    with torch.no_grad():
-        return tuple(subject.module(subject.inputs).shape)
-
-
-def workload(subject: Subject, device: Device, output_shape: tuple[int, ...]) -> Workload:
-    """One call of ``subject``; sets TF32 for this process until the next case."""
-    import torch
-
     fast = subject.precision == "tfloat32"
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = fast
     if not isinstance(subject.mode, str):
         return Workload(subject.mode)
     if subject.mode == "step":
-        return _step(subject, device)
-    module, inputs = _laid_out(subject)
+        from experiments.harness.training_step import training
+
+        step = training(subject, device)[1]
+        step.call()  # makes the momentum and the gradients, which then stay
+        return step
+    module = subject.executed(subject.module) if subject.executed else subject.module
+    inputs = subject.inputs
+    if subject.layout == "channels_last":
+        module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        inputs = inputs.contiguous(memory_format=torch.channels_last)
     if subject.mode == "forward":
         return forward(module, inputs, subject.precision, device)
-    if subject.loss is not None:
-        return _through_loss(module, inputs, subject.loss)
-    return _forward_backward(module, inputs.requires_grad_(), torch.randn(output_shape))
+    # The shape of the output is found without memory, so that nothing was computed before.
+    unreal = subject_of(study, factors, "meta")
+    with torch.no_grad():
+        shape = unreal.module(unreal.inputs).shape
+    torch.manual_seed(SEED)
+    gradient = torch.randn(shape, device=device)
+    return _forward_backward(module, inputs.requires_grad_(), gradient)
 
 
 def precisely(precision: str, device: str) -> AbstractContextManager[object]:
@@ -98,17 +89,6 @@ def precisely(precision: str, device: str) -> AbstractContextManager[object]:
     if precision in ("float32", "tfloat32"):
         return nullcontext()
     return torch.autocast(device, dtype=getattr(torch, precision))
-
-
-def _laid_out(subject: Subject) -> tuple[nn.Module, torch.Tensor]:
-    """The module that runs and its inputs, in the layout of the case."""
-    import torch
-
-    module = subject.executed(subject.module) if subject.executed else subject.module
-    if subject.layout == "contiguous":
-        return module, subject.inputs
-    last = torch.channels_last
-    return module.to(memory_format=last), subject.inputs.contiguous(memory_format=last)  # type: ignore[call-overload]
 
 
 def forward(
@@ -135,47 +115,14 @@ def _forward_backward(module: nn.Module, inputs: torch.Tensor, gradient: torch.T
         output.backward(gradient)
         return output
 
-    return Workload(call, partial(_drop_gradients, module, inputs))
+    def drop() -> None:
+        module.zero_grad(set_to_none=True)
+        inputs.grad = None
 
-
-def _through_loss(
-    module: nn.Module, inputs: torch.Tensor, loss: Callable[[torch.Tensor], torch.Tensor]
-) -> Workload:
-    def call() -> object:
-        found = loss(module(inputs))
-        found.backward()  # type: ignore[no-untyped-call]
-        return found
-
-    return Workload(call, partial(_drop_gradients, module, inputs))
-
-
-def _drop_gradients(module: nn.Module, inputs: torch.Tensor) -> None:
-    module.zero_grad(set_to_none=True)
-    inputs.grad = None
-
-
-def _step(subject: Subject, device: Device) -> Workload:
-    """A step after the first, which has made the momentum and the gradients that then stay."""
-    import torch
-
-    from experiments.harness.training_step import trainer
-
-    made = trainer(subject.module, device, subject.precision, subject.layout)
-    (*_, last) = (m for m in subject.module.modules() if isinstance(m, torch.nn.Linear))
-    labels = torch.randint(last.out_features, subject.inputs.shape[:1])
-    batch = made.placed((subject.inputs, labels))
-    made.step(batch)
-    return Workload(lambda: made.step(batch))
+    return Workload(call, drop)
 
 
 # ------------------------------------------------------------------------------------- measuring
-
-
-def times_of(study: Study, factors: Factors, session: Session) -> Results:
-    """What one process measures of a case again and again."""
-    if study.times is not None:
-        return study.times(factors, session)
-    return measure_time(lambda: build(study, factors, session.device), session)
 
 
 def memory_of(study: Study, factors: Factors, session: Session) -> Results:
@@ -196,9 +143,8 @@ def measure_time(make: Build, session: Session) -> tuple[Series, ...]:
 
 def measure_memory(make: Build, session: Session, repeats: int = REPEATS) -> tuple[Series, ...]:
     """Bytes alone, with their raw samples."""
-    if session.device == "cpu":
-        return memory.measure_cpu(make, repeats)
-    return memory.measure_cuda(make, repeats)
+    measure = memory.measure_cpu if session.device == "cpu" else memory.measure_cuda
+    return measure(make, repeats)
 
 
 def release(device: str) -> None:

@@ -198,22 +198,15 @@ def parse_wait(text: str) -> float:
 
 def processes() -> dict[int, tuple[str, float]]:
     """Name and processor time (s) of every other process that can be seen, by its number."""
+    import psutil  # type: ignore[import-untyped]
+
     found = {}
-    for folder in _PROC.glob("[0-9]*"):
-        process = parse_process(text_of(folder / "stat"))
-        if process and int(folder.name) != os.getpid():
-            found[int(folder.name)] = process
+    for process in psutil.process_iter(["name", "cpu_times"]):
+        times = process.info["cpu_times"]
+        if times is not None and process.pid != os.getpid():
+            name = "".join(filter(str.isprintable, process.info["name"] or "?"))
+            found[process.pid] = (name, times.user + times.system)
     return found
-
-
-def parse_process(text: str) -> tuple[str, float] | None:
-    """Name and processor time (s) of a process, from its ``stat``; names may hold anything."""
-    head, bracket, tail = text.rpartition(")")
-    if not bracket:  # it has ended
-        return None
-    words = tail.split()
-    name = "".join(letter for letter in head.partition("(")[2] if letter.isprintable())
-    return name or "?", (int(words[11]) + int(words[12])) * TICK_S
 
 
 def busiest(

@@ -24,7 +24,7 @@ from experiments.harness.processes import measured
 from experiments.harness.progress import Observer
 from experiments.harness.study import Factors, Session, Study
 from experiments.harness.text import duration_text, factors_text, period_text
-from report.records.record import Case, Policy, Protocol, Round
+from report.records.record import Case, Policy, Round
 from report.records.shards import measures_process, outcome
 
 #: Further processes for what was disturbed: at most so many a policy, and so much of the time.
@@ -122,7 +122,10 @@ def to_repeat(
 
 @dataclass(frozen=True)
 class Rounds:
-    """What all rounds of a run share; ``cases`` are the timed ones by their number."""
+    """What all rounds of a run share; ``cases`` are the timed ones by their number.
+
+    ``budget`` is the time for all rounds of this run (s), infinite where none was given.
+    """
 
     study: Study
     session: Session
@@ -130,23 +133,12 @@ class Rounds:
     run_log: RunLog
     journal: Journal
     observer: Observer
+    budget: float
     began: float
-    #: The share of all planned processes that this run starts, 1 unless it is a shard.
-    share: float
-
-    @property
-    def protocol(self) -> Protocol:
-        """The protocol of the run."""
-        return self.run_log.header.protocol
 
     def left(self, share: float = 1.0) -> float:
-        """Seconds of the time for all rounds, times ``share``, that are left; infinite if free.
-
-        What an interrupted run has spent counts.
-        """
-        budget = self.protocol.budget_s
-        spent = sum(ended.seconds for ended in self.run_log.rounds)
-        return float("inf") if budget is None else share * self.share * budget - spent
+        """Seconds of the budget, times ``share``, that this run and those before have left."""
+        return share * self.budget - sum(ended.seconds for ended in self.run_log.rounds)
 
 
 def measure(
@@ -156,39 +148,32 @@ def measure(
 
     Raises ``MeasurementError`` if a process cannot be started at all.
     """
+    protocol, shard, finished = run_log.header.protocol, run_log.header.shard, run_log.finished
     cases = {
         index: factors
         for index, factors in enumerate(run_log.header.cases)
         if study.has_times and study.is_timed(factors)
         # One that did not end well when it was measured once is not; another shard may have it.
-        if index not in run_log.finished or run_log.finished[index].status == "ok"
+        if index not in finished or finished[index].status == "ok"
     }
-    processes = run_log.header.protocol.processes
-    planned = turns(processes) if cases else ()
-    all_turns = [t for t in planned if measures_process(run_log.header.shard, t.process)]
+    if not cases:
+        return
+    planned = turns(protocol.processes)
+    own = [turn for turn in planned if measures_process(shard, turn.process)]
+    share = len(own) / len(planned) if planned else 1.0
+    budget = float("inf") if protocol.budget_s is None else share * protocol.budget_s
+    rounds = Rounds(study, session, cases, run_log, journal, observer, budget, time.monotonic())
     # Every case is timed under the policy of the studies, where it is there.
-    main = "retained" if "retained" in processes else next(iter(processes), "default")
+    main = "retained" if "retained" in protocol.processes else next(iter(protocol.processes), "")
     everywhere = [case for case, factors in cases.items() if study.under_every_policy(factors)]
-    rounds = Rounds(
-        study=study,
-        session=session,
-        cases=cases,
-        run_log=run_log,
-        journal=journal,
-        observer=observer,
-        began=time.monotonic(),
-        share=len(all_turns) / len(planned) if planned else 1.0,
-    )
-    if cases:
-        observer.note(f"Measuring {len(cases)} cases in {len(all_turns)} processes.")
-    for number, turn in enumerate(all_turns):
-        left = len(all_turns) - number
+    observer.note(f"Measuring {len(cases)} cases in {len(own)} processes.")
+    for number, turn in enumerate(own):
         here = cases if turn.policy == main else everywhere
+        left = len(own) - number
         chosen = affordable(here, run_log.rounds, turn.policy, left, rounds.left())
-        _take(turn, chosen, rounds, done=number / len(all_turns), share=1 / len(all_turns))
-    for policy, count in processes.items():
-        own = sum(turn.policy == policy for turn in all_turns)
-        _repeat(policy, count, min(REPEATS, own), rounds)
+        _take(turn, chosen, rounds, number / len(own), 1 / len(own))
+    for policy, count in protocol.processes.items():
+        _repeat(policy, count, min(REPEATS, sum(turn.policy == policy for turn in own)), rounds)
 
 
 def _repeat(policy: Policy, planned: int, most: int, rounds: Rounds) -> None:
@@ -203,54 +188,44 @@ def _repeat(policy: Policy, planned: int, most: int, rounds: Rounds) -> None:
 
 def _take(turn: Turn, cases: Iterable[int], rounds: Rounds, done: float, share: float) -> None:
     """One process, for the cases of which the journal holds nothing of it."""
-    key = (turn.policy, turn.process)
-    had = {e.case for e in rounds.run_log.rounds if (e.round.policy, e.round.process) == key}
-    order = [c for c in shuffled(cases, rounds.protocol.seed, turn) if c not in had]
-    session = replace(rounds.session, process=turn.process)
-    waiting = {case: rounds.cases[case] for case in order}
-    planned, began = len(had) + len(order), time.monotonic()
-    for message in measured(
-        rounds.study, "time", session, turn.policy, waiting, rounds.observer.debug
-    ):
-        if isinstance(message, Done):
-            if message.reason is None:
+    log = rounds.run_log
+    had = {e.case for e in log.rounds if (e.round.process, e.round.policy) == turn}
+    seed = log.header.protocol.seed
+    waiting = {case: rounds.cases[case] for case in shuffled(cases, seed, turn) if case not in had}
+    planned, began = len(had) + len(waiting), time.monotonic()
+    session, debug = replace(rounds.session, process=turn.process), rounds.observer.debug
+    for message in measured(rounds.study, "time", session, turn.policy, waiting, debug):
+        match message:
+            case Ended():
+                ended = message
+            case Done(case=case, status=status, reason=str(reason)):
+                ended = Ended(
+                    case=case,
+                    round=Round(
+                        process=turn.process,
+                        policy=turn.policy,
+                        status=status,
+                        reason=reason,
+                        disturbance=None,
+                        series=(),
+                    ),
+                    seconds=time.monotonic() - began,
+                )
+            case _:
+                rounds.observer.progressed(None, done, "")
                 continue
-            lost = Round(
-                process=turn.process,
-                policy=turn.policy,
-                status=message.status,
-                reason=message.reason,
-                disturbance=None,
-                series=(),
-            )
-            ended = Ended(case=message.case, round=lost, seconds=time.monotonic() - began)
-        elif isinstance(message, Ended):
-            ended = message
-        else:
-            rounds.observer.progressed(None, done, "")
-            continue
         began = time.monotonic()
         rounds.journal.append(ended)
-        rounds.run_log.add(ended)
+        log.add(ended)
         had.add(ended.case)
+        times = ended.round.samples("time")
+        result = duration_text(median(times)) if times else "ok"
+        told = ended.round.reason or ended.round.disturbance or result
+        case_text = factors_text(rounds.cases[ended.case])
+        text = f"{case_text}: process {turn.process}, memory {turn.policy}, {told}"
         at = min(done + share * len(had) / planned, 1.0)
-        text = f"{factors_text(rounds.cases[ended.case])}: {_outcome_text(ended.round)}"
-        rounds.observer.progressed(text, at, _time_left(rounds, at))
-
-
-def _outcome_text(round_: Round) -> str:
-    times = round_.samples("time")
-    result = duration_text(median(times)) if times else "ok"
-    what = f"process {round_.process}, memory {round_.policy}"
-    return f"{what}, {round_.reason or round_.disturbance or result}"
-
-
-def _time_left(rounds: Rounds, done: float) -> str:
-    """By the pace so far, and never more than the time for all rounds."""
-    spent = time.monotonic() - rounds.began
-    by_pace = spent / done - spent if done > 0 else float("inf")
-    left = min(by_pace, max(rounds.left(), 0.0))
-    return period_text(left) if left != float("inf") else "unknown time"
+        by_pace = (began - rounds.began) * (1 / at - 1)
+        rounds.observer.progressed(text, at, period_text(min(by_pace, max(rounds.left(), 0.0))))
 
 
 def added(cases: Sequence[Case], log: Sequence[Ended]) -> tuple[Case, ...]:

@@ -68,7 +68,6 @@ from report.records.store import digest, list_records, read_record, write_record
 
 #: Why a run that was ended early lacks something.
 _ENDED: Final = "the run was ended before this was measured"
-_LONGEST_LABEL: Final = 60
 #: What of the environment must be the same in all parts of a run; loads are not.
 _SAME: Final = (
     *("name", "host", "cpu", "gpu", "threads", "memory_bytes"),
@@ -172,7 +171,7 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     if request.images is not None:
         from experiments import datasets
 
-        datasets.check(study.images, request.images)
+        datasets.check(request.images)
     runtime.share_work()
     run_log, journal = _opened(request, header, observer)
     with journal:
@@ -212,14 +211,8 @@ def _header(
     request: Request, study: Study, plan: Plan, cases: tuple[Factors, ...], threads: int
 ) -> Header:
     """All that is known before the first measurement; imports torch and checks the device."""
-    label = request.label and request.label.strip()
-    if label is not None and not (1 <= len(label) <= _LONGEST_LABEL and label.isprintable()):
-        raise UsageError(
-            f"--label {request.label!r} is not possible; give 1 to {_LONGEST_LABEL} printable "
-            "characters."
-        )
     torch = runtime.start_torch(request.device, threads)
-    facts = environment.gather(torch, request.device, threads, name=label)
+    facts = environment.gather(torch, request.device, threads, name=request.label)
     identity, missing = code.identify(request.study)
     protocol, impossible = _possible(plan.protocol, request.device)
     missing = {**facts.missing, **missing, **impossible}
@@ -496,10 +489,14 @@ def close(name: str, records: Path) -> tuple[tuple[Record, Path], ...]:
     left = [path for path in found if not is_written(path)]
     if not left:
         raise MeasurementError(f"{found[-1].name}: another run is writing this journal now.")
-    measured = [path for path in left if read_run_log(path).finished]
+    measured = []
+    for path in left:
+        with suppress(MeasurementError):  # of another version
+            measured += [path] if read_run_log(path).finished else []
     if not measured:
         raise MeasurementError(
-            f"{left[-1].name} holds no measured case, so that there is nothing to write; delete it."
+            f"{left[-1].name} holds no measured case that can be read, so that there is nothing to "
+            "write; delete it."
         )
     return tuple(_closed(study, path, records) for path in measured)
 

@@ -166,7 +166,7 @@ def queued(study: str) -> dict[tuple[str, int], dict[int, str]]:
     Raises ``MeasurementError`` where SLURM is there and does not answer.
     """
     command = ["squeue", "--noheader", "--array", "--user", getpass.getuser()]
-    command += ["--format", "%i|%T|%N|%l|%k"]
+    command += ["--format", "%i|%T|%N|%l|%r|%k"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
@@ -176,11 +176,11 @@ def queued(study: str) -> dict[tuple[str, int], dict[int, str]]:
         raise MeasurementError(f"SLURM does not answer ({said}); try again later.")
     found: dict[tuple[str, int], dict[int, str]] = {}
     for line in done.stdout.splitlines():
-        name, state, node, limit, comment = line.split("|", 4)
+        name, state, node, limit, why, comment = line.split("|", 5)
         if comment.startswith(f"ridgepoint:{study}:"):
             _, _, sweep, of, numbers = comment.split(":")
             number = int(numbers.split(",")[int(name.partition("_")[2] or 0)])
-            where = f" on {node}" if node else ""
-            text = f"{state.lower()}{where}, time limit {limit}"
+            where = f"on {node}" if node else f"({why})"
+            text = f"{state.lower()} {where}, time limit {limit}"
             found.setdefault((sweep, int(of)), {})[number] = text
     return found

@@ -15,18 +15,19 @@ its nodes, belong to no layer.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
 
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils.hooks import RemovableHandle
 
 from experiments.harness.measure import precisely
-from experiments.harness.study import Device, Layout, Precision
-from experiments.harness.timing import seconds
+from experiments.harness.study import Device, Layout, Subject
+from experiments.harness.timing import Workload, seconds
 from report.errors import MeasurementError
 from report.records.record import Series
 
@@ -34,152 +35,88 @@ LEARNING_RATE: Final = 0.1
 MOMENTUM: Final = 0.9
 WEIGHT_DECAY: Final = 1e-4
 
-Direction: TypeAlias = Literal["forward", "backward"]
-#: Stands around a phase of a step, or around one layer in one direction (``backward conv1``).
-Mark: TypeAlias = Callable[[str], AbstractContextManager[object]]
-
-DIRECTIONS: Final[tuple[Direction, Direction]] = ("forward", "backward")
-Batch: TypeAlias = tuple[torch.Tensor, torch.Tensor]
-
 _LAYOUTS: Final[dict[Layout, torch.memory_format]] = {
     "contiguous": torch.contiguous_format,
     "channels_last": torch.channels_last,
 }
 
 
-def unmarked(phase: str) -> AbstractContextManager[object]:
-    """Around a phase that nobody looks at."""
-    return nullcontext()
+def training(subject: Subject, device: Device) -> tuple[nn.Module, Workload]:
+    """What is trained, and a step of it on images ``(N, 3, H, W)`` that gives the loss.
 
+    Before each step new random labels are put into the same memory: a network learns one batch by
+    heart within a few steps, its gradients vanish then, and a device computes with zeros faster
+    than with numbers.  Weights, gradients and momentum are float32 in every precision.
+    """
+    layout = _LAYOUTS[subject.layout]
+    module = subject.module.to(device).to(memory_format=layout).train()  # type: ignore[call-overload]
+    optimizer = torch.optim.SGD(
+        module.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY
+    )
+    (*_, last) = (part for part in module.modules() if isinstance(part, nn.Linear))
+    images = subject.inputs.to(device, memory_format=layout)
+    labels = torch.randint(last.out_features, images.shape[:1]).to(device)
 
-@dataclass(frozen=True)
-class Trainer:
-    """A network in training mode with its optimiser, on one device."""
-
-    module: nn.Module
-    optimizer: torch.optim.Optimizer
-    device: Device
-    precision: Precision
-    layout: Layout
-
-    def step(self, batch: Batch, mark: Mark = unmarked) -> torch.Tensor:
-        """One step on images ``(N, 3, H, W)`` and labels ``(N,)``; the loss, without its graph.
-
-        ``mark`` stands around the phases ``forward``, ``backward`` and ``update``.
-        """
-        images, labels = batch
-        with mark("forward"):
-            self.optimizer.zero_grad(set_to_none=True)
-            with precisely(self.precision, self.device):
-                loss = functional.cross_entropy(self.module(images), labels)
-        with mark("backward"):
-            loss.backward()  # type: ignore[no-untyped-call]
-        with mark("update"):
-            self.optimizer.step()
+    def step() -> torch.Tensor:
+        optimizer.zero_grad(set_to_none=True)
+        with precisely(subject.precision, device):
+            loss = functional.cross_entropy(module(images), labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
         return loss.detach()
 
-    def placed(self, batch: Batch) -> Batch:
-        """The batch on the device, in the layout of the network, and there when this returns."""
-        images, labels = batch
-        images = images.to(self.device, non_blocking=True, memory_format=_LAYOUTS[self.layout])
-        labels = labels.to(self.device, non_blocking=True)
-        if self.device == "cuda":
-            torch.cuda.synchronize()
-        return images, labels
+    def relabel() -> None:
+        labels.random_(last.out_features)
 
-
-def trainer(
-    module: nn.Module,
-    device: Device,
-    precision: Precision = "float32",
-    layout: Layout = "contiguous",
-    *,
-    fused: bool = False,
-) -> Trainer:
-    """``module`` moved to ``device`` and ``layout``, in training mode, with its optimiser.
-
-    Weights, gradients and momentum are float32 in every precision.  tfloat32 is a switch of the
-    process, so that it holds for all that follows; ``fused`` updates all parameters in one kernel.
-    """
-    if precision == "tfloat32":
-        torch.backends.cuda.matmul.allow_tf32 = True
-        torch.backends.cudnn.allow_tf32 = True
-    module = module.to(device).to(memory_format=_LAYOUTS[layout]).train()  # type: ignore[call-overload]
-    optimizer = torch.optim.SGD(
-        module.parameters(),
-        lr=LEARNING_RATE,
-        momentum=MOMENTUM,
-        weight_decay=WEIGHT_DECAY,
-        fused=True if fused else None,
-    )
-    return Trainer(module, optimizer, device, precision, layout)
+    return module, Workload(step, relabel)
 
 
 # ---------------------------------------------------------------------------------------- layers
 
 
 class LayerClock:
-    """How long each layer takes, by the host's clock or by events of the device."""
+    """How long each layer takes in each direction, by the host's clock."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self) -> None:
         """Begin without any layer."""
-        self._stamp: Callable[[], Any] = _event if device == "cuda" else time.perf_counter_ns
-        self._stamps: dict[str, list[tuple[Any, Any]]] = {}
+        self._began = dict[str, int]()
+        self._durations = defaultdict[str, list[float]](list)
 
-    @contextmanager
-    def mark(self, name: str) -> Iterator[None]:
-        """Stand around what ``name`` says."""
-        begin = self._stamp()
-        yield
-        self._stamps.setdefault(name, []).append((begin, self._stamp()))
+    def enter(self, name: str) -> None:
+        """What ``name`` says (``backward conv1``) begins."""
+        self._began[name] = time.perf_counter_ns()
+
+    def leave(self, name: str) -> None:
+        """It has ended."""
+        self._durations[name].append((time.perf_counter_ns() - self._began[name]) / 1e9)
 
     def series(self, names: Sequence[str]) -> tuple[Series, ...]:
         """``layer_forward_time`` and ``layer_backward_time``, all layers of a step, step by step.
 
-        The device must have finished.  Raises ``MeasurementError`` if a layer did not run once a
-        step in both directions.
+        Raises ``MeasurementError`` if a layer did not run once a step in both directions.
         """
-        steps = max(map(len, self._stamps.values()))
-        for name in (f"{direction} {name}" for direction in DIRECTIONS for name in names):
-            if (seen := len(self._stamps.get(name, ()))) != steps:
-                raise MeasurementError(
-                    f"Layer {name}: {seen} of {steps} steps were seen; "
-                    "experiments/harness/training_step.py must learn how it is differentiated."
-                )
-        return tuple(
-            seconds(
-                f"layer_{direction}_time",
-                [
-                    _between(*self._stamps[f"{direction} {name}"][step])
-                    for step in range(steps)
-                    for name in names
-                ],
-            )
-            for direction in DIRECTIONS
-        )
-
-
-def _event() -> Any:
-    kind: Any = torch.cuda.Event
-    event = kind(enable_timing=True)
-    event.record()
-    return event
-
-
-def _between(begin: Any, end: Any) -> float:
-    """Seconds from one stamp to another."""
-    return (end - begin) / 1e9 if isinstance(begin, int) else begin.elapsed_time(end) / 1e3
+        steps = max(map(len, self._durations.values()))
+        found = []
+        for direction in ("forward", "backward"):
+            columns = [self._durations[f"{direction} {name}"] for name in names]
+            for name, column in zip(names, columns, strict=True):
+                if len(column) != steps:
+                    raise MeasurementError(
+                        f"Layer {direction} {name}: {len(column)} of {steps} steps were seen; "
+                        "experiments/harness/training_step.py must learn how it is differentiated."
+                    )
+            samples = [duration for step in zip(*columns, strict=True) for duration in step]
+            found.append(seconds(f"layer_{direction}_time", samples))
+        return tuple(found)
 
 
 @contextmanager
-def watched(module: nn.Module, mark: Mark) -> Iterator[None]:
-    """Let ``mark`` stand around every layer of ``module``, both ways, while this is open."""
+def watched(module: nn.Module, clock: LayerClock) -> Iterator[None]:
+    """Let ``clock`` time every layer of ``module``, both ways, while this is open."""
     hooks = []
     for name, part in module.named_modules():
         if next(part.children(), None) is None and not isinstance(part, nn.Identity):
-            watch = _Watch(name, mark)
-            hooks.append(part.register_forward_pre_hook(lambda *_, w=watch: w.enter("forward")))
-            hooks.append(part.register_forward_hook(watch.leave_forward))
+            hooks += _watch(name, part, clock)
     try:
         yield
     finally:
@@ -187,24 +124,17 @@ def watched(module: nn.Module, mark: Mark) -> Iterator[None]:
             hook.remove()
 
 
-class _Watch:
-    """The marks of one layer; it runs once a step."""
+def _watch(name: str, part: nn.Module, clock: LayerClock) -> tuple[RemovableHandle, ...]:
+    """Time one layer, which runs once a step."""
+    forward, backward = f"forward {name}", f"backward {name}"
 
-    def __init__(self, name: str, mark: Mark) -> None:
-        self._name = name
-        self._mark = mark
-        self._open: Any = None
+    def ended(module: nn.Module, inputs: object, output: torch.Tensor) -> None:
+        clock.leave(forward)
+        if output.grad_fn is not None:
+            output.grad_fn.register_prehook(lambda gradients: clock.enter(backward))
+            output.grad_fn.register_hook(lambda ins, outs: clock.leave(backward))
 
-    def enter(self, direction: Direction) -> None:
-        self._open = self._mark(f"{direction} {self._name}")
-        self._open.__enter__()
-
-    def leave(self) -> None:
-        self._open.__exit__(None, None, None)
-
-    def leave_forward(self, module: nn.Module, inputs: object, output: torch.Tensor) -> None:
-        self.leave()
-        node = output.grad_fn
-        if node is not None:
-            node.register_prehook(lambda gradients: self.enter("backward"))
-            node.register_hook(lambda ins, outs: self.leave())
+    return (
+        part.register_forward_pre_hook(lambda *_: clock.enter(forward)),
+        part.register_forward_hook(ended),
+    )

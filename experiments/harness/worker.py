@@ -37,12 +37,20 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from experiments.harness import allocations, quiet, runtime
+from experiments.harness import allocations, quiet, runtime, timing
 from experiments.harness.journal import Count, Done, Ended, Finish, Keep, Message, Ready
-from experiments.harness.measure import build, layers_of_case, memory_of, release, times_of
+from experiments.harness.measure import build, layers_of_case, memory_of, release
 from experiments.harness.memory import call_once
 from experiments.harness.outcomes import outcome_of
-from experiments.harness.study import CaseFile, CeilingSize, Device, Factors, Session, Study
+from experiments.harness.study import (
+    CaseFile,
+    CeilingSize,
+    Device,
+    Factors,
+    Results,
+    Session,
+    Study,
+)
 from report.errors import MeasurementError
 from report.instruments.counters.ncu import Product, case_range, products
 from report.records.record import Case, Moment, Policy, Round, Series, Status
@@ -208,10 +216,13 @@ def _time(study: Study, task: Task, place: int) -> Iterator[Message]:
     (index, factors), session = task.cases[place], task.session
     start, before = time.monotonic(), quiet.read()
     if task.policy == "traced":
-        series = allocations.measure(build(study, factors, session.device))
+        found: Results = allocations.measure(build(study, factors, session.device))
+    elif study.times is not None:
+        found = study.times(factors, session)
     else:
-        found = times_of(study, factors, session)
-        series = tuple(each for each in found if isinstance(each, Series))
+        workload = build(study, factors, session.device)
+        found = timing.warmed_and_repeated(workload, session.protocol, session.device)
+    series = tuple(each for each in found if isinstance(each, Series))
     round_ = Round(
         process=session.process,
         policy=task.policy,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
@@ -66,6 +66,21 @@ class Source:
         if found := said or self.device:
             return found
         raise self.refused("it does not name the device; give it with --device")
+
+    def said(self, name: str, by_file: str | None = None) -> str:
+        """The condition ``name`` as the file or its user tells it; refuses none and two."""
+        given = self.given.get(name)
+        if by_file and given and by_file != given:
+            raise self.refused(f"--set {name}={given}: the file's name says {by_file}")
+        if found := given or by_file:
+            return found
+        raise self.refused(f"it does not say the {name}; give it with --set {name}=…")
+
+    def refuse_others(self, possible: Collection[str]) -> None:
+        """Refuse conditions that are none of the ``possible`` ones."""
+        for name in self.given:
+            if name not in possible:
+                raise self.refused(f"--set {name}: possible are {', '.join(possible)}; mend it")
 
     def refused(self, what: str) -> RefusedError:
         """An error that names this file, ``what`` was found and what to do."""

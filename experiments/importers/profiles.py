@@ -32,12 +32,9 @@ _KNOWN: Final = (*_NEEDED, "image", "layout", "optimizer")
 
 def conditions(source: Source) -> dict[str, Factor]:
     """The conditions that the user gave; raises ``RefusedError`` for a missing or unknown one."""
-    for name in source.given:
-        if name not in _KNOWN:
-            raise source.refused(f"--set {name}: possible are {', '.join(_KNOWN)}; mend the name")
+    source.refuse_others(_KNOWN)
     for name in _NEEDED:
-        if name not in source.given:
-            raise source.refused(f"it does not say the {name}; give it with --set {name}=…")
+        source.said(name)
     found: dict[str, Factor] = dict(source.given)
     for name in _COUNTS & found.keys():
         number = scaled(source.given[name], "1", whole=True)

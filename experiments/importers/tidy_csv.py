@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping
 from typing import Final, Literal
 
 from experiments.importers.imported import Imported, Source, case, environment, scaled
@@ -58,11 +57,11 @@ def read(source: Source) -> Imported:
     if not found:
         raise source.refused("found a header and no row; fetch the file again")
     return Imported(
-        instrument=_given(source, "instrument"),
+        instrument=source.said("instrument"),
         environment=environment(_kind(source), source.device_or(None)),
         cases=tuple(case(dict(levels), measured) for levels, measured in found.items()),
         unstated="the table does not say it",
-        conditions=_conditions(source.given),
+        conditions={n: v for n, v in source.given.items() if n not in ("instrument", "kind")},
     )
 
 
@@ -89,18 +88,8 @@ def _level(text: str) -> Factor:
     return int(text) if re.fullmatch(r"0|[1-9]\d{0,17}", text) else text
 
 
-def _given(source: Source, name: str) -> str:
-    if name not in source.given:
-        raise source.refused(f"it does not say the {name}; give it with --set {name}=…")
-    return source.given[name]
-
-
 def _kind(source: Source) -> Literal["cpu", "cuda"]:
-    kind = _given(source, "kind")
+    kind = source.said("kind")
     if kind not in _KINDS:
         raise source.refused(f"--set kind={kind}: possible are {', '.join(_KINDS)}")
     return _KINDS[kind]
-
-
-def _conditions(given: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in given.items() if name not in ("instrument", "kind")}

@@ -20,6 +20,7 @@ _NAME: Final = re.compile(
     r"benchmark-(?P<kind>infer|train)-(?P<precision>[a-z0-9_]+)-(?P<layout>nchw|nhwc)"
     r"-pt(?P<torch>\d{3})-(?P<cuda>cu\d{3}|cpu)-(?P<device>[a-z0-9_]+?)(?P<dynamo>-dynamo)?\.csv"
 )
+_CONDITIONS: Final = ("precision", "layout", "compiler", "torch", "cuda")
 _DIRECTIONS: Final = {"infer": "inference", "train": "training"}
 #: Column without its prefix → quantity, factor to its unit, step of rounding in it; what is rounded
 #: to more than 1 counts.
@@ -128,7 +129,7 @@ def _conditions(source: Source, kind: str) -> tuple[dict[str, str], ImportedEnvi
         raise source.refused(
             f"the name says {named['kind']}, the columns say {kind}; mend the name"
         )
-    said = dict.fromkeys(("precision", "layout", "compiler", "torch", "cuda"))
+    said: dict[str, str | None] = dict.fromkeys(_CONDITIONS)
     if named:
         digits, cuda = named["torch"], named["cuda"].removeprefix("cu")
         said = {
@@ -139,15 +140,8 @@ def _conditions(source: Source, kind: str) -> tuple[dict[str, str], ImportedEnvi
             "torch": f"1.{digits[1:]}" if digits[0] == "1" else ".".join(digits),
             "cuda": "none" if cuda == "cpu" else f"{cuda[:2]}.{cuda[2:]}",
         }
-    for name, value in source.given.items():
-        if name not in said:
-            raise source.refused(f"--set {name}: possible are {', '.join(said)}; mend the name")
-        if said[name] not in (None, value):
-            raise source.refused(f"--set {name}={value}: the file's name says {said[name]}")
-    known = {**said, **source.given}
-    for name, value in known.items():
-        if value is None:
-            raise source.refused(f"its name does not say the {name}; give it with --set {name}=…")
+    source.refuse_others(said)
+    known = {name: source.said(name, value) for name, value in said.items()}
     device = source.device
     if not device:
         token = named.get("device") or "nothing"
@@ -163,5 +157,5 @@ def _conditions(source: Source, kind: str) -> tuple[dict[str, str], ImportedEnvi
         framework=f"PyTorch {known['torch']}",
         cuda=None if known["cuda"] == "none" else known["cuda"],
     )
-    conditions = {name: str(known[name]) for name in ("precision", "layout", "compiler")}
+    conditions = {name: known[name] for name in _CONDITIONS[:3]}
     return {"direction": _DIRECTIONS[kind], **conditions}, machine

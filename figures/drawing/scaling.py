@@ -28,7 +28,7 @@ _COLUMNS: Final = 2
 def draw(figure: Scaling, axes: Axes) -> None:
     """Draw ``figure`` on ``axes``."""
     for band in figure.bands:
-        _draw_band(band, axes)
+        _draw_band(replace(band, label="") if figure.direct else band, axes)
     for curve in figure.curves:
         _draw_curve(curve, axes)
     for points in figure.points:

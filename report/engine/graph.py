@@ -3,8 +3,8 @@
 ======================  =====================================================================
 ``<study>/study``       which records the paper uses, values, tables, claims, and a description of
                         every figure
+``<study>/figures``     the figures in both of their formats
 ``<study>/samples``     those records, and every sample of them as a table, for their reader
-``<study>/figure/<n>``  one figure in both of its formats
 ``<study>/manuscript``  the document, its tables, downloads and bibliography
 ``<study>/convert``     what pandoc writes: the page, LaTeX and Typst, and plain words for lists
 ``<study>/html``        the page with all that it shows
@@ -23,7 +23,7 @@ is named relative to ``out/``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -57,8 +57,9 @@ LATEX: Final = "paper.tex"
 TYPST: Final = "paper.typ"
 #: The bibliography of a paper as BibTeX set it.
 BIBLIOGRAPHY: Final = "paper.bbl"
-_DRAWING_FILE: Final = ".drawing"
-_OPENED: Final = ".opened.json"
+#: The descriptions of all figures of a study, and what its page shows of those that are opened.
+DRAWINGS: Final = "drawings.pickle"
+OPENED: Final = "opened.json"
 
 #: The packages that each kind of work depends on, with what they are built on.
 _READING: Final = ("msgspec", "pyyaml")
@@ -73,47 +74,6 @@ _TYPST_PDF: Final = (*_PANDOC, "fonttools", "typst")
 _PAGES: Final = (*_PANDOC, "jinja2", "markupsafe", "msgspec")
 _CONVERTING: Final = (*_PAGES, "fonttools")
 _LISTING: Final = (*_PANDOC, "jinja2", "markupsafe")
-
-
-def first_steps(study: str, files: Files, asked: Iterable[str] = ()) -> tuple[Step, ...]:
-    """The steps of ``study`` up to the one that says which figures it has.
-
-    ``asked`` are the records that the user wants in this build, relative to the data directory.
-    """
-    use = "\n".join(asked)
-    return (
-        Step(
-            id=f"{study}/study",
-            study=study,
-            action="study",
-            files=(
-                *files.records[study],
-                "data/editions.yaml",
-                f"data/reported/{study}.json",
-                "data/devices.yaml",
-                f"data/{OPERATORS}",
-            ),
-            code=(module_of(study),),
-            packages=_COMPUTING,
-            parameters=(("use", use),) if use else (),
-        ),
-    )
-
-
-def figure_names(outputs: Iterable[str]) -> tuple[str, ...]:
-    """The names of the figures that the outputs of a ``study`` step describe."""
-    files = (name.rpartition("/")[2] for name in outputs if name.endswith(_DRAWING_FILE))
-    return tuple(sorted(file.removesuffix(_DRAWING_FILE) for file in files))
-
-
-def drawing_file(study: str, name: str) -> str:
-    """Where the description of a figure lies."""
-    return f"{ARTIFACTS}/{study}/{name}{_DRAWING_FILE}"
-
-
-def opened_file(study: str, name: str) -> str:
-    """Where it lies what the page shows of a figure that is opened."""
-    return f"{ARTIFACTS}/{study}/{name}{_OPENED}"
 
 
 def paper_files(study: str) -> tuple[str, str]:
@@ -136,27 +96,32 @@ _FILTER: Final = ("templates/ridgepoint.lua", "templates/filter/")
 _FONTS: Final = "templates/fonts/"
 
 
-def later_steps(
-    study: str, figures: Iterable[str], files: Files, wanted: Wanted, *, links_pdf: bool
+def study_steps(
+    study: str, files: Files, wanted: Wanted, asked: Iterable[str] = (), *, links_pdf: bool
 ) -> tuple[Step, ...]:
-    """The steps of ``study`` after the one that says which figures it has.
+    """The steps of ``study``.
 
+    ``asked`` are the records that the user wants in this build, relative to the data directory;
     ``links_pdf`` tells whether the page may lead to a PDF.
     """
     step = partial(_step, study)
-    computed, written = f"{study}/study", Reads(f"{study}/manuscript")
-    drawn = tuple(
-        step(
-            "figure",
-            _DRAWING,
-            id=f"figure/{name}",
-            files=files.under(_FONTS),
-            reads=(Reads(computed, (f"/{name}{_DRAWING_FILE}",)),),
-            parameters=(("name", name),),
-        )
-        for name in figures
+    use = "\n".join(asked)
+    computed = step(
+        "study",
+        _COMPUTING,
+        files=(
+            *files.records[study],
+            "data/editions.yaml",
+            f"data/reported/{study}.json",
+            "data/devices.yaml",
+            f"data/{OPERATORS}",
+        ),
+        code=(module_of(study),),
+        parameters=(("use", use),) if use else (),
     )
-    shown = tuple(Reads(each.id) for each in drawn)
+    figures = step(
+        "figures", _DRAWING, files=files.under(_FONTS), reads=(Reads(computed.id, (DRAWINGS,)),)
+    )
     manuscript = step(
         "manuscript",
         _WRITING,
@@ -166,7 +131,7 @@ def later_steps(
             *files.under("templates/shared/", f"templates/papers/{study}/"),
         ),
         code=(module_of(study),),  # a template may call what the study's own objects know
-        reads=(Reads(computed, (CHOSEN, FINDINGS)),),
+        reads=(Reads(computed.id, (CHOSEN, FINDINGS)),),
         parameters=(("style", wanted.style),) if wanted.style else (),
     )
     convert = step(
@@ -178,23 +143,23 @@ def later_steps(
             *(name for name in files.under("templates/latex/") if name.endswith(".tex")),
         ),
         reads=(
-            written,
-            Reads(computed, (CHOSEN,)),
-            *(Reads(each.id, (".svg", ".pdf")) for each in drawn),
+            Reads(manuscript.id),
+            Reads(computed.id, (CHOSEN,)),
+            Reads(figures.id, (".svg", ".pdf")),
         ),
         parameters=(("formats", " ".join(_written_in(wanted, links_pdf=links_pdf))),),
     )
     pages: list[Step] = []
-    details = (written, Reads(computed, (CHOSEN, DETAILS)), *shown)
+    details = (Reads(manuscript.id), Reads(computed.id, (CHOSEN, DETAILS)), Reads(figures.id))
     if wanted.html and wanted.engine != "quarto":
-        samples = step("samples", _READING, reads=(Reads(computed, (CHOSEN,)),))
+        samples = step("samples", _READING, reads=(Reads(computed.id, (CHOSEN,)),))
         reads = (*details, Reads(convert.id, (PAGE,)), Reads(samples.id))
         pages += [samples, step("html", _PAGES, files=("data/site.yaml",), reads=reads)]
     if wanted.single:
         used = ("data/site.yaml", *files.under(*_FILTER, *_PAGE, "templates/html/assets/"))
         pages.append(step("single", _PAGES, files=used, reads=details))
-    printed = _print_steps(step, drawn, written, files, wanted) if wanted.pdf else ()
-    return (*drawn, manuscript, convert, *printed, *pages)
+    printed = _print_steps(study, files, wanted) if wanted.pdf else ()
+    return (computed, figures, manuscript, convert, *printed, *pages)
 
 
 def _step(study: str, action: str, packages: tuple[str, ...], id: str = "", **more: Any) -> Step:
@@ -212,19 +177,17 @@ def _written_in(wanted: Wanted, *, links_pdf: bool) -> tuple[str, ...]:
     return ("html", "latex", *(("typst",) if wanted.engine == "typst" else ()))
 
 
-def _print_steps(
-    step: Callable[..., Step], drawn: Iterable[Step], written: Reads, files: Files, wanted: Wanted
-) -> tuple[Step, ...]:
+def _print_steps(study: str, files: Files, wanted: Wanted) -> tuple[Step, ...]:
     """The LaTeX source, which is written whatever the engine, the PDF, and the archive."""
     if wanted.engine == "quarto":
         return ()
-    figures = tuple(Reads(each.id, (".pdf",)) for each in drawn)
-    converted = f"{written.id.rpartition('/')[0]}/convert"
+    step, converted = partial(_step, study), f"{study}/convert"
+    drawn = (Reads(f"{study}/manuscript"), Reads(f"{study}/figures", (".pdf",)))
     source = step(
         "tex",
         _PANDOC,
         files=files.under("templates/latex/"),
-        reads=(written, Reads(converted, (LATEX,)), *figures),
+        reads=(*drawn, Reads(converted, (LATEX,))),
     )
     by_latex = wanted.engine == "latex"
     if by_latex:
@@ -235,7 +198,7 @@ def _print_steps(
             _TYPST_PDF,
             id="pdf",
             files=files.under("templates/typst/", _FONTS),
-            reads=(written, Reads(converted, (TYPST,)), *figures),
+            reads=(*drawn, Reads(converted, (TYPST,))),
             parameters=(("standard", wanted.standard),),
         )
     bibliography = (Reads(paper.id, (BIBLIOGRAPHY,)),) if by_latex else ()
@@ -249,12 +212,12 @@ def _print_steps(
 
 
 def shared_steps(
-    written: dict[str, tuple[str, ...]], pages: dict[str, bool], files: Files, wanted: Wanted
+    written: Sequence[str], pages: dict[str, bool], files: Files, wanted: Wanted
 ) -> tuple[Step, ...]:
     """The steps that read what several studies have made: the Quarto project and the site.
 
-    ``written`` are the studies that have a manuscript, with the ids of their figures' steps;
-    ``pages`` those that have a page, with whether they have a PDF.
+    ``written`` are the studies that have a manuscript, ``pages`` those that have a page, with
+    whether they have a PDF.
     """
     by_quarto = wanted.engine == "quarto"
     formats = [name for name in ("html", "pdf") if getattr(wanted, name)]
@@ -264,10 +227,14 @@ def shared_steps(
         action="quarto",
         files=files.under("templates/quarto/", "templates/numeric.csl", "templates/filter/tabular"),
         packages=(*_LISTING, *(("quarto",) if by_quarto else ())),
-        reads=(
-            *(Reads(f"{study}/manuscript") for study in written),
-            *(Reads(id) for ids in written.values() for id in ids),
-            *(Reads(f"{study}/convert", (ENTRY,)) for study in written),
+        reads=tuple(
+            read
+            for study in written
+            for read in (
+                Reads(f"{study}/manuscript"),
+                Reads(f"{study}/figures"),
+                Reads(f"{study}/convert", (ENTRY,)),
+            )
         ),
         parameters=(
             ("render", " ".join(formats) if by_quarto else ""),

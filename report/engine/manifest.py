@@ -24,7 +24,8 @@ INDEX: Final = ".index.json"
 #:
 #: 1. The first.
 #: 2. With a checksum.
-VERSION: Final = 2
+#: 3. One step for all figures of a study.
+VERSION: Final = 3
 
 _CHECKSUM: Final = '"checksum": "'
 _DIGITS: Final = 64

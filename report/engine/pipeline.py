@@ -158,8 +158,7 @@ def _run(situation: _Situation, request: Request, announce: Announce, explain: E
     remove_abandoned()
     progress = Progress(announce)
     found = situation.survey()
-    unknown = (s for s in request.studies if f"{s}/study" not in situation.manifest.steps)
-    progress.plan((verdict.step for verdict in found.stale), unknown)
+    progress.plan(verdict.step for verdict in found.stale)
     with ExitStack() as stack:
         stage = stack.enter_context(stage_in(request.out))
         workers = stack.enter_context(Workers(request.jobs))

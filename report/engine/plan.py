@@ -9,13 +9,7 @@ from typing import NamedTuple
 
 from report.engine.code import Code
 from report.engine.contents import Contents, files_below, text_digest
-from report.engine.graph import (
-    figure_names,
-    first_steps,
-    later_steps,
-    paper_files,
-    shared_steps,
-)
+from report.engine.graph import paper_files, shared_steps, study_steps
 from report.engine.manifest import Entry, Inputs, Manifest, chosen
 from report.engine.programs import versions
 from report.engine.step import Files, Step, Wanted
@@ -23,6 +17,8 @@ from report.records import ENDING, IMPORTED, SHARED
 from report.studies import STUDIES
 
 _NONE = "none"
+#: The steps of a study that those read which all share.
+_SHARED = ("manuscript", "convert", "figures")
 #: What the parameters of a step say, where they do not say in which formats it is shown.
 _PARAMETERS = {"study": "records", "manuscript": "print styles"}
 
@@ -178,10 +174,7 @@ class Verdict(NamedTuple):
 
 
 def survey(goal: Goal, old: Manifest, world: World) -> tuple[Verdict, ...]:
-    """What would have to run, found without running anything.
-
-    The figures of a study that has not been computed yet are not known, and not in the list.
-    """
+    """What would have to run, found without running anything."""
     verdicts: dict[str, Verdict] = {}
     for step in goal.steps(old, world):
         after = tuple(
@@ -207,23 +200,15 @@ class Goal(NamedTuple):
     use: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
     def steps(self, entries: Manifest, world: World) -> tuple[Step, ...]:
-        """All steps, as far as ``entries`` tell which figures the studies have."""
-        own = [
-            step for study in self.studies for step in self.study_steps(study, entries.steps, world)
-        ]
+        """All steps."""
+        own = [step for study in self.studies for step in self.study_steps(study, world)]
         return (*own, *self.shared_steps(entries.steps, world, self.studies))
 
-    def study_steps(
-        self, study: str, entries: Mapping[str, Entry], world: World
-    ) -> tuple[Step, ...]:
-        """The steps of ``study``; only the first ones while it is not known what it draws."""
-        first = first_steps(study, self.files, self.use.get(study, ()))
-        computed = entries.get(f"{study}/study")
-        if computed is None:
-            return first
+    def study_steps(self, study: str, world: World) -> tuple[Step, ...]:
+        """The steps of ``study``."""
         links = self.wanted.pdf or _has_paper(study, world)
-        names = figure_names(computed.outputs)
-        return (*first, *later_steps(study, names, self.files, self.wanted, links_pdf=links))
+        use = self.use.get(study, ())
+        return study_steps(study, self.files, self.wanted, use, links_pdf=links)
 
     def shared_steps(
         self, entries: Mapping[str, Entry], world: World, sure: Iterable[str]
@@ -237,14 +222,13 @@ class Goal(NamedTuple):
             for study in STUDIES
             if _is_built(study, entries) and (study in sure or _is_in_place(study, entries, world))
         ]
-        written = {study: _figures(study, entries) for study in there}
         pages = {
             study: _has_paper(study, world)
             for study in there
             if (page := entries.get(f"{study}/html")) is not None
             and (study in sure or not any(altered(page, world)))
         }
-        return shared_steps(written, pages, self.files, self.wanted)
+        return shared_steps(there, pages, self.files, self.wanted)
 
 
 def _has_paper(study: str, world: World) -> bool:
@@ -253,22 +237,9 @@ def _has_paper(study: str, world: World) -> bool:
 
 
 def _is_built(study: str, entries: Mapping[str, Entry]) -> bool:
-    return all(id in entries for id in _listed_steps(study, entries))
+    return all(f"{study}/{action}" in entries for action in _SHARED)
 
 
 def _is_in_place(study: str, entries: Mapping[str, Entry], world: World) -> bool:
     """Whether what the shared steps read of a study is as it was made."""
-    ids = _listed_steps(study, entries)
-    return not any(any(altered(entries[id], world)) for id in ids)
-
-
-def _listed_steps(study: str, entries: Mapping[str, Entry]) -> tuple[str, ...]:
-    """The steps of a study that the shared ones read."""
-    return (f"{study}/manuscript", f"{study}/convert", *_figures(study, entries))
-
-
-def _figures(study: str, entries: Mapping[str, Entry]) -> tuple[str, ...]:
-    """The ids of the steps that draw the figures of ``study``."""
-    computed = entries.get(f"{study}/study")
-    names = figure_names(computed.outputs) if computed else ()
-    return tuple(f"{study}/figure/{name}" for name in names)
+    return not any(any(altered(entries[f"{study}/{action}"], world)) for action in _SHARED)

@@ -14,7 +14,7 @@ Announce: TypeAlias = Callable[[str, float], None]
 _KINDS: Final = {
     "study": ("tables and values", 3.0),
     "samples": ("samples", 2.0),
-    "figure": ("figure", 0.5),
+    "figures": ("figures", 3.0),
     "manuscript": ("document", 0.4),
     "convert": ("text of all formats", 2.0),
     "html": ("HTML", 0.1),
@@ -26,8 +26,6 @@ _KINDS: Final = {
     "index": ("list of studies", 0.6),
     "quarto": ("Quarto project", 0.2),
 }
-#: What the figures of a study take before it is known how many it has.
-_FIGURES: Final = 3.0
 
 
 class Progress:
@@ -39,10 +37,9 @@ class Progress:
         self._finished: set[str] = set()
         self._share = 0.0
 
-    def plan(self, steps: Iterable[Step], studies: Iterable[str]) -> None:
-        """Expect ``steps``, and figures for the ``studies`` whose figures are not known yet."""
+    def plan(self, steps: Iterable[Step]) -> None:
+        """Expect ``steps``."""
         self._planned |= {step.id: _KINDS[step.action][1] for step in steps}
-        self._planned |= {f"{study}/figures": _FIGURES for study in studies}
 
     def starts(self, step: Step) -> None:
         """A step begins."""
@@ -51,11 +48,8 @@ class Progress:
         finished = sum(self._planned.get(id, 0.0) for id in self._finished)
         # New steps may turn up, and a share that falls would look like work undone.
         self._share = max(self._share, finished / sum(self._planned.values()))
-        name = f" {dict(step.parameters)['name']}" if step.action == "figure" else ""
-        self._announce(f"{step.study or 'all studies'}: {words}{name}", self._share)
+        self._announce(f"{step.study or 'all studies'}: {words}", self._share)
 
     def done(self, step: Step) -> None:
         """A step has ended, or was fresh and counts only if it was expected."""
         self._finished.add(step.id)
-        if step.action == "study":
-            self._planned.pop(f"{step.study}/figures", None)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 from itertools import count
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -45,10 +46,19 @@ class _Work:
 
     study: str
     stage: Path
+    steps: Mapping[str, Step]
     rank: int = 0
     entries: dict[str, Entry] = field(default_factory=dict)
     running: dict[str, Inputs] = field(default_factory=dict)
     failed: Result | None = None
+
+    def __post_init__(self) -> None:
+        own = {
+            step.id: [read.id for read in step.reads if read.id in self.steps]
+            for step in self.steps.values()
+        }
+        self.order = TopologicalSorter(own)
+        self.order.prepare()
 
 
 class _Ready(NamedTuple):
@@ -89,14 +99,23 @@ class Runner:
 
     def run(self) -> Iterator[Outcome]:
         """Build every study, then what all share; each outcome as it is finished."""
+        goal, world = self._goal, self._world
         # What takes longest comes first, so that all workers are busy to the end.
-        order = sorted(self._goal.studies, key=self._size, reverse=True)
-        works = [_Work(s, self._stage / s, order.index(s)) for s in self._goal.studies]
+        order = sorted(goal.studies, key=self._size, reverse=True)
+        works = [
+            self._work(study, goal.study_steps(study, world), order.index(study))
+            for study in goal.studies
+        ]
         try:
             yield from self._run_all(works)
-            yield from self._run_all([_Work("", self._stage / "shared")])
+            shared = goal.shared_steps(self.manifest.steps, world, ())
+            yield from self._run_all([self._work("", shared)])
         finally:
             self._save()
+
+    def _work(self, study: str, steps: Iterable[Step], rank: int = 0) -> _Work:
+        stage = self._stage / (study or "shared")
+        return _Work(study, stage, {step.id: step for step in steps}, rank)
 
     def _size(self, study: str) -> int:
         """Bytes of a study's records, which tell how long it takes before it has been built."""
@@ -104,69 +123,59 @@ class Runner:
         return sum(path.stat().st_size for path in paths if path.exists())
 
     def _run_all(self, works: list[_Work]) -> Iterator[Outcome]:
-        changed = works
-        while changed:
-            for work in changed:
-                self._waiting += self._ready(work)
-            for work in dict.fromkeys((*changed, *self._start())):
-                if not work.running:
-                    yield self._finish(work)
-            changed = self._collect()
+        while works:
+            for work in works:
+                self._advance(work)
+            self._start()
+            ended = [w for w in works if not w.running and (w.failed or not w.order.is_active())]
+            for work in ended:
+                yield self._finish(work)
+            works = [work for work in works if work not in ended]
+            if self._futures:
+                self._collect()
 
-    def _ready(self, work: _Work) -> list[_Ready]:
-        """The stale steps that can run now; the fresh ones on the way are taken as they are."""
-        found: dict[str, _Ready] = {}
-        known = -1
-        while work.failed is None and known != len(work.entries):
-            known = len(work.entries)
-            seen = work.entries if work.study else {**self.manifest.steps, **work.entries}
-            for step in self._steps(work):
-                if step.id in work.entries or step.id in work.running or step.id in found:
-                    continue
-                if not all(read.id in seen for read in step.reads):
-                    continue
-                inputs = inputs_of(step, self._world, seen)
-                why = tuple(reasons(step, inputs, self.manifest, self._world))
-                if why:
-                    found[step.id] = _Ready(work.rank, next(self._numbers), work, step, why)
-                    work.running[step.id] = inputs
+    def _advance(self, work: _Work) -> None:
+        """Queue the stale steps that can run now, and take fresh ones as they are."""
+        while work.failed is None and (ids := work.order.get_ready()):
+            for id in ids:
+                step = work.steps[id]
+                inputs = inputs_of(step, self._world, self._seen(work))
+                if why := tuple(reasons(step, inputs, self.manifest, self._world)):
+                    self._waiting.append(_Ready(work.rank, next(self._numbers), work, step, why))
+                    work.running[id] = inputs
                 else:
-                    work.entries[step.id] = self.manifest.steps[step.id]
-                    self._progress.done(step)
-        return list(found.values())
+                    self._done(work, step, self.manifest.steps[id])
 
-    def _steps(self, work: _Work) -> tuple[Step, ...]:
-        if work.study:
-            return self._goal.study_steps(work.study, work.entries, self._world)
-        return self._goal.shared_steps(self.manifest.steps, self._world, ())
+    def _seen(self, work: _Work) -> Mapping[str, Entry]:
+        """The steps that those of ``work`` may read."""
+        return work.entries if work.study else {**self.manifest.steps, **work.entries}
 
-    def _start(self) -> list[_Work]:
-        """Start as many steps as there are workers; returns the studies that failed before."""
-        lost: list[_Work] = []
+    def _done(self, work: _Work, step: Step, entry: Entry) -> None:
+        work.entries[step.id] = entry
+        work.order.done(step.id)
+        self._progress.done(step)
+
+    def _start(self) -> None:
+        """Start as many steps as there are workers."""
         while self._waiting and len(self._futures) < self._workers.jobs:
             ready = min(self._waiting)
             self._waiting.remove(ready)
             *_, work, step, why = ready
             alone = not (self._waiting or self._futures)
             if alone and step.action == "study":
-                self._workers.expect("figure")
+                self._workers.expect("figures")
             self._explain(step, why)
             self._progress.starts(step)
             try:
-                self._set_out(work, step)
+                # What no step of this build has made is put on the stage.
+                for read in step.reads:
+                    outputs = self._seen(work)[read.id].outputs
+                    lay_out(outputs, Path(self._world.places.out), work.stage)
             except RidgepointError as error:
                 self._failed(work, step, Result({}, failure=str(error)))
-                lost.append(work)
                 continue
             future = self._workers.submit(self._task(work, step), alone=alone)
             self._futures[future] = (work, step)
-        return lost
-
-    def _set_out(self, work: _Work, step: Step) -> None:
-        """Put on the stage what the step reads and no step of this build has made."""
-        entries = work.entries if work.study else self.manifest.steps
-        for read in step.reads:
-            lay_out(entries[read.id].outputs, Path(self._world.places.out), work.stage)
 
     def _task(self, work: _Work, step: Step) -> Task:
         places = self._world.places
@@ -180,20 +189,16 @@ class Runner:
             parameters=dict(step.parameters),
         )
 
-    def _collect(self) -> list[_Work]:
-        """Wait for a step to end and take in all that have; returns the studies of these."""
-        changed: dict[_Work, None] = {}
+    def _collect(self) -> None:
+        """Wait for a step to end and take in all that have."""
         for future in wait(self._futures, return_when=FIRST_COMPLETED).done:
             work, step = self._futures.pop(future)
-            changed[work] = None
             result = _result(future, step)
             if result.failure is None:
                 inputs = work.running.pop(step.id)
-                work.entries[step.id] = Entry(inputs, result.outputs, result.notices)
-                self._progress.done(step)
+                self._done(work, step, Entry(inputs, result.outputs, result.notices))
             else:
                 self._failed(work, step, result)
-        return list(changed)
 
     def _failed(self, work: _Work, step: Step, result: Result) -> None:
         """Start no more steps of a study that has failed."""
@@ -233,28 +238,18 @@ class Runner:
         return made
 
     def _given_up(self, work: _Work, outputs: Mapping[str, str]) -> set[str]:
-        """What the same steps, or figures that are drawn no more, have left in ``out``."""
-        old = _outputs(self.manifest.steps[id] for id in self._replaced(work))
+        """What the same steps have left in ``out`` and make no more."""
+        steps = self.manifest.steps
+        old = _outputs(steps[id] for id in work.entries if id in steps)
         return {name for name in old if name not in outputs}
-
-    def _replaced(self, work: _Work) -> list[str]:
-        """The entries of the manifest that this work's take the place of."""
-        figures = f"{work.study}/figure/"
-        return [
-            id
-            for id in self.manifest.steps
-            if id in work.entries or (work.study and id.startswith(figures))
-        ]
 
     def _remember(self, work: _Work) -> None:
         """Put into the manifest what is in place now."""
-        replaced = set(self._replaced(work))
-        kept = {id: entry for id, entry in self.manifest.steps.items() if id not in replaced}
         code = self._world.code
         closures = dict(self.manifest.closures)
-        for step in self._steps(work):
+        for step in work.steps.values():
             closures[work.entries[step.id].inputs.code] = code.closure(step.roots)
-        manifest = Manifest({**kept, **work.entries}, closures)
+        manifest = Manifest({**self.manifest.steps, **work.entries}, closures)
         self._unsaved |= manifest != self.manifest
         self.manifest = manifest
         if time.monotonic() >= self._next_save:

@@ -6,17 +6,12 @@ with the bytes that an allocator gave or took back) and, on a GPU, kernels.  A t
 range profiler (``cuda_profiler_range``) has counters of each kernel in place of its time.  Reading
 is strict and pure; what is broken is told in one sentence.
 
-An operator's children are those that lie inside it in time on the same thread, and a memory event
-belongs to the innermost operator that is running on its thread; ``instruments.operators`` adds
-them up.
-These are the rules of torch's own tables (``torch/autograd/profiler_util.py``,
-``_populate_cpu_children``, ``self_cpu_memory_usage``; they look for memory events on all threads,
-which is the same where operators run on one).
+An operator's children are those that lie inside it in time on the same thread, as in torch's own
+tables (``torch/autograd/profiler_util.py``, ``_populate_cpu_children``).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -60,15 +55,13 @@ _HIDDEN: Final = frozenset(
 class Operator:
     """One call of an operator on the host; times are ns since the beginning of the trace.
 
-    ``parent`` is the place of the enclosing operator in ``Trace.operators``, ``external`` the
-    number by which kernels name the operator that launched them.
+    ``parent`` is the place of the enclosing operator in ``Trace.operators``.
     """
 
     name: str
     thread: Place
     start: int
     end: int
-    external: int | None
     parent: int | None
     depth: int
     mark: bool
@@ -81,28 +74,20 @@ class Operator:
 
 @dataclass(frozen=True)
 class MemoryEvent:
-    """Bytes given (positive) or taken back at a moment (ns), on the host or on a device.
-
-    ``operator`` is the place of the innermost operator that was running, if any was.
-    """
+    """Bytes given (positive) or taken back at a moment (ns), on the host or on a device."""
 
     moment: int
     change: int
     on_host: bool
-    operator: int | None
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """Work of a device, with the number of the operator that launched it; times in ns.
-
-    ``transfer`` is true of a copy or a fill.
-    """
+    """Work of a device; times in ns.  ``transfer`` is true of a copy or a fill."""
 
     name: str
     start: int
     end: int
-    external: int | None
     transfer: bool = False
 
     @property
@@ -184,7 +169,6 @@ class _Arguments(msgspec.Struct, frozen=True):
 
     bytes: Any = msgspec.field(default=None, name="Bytes")
     device_type: Any = msgspec.field(default=None, name="Device Type")
-    external: Any = msgspec.field(default=None, name="External id")
     fadd: Any = msgspec.field(default=None, name=_EXECUTED.format("fadd"))
     fmul: Any = msgspec.field(default=None, name=_EXECUTED.format("fmul"))
     ffma: Any = msgspec.field(default=None, name=_EXECUTED.format("ffma"))
@@ -253,8 +237,6 @@ def _argument_faults(event: _Event) -> Iterator[str]:
             yield f"Bytes: expected a whole number, found {args.bytes!r:.60}"
         if not isinstance(args.device_type, int | None):
             yield f"Device Type: expected a whole number, found {args.device_type!r:.60}"
-    if (_is_operator(event) or _is_kernel(event)) and not isinstance(args.external, int | None):
-        yield f"External id: expected a whole number, found {args.external!r:.60}"
     if event.cat == _RANGE:
         for name, count in _counts(args).items():
             if type(count) is not int or count < 0:
@@ -302,13 +284,12 @@ def _trace(file: _File) -> Trace:
     by_start = attrgetter("start")
     return Trace(
         nested,
-        tuple(_memory_events(sorted(memory, key=by_start), begin, nested)),
+        tuple(_memory_event(timed, begin) for timed in sorted(memory, key=by_start)),
         tuple(
             Kernel(
                 event.name,
                 start - begin,
                 end - begin,
-                event.args.external,
                 event.cat != _KERNEL,
             )
             for start, end, event in sorted(kernels, key=by_start)
@@ -339,7 +320,6 @@ def _nested(events: Iterable[_Timed], begin: int) -> Iterator[Operator]:
             event.tid,
             start - begin,
             end - begin,
-            event.args.external,
             stack[-1][0] if stack else None,
             len(stack),
             event.cat == _MARK,
@@ -347,21 +327,7 @@ def _nested(events: Iterable[_Timed], begin: int) -> Iterator[Operator]:
         stack.append((place, end))
 
 
-def _memory_events(
-    events: Iterable[_Timed], begin: int, operators: Sequence[Operator]
-) -> Iterator[MemoryEvent]:
-    """Events in the order of time, each with the innermost operator that runs on its thread."""
-    ahead: dict[Place, deque[int]] = defaultdict(deque)
-    for place, operator in enumerate(operators):
-        ahead[operator.thread].append(place)
-    running: dict[Place, list[int]] = defaultdict(list)
-    for start, _, event in events:
-        moment, change = start - begin, event.args.bytes
-        assert change is not None
-        waiting, around = ahead[event.tid], running[event.tid]
-        while waiting and operators[waiting[0]].start <= moment:
-            around.append(waiting.popleft())
-        # Operators stand in the order of their beginning, so that none comes back.
-        around[:] = [place for place in around if operators[place].end >= moment]
-        innermost = max(around, key=lambda place: operators[place].depth, default=None)
-        yield MemoryEvent(moment, change, event.args.device_type in (None, 0), innermost)
+def _memory_event(timed: _Timed, begin: int) -> MemoryEvent:
+    arguments = timed.event.args
+    assert arguments.bytes is not None
+    return MemoryEvent(timed.start - begin, arguments.bytes, arguments.device_type in (None, 0))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from report.evidence.devices import Devices
 from report.evidence.naming import names
@@ -99,31 +97,17 @@ class Figure:
         return f'![{caption}](figures/{self.name}){{#{self.id}{wide} fig-alt="{alt}"}}'
 
 
-#: Names that mean one file on every system and need no escaping in a link.
-_FILE_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
-
-
 @dataclass(frozen=True)
 class Download:
     """A file that the page offers to its reader as ``files/<name>``.
 
     ``title`` is plain text, the words of the link.  ``content`` must depend on the data alone, so
-    that a compressed file has no time stamp in it.  Raises ``ValueError`` for a name with other
-    characters than letters, digits, dots, hyphens and underscores.
+    that a compressed file has no time stamp in it.
     """
 
     name: str
     content: bytes
     title: str
-
-    def __post_init__(self) -> None:
-        if not _FILE_NAME.fullmatch(self.name):
-            raise ValueError(
-                f"download {self.name!r}: a name has letters, digits, dots, hyphens and "
-                "underscores, and begins and ends with a letter or digit"
-            )
-        if not self.title.strip():
-            raise ValueError(f"download {self.name}: the title is empty; say what the file holds")
 
     def as_markdown(self) -> str:
         """A link in Quarto markdown, which print formats turn into plain text."""
@@ -165,8 +149,7 @@ class Findings:
     """Everything that a paper's template may print.
 
     ``facts`` are plain texts and switches (device names, whether anything was measured); numbers
-    belong in ``values``; ``audits`` are the checks of what the source printed.  Raises
-    ``ValueError`` for two downloads of one file name.
+    belong in ``values``; ``audits`` are the checks of what the source printed.
     """
 
     values: Mapping[str, Value]
@@ -177,13 +160,6 @@ class Findings:
     facts: Mapping[str, Any] = field(default_factory=dict)
     downloads: Mapping[str, Download] = field(default_factory=dict)
     audits: Sequence[Check] = ()
-
-    def __post_init__(self) -> None:
-        # Some file systems take A and a for one letter.
-        names = sorted(download.name.casefold() for download in self.downloads.values())
-        for one, other in pairwise(names):
-            if one == other:
-                raise ValueError(f"downloads: two have the file name {one}; give each its own")
 
     def of_all_runs(self, inputs: Inputs) -> Findings:
         """The same, where tables and figures of a record name the runs that are pooled with it.

@@ -26,6 +26,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from figures.canvas import Drawing, Panel
 from report.errors import StudyError
+from report.evidence.audit import Check
 from report.missing import Missing
 from report.paper.claims import judge
 from report.paper.declared import Content, cells
@@ -63,6 +64,7 @@ class Study(Generic[Data]):
         self._figures: list[Callable[[Data], Figure]] = []
         self._texts: dict[str, Callable[[Data], Any]] = {}
         self._reconciliations: Callable[[Data], Iterable[Reconciliation]] = lambda p: ()
+        self._audits: Callable[[Data], Iterable[Check]] = lambda p: ()
 
     def value(self, style: Style | None = None) -> Callable[[Made], Made]:
         """A number of the text, under the name of the function, which returns a quantity."""
@@ -91,6 +93,11 @@ class Study(Generic[Data]):
     def reconciliations(self, function: Made) -> Made:
         """Declares the function that gives all reconciliations of the paper."""
         self._reconciliations = function
+        return function
+
+    def audits(self, function: Made) -> Made:
+        """Declares the function that gives all checks of what the source printed."""
+        self._audits = function
         return function
 
     def table(
@@ -160,6 +167,7 @@ class Study(Generic[Data]):
             figures={f.id: replace(f, sources=files) for f in figures if f.drawing.panels},
             claims={id: judge(id, make(p)) for id, make in self._claims.items()},
             reconciliations={r.id: r for r in self._reconciliations(p)},
+            audits=tuple(self._audits(p)),
             facts={
                 "measured": bool(files),
                 "empty": not files,

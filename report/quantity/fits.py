@@ -1,4 +1,4 @@
-"""Lines, power laws and saturation curves through the points of a quantity over a factor.
+"""Lines and power laws through the points of a quantity over a factor.
 
 The interval of a coefficient comes from the scatter of the points around the curve, so that a curve
 that fits badly has a wide one; where all points come from the same six or more processes it comes

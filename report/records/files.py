@@ -10,13 +10,6 @@ from typing import Final
 from report.errors import RecordError
 
 PROJECT: Final = Path(__file__).resolve().parents[2] / "data"
-_KINDS: Final = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
 
 
 def shared(name: str, data: Path) -> Path:
@@ -35,12 +28,8 @@ def read_file(path: Path, place: str, remedy: str, data: Path | None = None) -> 
     ``remedy``, also for a pipe or a device, which reading would wait for without end.
     """
     try:
-        kind = stat.S_IFMT(path.stat().st_mode)
-        if kind != stat.S_IFREG:
-            raise RecordError(
-                f"{place}: found {_KINDS.get(kind, 'something')} where a file belongs; move it "
-                "elsewhere."
-            )
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise RecordError(f"{place}: found no regular file; move it elsewhere.")
         if data is not None and not path.resolve().is_relative_to(data.resolve()):
             raise RecordError(
                 f"{place}: is a link that leads out of the data directory; put the file itself in "

@@ -43,7 +43,7 @@ def sample_frame(stored: Sequence[Stored | StoredImport]) -> pd.DataFrame:
     stream = io.StringIO()
     write_samples(stored, stream)
     stream.seek(0)
-    return pd.read_csv(stream, keep_default_na=False, na_values=[""])
+    return pd.read_csv(stream, keep_default_na=False, na_values=[""], low_memory=False)
 
 
 def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> None:

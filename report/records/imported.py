@@ -10,7 +10,6 @@ line for each row; in memory every row is a case as any other.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -34,7 +33,6 @@ from report.records.filed import (
 )
 from report.records.files import read_file
 from report.records.once import kept
-from report.records.quantities import QUANTITIES
 from report.records.record import (
     Attachment,
     Bytes,
@@ -166,11 +164,6 @@ def faults(record: ImportedRecord) -> Iterator[str]:
     known = {name: moment for name, moment in moments.items() if moment is not None}
     yield from moment_faults({**known, "origin.imported": record.origin.imported})
     yield from _silent_nulls(record)
-    for name, step in record.rounding.items():
-        if name not in QUANTITIES:
-            yield f"rounding.{name}: found a name that is no quantity"
-        if not math.isclose(math.log10(step), round(math.log10(step)), abs_tol=1e-9):
-            yield f"rounding.{name}: expected a power of ten, found {step}"
     shared = {name for case in record.cases for name in case.factors} & record.conditions.keys()
     for name in sorted(shared):
         yield f"conditions.{name}: found a name that is a factor of cases too"
@@ -255,8 +248,6 @@ _decoder = msgspec.json.Decoder(FiledImport)
 
 def encode(record: ImportedRecord) -> bytes:
     """The record as JSON, a line for each row and case."""
-    if any(case.layers for case in record.cases):
-        raise RecordError(f"{record.origin.file}: imported cases have no layers; leave them out.")
     units = {each.quantity: each.unit for case in record.cases for each in case.all_series}
     factors, columns, rows = _table(record.cases)
     return laid_out(

@@ -1,9 +1,9 @@
-"""Which code of PyTorch computes a convolution on a CPU, and what that does beyond theory; pure.
+"""What the code that computes a convolution on a CPU executes beyond theory; pure.
 
 PyTorch hands most float32 convolutions to oneDNN.  Small ones it computes itself: it unfolds the
 input into columns, one a position of the output, and multiplies them with the weights, image by
-image (``aten/src/ATen/native/ConvolutionMM2d.cpp``).  Which of the two it is follows from shapes
-and threads alone (``aten/src/ATen/native/Convolution.cpp``, ``use_mkldnn``).
+image (``aten/src/ATen/native/ConvolutionMM2d.cpp``).  Which of the two it is, and how many bytes
+each takes, tells ``theory.convolution_workspaces``.
 
 oneDNN's kernels for vectors keep channels in blocks as long as a vector, on both sides.  The matrix
 product is MKL's; its vectors run along the positions, and it takes output channels by the six, as
@@ -14,43 +14,14 @@ Whether that rule, which was read off smaller products, holds here, each residua
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final, Literal, TypeAlias
 
-from report.errors import StudyError
 from report.records.layers import Convolution
-from report.theory.memory import element_bytes
+from report.theory.conditions import Conditions
+from report.theory.convolution_workspaces import computed_by_pytorch
 from report.theory.products import LIBRARY, MATRIX_MATRIX, ROWS_AT_ONCE, UNFUSED_ROWS
-from report.theory.reconciliation import Reconciliation, Term
+from report.theory.reconciliation import Term
 from report.theory.shapes import elements
-from report.theory.terms import padded_channels, theory_output
-
-Method: TypeAlias = Literal["oneDNN", "unfolded"]
-
-#: From ``use_mkldnn``: a kernel larger than this, more than one image, or more elements than this
-#: go to oneDNN; kernels of one element only with several threads or from so many images on.
-_SMALL_KERNEL: Final = 3
-_SMALL_INPUT: Final = 20_480
-_MANY_IMAGES: Final = 16
-
-_RULE: Final = "Convolution.cpp of PyTorch, use_mkldnn"
-
-
-def method(layer: Convolution, threads: int) -> Method:
-    """How PyTorch computes the forward pass of a plain float32 convolution on ``threads`` threads.
-
-    Raises ``StudyError`` for one with groups, strides, dilation, padding, or another element type.
-    """
-    plain = (layer.stride, layer.dilation, layer.padding) == ((1, 1), (1, 1), (0, 0))
-    if not plain or layer.groups != 1 or layer.transposed or layer.dtype != "float32":
-        raise StudyError(
-            f"layer {layer.name}: the rule by which PyTorch chooses its code is known here for "
-            "plain float32 convolutions only; leave these terms out for it."
-        )
-    images, single = layer.input_shape[0], layer.kernel == (1, 1)
-    if single and images < _MANY_IMAGES and threads == 1:
-        return "unfolded"
-    large = min(layer.kernel) > _SMALL_KERNEL or elements(layer.input_shape) > _SMALL_INPUT
-    return "oneDNN" if large or images > 1 else "unfolded"
+from report.theory.terms import padded_channels
 
 
 def executed_terms(layer: Convolution, threads: int, build: str, width: int) -> tuple[Term, ...]:
@@ -59,7 +30,7 @@ def executed_terms(layer: Convolution, threads: int, build: str, width: int) -> 
     Always the same terms, 0 where one does not apply; vectors hold ``width`` elements, ``build`` is
     what ``torch.__config__`` says.
     """
-    by_onednn = method(layer, threads) == "oneDNN"
+    by_onednn = not computed_by_pytorch(layer, Conditions(threads))
     by_mkl = not by_onednn and LIBRARY in build
     outputs = replace(
         padded_channels(layer, width, f"blocks of {width} channels, oneDNN"),
@@ -127,24 +98,6 @@ def unfused_channels(layer: Convolution, width: int, evidence: str) -> Term:
 def converted_factors(layer: Convolution, evidence: str) -> Term:
     """The factor β of each image's product, converted from a whole number (counted as MAC)."""
     return Term("Factors converted", layer.output_shape[0], "N", evidence)
-
-
-def unfolded_peak(layer: Convolution, measured: Term) -> Reconciliation:
-    """The peak of a forward call that unfolds its input, from the output (B).
-
-    Columns are made for the whole batch before the output; a kernel of one element needs none.
-    """
-    batch, _, *extents = layer.output_shape
-    size = batch * _column(layer) * elements(extents) * element_bytes(layer)
-    columns = Term(
-        "Unfolded input",
-        0 if layer.kernel == (1, 1) else size,
-        f"N · C_in · K_h · K_w · H_out · W_out · {element_bytes(layer)} B",
-        _RULE,
-    )
-    subject = f"peak memory of one forward call of {layer.name}"
-    start = theory_output(layer)
-    return Reconciliation(f"peak-{layer.name}", subject, "B", start, (columns,), measured)
 
 
 def _column(layer: Convolution) -> int:

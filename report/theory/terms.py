@@ -90,16 +90,35 @@ def tile_padding(layer: Convolution, tile: Tile, evidence: str) -> Term:
     (Chetlur et al., cuDNN: Efficient Primitives for Deep Learning, arXiv:1410.0759, section 3), and
     each is rounded up to a multiple of the tile's.
     """
-    outputs = layer.output_shape
-    taps = math.prod(layer.kernel) * layer.input_shape[1] // layer.groups
-    sides = (outputs[0] * math.prod(outputs[2:]), outputs[1] // layer.groups, taps)
-    filled = math.prod(-(-side // of) * of for side, of in zip(sides, tile, strict=True))
     return Term(
         "Filling up tiles",
-        layer.groups * filled - macs(layer),
+        layer.groups * math.prod(_tiled_sides(layer, tile)) - macs(layer),
         "(N · H_out · W_out) · C_out · (C_in · K_h · K_w), each rounded up to tiles − theory",
         evidence,
     )
+
+
+def tile_epilogue(layer: Convolution, tile: Tile, evidence: str) -> Term:
+    """One addition and one multiplication for each output of the tiles, filled-up ones too (FLOP).
+
+    cuDNN defines its convolutions as y = α · conv(x, w) + β · y (API reference,
+    ``cudnnConvolutionForward``).
+    """
+    positions, channels, _ = _tiled_sides(layer, tile)
+    return Term(
+        "Scaling of the result",
+        2 * layer.groups * positions * channels,
+        "2 · (N · H_out · W_out) · C_out, both rounded up to tiles",
+        evidence,
+    )
+
+
+def _tiled_sides(layer: Convolution, tile: Tile) -> tuple[int, ...]:
+    """Positions, output channels and taps of the product, each rounded up to whole tiles."""
+    outputs = layer.output_shape
+    taps = math.prod(layer.kernel) * layer.input_shape[1] // layer.groups
+    sides = (outputs[0] * math.prod(outputs[2:]), outputs[1] // layer.groups, taps)
+    return tuple(_up(side, of) for side, of in zip(sides, tile, strict=True))
 
 
 def skipped_padding(layer: Layer, evidence: str) -> Term:

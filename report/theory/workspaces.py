@@ -1,9 +1,9 @@
 """What an operator allocates on a CPU beside its results, where a verified rule gives it; pure.
 
 Convolutions have rules of their own (``theory.convolution_workspaces``).  Operators that were seen
-to take nothing stand by name; what others take, the allocator's events showed
-(``evidence.events``).  Rules are those of float32; in reduced precision convolutions, batch
-normalisation and means take at least what theirs give, and of all that remains nothing is known.
+to take nothing stand by name; what others take, the allocator's events showed.  Rules are those of
+float32; in reduced precision convolutions, batch normalisation and means take at least what theirs
+give, and of all that remains nothing is known.
 """
 
 from __future__ import annotations

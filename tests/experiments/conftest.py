@@ -19,7 +19,7 @@ from experiments.harness import counting, rounds
 from experiments.harness.journal import Finish, Header, Journal, read_run_log
 from experiments.harness.run import run
 from experiments.harness.runtime import SHARED
-from experiments.harness.study import CounterChoice, Factors, Session, Study
+from experiments.harness.study import CounterChoice, Factors, Session, Study, replanned
 from experiments.options import parser, request_of
 from report.records.record import Case, Code, Environment, Series
 from report.records.store import Stored, read_study
@@ -130,11 +130,11 @@ def counted_run(
     return cases, missing, {file.name: file.content for file in counting.files(run_log)}
 
 
-def measured(study: str, records: Path, *words: str, small: bool = False) -> Stored:
-    """The only record of a quick run in this process, which went well and left nothing else.
+def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> Stored:
+    """The only record of a quick run by one process, which went well and left nothing else.
 
-    ``small`` is a plan with one process and no ceilings.  Nothing is measured again that was
-    disturbed: beside other tests all is, and ``test_rounds`` is about that.
+    Nothing is measured again that was disturbed: beside other tests all is.  ``test_rounds`` is
+    about that, and about several processes.
     """
     torch = pytest.importorskip("torch")
     options = parser().parse_args(["run", study, "--quick", *words, "--records", str(records)])
@@ -143,8 +143,7 @@ def measured(study: str, records: Path, *words: str, small: bool = False) -> Sto
         for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TORCHINDUCTOR_CACHE_DIR", SHARED):
             patch.setenv(variable, "1")  # restored afterwards; the run sets them itself
         patch.setattr(rounds, "REPEATS", 0)
-        if small:
-            patch.setattr(registry, "load", partial(_small, registry.load))
+        patch.setattr(registry, "load", partial(_small, registry.load, ceilings))
         run(request_of(options), Notes())
     torch.set_num_threads(threads)
     (stored,) = read_study(study, records)
@@ -153,12 +152,10 @@ def measured(study: str, records: Path, *words: str, small: bool = False) -> Sto
     return stored
 
 
-def _small(load: Callable[[str], Study], name: str) -> Study:
+def _small(load: Callable[[str], Study], ceilings: bool, name: str) -> Study:
     study = load(name)
-    protocol = msgspec.structs.replace(
-        study.quick.protocol, processes={"retained": 1}, case_budget_s=0.02
-    )
-    return replace(study, quick=replace(study.quick, ceilings="none", protocol=protocol))
+    plan = replanned(study.quick, processes={"retained": 1}, case_budget_s=0.02)
+    return replace(study, quick=replace(plan, ceilings="small" if ceilings else "none"))
 
 
 class Driver:

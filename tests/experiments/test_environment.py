@@ -319,7 +319,7 @@ def test_only_what_measures_a_study_decides_whether_runs_pool(tmp_path: Path) ->
     plain, path = hash_of(names[0]), root / "experiments" / "conv_scaling.py"
     path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))  # core.autocrlf
     assert hash_of(names[0]) == plain
-    assert hashes("training_processes.py") == hashes("networks/catalogue.py") == [True, False]
+    assert hashes("training_roofline.py") == hashes("networks/catalogue.py") == [True, False]
 
 
 def test_the_commit_and_whether_the_tree_is_clean(tmp_path: Path) -> None:

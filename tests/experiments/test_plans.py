@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any, get_args
 
 import pytest
 
 from experiments import registry
-from experiments.backends.libraries import ON_CPU, ON_GPU
-from experiments.conv_profiling import BASE
+from experiments.backends.libraries import ON_GPU
+from experiments.conv_profiling import HELD_OUT, KNOWN
 from experiments.harness import code, counting, measure
 from experiments.harness.journal import RunLog
 from experiments.harness.selection import select
@@ -71,19 +70,12 @@ def test_what_is_counted_fits_into_minutes(name: str, device: Device) -> None:
     # Of two processes under lackey each executes 18 million multiply-adds a second.
     assert device == "cuda" or sum(work) < 600 * 2 * 18e6
     assert work == sorted(work, reverse=True)
-    counted = {"conv_scaling", "conv_profiling"} | (
-        {"training_roofline"} if device == "cuda" else set()
-    )
-    assert bool(work) == (name in counted)
+    assert bool(work) == (name in {"conv_scaling", "conv_profiling"})
 
 
-@pytest.mark.parametrize(
-    ("name", "dataset"),
-    [("backend_speedup", "mnist"), ("training_roofline", "folder")],
-)
-def test_a_folder_of_images_takes_the_place_of_the_study_s_own(name: str, dataset: str) -> None:
-    found = {case["dataset"] for case in plan(name, images=True) if "dataset" in case}
-    assert found - {"synthetic"} == {dataset}
+def test_a_folder_of_images_takes_the_place_of_the_study_s_own() -> None:
+    cases = plan("backend_speedup", images=True)
+    assert {case["dataset"] for case in cases if "dataset" in case} - {"synthetic"} == {"mnist"}
 
 
 def test_the_code_that_measures_holds_the_networks_that_it_builds() -> None:
@@ -98,7 +90,7 @@ def test_the_code_that_measures_holds_the_networks_that_it_builds() -> None:
 @pytest.mark.parametrize(
     ("name", "case"),
     [
-        *(("conv_profiling", case) for case in of(plan("conv_profiling"), subject="layer")),
+        *(("conv_profiling", case) for case in plan("conv_profiling") if "kernel" in case),
         *(("conv_scaling", case) for case in plan("conv_scaling", "cuda")),
     ],
     ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) else "",
@@ -125,32 +117,23 @@ def test_a_case_computes_its_layers_on_its_device(name: str, case: Factors) -> N
 # --------------------------------------------------------------------------- what each compares
 
 
-def test_conv_profiling_varies_one_dimension_at_a_time() -> None:
-    layers = of(plan("conv_profiling"), subject="layer")
-    base = [case for case in layers if BASE.items() <= case.items()]
-    assert [c["batch"] for c in of(base, **{"pass": "forward"})] == [2**n for n in range(10)]
-    for case in layers:
-        assert sum(case[name] != level for name, level in BASE.items()) <= 1
-
-
-def test_each_step_of_the_ladder_changes_one_thing() -> None:
-    devices: tuple[tuple[Device, int], ...] = (("cpu", 5), ("cuda", 7))
-    for device, steps in devices:
-        names = ("precision", "layout", "execution", "optimizer")
-        cases = of(plan("training_roofline", device, "sweep=ladder"), subject="training")
-        ways = [tuple(case[name] for name in names) for case in cases]
-        assert len(ways) == steps
-        for before, after in pairwise(ways):
-            assert sum(a != b for a, b in zip(before, after, strict=True)) == 1
+def test_conv_profiling_holds_shapes_out_of_those_that_its_rules_know() -> None:
+    cases = plan("conv_profiling")
+    assert not set(KNOWN) & set(HELD_OUT)
+    for subject, shapes in (("layer", KNOWN), ("held_out", HELD_OUT)):
+        found = [(c["channels"], c["kernel"], c["input"]) for c in of(cases, subject=subject)]
+        assert set(found) == set(shapes)
+        assert {n for shape, n in Counter(found).items() if shape != KNOWN[0]} == {2}
 
 
 def test_every_library_goes_through_the_same_sizes() -> None:
     def sizes(backend: str, device: Device) -> list[list[tuple[str, object]]]:
-        cases = of(plan("backend_speedup", device), backend=backend, execution="eager")
+        cases = of(plan("backend_speedup", device), backend=backend, dtype="float32")
         return [[item for item in case.items() if item[0] != "backend"] for case in cases]
 
-    assert sizes("numpy", "cpu") == sizes("torch", "cpu") == sizes("jax", "cpu") != []
-    assert len({len(sizes(backend, "cuda")) for backend in (*ON_CPU, *ON_GPU)}) == 1
+    assert sizes("numpy", "cpu") == sizes("torch", "cpu") != []
+    assert sizes("numpy", "cpu") == sizes("numpy", "cuda")
+    assert len({len(sizes(backend, "cuda")) for backend in ("numpy", *ON_GPU)}) == 1
 
 
 def test_settings_choose_levels_and_other_batches() -> None:

@@ -118,10 +118,6 @@ def test_what_linux_counts_is_read() -> None:
     assert quiet.parse_stat(STAT, {1}) == (pytest.approx(2.70), pytest.approx(0.08))
     assert quiet.parse_stat("", {0}) == (0, 0)
     assert quiet.parse_wait("35203162 1500000000 7\n") == pytest.approx(1.5)
-    rest = "S 1 1 1 0 -1 4194560 1 2 3 4 150 50 0 0 20 0 1 0 5 1 2"
-    assert quiet.parse_process(f"7 (python3) {rest}") == ("python3", 2.0)
-    assert quiet.parse_process(f"7 (a) b (\x1b[1m) {rest}") == ("a) b ([1m", 2.0)
-    assert quiet.parse_process("") is None
     if hasattr(os, "sysconf"):
         assert os.sysconf("SC_CLK_TCK") == pytest.approx(1 / quiet.TICK_S)
 

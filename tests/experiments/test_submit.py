@@ -122,10 +122,10 @@ def test_the_queue_names_the_shards_of_a_study(
 ) -> None:
     sweep = Shard(number=1, of=3, sweep="0" * 64)
     lines = [
-        f"7_1|RUNNING|n1|1:00:00|{tag('tiny', sweep, [1, 3])}",
-        f"9|PENDING||1:00:00|{tag('tiny', sweep, [2])}",
-        f"10|PENDING||1:00:00|{tag('other', sweep, [1])}",
-        "11|PENDING||1:00:00|(null)",
+        f"7_1|RUNNING|n1|1:00:00|None|{tag('tiny', sweep, [1, 3])}",
+        f"9|PENDING||1:00:00|Nodes are DOWN or DRAINED|{tag('tiny', sweep, [2])}",
+        f"10|PENDING||1:00:00|Priority|{tag('other', sweep, [1])}",
+        "11|PENDING||1:00:00|Priority|(null)",
     ]
     (tmp_path / "answer").write_text("\n".join(lines))
     (tmp_path / "squeue").write_text(f"#!/bin/sh\ncat {tmp_path}/answer\n")
@@ -134,7 +134,7 @@ def test_the_queue_names_the_shards_of_a_study(
     assert queued("tiny") == {
         ("0" * 64, 3): {
             3: "running on n1, time limit 1:00:00",
-            2: "pending, time limit 1:00:00",
+            2: "pending (Nodes are DOWN or DRAINED), time limit 1:00:00",
         }
     }
 

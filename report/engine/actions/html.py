@@ -6,14 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
-from report.engine.graph import (
-    DETAILS,
-    PAGE,
-    RECORDS_FOLDER,
-    SAMPLES,
-    opened_file,
-    paper_files,
-)
+from report.engine.graph import DETAILS, OPENED, PAGE, RECORDS_FOLDER, SAMPLES, paper_files
 from report.engine.page_links import page_links
 from report.engine.task import Done, Task, files_in
 from report.render.html import write_page
@@ -40,21 +33,10 @@ def perform(task: Task) -> Done:
 
 def write_openable(task: Task, page: Path) -> None:
     """Write what the page shows of each number and figure that is opened."""
-    _write_details(task, page)
-    _write_figures(task, page)
-
-
-def _write_details(task: Task, page: Path) -> None:
-    """What the page shows of a number that is opened."""
     details = json.loads((task.artifacts / DETAILS).read_text("utf-8"))
     shown = {key: details[key] for key in ("values", "series", "records")}
     (page / "details.js").write_text(script_of("details", shown), "utf-8", newline="\n")
-
-
-def _write_figures(task: Task, page: Path) -> None:
-    """What the page shows of each figure that is opened."""
     (page / "figures").mkdir(exist_ok=True)
-    for drawn in sorted(task.source.glob("figures/*.svg")):
-        opened = json.loads((task.stage / opened_file(task.study, drawn.stem)).read_text("utf-8"))
+    for name, opened in json.loads((task.artifacts / OPENED).read_text("utf-8")).items():
         script = script_of("figure", opened)
-        (page / "figures" / f"{drawn.stem}.js").write_text(script, "utf-8", newline="\n")
+        (page / "figures" / f"{name}.js").write_text(script, "utf-8", newline="\n")

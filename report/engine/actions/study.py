@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from report.engine.computing import compute_usable
-from report.engine.graph import CHOSEN, DETAILS, FINDINGS, RECORDS, drawing_file
+from report.engine.graph import CHOSEN, DETAILS, DRAWINGS, FINDINGS, RECORDS
 from report.engine.task import Done, Task, save
 from report.paper.details import details
 from report.paper.machines import machines
@@ -11,7 +11,7 @@ from report.system.outputs import write_json
 
 
 def perform(task: Task) -> Done:
-    """Choose the records, and compute the study; each figure's description is a file of its own.
+    """Choose the records and compute the study; figures are described in a file of their own.
 
     The parameter ``use`` names records that the user wants in this build, a line each.
     """
@@ -19,15 +19,11 @@ def perform(task: Task) -> Done:
     chosen, inputs, findings = compute_usable(task.study, task.data, asked)
     write_json(chosen.as_json(), task.artifacts / CHOSEN)
     write_json(chosen.listing, task.artifacts / RECORDS)
-    drawings = {
-        drawing_file(task.study, figure.name): figure.drawing
-        for figure in findings.figures.values()
-    }
-    for name, drawing in drawings.items():
-        save(drawing, task.stage / name)
+    drawings = {figure.name: figure.drawing for figure in findings.figures.values()}
+    save(drawings, task.artifacts / DRAWINGS)
     save(findings, task.artifacts / FINDINGS)
     opened = details(findings.values.values(), inputs.records)
     write_json({**opened, "machines": machines(inputs.records)}, task.artifacts / DETAILS)
     folder = task.artifacts.relative_to(task.stage).as_posix()
-    own = tuple(f"{folder}/{name}" for name in (CHOSEN, RECORDS, FINDINGS, DETAILS))
-    return Done((*own, *drawings), chosen.notices)
+    own = tuple(f"{folder}/{name}" for name in (CHOSEN, RECORDS, FINDINGS, DRAWINGS, DETAILS))
+    return Done(own, chosen.notices)

@@ -1,6 +1,6 @@
-"""conv_profiling: what the profilers see of one convolution, and whether theory says so before."""
+"""conv_profiling: where the bytes and the operations of a convolution's profile go."""
 
 from typing import Final
 
-#: The attachments of a record that the paper is computed from.
-ATTACHMENTS: Final = ("trace.*.json.gz", "ncu.json.gz", "onednn.*.txt")
+#: The attachments of a record that the paper is computed from; the last are published traces.
+ATTACHMENTS: Final = ("trace.layer-64.json.gz", "ncu.json.gz", "benchmark_result_*_trace.json.gz")

@@ -1,209 +1,97 @@
-"""The figures of conv_profiling, described; captions stand in its template, drawing in figures/."""
+"""The figures of conv_profiling; captions stand in its template."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from figures.bars import Bars, BarSeries
-from figures.canvas import Drawing
+from figures.canvas import Panel
 from figures.dots import Dots, DotSeries
-from report.evidence.primitives import Logged
-from report.evidence.remembered import known
-from report.instruments.onednn import NATIVE
+from figures.timeline import Lane, Level, Span, Timeline
+from report.instruments.trace import Operator, Trace
 from report.missing import Missing
-from report.paper.findings import Figure, Inputs
-from report.paper.reconciliations import as_figure
-from report.quantity.evaluation import point
-from report.quantity.expression import Quantity
-from report.studies.conv_profiling import profiled, theory
-from report.studies.conv_profiling.measured import Run
-from report.studies.conv_profiling.profiled import Traced
-from report.studies.conv_profiling.reconciled import (
-    NOT_FUSED,
-    changed,
-    reported_estimate,
-)
-from report.studies.conv_profiling.source import CONVOLUTION, operator_bytes
-from report.studies.conv_profiling.subject import dimensions_of
-from report.text.format import quantity_text
+from report.studies.conv_profiling.runs import Call
 from report.theory.reconciliation import Reconciliation
 
-_EXECUTED = "Multiply-adds executed ÷ theory"
-#: The colour of what the source reports, in all figures; runs take the others.
-_REPORTED = 1
-#: The part of theory from which on a difference is drawn.
-_SEEN: Final = 1e-3
-_CAUSES: Final = {
-    "Channels padded to the vector width": "blocks of channels padded",
-    "Input channels padded to the vector width": "blocks of channels padded",
-    "Positions padded to the vector width": "positions padded",
-}
-#: The colours and markers of batch sizes, beside those of what is explained.
-_OF_BATCHES: Final = (0, 2, 3, 4, 5)
+#: The share of a call from which on an operator is wide enough to be seen.
+_SEEN: Final = 0.005
+_MILLI, _MEGA = 1e6, 1e6  # ns in a ms, B in a MB
+_ENGINE: Final = "autograd::engine::evaluate_function: "
+_KINDS: Final = ("Forward", "Backward")
 
 
-def all_figures(
-    inputs: Inputs,
-    chosen: tuple[Run | None, Run | None],
-    traced: Traced | None,
-    owns: Sequence[Traced],
-    shapes: Mapping[str, Reconciliation],
-    logs: Sequence[Logged],
-) -> Iterator[Figure]:
-    """The figures that the data have; see ``tables.all_tables`` for what is chosen.
-
-    ``owns`` are all traces of the run that the prose speaks of.
-    """
-    primary, gpu = chosen
-    yield _estimate(inputs)
-    yield _memory(inputs, primary, gpu, owns)
-    if primary is not None:
-        yield from _exceptions(primary, logs)
-    if gpu is not None:
-        yield from _shapes(shapes, gpu)
-    if traced is not None:
-        yield profiled.timeline(traced)
-
-
-def _exceptions(run: Run, logs: Sequence[Logged]) -> Iterator[Figure]:
-    """The cases in which a CPU does not execute what theory says, with what its own code pads."""
-    native = {
-        f"{dimensions_of(each.case).name}, {each.case.factors['batch']}": point(ratio)
-        for each in logs
-        if each.case.factors["pass"] == "forward"
-        and not isinstance(point(ratio := each.executed(NATIVE)), Missing)
-    }
-    reconciliations = {
-        name: r
-        for name, r in changed(run).items()
-        if abs(_share(r.end, r) - 1) > _SEEN or abs((native.get(name) or 1) - 1) > _SEEN  # type: ignore[operator]
-    }
-    if not reconciliations:
+def rules(
+    counts: Mapping[Call, Reconciliation], peaks: Mapping[Call, Reconciliation]
+) -> Iterator[Panel]:
+    """What the rules give and what was recorded, of work and of bytes, a row a call."""
+    calls = [call for call in counts if call in peaks]
+    if not calls:
         return
-    own = DotSeries(
-        "In the CPU's own blocks, by its log",
-        tuple(native.get(name) for name in reconciliations),  # type: ignore[misc]
-        series=2,
-        hollow=True,
-    )
-    counted = tuple(map(_counted, reconciliations.values()))
-    explained = tuple(_share(r.end, r) for r in reconciliations.values())
-    drawn = Dots(
-        tuple(f"{name}: {_cause(r)}" for name, r in reconciliations.items()),
-        (
-            DotSeries("By shape and code (AVX2)", explained, series=_REPORTED, hollow=True),
-            DotSeries("Counted (AVX2)", counted, series=0),
-            *((own,) if logs else ()),
-        ),
-        _EXECUTED,
-        reference=1.0,
-    )
-    drawing = Drawing((drawn,), wide=True, height=drawn.height)
-    yield Figure("fig-changed", "", "", drawing, (run.file,))
-
-
-def _counted(r: Reconciliation) -> float | None:
-    """The count over theory."""
-    return None if isinstance(r.measured, Missing) else _share(r.measured.amount, r)
-
-
-def _cause(r: Reconciliation) -> str:
-    """The words for the largest term."""
-    largest = max(r.terms, key=lambda term: abs(term.amount))
-    if abs(largest.amount) <= _SEEN * r.start.amount:
-        return "no padding in AVX2"
-    if largest.name == NOT_FUSED:
-        return f"counter misses {quantity_text(-_share(largest.amount, r), '1', 'percent')}"
-    return _CAUSES.get(largest.name, largest.name)
-
-
-def _shapes(reconciliations: Mapping[str, Reconciliation], run: Run) -> Iterator[Figure]:
-    """Executed over theoretical work of every shape, a marker a batch size, and by its terms."""
-    rows: dict[str, dict[str, Reconciliation]] = {}
-    for name, r in reconciliations.items():
-        shape, _, batch = name.rpartition(", ")
-        rows.setdefault(shape, {})[batch] = r
-    if not rows:
-        return
-    batches = sorted({batch for row in rows.values() for batch in row}, key=int)
-    explained = tuple(tuple(_share(r.end, r) for r in row.values()) for row in rows.values())
-    drawn = Dots(
-        tuple(_named(shape, row) for shape, row in rows.items()),
-        (
-            DotSeries("By shape and tile", explained, series=_REPORTED, hollow=True),
-            *(
-                DotSeries(f"Counted, batch {batch}", _of_batch(rows.values(), batch), series)
-                for batch, series in zip(batches, _OF_BATCHES, strict=False)
+    names = tuple(f"{call.name}{' (held out)' if call.held_out else ''}" for call in calls)
+    for found, label in ((counts, "Multiply-adds ÷ theory"), (peaks, "Peak ÷ output")):
+        rows = [found[call] for call in calls]
+        named = found is counts  # one legend is enough
+        yield Dots(
+            names,
+            (
+                DotSeries(
+                    "By the rules" * named, tuple(r.end / r.start.amount for r in rows), 1, True
+                ),
+                _recorded("Recorded" * named, calls, rows),
             ),
-        ),
-        _EXECUTED,
-        reference=1.0,
+            label,
+            reference=1.0,
+            named=named,
+        )
+
+
+def _recorded(label: str, calls: list[Call], rows: list[Reconciliation]) -> DotSeries:
+    """What was recorded of the calls, over where theory starts."""
+    ratios = (
+        None if isinstance(r.measured, Missing) else r.measured.amount / r.start.amount
+        for r in rows
     )
-    drawing = Drawing((drawn,), wide=True, height=drawn.height)
-    yield Figure("fig-tiled", "", "", drawing, (run.file,))
+    return DotSeries(label, tuple(ratios), 0)
 
 
-def _of_batch(rows: Iterable[Mapping[str, Reconciliation]], batch: str) -> tuple[float | None, ...]:
-    """What was counted at a batch size, row by row."""
-    return tuple(_counted(row[batch]) if batch in row else None for row in rows)
-
-
-def _named(shape: str, row: Mapping[str, Reconciliation]) -> str:
-    """A shape, with the batch sizes whose counts its terms do not give."""
-    left = ", ".join(batch for batch, r in row.items() if not r.explained)
-    return f"{shape} (batch {left} unexplained)" if left else shape
-
-
-def _share(amount: int, r: Reconciliation) -> float:
-    return amount / r.start.amount
-
-
-def _memory(inputs: Inputs, run: Run | None, gpu: Run | None, owns: Sequence[Traced]) -> Figure:
-    """Bytes of a call over those of its output: rules of estimation, runs, and the source."""
-    batch = inputs.reported.count("profiled_batch")
-    batches = (1, batch)
-    size = operator_bytes(inputs.reported, CONVOLUTION, "allocation_size")
-    allocated = {
-        each.batch: row.total.allocated
-        for each in owns
-        if each.scope == "layer" and not isinstance(row := each.row("aten::conv2d"), Missing)
-    }
-    rows: dict[str, Callable[[int], Quantity | int | Missing | None]] = {
-        "Estimate, parameters for every image": theory.for_every_image,
-        "Estimate, parameters once": theory.once,
-        "Allocated, source": lambda b: size if b == batch else None,
-    }
-    if run is not None:
-        rows |= {"Allocated, CPU": allocated.get, "Peak, CPU": run.peak, "Retained, CPU": run.held}
-    if gpu is not None and gpu is not run:
-        rows |= {"Peak, GPU": gpu.peak}
-    drawn = Bars(
-        tuple(rows),
-        tuple(
-            BarSeries(f"Batch {b}", tuple(_of_output(get(b), b) for get in rows.values()), series=i)
-            for i, b in enumerate(batches)
-        ),
-        "Bytes of a call ÷ its output",
-        reference=1.0,
+def timeline(trace: Trace) -> Timeline:
+    """What ran when, and the memory that was live on the host."""
+    inside = [trace.operators[place] for place in trace.top]
+    length = max(o.end for o in inside) - min(o.start for o in inside)
+    live = trace.live()
+    level = Level(
+        "Live (MB)",
+        tuple(moment / _MILLI for moment, _ in live),
+        tuple(size / _MEGA for _, size in live),
     )
-    files = (inputs.reported_file, *((run.file,) if run is not None else ()))
-    drawing = Drawing((drawn,), wide=True, height=drawn.height)
-    return Figure("fig-memory", "", "", drawing, files)
+    return Timeline(
+        _nested_lanes(trace, _SEEN * length),
+        _KINDS,
+        "Time since the call began (ms)",
+        level if live else None,
+    )
 
 
-def _of_output(size: Quantity | int | Missing | None, batch: int) -> float | None:
-    """Bytes over those of the output of a batch."""
-    if size is None or isinstance(size, Missing):
-        return None
-    found = point(size) if isinstance(size, Quantity) else size
-    return known(found) / known(point(batch * theory.OUTPUT_BYTES))
+def _nested_lanes(trace: Trace, least: float) -> tuple[Lane, ...]:
+    """A lane a level of nesting: what an operator calls stands below it.
+
+    Levels whose operators all take less than ``least`` (ns) would seem empty and are left out.
+    """
+    marks = sum(o.mark for o in trace.operators)
+    levels: dict[int, list[Operator]] = {}
+    for operator in trace.operators:
+        if not operator.mark:
+            above = sum(trace.operators[place].mark for place in trace.ancestors(operator))
+            levels.setdefault(operator.depth - min(above, marks), []).append(operator)
+    return tuple(
+        Lane(f"Level {level + 1}", tuple(map(_span, operators)))
+        for level, operators in sorted(levels.items())
+        if max(operator.duration for operator in operators) >= least
+    )
 
 
-def _estimate(inputs: Inputs) -> Figure:
-    """From the source's estimate of memory to its measurement, which the terms meet."""
-    drawn = as_figure(reported_estimate(inputs))
-    drawn = replace(drawn, x_label=drawn.x_label.replace("From zero", "Memory"))
-    drawing = Drawing((drawn,), height=drawn.height)
-    return Figure("fig-estimate", "", "", drawing, (inputs.reported_file,))
+def _span(operator: Operator) -> Span:
+    label = operator.name.removeprefix(_ENGINE).removeprefix("torch::autograd::")
+    kind = int("backward" in operator.name.lower() or operator.name.startswith(_ENGINE))
+    start, end = operator.start / _MILLI, operator.end / _MILLI
+    return Span(start, end, kind, label.removeprefix("aten::"))

@@ -1,58 +1,53 @@
-"""Theory led to measurement, term by term: the source's numbers and those of our runs."""
+"""Theory led to what was counted, term by term: the source's numbers and those of our runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from typing import Final
 
 from report.evidence import executed as evidence
-from report.evidence.events import Explanation, blocked_channels, explain_events
-from report.evidence.remembered import remembered
+from report.evidence.reported import Reported
 from report.missing import Missing
 from report.paper.findings import Inputs
-from report.records.passes import Pass
-from report.studies.conv_profiling.measured import Run
-from report.studies.conv_profiling.source import (
-    CONVOLUTION,
-    MB,
-    WORKSPACE,
-    operator_bytes,
-)
-from report.studies.conv_profiling.subject import BASE, Dimensions
-from report.theory.convolutions import executed_terms, method, unfolded_peak
+from report.paper.kernels import kernels_of, tile_of
+from report.studies.conv_profiling.runs import Call, Run
+from report.studies.conv_profiling.source import CONVOLUTION, MB, WORKSPACE, operator_bytes
+from report.studies.conv_profiling.subject import BASE
+from report.theory.conditions import conditions_of
+from report.theory.convolution_workspaces import convolution_workspace
+from report.theory.convolutions import executed_terms
 from report.theory.memory import layer_memory
-from report.theory.reconciliation import Level, Reconciliation, Term
-from report.theory.terms import COUNTED_WIDTH, SHAPES, theory_macs, theory_output
+from report.theory.reconciliation import Reconciliation, Term
+from report.theory.shapes import weight_count
+from report.theory.terms import (
+    COUNTED_WIDTH,
+    SHAPES,
+    as_flops,
+    bias_kernel,
+    theory_macs,
+    theory_output,
+    tile_epilogue,
+    tile_padding,
+)
 
 #: lackey serialises all threads, so that the counted process has one.
-COUNTED_THREADS: Final = 1
-
-#: Names of the terms that the prose speaks of.
-ONCE: Final = "Parameters counted once"
-RESIDENT: Final = "Parameters not allocated by the call"
-WORKSPACE_TERM: Final = "Workspace"
-#: What is executed and not counted, since the counter sees fused multiply-adds alone.
-NOT_FUSED: Final = "Not fused"
-#: The term that most peaks have.
-BLOCKED: Final = "Blocked output"
-
+_COUNTED_THREADS = 1
 
 # -------------------------------------------------------------------------------- the source
 
 
-def reported_estimate(inputs: Inputs) -> Reconciliation:
+def source_estimate(reported: Reported) -> Reconciliation:
     """From the source's estimate for its batch to the bytes that its profiler saw allocated.
 
     The workspace is what another row of the same table shows; the other terms follow from shapes.
     """
-    reported = inputs.reported
     batch = reported.count("profiled_batch")
     size = layer_memory(BASE.layer(1))
     estimate, image = reported.value("estimated_memory"), reported.value("memory_mb")
     printed = Fraction(str(estimate.number)) * MB
     workspace = operator_bytes(reported, WORKSPACE, "self_allocation_size")
+    copies = batch * size.input + 4 * weight_count(BASE.layer(1))
     return Reconciliation(
         "reported-estimate",
         f"Memory of the source's call at batch {batch}",
@@ -65,9 +60,30 @@ def reported_estimate(inputs: Inputs) -> Reconciliation:
                 f"batch · (bytes of an image − {image.number} MB)",
                 "the same product with the exact bytes",
             ),
-            Term(ONCE, -(batch - 1) * size.parameters, "−(batch − 1) · parameters", SHAPES),
-            Term(RESIDENT, -size.parameters, "−parameters", "they are there before the call"),
-            Term(WORKSPACE_TERM, workspace, "allocated inside the call", f"row {WORKSPACE}"),
+            Term(
+                "Parameters counted once",
+                -(batch - 1) * size.parameters,
+                "−(batch − 1) · parameters",
+                SHAPES,
+            ),
+            Term(
+                "Parameters not allocated by the call",
+                -size.parameters,
+                "−parameters",
+                "they are there before the call",
+            ),
+            Term(
+                "Copies of input and weights",
+                copies,
+                "4 B · (input elements of the batch + weights)",
+                "the first two kernels of the source's call",
+            ),
+            Term(
+                "Workspace, not identified",
+                workspace - copies,
+                "allocated inside the call − copies",
+                f"row {WORKSPACE}",
+            ),
         ),
         Term(
             "Allocated, printed",
@@ -78,182 +94,88 @@ def reported_estimate(inputs: Inputs) -> Reconciliation:
     )
 
 
-def reported_self_size(inputs: Inputs) -> Reconciliation:
-    """The source's negative self size: the convolution frees what another operator allocated."""
-    reported = inputs.reported
-    batch = reported.count("profiled_batch")
-    workspace = operator_bytes(reported, WORKSPACE, "self_allocation_size")
-    return Reconciliation(
-        "reported-self-size",
-        f"Self size increase of {CONVOLUTION} in the source at batch {batch}",
-        "B",
-        theory_output(BASE.layer(batch)),
-        (Term("Workspace freed", -workspace, "−workspace", f"allocated in row {WORKSPACE}"),),
-        Term(
-            "Self size increase, printed",
-            operator_bytes(reported, CONVOLUTION, "self_size_increase"),
-            "self size increase · 1,024",
-            f"row {CONVOLUTION}",
-        ),
-    )
+# -------------------------------------------------------------------------------- on a CPU
 
 
-# -------------------------------------------------------------------------------- executed work
-
-
-@remembered
-def executed(run: Run, pass_: Pass = "forward") -> dict[int, Reconciliation]:
-    """The example's layer by the batch sizes whose multiply-adds were counted."""
-    return _executed(run, BASE, pass_)
-
-
-@remembered
-def changed(run: Run) -> dict[str, Reconciliation]:
-    """All dimensions of the layer whose forward calls were counted, at the batches they share."""
-    found = {dimensions: _executed(run, dimensions, "forward") for dimensions in run.dimensions}
-    return {
-        f"{dimensions.name}, {batch}": found[dimensions][batch]
-        for dimensions in run.dimensions
-        for batch in shared_batches(run, dimensions)
-        if batch in found[dimensions]
-    }
-
-
-def most_padded(run: Run) -> tuple[Dimensions, Dimensions] | None:
-    """The dimensions counted furthest above theory, and with their channels in whole blocks."""
-    found = {
-        r.measured.amount / r.start.amount: dimensions
-        for dimensions in run.dimensions
-        for batch in shared_batches(run, dimensions)
-        if (r := changed(run).get(f"{dimensions.name}, {batch}"))
-        and not isinstance(r.measured, Missing)
-    }
-    if not found:
-        return None
-    worst = found[max(found)]
-    inputs, outputs = (
-        -(-c // COUNTED_WIDTH) * COUNTED_WIDTH for c in (worst.inputs, worst.outputs)
-    )
-    return worst, replace(worst, inputs=inputs, outputs=outputs)
-
-
-def shared_batches(run: Run, dimensions: Dimensions) -> tuple[int, ...]:
-    """The batch sizes at which ``dimensions`` and some others were measured."""
-    others = {b for other in run.dimensions if other != BASE for b in run.batches(other)}
-    return tuple(batch for batch in run.batches(dimensions) if batch in others)
-
-
-def _executed(run: Run, dimensions: Dimensions, pass_: Pass) -> dict[int, Reconciliation]:
-    """What was counted of a layer, by batch size."""
+def executed(run: Run) -> dict[Call, Reconciliation]:
+    """The forward calls whose multiply-adds lackey counted, by the rules of its processor."""
     build = run.stored.record.environment.torch.build
-    cases = {batch: dimensions.factors(batch, pass_) for batch in run.batches(dimensions)}
+    calls = {call.name: call for call in run.calls}
+    counted = evidence.counts(run, {name: call.factors for name, call in calls.items()})
     return {
-        batch: evidence.executed(
-            f"executed-{run.key}-{dimensions.key}-{pass_}-{batch}",
-            f"Executed multiply-adds of {dimensions.name} on {run.label} at batch {batch}",
-            replace(
-                theory_macs(dimensions.layer(batch)), amount=dimensions.multiply_adds(batch, pass_)
-            ),
+        calls[name]: evidence.executed(
+            f"executed-{run.key}-{calls[name].shape.key}-{calls[name].batch}",
+            f"Executed multiply-adds of {name} on {run.label}",
+            theory_macs(calls[name].layer),
             *count,
-            *executed_terms(dimensions.layer(batch), COUNTED_THREADS, build, COUNTED_WIDTH),
+            *executed_terms(calls[name].layer, _COUNTED_THREADS, build, COUNTED_WIDTH),
         )
-        for batch, count in evidence.counts(run, cases).items()
+        for name, count in counted.items()
     }
 
 
-# -------------------------------------------------------------------------------- memory
+def backward(run: Run) -> Iterator[Reconciliation]:
+    """The example's calls with their backward pass, which theory alone gives."""
+    cases = {batch: BASE.factors(batch, "forward_backward") for batch in run.batches}
+    for batch, count in evidence.counts(run, cases).items():
+        theory = theory_macs(BASE.layer(batch))
+        yield evidence.executed(
+            f"executed-{run.key}-backward-{batch}",
+            f"Executed multiply-adds with the backward pass on {run.label} at batch {batch}",
+            replace(theory, amount=BASE.multiply_adds(batch, "forward_backward")),
+            *count,
+        )
 
 
-def events(run: Run, batch: int, dimensions: Dimensions = BASE) -> Explanation | Missing:
-    """What oneDNN let the CPU's allocator do during one forward call, event by event."""
-    changes = run.raw("memory_events", batch, "forward", dimensions)
-    if isinstance(changes, Missing):
-        return changes
-    return explain_events(
-        dimensions.layer(batch),
-        [int(change) for change in changes],
-        block=blocked_channels(run.stored.record.environment),
-        threads=run.threads,
-        measured=_measured_peak(run, batch, dimensions),
-    )
+def peaks(run: Run) -> dict[Call, Reconciliation]:
+    """The forward calls whose peak a CPU recorded and whose code has a rule for its workspace."""
+    conditions = conditions_of(run.stored.record.environment)
+    found = {}
+    for call in () if run.on_gpu else run.calls:
+        peak, taken = run.peak(call), convolution_workspace(call.layer, False, conditions)
+        if taken.complete and not isinstance(peak, Missing):
+            found[call] = Reconciliation(
+                f"peak-{run.key}-{call.shape.key}-{call.batch}",
+                f"Peak memory of one forward call of {call.name} on {run.label}",
+                "B",
+                theory_output(call.layer),
+                taken.terms,
+                Term("Peak", peak, "highest − before", "the profiler's memory events"),
+            )
+    return found
 
 
-def _measured_peak(run: Run, batch: int, dimensions: Dimensions) -> Term | Missing:
-    peak = run.peak(batch, dimensions)
-    if isinstance(peak, Missing):
-        return peak
-    return Term("Peak", peak, "highest − before", "the profiler's memory events")
+# -------------------------------------------------------------------------------- on a GPU
 
 
-def _peak(run: Run, batch: int, dimensions: Dimensions) -> Reconciliation | None:
-    """The peak of one forward call from its output; None where it is not known or not a CPU's."""
-    measured = _measured_peak(run, batch, dimensions)
-    if isinstance(measured, Missing) or run.on_gpu:
-        return None
-    layer = dimensions.layer(batch)
-    if method(layer, run.threads) == "unfolded":
-        return unfolded_peak(layer, measured)
-    explanation = events(run, batch, dimensions)
-    return explanation.peak if isinstance(explanation, Explanation) else None
-
-
-@remembered
-def peaks(run: Run) -> dict[int, Reconciliation]:
-    """The peak of the example's forward call by batch size, from the output alone."""
-    known = {batch: _peak(run, batch, BASE) for batch in run.batches()}
-    return aligned({batch: peak for batch, peak in known.items() if peak is not None})
-
-
-@remembered
-def changed_peaks(run: Run) -> dict[str, Reconciliation]:
-    """The peak of the forward call of all dimensions, at the batches they share."""
-    known = {
-        f"{dimensions.name}, {batch}": _peak(run, batch, dimensions)
-        for dimensions in run.dimensions
-        for batch in shared_batches(run, dimensions)
-    }
-    return aligned({name: peak for name, peak in known.items() if peak is not None})
-
-
-def aligned(found: Mapping[Level, Reconciliation]) -> dict[Level, Reconciliation]:
-    """The same with the same terms in each, 0 where one has none, so that they make one table."""
-    names: dict[str, Term] = {}
-    for r in found.values():
-        for term in r.terms:
-            if term.amount or term.name not in names:
-                names[term.name] = term
-    return {level: replace(r, terms=_filled(r, names)) for level, r in found.items()}
-
-
-def _filled(r: Reconciliation, names: Mapping[str, Term]) -> tuple[Term, ...]:
-    own = {term.name: term for term in r.terms}
-    return tuple(
-        _worded(own.get(name, replace(term, amount=0, evidence="")), term)
-        for name, term in names.items()
-    )
-
-
-def _worded(term: Term, like: Term) -> Term:
-    """A term of 0 in the words of its like, and without the number of an event in any."""
-    return replace(term, formula=like.formula if not term.amount else term.formula, evidence="")
-
-
-def differing(
-    reconciliations: Mapping[str, Reconciliation], usual: str = ""
-) -> dict[str, Reconciliation]:
-    """The cases with a term other than the ``usual`` one, or with a residual."""
-    return {
-        level: r
-        for level, r in reconciliations.items()
-        if not r.explained or any(term.amount for term in r.terms if term.name != usual)
-    }
-
-
-def uncounted(r: Reconciliation) -> int:
-    """The multiply-adds (negative) that are executed and that the counter misses."""
-    return sum(term.amount for term in r.terms if term.name == NOT_FUSED)
-
-
-def all_explained(found: Sequence[Reconciliation]) -> bool:
-    """Whether something was measured and nothing is left of it."""
-    return bool(found) and all(r.explained for r in found)
+def tiled(inputs: Inputs, run: Run) -> dict[Call, Reconciliation]:
+    """The forward calls whose kernel names the tile that it computes at once."""
+    found = {}
+    for call in run.calls:
+        tiles = [t for k in kernels_of(inputs, run, call.factors) if (t := tile_of(k.work.name))]
+        counts = [
+            run.fixed(f"ncu_fp32_{kind}", call.factors)
+            for kind in ("additions", "multiplications", "multiply_adds")
+        ]
+        adds, multiplies, fused = counts
+        if len(tiles) != 1 or any(isinstance(count, Missing) for count in counts):
+            continue
+        layer, named = call.layer, "the tile in the kernel's name"
+        found[call] = Reconciliation(
+            f"tiled-{run.key}-{call.shape.key}-{call.batch}",
+            f"Operations of {call.name} on {run.label}",
+            "FLOP",
+            as_flops(theory_macs(layer)),
+            (
+                as_flops(tile_padding(layer, tiles[0], named)),
+                tile_epilogue(layer, tiles[0], named),
+                bias_kernel(layer, "the kernel that adds the bias"),
+            ),
+            Term(
+                "Counted",
+                adds + multiplies + 2 * fused,  # type: ignore[operator]
+                "additions + multiplications + 2 · fused",
+                "Nsight Compute",
+            ),
+        )
+    return found

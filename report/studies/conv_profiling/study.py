@@ -2,113 +2,572 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final
 
-from report.evidence.primitives import Logged, instruction_sets, logged
+from figures.canvas import Panel
+from report.evidence.executed import residual
 from report.evidence.runs import run_of
-from report.paper.findings import Findings, Inputs
-from report.paper.machine_comparison import Comparison, Measure
-from report.records.passes import PASSES
-from report.studies.conv_profiling import profiled, source
-from report.studies.conv_profiling.claims import all_claims
-from report.studies.conv_profiling.figures import all_figures
-from report.studies.conv_profiling.measured import Run, best_rate, best_share, runs
-from report.studies.conv_profiling.reconciled import (
-    all_explained,
-    changed,
-    changed_peaks,
-    executed,
-    peaks,
-    reported_estimate,
-    reported_self_size,
-)
-from report.studies.conv_profiling.run_values import all_executed
-from report.studies.conv_profiling.subject import check_subject
-from report.studies.conv_profiling.tables import all_tables, same_bytes
-from report.studies.conv_profiling.tiled import takes_fourier_transforms, tiled
-from report.studies.conv_profiling.values import all_values
+from report.instruments.trace import read_trace
+from report.missing import Missing
+from report.paper.declared import Content
+from report.paper.environments import setup
+from report.paper.findings import Download, Findings, Inputs
+from report.paper.kernels import kernels_of, tile_of
+from report.paper.reconciliations import as_figure
+from report.paper.study import Study
+from report.quantity.expression import Quantity, absent, exact, recorded
+from report.quantity.operations import at_least, at_most, counted_in
+from report.quantity.verdicts import Several, Statement, all_of
+from report.records.passes import Pass
+from report.studies.conv_profiling import figures, reconciled, source, theory
+from report.studies.conv_profiling.runs import Call, Run, runs
+from report.studies.conv_profiling.subject import BASE, SHOWN_BATCH, Dimensions, check_subject
 from report.text.escape import markdown
+from report.theory.conditions import conditions_of
+from report.theory.convolution_workspaces import MANY_IMAGES, SMALL_INPUT
 from report.theory.reconciliation import Reconciliation
+from report.theory.shapes import weight_count
+from report.theory.terms import SCRATCHPAD_ALIGNMENT
 
-#: What many machines are compared by.
-COMPARED: Final[Comparison[Run]] = Comparison(
-    Run,
-    (
-        Measure("Best rate", "FLOP/s", best_rate, "GFLOP/s"),
-        Measure("Share of ceiling", "1", best_share, "%"),
-    ),
-)
+#: The call whose operations are shown term by term, and one that runs by Fourier transforms.
+SHOWN: Final = Call(Dimensions(33, 65, 3, 28), 8, "layer")
+FOURIER: Final = Call(Dimensions(32, 64, 5, 28), 1, "layer")
+#: Savings below this share of theory are no finding.
+MARGIN: Final = 0.1
+#: Sub-partitions of a multiprocessor, by which Nsight Compute's ``smsp`` counters average.
+_IN_AN_SM: Final = 4
+#: The term of a call that is not padded: one conversion an image.
+_CONVERTED: Final = "Factors converted"
+_TRACE: Final = f"trace.layer-{SHOWN_BATCH}.json.gz"
+
+
+class Paper:
+    """The runs in their roles, the source, and what leads theory to what was recorded."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        """Raises ``StudyError`` for a record that does not fit the study."""
+        for stored in inputs.records:
+            check_subject(stored)
+        self.inputs, self.reported, self.file = inputs, inputs.reported, inputs.reported_file
+        self.runs = runs(inputs.records)
+        self.cpu, self.second, self.gpu = (
+            run_of(inputs.cast.get(role), self.runs) for role in ("cpu", "second", "gpu")
+        )
+        #: The GPU with TF32 on, which another record may hold.
+        self.fast = next((r for r in self.runs if not r.workspace(SHOWN_BATCH).missing), None)
+        #: From theory or an estimate to what was recorded: the source, lackey, peaks, counters.
+        self.estimate = reconciled.source_estimate(self.reported)
+        self.counts = reconciled.executed(self.cpu) if self.cpu else {}
+        self.backward = list(reconciled.backward(self.cpu)) if self.cpu else []
+        self.peaks, self.second_peaks = (
+            reconciled.peaks(run) if run else {} for run in (self.cpu, self.second)
+        )
+        self.tiled = reconciled.tiled(inputs, self.gpu) if self.gpu else {}
+        #: Calls on the tensor cores of an A100, which others traced.
+        self.tensor = source.tensor_calls(inputs)
+        #: The example's layer as the profiler saw it, as recorded and read.
+        self.traces = [
+            (content, read_trace(content, f"data/{run.file}, {_TRACE}"))
+            for run in (self.second, self.cpu)
+            if run and (content := inputs.attachments.get(run.file, {}).get(_TRACE))
+        ]
+
+    def printed(self, name: str) -> Quantity:
+        """A size of the source's table (B), of the convolution or, by its name, the workspace."""
+        operator = source.WORKSPACE if name == "workspace" else source.CONVOLUTION
+        column = "self_allocation_size" if name == "workspace" else name
+        size = source.operator_bytes(self.reported, operator, column)
+        return exact(f"source: {name.replace('_', ' ')}", "B", size, self.file)
+
+
+def _count(run: Run | None, name: str, number: int | Missing) -> Quantity:
+    """A number of things in the record of a run."""
+    return recorded(name, "1", number, run.file) if run else absent(name, "1", "no run is there")
+
+
+study = Study(Paper)
 
 
 def findings(inputs: Inputs) -> Findings:
-    """Everything that the paper prints.
-
-    Raises ``StudyError`` for records that do not fit it and ``RecordError`` for broken attachments.
-    """
-    for item in inputs.records:
-        check_subject(item)
-    measured = runs(inputs.records)
-    primary, gpu = (run_of(inputs.cast.get(role), measured) for role in ("cpu", "gpu"))
-    traces = tuple(traced for run in measured for traced in profiled.traces(inputs, run))
-    own = [traced for traced in traces if traced.run is primary] or list(traces)
-    traced = profiled.find(own, "layer")
-    chosen = primary, gpu
-    all_shapes = {run.key: tiled(inputs, run) for run in measured if run.on_gpu}
-    shapes = all_shapes[gpu.key] if gpu else {}
-    logs = logged(inputs.attachments, primary)
-    offered = profiled.downloads(traces)
-    claims = {claim.id: claim for claim in all_claims(inputs, measured, all_shapes)}
-    return Findings(
-        values={v.id: v for v in all_values(inputs, chosen, traced, shapes, logs)},
-        tables={t.id: t for t in all_tables(inputs, measured, chosen)},
-        figures={f.id: f for f in all_figures(inputs, chosen, traced, own, shapes, logs)},
-        claims=claims,
-        reconciliations=_reconciliations(inputs, measured) | {r.id: r for r in shapes.values()},
-        facts={
-            **_facts(inputs, measured, chosen, logs),
-            "claimed": [claim.name or claim.id for claim in claims.values()],
-            "download_names": list(offered),
-            "traced": markdown(traced.run.label) if traced else "",
-            "fourier": gpu is not None and takes_fourier_transforms(inputs, gpu),
-        },
-        downloads=offered,
+    """All that the paper prints, with the audit of the source and the trace to take along."""
+    found = study.findings(inputs)
+    title = f"Trace of the layer at batch {SHOWN_BATCH}"
+    files = [
+        Download(f"layer-{SHOWN_BATCH}.trace.json.gz", content, title)
+        for content, _ in Paper(inputs).traces[:1]
+    ]
+    return replace(
+        found,
         audits=source.audit(inputs.reported),
+        downloads={file.name: file for file in files},
     )
 
 
-def _reconciliations(inputs: Inputs, measured: Sequence[Run]) -> dict[str, Reconciliation]:
-    found = [reported_estimate(inputs), reported_self_size(inputs)]
-    reconciliations = {r.id: r for r in found}
-    for run in measured:
-        for pass_ in PASSES:
-            reconciliations |= {r.id: r for r in executed(run, pass_).values()}
-        reconciliations |= {r.id: r for r in changed(run).values()}
-        reconciliations |= {f"peak-{run.key}-{batch}": r for batch, r in peaks(run).items()}
-        reconciliations |= {f"peak-{run.key}-{name}": r for name, r in changed_peaks(run).items()}
-    return reconciliations
+@study.reconciliations
+def _reconciliations(p: Paper) -> Iterator[Reconciliation]:
+    yield p.estimate
+    for found in (p.counts, p.peaks, p.second_peaks, p.tiled):
+        yield from found.values()
+    yield from p.backward
 
 
-def _facts(
-    inputs: Inputs,
-    measured: Sequence[Run],
-    chosen: tuple[Run | None, Run | None],
-    logs: Sequence[Logged],
-) -> Mapping[str, Any]:
-    """Texts and switches for the template; every number is in the values."""
-    primary, gpu = chosen
-    return {
-        "measured": primary is not None,
-        "counted": primary is not None and bool(changed(primary)),
-        "counted_explained": primary is not None
-        and all_explained([*all_executed(primary).values()]),
-        "changed_explained": primary is not None and all_explained([*changed(primary).values()]),
-        "primary": markdown(primary.label) if primary else "",
-        "gpu": markdown(gpu.label) if gpu else "",
-        "gpu_key": gpu.key if gpu else "",
-        "devices": [markdown(run.label) for run in measured],
-        "same_bytes": primary is not None and same_bytes(primary, measured),
-        "instructions": {k: markdown(name) for k, name in instruction_sets(logs).items()},
-        "reported_device": markdown(inputs.reported.device),
-        "files": list(inputs.files),
+# -------------------------------------------------------------------------------------- texts
+
+study.texts(
+    {
+        "source_device": lambda p: markdown(p.reported.device),
+        "source_software": lambda p: markdown(p.reported.software),
+        "cpu": lambda p: markdown(p.cpu.short) if p.cpu else "",
+        "second": lambda p: markdown(p.second.short) if p.second else "",
+        "gpu": lambda p: markdown(_model(p.gpu)) if p.gpu else "",
     }
+)
+
+
+def _model(run: Run) -> str:
+    """The GPU as it names itself, since two of our records are of one model."""
+    gpu = run.stored.record.environment.gpu
+    return gpu.model if gpu else run.short
+
+
+# ------------------------------------------------------------------------------ theory, source
+
+
+def _legible(p: Paper, place: int) -> Quantity:
+    """The number that is legible of one of the source's kernels."""
+    number = source.legible(p.reported)[place]
+    whole = int(number) if number is not None and number == int(number) else number
+    found = Missing("it is not legible") if whole is None else whole
+    return recorded("legible number", "1", found, p.file)
+
+
+def _partitions(p: Paper) -> Quantity:
+    average = source.legible(p.reported)[1]
+    if average is None:
+        return absent("sub-partitions", "1", "the number is not legible")
+    number = round(weight_count(BASE.layer(1)) / average)
+    return exact("weights / printed average, to the nearest whole number", "1", number, p.file)
+
+
+study.values(
+    {
+        "in_channels": lambda p: theory.C_IN,
+        "out_channels": lambda p: theory.C_OUT,
+        "in_extent": lambda p: theory.EXTENT,
+        "macs": lambda p: theory.MULTIPLY_ADDS,
+        "parameters": lambda p: theory.PARAMETERS,
+        "outputs": lambda p: theory.OUTPUTS,
+        "weights": lambda p: theory.WEIGHTS,
+        "source_batch": lambda p: exact("batch", "1", p.reported.count("profiled_batch"), p.file),
+        "source_kept": lambda p: p.printed("size_increase"),
+        "table_batch": lambda p: p.printed("size_increase") / theory.OUTPUT_BYTES,
+        "kernels": lambda p: exact("kernels", "1", p.reported.count("profiled_kernels"), p.file),
+        "weight_average": lambda p: _legible(p, 1),
+        "partitions": _partitions,
+        "multiprocessors": lambda p: _partitions(p) / _IN_AN_SM,
+        "bias_number": lambda p: _legible(p, 3),
+        "bias_images": lambda p: _legible(p, 3) / theory.OUTPUTS,
+        "layout_number": lambda p: _legible(p, 0),
+        "alignment": lambda p: exact("alignment", "B", SCRATCHPAD_ALIGNMENT),
+        "small_input": lambda p: exact("largest unfolded input", "1", SMALL_INPUT),
+        "many_images": lambda p: exact("images that go to oneDNN", "1", MANY_IMAGES),
+    }
+)
+study.values(
+    {
+        "source_estimate": lambda p: exact("estimate", "B", p.estimate.start.amount, p.file),
+        "source_allocated": lambda p: p.printed("allocation_size"),
+        "source_workspace": lambda p: p.printed("workspace"),
+        "copies": lambda p: theory.copies(SHOWN_BATCH),
+        "nameless": lambda p: p.printed("workspace") - theory.copies(SHOWN_BATCH),
+    },
+    "measured",
+)
+
+
+@study.value("measured")
+def source_measured(p: Paper) -> Quantity:
+    """The megabytes that the source prints for its measurement."""
+    printed = p.reported.value("measured_memory").number
+    return exact("source: measured memory", "B", round(printed * source.MB), p.file)
+
+
+# ---------------------------------------------------------------------------------- operations
+
+
+def _seen(p: Paper, choose: Callable[..., Quantity]) -> Quantity:
+    """What the counters of CUDA cores would see of the source's call, over theory.
+
+    A copy multiplies once an element, the bias is a multiply-add an output, and what the product
+    adds and multiplies for each output is what the published trace shows.
+    """
+    batch = exact("B", "1", SHOWN_BATCH)
+    shares = []
+    for call in p.tensor:
+        of_product = call.product.additions + call.product.multiplications
+        each = exact("operations", "1", of_product) / call.written("product") + 2
+        seen = batch * theory.INPUTS + theory.WEIGHTS + batch * theory.OUTPUTS * each
+        shares.append(counted_in("FLOP", seen) / theory.work(SHOWN_BATCH))
+    return choose(*shares) if shares else absent("seen", "1", "no trace of an A100 is there")
+
+
+def _shares(run: Run, pass_: Pass) -> list[Quantity]:
+    """Operations over theory of the example's call by batch, and forward of all other calls."""
+    calls = [(call.shape, call.batch) for call in run.calls]
+    found = [
+        run.executed(shape, batch, pass_)
+        for shape, batch in calls
+        if pass_ == "forward" or shape == BASE
+    ]
+    nothing = absent("operations", "1", f"nothing was counted on {run.label}")
+    return [each for each in found if not each.missing] or [nothing]
+
+
+def _tile_side(p: Paper, side: int) -> Quantity:
+    """A side of the tile of the call that is shown."""
+    kernels = kernels_of(p.inputs, p.gpu, SHOWN.factors) if p.gpu else ()
+    tile = next((found for each in kernels if (found := tile_of(each.work.name))), None)
+    return _count(p.gpu, "tile", Missing("no tile was named") if tile is None else tile[side])
+
+
+def _calls(run: Run | None) -> tuple[Call, ...]:
+    return run.calls if run else ()
+
+
+study.values(
+    {
+        "shown_batch": lambda p: exact("batch", "1", SHOWN.batch),
+        "shown_inputs": lambda p: exact("channels", "1", SHOWN.shape.inputs),
+        "shown_outputs": lambda p: exact("channels", "1", SHOWN.shape.outputs),
+        "tile_channels": lambda p: _tile_side(p, 1),
+        "tiled_cases": lambda p: _count(p.gpu, "calls with a tile", len(p.tiled)),
+        "forward_cases": lambda p: _count(p.gpu, "forward calls", len(_calls(p.gpu))),
+        "untiled_cases": lambda p: _count(p.gpu, "other calls", len(_calls(p.gpu)) - len(p.tiled)),
+        "tensor_layers": lambda p: exact("layers on tensor cores", "1", len(theory.ALEXNET)),
+    }
+)
+study.values(
+    {
+        "seen_least": lambda p: _seen(p, at_most),
+        "seen_most": lambda p: _seen(p, at_least),
+        "printed_least": lambda p: theory.C_OUT * _seen(p, at_most),
+        "printed_most": lambda p: theory.C_OUT * _seen(p, at_least),
+    },
+    "percent",
+)
+study.values(
+    {
+        "fourier_fused": lambda run: run.fused(FOURIER.shape, FOURIER.batch),
+        "fourier_executed": lambda run: run.executed(FOURIER.shape, FOURIER.batch),
+        "fourier_peak": lambda run: _peak_share(run, FOURIER),
+        "forward_least": lambda run: at_most(*_shares(run, "forward")),
+        "forward_most": lambda run: at_least(*_shares(run, "forward")),
+        "backward_least": lambda run: at_most(*_shares(run, "forward_backward")),
+        "backward_most": lambda run: at_least(*_shares(run, "forward_backward")),
+    },
+    "measured",
+    of=lambda p: p.gpu,
+)
+
+
+def _peak_share(run: Run, call: Call) -> Quantity:
+    peak, kept = (recorded("bytes", "B", f(call), run.file) for f in (run.peak, run.kept))
+    return peak / kept
+
+
+@study.value("exact")
+def beside_copies(p: Paper) -> Quantity:
+    """Bytes of the workspace with TF32 beside the copies of input and weights."""
+    if p.fast is None:
+        return absent("workspace", "B", "no call with TF32 is in the records")
+    return p.fast.workspace(SHOWN_BATCH) - theory.copies(SHOWN_BATCH)
+
+
+# --------------------------------------------------------------------------------- the CPUs
+
+
+def _is_test(r: Reconciliation) -> bool:
+    """Whether the terms say more than theory and a conversion an image."""
+    return any(term.amount for term in r.terms if term.name != _CONVERTED)
+
+
+def _ratios(run: Run | None, found: Mapping[Call, Reconciliation]) -> list[Quantity]:
+    """What was recorded over where theory starts, call by call."""
+    return [
+        _measured(run, r) / exact("theory", r.unit, r.start.amount)
+        for r in found.values()
+        if run
+    ] or [absent("recorded ÷ theory", "1", "nothing was counted")]  # fmt: skip
+
+
+def _measured(run: Run, r: Reconciliation) -> Quantity:
+    found = r.measured if isinstance(r.measured, Missing) else r.measured.amount
+    return recorded("recorded", r.unit, found, run.file)
+
+
+def _block(run: Run) -> Quantity:
+    width = conditions_of(run.stored.record.environment).block
+    return exact("channels of a block", "1", width, run.file)
+
+
+def _held(p: Paper, name: str, number: Callable[[list[Call]], int]) -> Quantity:
+    """A number of what was held out; missing where nothing was."""
+    held = [call for call in p.counts if call.held_out]
+    return _count(p.cpu, name, number(held) if held else Missing("no shape was held out"))
+
+
+study.values(
+    {
+        "known_shapes": lambda p: _count(
+            p.cpu, "shapes", len({call.shape for call in p.counts if not call.held_out})
+        ),
+        "held_shapes": lambda p: _held(
+            p, "shapes held out", lambda held: len({call.shape for call in held})
+        ),
+        "held_calls": lambda p: _held(p, "calls held out", len),
+        "held_tests": lambda p: _held(
+            p, "counts beside theory", lambda held: sum(_is_test(p.counts[c]) for c in held)
+        ),
+        "all_calls": lambda p: _count(p.cpu, "calls with a peak", len(p.peaks)),
+        "second_calls": lambda p: _count(p.second, "calls with a peak", len(p.second_peaks)),
+    }
+)
+study.values(
+    {
+        "ratio_least": lambda p: at_most(*_ratios(p.cpu, p.counts)),
+        "ratio_most": lambda p: at_least(*_ratios(p.cpu, p.counts)),
+        "peak_most": lambda p: at_least(*_ratios(p.cpu, p.peaks)),
+    },
+    "measured",
+)
+study.values({"block": _block}, of=lambda p: p.cpu)
+study.values({"second_block": _block}, of=lambda p: p.second)
+
+
+# -------------------------------------------------------------------------------------- claims
+
+
+def _without_residual(
+    run: Run | None, found: Iterable[Reconciliation], unit: str = "MAC"
+) -> Several:
+    """That the terms of each give what was recorded, to the unit."""
+    left = [residual([each], each.unit, run.file) for each in found if run]
+    nothing = absent("residual", unit, "nothing was counted")
+    return all_of(*(each.exactly(0) for each in left or [nothing]))
+
+
+@study.claim("batch-in-product")
+def _batch_in_product(p: Paper) -> Statement:
+    work = exact("printed result", "FLOP", p.reported.count("flops"), p.file)
+    return (work / theory.work(1)).exactly(p.reported.count("printed_batch"))
+
+
+@study.claim("table-of-one-image")
+def _table_of_one_image(p: Paper) -> Statement:
+    return (p.printed("size_increase") / theory.OUTPUT_BYTES).exactly(1)
+
+
+@study.claim("parameters-per-image")
+def _parameters_per_image(p: Paper) -> Statement:
+    without = p.printed("allocation_size") - p.printed("workspace")
+    return (without / theory.for_every_image(p.reported.count("profiled_batch"))).exactly(1)
+
+
+@study.claim("temporary-storage")
+def _temporary_storage(p: Paper) -> Statement:
+    return residual([p.estimate], "B", p.file).exactly(0)
+
+
+@study.claim("recovery")
+def _recovery(p: Paper) -> Statement:
+    return p.printed("size_increase") / (SHOWN_BATCH * theory.OUTPUT_BYTES) > 1
+
+
+def _tensor(p: Paper, number: int, *counts: tuple[str, str]) -> Several:
+    """That kernels of calls on tensor cores count so many operations of each element they write."""
+    found = [
+        exact(f"{what} of {kernel}", "1", getattr(getattr(call, kernel), what))
+        / call.written(kernel)
+        for call in p.tensor
+        for kernel, what in counts
+    ] or [absent("operations", "1", "no trace of an A100 is there")]
+    return all_of(*(each.exactly(number) for each in found))
+
+
+@study.claim("counters-blind")
+def _blind(p: Paper) -> Several:
+    return _tensor(p, 0, ("product", "multiply_adds"))
+
+
+@study.claim("copies-multiply")
+def _copies_multiply(p: Paper) -> Several:
+    copies = [(kernel, "multiplications") for kernel in ("input_copy", "weight_copy")]
+    return _tensor(p, 1, *copies, ("bias", "multiply_adds"))
+
+
+@study.claim("workspace-is-copies", of=lambda p: p.fast)
+def _workspace(run: Run) -> Statement:
+    return (run.workspace(SHOWN_BATCH) / theory.copies(SHOWN_BATCH)).near(1, within=1e-4)
+
+
+@study.claim("tiles-explain")
+def _tiles(p: Paper) -> Several:
+    return _without_residual(p.gpu, p.tiled.values(), "FLOP")
+
+
+@study.claim("nothing-saved-forward", of=lambda p: p.gpu)
+def _nothing_saved(run: Run) -> Several:
+    return all_of(*(each > 1 for each in _shares(run, "forward")))
+
+
+@study.claim("saved-backward", of=lambda p: p.gpu)
+def _saved_backward(run: Run) -> Several:
+    return all_of(*(each < 1 - MARGIN for each in _shares(run, "forward_backward")))
+
+
+@study.claim("only-output", of=lambda p: p.gpu)
+def _only_output(run: Run) -> Several:
+    shares = [_peak_share(run, call) for call in run.calls if call.shape == BASE]
+    return all_of(*(each.exactly(1) for each in shares or [absent("peak", "1", "no call")]))
+
+
+@study.claim("example-is-theory")
+def _example(p: Paper) -> Several:
+    calls = [r for call, r in p.counts.items() if call.shape == BASE]
+    return _without_residual(p.cpu, [*calls, *p.backward])
+
+
+@study.claim("counts-explained")
+def _counts(p: Paper) -> Several:
+    return _without_residual(p.cpu, (r for call, r in p.counts.items() if not call.held_out))
+
+
+@study.claim("predicted")
+def _predicted(p: Paper) -> Several:
+    held = [r for found in (p.counts, p.peaks) for call, r in found.items() if call.held_out]
+    return _without_residual(p.cpu, held)
+
+
+@study.claim("peaks-explained")
+def _peaks(p: Paper) -> Several:
+    both = [(p.cpu, p.peaks), *([(p.second, p.second_peaks)] if p.second else [])]
+    return all_of(*(_without_residual(run, found.values(), "B") for run, found in both))
+
+
+# ------------------------------------------------------------------------------------- figures
+
+
+@study.figure("fig-bytes", height=3.0)
+def _fig_bytes(p: Paper) -> Iterator[Panel]:
+    yield replace(as_figure(p.estimate), x_label="Memory (MB)")
+
+
+@study.figure("fig-operations", height=2.2)
+def _fig_operations(p: Paper) -> Iterator[Panel]:
+    if SHOWN in p.tiled:
+        drawn = as_figure(p.tiled[SHOWN])
+        yield replace(drawn, x_label=drawn.x_label.replace("From zero", "Operations"))
+
+
+@study.figure("fig-rules", height=4.0, wide=True)
+def _fig_rules(p: Paper) -> Iterator[Panel]:
+    drawn = {
+        call: r for call, r in p.counts.items() if call.held_out or _is_test(r)
+    }  # fmt: skip
+    return figures.rules(drawn, p.peaks)
+
+
+@study.figure("fig-timeline", height=2.5, wide=True)
+def _fig_timeline(p: Paper) -> Iterator[Panel]:
+    for _, trace in p.traces[:1]:
+        yield figures.timeline(trace)
+
+
+# -------------------------------------------------------------------------------------- tables
+
+#: What the source's kernels do by their names, and the same in an A100's trace.
+_KERNELS: Final = (
+    ("nchwToNhwcKernel", "copies the input", "input_copy"),
+    ("nchwToNhwcKernel", "copies the weights", "weight_copy"),
+    ("gemm::kernel, hmma_tf32", "multiplies", "product"),
+    ("elementwise_kernel, add", "adds the bias", "bias"),
+)
+
+
+@study.table("tbl-kernels", rows=lambda p: _KERNELS if p.tensor else ())
+def _kernels(p: Paper, kernel: tuple[str, str, str]) -> dict[str, Content]:
+    name, task, field = kernel
+
+    def each(what: str) -> str:
+        """Operations of an element that the kernel writes, or what they lie between."""
+        found = {getattr(getattr(c, field), what) / c.written(field) for c in p.tensor}
+        low, high = f"{min(found):g}", f"{max(found):g}"
+        return low if low == high else f"{low} to {high}"
+
+    return {
+        "Kernel": name,
+        "Task": task,
+        "Add": each("additions"),
+        "Multiply": each("multiplications"),
+        "Fused": each("multiply_adds"),
+    }
+
+
+def _algorithms(p: Paper) -> list[tuple[Dimensions, int, Pass]]:
+    """Calls whose kernels say which algorithm ran: direct, and by Fourier or Winograd."""
+    if p.gpu is None:
+        return []
+    found: list[tuple[Dimensions, int, Pass]] = [
+        (BASE, SHOWN_BATCH, "forward"),
+        (FOURIER.shape, FOURIER.batch, "forward"),
+        *((BASE, batch, "forward_backward") for batch in p.gpu.batches if batch in _SHOWN_BOTH),
+    ]
+    return [call for call in found if not p.gpu.executed(*call).missing]
+
+
+#: The batch sizes whose backward pass is shown.
+_SHOWN_BOTH: Final = (1, 8, 32, 64, 512)
+_WORDS: Final = {"fft": "Fourier", "winograd": "Winograd", "dgrad": "direct", "gemm": "product"}
+
+
+@study.table("tbl-algorithms", rows=_algorithms, digits={"Fused": 3, "Whole sum": 3})
+def _algorithm_rows(p: Paper, call: tuple[Dimensions, int, Pass]) -> dict[str, Content]:
+    assert p.gpu is not None
+    shape, batch, pass_ = call
+    names = [k.work.name for k in kernels_of(p.inputs, p.gpu, shape.factors(batch, pass_))]
+    special = {word for name in names for part, word in _WORDS.items() if part in name}
+    return {
+        "Kernel size": f"{shape.kernel}×{shape.kernel}",
+        "Batch": batch,
+        "Pass": "forward" if pass_ == "forward" else "both",
+        "Kernels": ", ".join(sorted(special)) or Missing("no kernel was kept"),
+        "Fused": p.gpu.fused(*call),
+        "Whole sum": p.gpu.executed(*call),
+    }
+
+
+@study.table("tbl-predicted", rows=lambda p: [c for c in p.counts if c.held_out], wide=True)
+def _predicted_rows(p: Paper, call: Call) -> dict[str, Content]:
+    work, peak, run = p.counts[call], p.peaks.get(call), p.cpu
+    assert run is not None
+    unknown = absent("peak", "B", "no peak was recorded, or no rule gives it")
+    return {
+        "Shape, batch": call.name,
+        "Theory (MAC)": exact("theory", "MAC", work.start.amount),
+        "Predicted": exact("predicted", "MAC", work.end),
+        "Counted": _measured(run, work),
+        "Output (B)": exact("output", "B", peak.start.amount) if peak else unknown,
+        "Peak, predicted": exact("predicted", "B", peak.end) if peak else unknown,
+        "Peak, recorded": _measured(run, peak) if peak else unknown,
+    }
+
+
+@study.table("tbl-account", rows=lambda p: source.account(p.reported), wide=True)
+def _account(p: Paper, row: tuple[str, str, str]) -> dict[str, Content]:
+    name, outcome, audited = row
+    return {"Part of the source": name, "What became of it": outcome, "Its numbers": audited}
+
+
+study.add_table(lambda p: setup(p.inputs, p.runs, source=False))

@@ -1,31 +1,43 @@
-"""What conv_profiling studies: the second convolution of the MNIST example, and its dimensions."""
+"""What conv_profiling studies: the second convolution of the MNIST example, in several shapes."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from report.errors import StudyError
-from report.evidence.case_checks import Levels, check_factors
+from report.evidence.case_checks import Levels, check_factors, check_ran
 from report.records.layers import Convolution
 from report.records.passes import PASSES, Pass
-from report.records.record import Case, Factor
+from report.records.record import Factor
 from report.records.store import Stored
 from report.text.format import NO_BREAK
 from report.theory.shapes import square_convolution
-from report.theory.work import Flops, Macs, flops, macs
+from report.theory.work import Macs, macs
+
+#: The batch size of the source's table, and of the call that is traced.
+SHOWN_BATCH: Final = 64
+#: Cases of the layer: in shapes that the rules were read off, and in those that they predicted.
+SUBJECTS: Final = ("layer", "held_out")
 
 #: The first convolution of the network, whose kernel is always this, leaves so many elements fewer.
 _FIRST_KERNEL: Final = 3
-_FACTORS: Final = frozenset({"subject", "channels", "kernel", "input", "batch", "pass", "layout"})
-_REMEDY: Final = "run the experiment of this version again"
-
-
-#: Subject → the factors that are looked up; those of the layer are checked with their levels.
+_CHANNELS: Final = re.compile(r"[1-9]\d{0,4}-[1-9]\d{0,4}")
+_LAYER: Final[dict[str, Levels]] = {
+    "channels": str,
+    "kernel": int,
+    "input": int,
+    "batch": int,
+    "pass": PASSES,
+    "layout": ("contiguous",),
+}
+#: Subject → the factors that are looked up; ``training`` stands in older records only.
 _LOOKED_UP: Final[dict[str, dict[str, Levels]]] = {
-    "layer": {"channels": str},
+    **dict.fromkeys(SUBJECTS, _LAYER),
     "trace": {"scope": str, "batch": int},
-    "training": {"dataset": str, "channels": str},
+    "training": {},
 }
 
 
@@ -37,11 +49,6 @@ class Dimensions:
     outputs: int
     kernel: int
     image: int
-
-    @property
-    def channels(self) -> str:
-        """The channels as a record names them."""
-        return f"{self.inputs}-{self.outputs}"
 
     @property
     def extent(self) -> int:
@@ -57,7 +64,7 @@ class Dimensions:
     @property
     def key(self) -> str:
         """The dimensions as part of an id."""
-        return f"{self.channels}-k{self.kernel}-i{self.image}"
+        return f"{self.inputs}-{self.outputs}-k{self.kernel}-i{self.image}"
 
     def layer(self, batch: int) -> Convolution:
         """The convolution on a batch of so many images."""
@@ -71,15 +78,13 @@ class Dimensions:
             return macs(layer)
         return Macs(macs(layer) + macs(layer, "weight_gradient") + macs(layer, "input_gradient"))
 
-    def operations(self, batch: int, pass_: Pass = "forward") -> Flops:
-        """FLOPs of one call, two a multiply-add."""
-        return flops(self.multiply_adds(batch, pass_))
-
-    def factors(self, batch: int, pass_: Pass) -> dict[str, Factor]:
+    def factors(
+        self, batch: int, pass_: Pass = "forward", subject: str = "layer"
+    ) -> dict[str, Factor]:
         """The case of the layer as a record names it."""
         return {
-            "subject": "layer",
-            "channels": self.channels,
+            "subject": subject,
+            "channels": f"{self.inputs}-{self.outputs}",
             "kernel": self.kernel,
             "input": self.image,
             "batch": batch,
@@ -88,59 +93,31 @@ class Dimensions:
         }
 
 
-#: The batch size that figures and traces show.
-SHOWN_BATCH: Final = 64
-
 #: The layer of the example itself.
 BASE: Final = Dimensions(32, 64, 3, 28)
 
 
-def dimensions_of(case: Case) -> Dimensions:
+def dimensions_of(factors: Mapping[str, Factor]) -> Dimensions:
     """The dimensions that the factors of a layer's case name."""
-    inputs, outputs = str(case.factors["channels"]).split("-")
-    kernel, image = int(case.factors["kernel"]), int(case.factors["input"])
-    return Dimensions(int(inputs), int(outputs), kernel, image)
+    inputs, outputs = str(factors["channels"]).split("-")
+    return Dimensions(int(inputs), int(outputs), int(factors["kernel"]), int(factors["input"]))
 
 
 def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` if a layer's case is not one of this study, or another layer ran."""
-    check_factors(stored, _LOOKED_UP)
+    check_factors(stored, _LOOKED_UP, optional={"precision": str}, closed=SUBJECTS)
     for index, case in enumerate(stored.record.cases):
-        if case.factors.get("subject") == "layer":
-            _check_case(case, f"data/{stored.file}: cases[{index}]")
-
-
-def _check_case(case: Case, place: str) -> None:
-    if set(case.factors) - {"precision"} != _FACTORS:  # which cases of TF32 name
-        expected, found = ", ".join(sorted(_FACTORS)), ", ".join(sorted(case.factors))
-        raise StudyError(f"{place}.factors: expected {expected}, found {found}; {_REMEDY}.")
-    if case.factors["pass"] not in PASSES:
-        raise _not_possible(case, place, "pass")
-    for name in ("kernel", "input", "batch"):
-        level = case.factors[name]
-        if not isinstance(level, int) or isinstance(level, bool) or level < 1:
-            raise _not_possible(case, place, name)
-    try:
-        batch, expected_layer = int(case.factors["batch"]), dimensions_of(case)
-    except ValueError as error:
-        raise _not_possible(case, place, "channels") from error
-    for ran in case.layers:
-        if _geometry(ran) != _geometry(expected_layer.layer(batch)):
+        if case.factors.get("subject") in SUBJECTS and not _CHANNELS.fullmatch(
+            str(case.factors["channels"])
+        ):
             raise StudyError(
-                f"{place}.layers: found {ran}, which is not the layer that the factors name; "
-                f"{_REMEDY}."
+                f"data/{stored.file}: cases[{index}].factors.channels: found "
+                f"{case.factors['channels']!r}, which this study has not; run the experiment of "
+                "this version again."
             )
+    for subject in SUBJECTS:
+        check_ran(stored, _layer_of, subject)
 
 
-def _not_possible(case: Case, place: str, name: str) -> StudyError:
-    found = case.factors[name]
-    return StudyError(
-        f"{place}.factors.{name}: found {found!r}, which this study has not; {_REMEDY}."
-    )
-
-
-def _geometry(layer: object) -> object:
-    """A layer without its name, which a network is free to choose."""
-    import msgspec
-
-    return {**msgspec.to_builtins(layer), "name": None}
+def _layer_of(factors: Mapping[str, Factor]) -> Convolution:
+    return dimensions_of(factors).layer(int(factors["batch"]))

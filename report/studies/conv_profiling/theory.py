@@ -1,12 +1,14 @@
-"""What theory says of the example's layer for one image, as quantities over its extents."""
+"""What theory says of the example's layer, as quantities over its extents."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import counted_in, flops
 from report.studies.conv_profiling.subject import BASE
+from report.theory.shapes import square_convolution
 
 _LAYER = BASE.layer(1)
 C_IN = exact("C_in", "1", _LAYER.input_shape[1])
@@ -18,6 +20,7 @@ _ELEMENT = exact("s", "B", 4)
 
 WEIGHTS = named("weights", KERNEL * KERNEL * C_IN * C_OUT)
 PARAMETERS = named("parameters", WEIGHTS + C_OUT)
+INPUTS = named("input elements", EXTENT * EXTENT * C_IN)
 OUTPUTS = named("output elements", OUT_EXTENT * OUT_EXTENT * C_OUT)
 MULTIPLY_ADDS = named("multiply-adds", counted_in("MAC", WEIGHTS * OUT_EXTENT * OUT_EXTENT))
 PARAMETER_BYTES = named("parameter bytes", _ELEMENT * PARAMETERS)
@@ -25,15 +28,18 @@ OUTPUT_BYTES = named("output bytes", _ELEMENT * OUTPUTS)
 #: Parameters and output: the source's memory of one image.
 IMAGE_BYTES = named("parameters and output", PARAMETER_BYTES + OUTPUT_BYTES)
 
+#: The convolutions of AlexNet that a published trace shows on tensor cores: channels in and out.
+_ALEXNET: Final = ((192, 384), (384, 256), (256, 256))
+ALEXNET: Final = tuple(
+    square_convolution(f"conv{number}", (128, into, 13, 13), out, 3, padding=1)
+    for number, (into, out) in enumerate(_ALEXNET, start=3)
+)
 
+
+@cache
 def work(batch: int) -> Quantity:
     """Work (FLOP) of a forward call."""
     return named("work", flops(exact("B", "1", batch) * MULTIPLY_ADDS))
-
-
-def once(batch: int) -> Quantity:
-    """Bytes of parameters and output of a batch, with the parameters counted once."""
-    return named("parameters and outputs", PARAMETER_BYTES + exact("B", "1", batch) * OUTPUT_BYTES)
 
 
 def for_every_image(batch: int) -> Quantity:
@@ -41,15 +47,7 @@ def for_every_image(batch: int) -> Quantity:
     return named("parameters for every image", exact("B", "1", batch) * IMAGE_BYTES)
 
 
-VALUES: Final[dict[str, Quantity]] = {
-    "kernel": KERNEL,
-    "image_extent": exact("extent of an image", "1", BASE.image),
-    "macs": MULTIPLY_ADDS,
-    "flops": work(1),
-    "weights": WEIGHTS,
-    "parameters": PARAMETERS,
-    "parameter_bytes": PARAMETER_BYTES,
-    "outputs": OUTPUTS,
-    "output_bytes": OUTPUT_BYTES,
-    "image_bytes": IMAGE_BYTES,
-}
+def copies(batch: int) -> Quantity:
+    """Bytes of a copy of the input and one of the weights, as other layouts need them."""
+    images = exact("B", "1", batch) * INPUTS
+    return named("copies of input and weights", _ELEMENT * (images + WEIGHTS))

@@ -1,6 +1,6 @@
-"""training_roofline: how near training comes to the machine's roof, and what keeps it away."""
+"""training_roofline: how much of a paradox of efficiencies is arithmetic, and what is left."""
 
 from typing import Final
 
 #: The attachments of a record that the paper is computed from.
-ATTACHMENTS: Final = ("trace.*.json.gz", "*.raw.gz", "lifetimes.json.gz")
+ATTACHMENTS: Final[tuple[str, ...]] = ()

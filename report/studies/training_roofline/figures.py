@@ -1,168 +1,146 @@
-"""The figures of training_roofline, described; captions stand in its template."""
+"""The figures of training_roofline; captions stand in its template."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from figures.canvas import Drawing
 from figures.dots import Dots, DotSeries
 from figures.roofline import Marks, Roofline, alike
-from report.evidence.audit import Check
-from report.evidence.remembered import known as known_number
+from figures.scaling import Band, Points, Scaling
 from report.missing import Missing
-from report.paper.findings import Figure, Inputs
+from report.paper.plots import points, theory_line
 from report.paper.roofs import GIGA, TERA, cache_lines, roof_line
-from report.quantity.evaluation import point
-from report.studies.training_roofline.corrected import Corrected, collapsed, corrected
-from report.studies.training_roofline.measured import Run
-from report.studies.training_roofline.profiled import THRESHOLDS, Profile, main_profiles
-from report.studies.training_roofline.source import CPU, RTX, T4
-from report.studies.training_roofline.subject import NETWORKS
-from report.studies.training_roofline.theory import Complexity, known_roof, printed_roof
-from report.theory.roofline import DEPTHWISE, LINEAR, Roof
+from report.quantity.evaluation import estimate
+from report.quantity.expression import Quantity
+from report.statistics.estimates import Estimate
+from report.studies.training_roofline import theory
+from report.studies.training_roofline.runs import Profile, Run
+from report.studies.training_roofline.source import LAPTOP, RTX, T4, Source, value_of
+from report.studies.training_roofline.subject import HEAVY, IMAGE, LIGHT, NETWORKS, Step
+from report.theory.roofline import DEPTHWISE, LINEAR, sheet_roof
 
 _INTENSITY: Final = "Arithmetic intensity (FLOP/B)"
-_RATE: Final = "Achieved rate (GFLOP/s)"
-#: The colour of a class in every figure.
-_CLASS_SERIES: Final = {
-    "7 × 7 convolution": 4,
+#: The colour of a class of layers.
+_CLASSES: Final = {
     "3 × 3 convolution": 0,
     "1 × 1 convolution": 1,
     DEPTHWISE: 2,
     LINEAR: 3,
+    "7 × 7 convolution": 4,
 }
 
 
-def all_figures(
-    inputs: Inputs,
-    primary: Run | None,
-    complexities: dict[str, Complexity],
-    checks: Mapping[str, Sequence[Check]],
-) -> Iterator[Figure]:
-    """The figures that the data have; those of layers are of the run that the prose speaks of."""
-    cases = corrected(inputs, complexities)
-    source = alike(_source_panel(inputs, name, cases) for name in (RTX, T4, CPU))
-    drawing = Drawing(source, wide=True, height=3.1)
-    yield Figure("fig-source-roofline", "", "", drawing, (inputs.reported_file,))
-    audited = _audit(checks)
-    drawing = Drawing((audited,), height=audited.height)
-    yield Figure("fig-audit", "", "", drawing, (inputs.reported_file,))
-    for name, draw in (("layers", _layers), ("steps", _steps)):
-        if primary is not None and (drawn := draw(primary)) is not None:
-            yield Figure(f"fig-{name}-{primary.key}", "", "", drawn, (primary.file,))
+def source_roofs(source: Source) -> tuple[Roofline, ...]:
+    """The source's points as it drew them (hollow), and where they belong, a panel a GPU."""
+    return alike(_source_panel(source, device) for device in (RTX, T4))
 
 
-# ------------------------------------------------------------------------------- the source
-
-
-def _source_panel(inputs: Inputs, device: str, cases: Sequence[Corrected]) -> Roofline:
-    """The source's points as it drew them, and where they belong; the best batch has a name."""
-    # The legend of the first panel is that of all.
-    labels = ("As printed", "Known") if device == RTX else ("", "")
-    roofs = [roof_line(printed_roof(inputs, device), labels[0], "printed", TERA)]
-    known = known_roof(inputs, device)
-    if isinstance(known, Roof):
-        roofs.append(roof_line(known, labels[1], "sheet", TERA))
-    drawn: list[Marks] = []
+def _source_panel(source: Source, device: str) -> Roofline:
+    # The legend of the first panel is that of both.
+    labels = ("As printed", "Corrected") if device == RTX else ("", "")
+    printed = sheet_roof(*map(value_of, source.printed_roof(device)))
+    known = sheet_roof(value_of(source.peak(device)), value_of(source.bandwidth(device)))
+    drawn = []
     for series, network in enumerate(NETWORKS):
-        own = [c for c in cases if (c.device, c.network) == (device, network)]
-        printed = [c.achieved for c in own if c.achieved]
-        if printed:
-            x = tuple(float(item.number_of("intensity").number) for item in printed)
-            y = tuple(float(item.number_of("rate").number) for item in printed)
-            drawn.append(Marks("", x, y, series=series, hollow=True))
-        if own:
-            x = tuple(case.load.intensity for case in own)
-            y = tuple(known_number(point(case.rate)) / TERA for case in own)
-            names = tuple(_name(case, cases, y_, max(y)) for case, y_ in zip(own, y, strict=True))
-            drawn.append(Marks("", x, y, series=series, names=names))
-    return Roofline(_INTENSITY, "Achieved rate (TFLOP/s)", tuple(roofs), tuple(drawn), device)
-
-
-def _name(case: Corrected, cases: Sequence[Corrected], rate: float, best: float) -> str:
-    if collapsed(case, cases):
-        return "collapsed"
-    return case.network if rate == best else ""
-
-
-def _audit(checks: Mapping[str, Sequence[Check]]) -> Dots:
-    """Every audited number over what its formula gives, a row a kind of number."""
-
-    def of(differs: bool) -> tuple[tuple[float, ...], ...]:
-        return tuple(
-            tuple(c.factor for c in each if c.factor and (c.verdict == "differs") == differs)
-            for each in checks.values()
+        cases = [c for c in source.cases if (c.device, c.network) == (device, network)]
+        rows = [case.row for case in cases if case.row]
+        x = tuple(float(row.printed("intensity").number) for row in rows)
+        y = tuple(float(row.printed("rate").number) for row in rows)
+        drawn += [Marks("", x, y, series=series, hollow=True)] * bool(rows)
+        x = tuple(value_of(theory.intensity(network, case.batch)) for case in cases)
+        y = tuple(value_of(case.rate) / TERA for case in cases)
+        names = tuple(
+            "collapsed" if rate < max(y) / 2 else network if rate == max(y) else "" for rate in y
         )
+        drawn.append(Marks("", x, y, series=series, names=names))
+    roofs = (
+        roof_line(printed, labels[0], "printed", TERA),
+        roof_line(known, labels[1], "sheet", TERA),
+    )
+    name = LAPTOP if device == RTX else device
+    return Roofline(_INTENSITY, "Rate (TFLOP/s)", roofs, tuple(drawn), name)
 
+
+def shares(found: Mapping[str, Mapping[str, Quantity]]) -> Dots:
+    """What each device reaches of the roofs of a network's layers (%), a row a network."""
+    series = []
+    for place, (device, by_network) in enumerate(found.items()):
+        measured = map(estimate, by_network.values())
+        ends = [each if isinstance(each, Estimate) else None for each in measured]
+        series.append(
+            DotSeries(
+                device,
+                tuple(100 * e.value if e else None for e in ends),
+                place,
+                False,
+                tuple(100 * e.low if e else None for e in ends),
+                tuple(100 * e.high if e else None for e in ends),
+                shift=0.12 * (place - (len(found) - 1) / 2),
+            )
+        )
     return Dots(
-        tuple(f"{kind} ({len(each)})" for kind, each in checks.items()),
-        (
-            DotSeries("follows", of(False), 0, hollow=True),
-            DotSeries("does not follow", of(True), 1),
-        ),
-        "Printed ÷ recomputed",
-        reference=1.0,
-        log=True,
+        NETWORKS, tuple(series), "Throughput ÷ that of the layers' roofs (%)", reference=100.0
     )
 
 
-# -------------------------------------------------------------------------------------- layers
+def memory(run: Run, source: Source) -> Iterator[Scaling]:
+    """What a step reserves over the batch, what theory needs, and what the source's GPUs hold."""
+    drawn: tuple[Points, ...] = ()
+    batches = [b for b in run.batches(HEAVY, IMAGE) if b <= theory.SOURCE_BATCH]
+    for series, network in enumerate((HEAVY, LIGHT)):
+        over = {b: run.bytes("reserved_peak", Step(network, IMAGE, b)) for b in batches}
+        drawn += points(network, over, "GB", series=2 * series, joined=True)
+    for series, network in enumerate((HEAVY, LIGHT)):
+        fast = run.bytes("reserved_peak", Step(network, IMAGE, theory.SOURCE_BATCH, "tfloat32"))
+        over = {theory.SOURCE_BATCH: fast}
+        drawn += points("", over, "GB", series=2 * series, hollow=True)
+    if not batches or not drawn:
+        return
+    curves = [
+        theory_line(
+            f"{network}, theory",
+            {b: theory.alive(network, b) for b in batches},
+            "GB",
+            part=network == LIGHT,
+        )
+        for network in (HEAVY, LIGHT)
+    ]
+    size = source.memory(RTX) / GIGA
+    yield Scaling(
+        "Batch size (images)",
+        "Memory of a step (GB)",
+        drawn,
+        tuple(curves),
+        (Band("laptop", size, size, size, 3),),
+        x_ticks=tuple(map(float, batches)),
+        x_scale="linear",
+        y_scale="linear",
+        y_top=1.2 * size,
+        y_bottom=0.0,
+        direct=True,
+    )
 
 
-def _layers(run: Run) -> Drawing | None:
-    """Every layer with multiply-adds under the measured roof, a panel a network."""
-    found = [p for p in main_profiles(run) if isinstance(p.roof, Roof) and p.disturbed is None]
-    panels = alike(map(_layer_panel, found))
-    return Drawing(panels, wide=True, height=2.9) if panels else None
+def layers(run: Run) -> tuple[Roofline, ...]:
+    """Every layer with multiply-adds under the measured roofs, a panel a network."""
+    shown = (each for name, each in run.profiles.items() if name in (HEAVY, LIGHT))
+    return alike(map(_layer_panel, shown))
 
 
 def _layer_panel(profile: Profile) -> Roofline:
-    roof = profile.roof
-    drawn = []
-    for kind, items in profile.by_class().items():
-        xy = [(item.load.intensity, item.rate / GIGA) for item in items if item.load.flops]
-        if xy:
-            x, y = zip(*xy, strict=True)
-            label, series = kind.removesuffix(" convolution"), _CLASS_SERIES.get(kind, 5)
-            drawn.append(Marks(label, x, y, series=series))
-    lines = (roof_line(roof, "Measured roof", "measured", GIGA),) if isinstance(roof, Roof) else ()
+    roof, drawn = profile.run.roof, []
+    for part in profile.parts:
+        found = [each for each in part.layers if each.load.flops and each.time]
+        x = tuple(each.load.intensity for each in found)
+        y = tuple(each.load.flops / each.time / GIGA for each in found)
+        # One name a class, at its lowest point, where no roof and few marks are.
+        name = part.name.removesuffix(" convolution") if len(found) > 1 else ""
+        names = tuple(name * (rate == min(y)) for rate in y)
+        drawn += [Marks("", x, y, series=_CLASSES.get(part.name, 5), names=names)] * bool(found)
+    lines = () if isinstance(roof, Missing) else (roof_line(roof, "", "measured", GIGA),)
+    # Between the first cache and the last one there is no room for the names of others.
     caches = cache_lines(profile.run.cache_roofs(), GIGA)
-    return Roofline(_INTENSITY, _RATE, lines, tuple(drawn), profile.step.network, caches)
-
-
-def _steps(run: Run) -> Drawing | None:
-    """The share of the layers' time near each ceiling, a dot a step."""
-    panel = steps_panel(main_profiles(run), THRESHOLDS)
-    return Drawing((panel,), height=panel.height) if panel else None
-
-
-def steps_panel(profiles: Sequence[Profile], thresholds: Sequence[float]) -> Dots | None:
-    """The share of the layers' time near each ceiling or neither in every step, by threshold."""
-    rows = [(p, least) for p in profiles for least in thresholds if not _missing(p)]
-    if not rows:
-        return None
-
-    def of(side: str) -> tuple[tuple[float, ...], ...]:
-        return tuple(
-            tuple(
-                100 * share
-                for process in p.side_share(side, least).leaves[0].processes  # type: ignore
-                for share in process.samples
-            )
-            for p, least in rows
-        )
-
-    return Dots(
-        tuple(f"{p.step.network}, {least:.0%}" for p, least in rows),
-        (
-            DotSeries("arithmetic", of("arithmetic"), 0),
-            DotSeries("memory", of("traffic"), 1),
-            DotSeries("neither", of("neither"), 2, hollow=True),
-        ),
-        "Share of the layers' time (%)",
-    )
-
-
-def _missing(profile: Profile) -> bool:
-    return isinstance(point(profile.side_share("neither")), Missing)
+    caches = (caches[0], caches[-1]) if len(caches) > 1 else caches
+    network = profile.step.network
+    return Roofline(_INTENSITY, "Rate (GFLOP/s)", lines, tuple(drawn), network, caches)

@@ -1,0 +1,117 @@
+"""What one run recorded of the layer: calls in their shapes, their counts and their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from report.evidence import runs as any_study
+from report.evidence.runs import labels
+from report.missing import Missing
+from report.quantity.expression import Quantity, exact, named
+from report.quantity.operations import counted_in
+from report.records.layers import Convolution
+from report.records.passes import Pass
+from report.records.record import Factor
+from report.records.store import Stored
+from report.studies.conv_profiling.subject import BASE, SUBJECTS, Dimensions, dimensions_of
+
+
+class Call(NamedTuple):
+    """A forward call of the layer; ``subject`` tells whether its shape was held out."""
+
+    shape: Dimensions
+    batch: int
+    subject: str
+
+    @property
+    def name(self) -> str:
+        """The call as a table prints it."""
+        return f"{self.shape.name}, {self.batch}"
+
+    @property
+    def held_out(self) -> bool:
+        """Whether theory predicted it before it was measured."""
+        return self.subject == "held_out"
+
+    @property
+    def layer(self) -> Convolution:
+        """The convolution that it computes."""
+        return self.shape.layer(self.batch)
+
+    @property
+    def factors(self) -> dict[str, Factor]:
+        """The case as a record names it."""
+        return self.shape.factors(self.batch, subject=self.subject)
+
+
+@dataclass(frozen=True)
+class Run(any_study.Run):
+    """One record of this study."""
+
+    @cached_property
+    def calls(self) -> tuple[Call, ...]:
+        """The forward calls in float32: the example's by batch, then the others as recorded."""
+        found = [
+            Call(
+                dimensions_of(case.factors),
+                int(case.factors["batch"]),
+                str(case.factors["subject"]),
+            )
+            for case in self.stored.record.cases
+            if case.factors.get("subject") in SUBJECTS
+            and case.factors["pass"] == "forward"
+            and "precision" not in case.factors
+        ]
+        return tuple(sorted(found, key=lambda call: (call.shape != BASE, call.held_out)))
+
+    @property
+    def batches(self) -> tuple[int, ...]:
+        """The batch sizes of the example's layer."""
+        return tuple(call.batch for call in self.calls if call.shape == BASE)
+
+    def peak(self, call: Call) -> int | Missing:
+        """Most bytes that a forward call had allocated beyond those before it."""
+        return self.grown("allocated_peak", call.factors, since="allocated_before")
+
+    def kept(self, call: Call) -> int | Missing:
+        """Bytes that a forward call leaves allocated."""
+        return self.grown("allocated_after", call.factors, since="allocated_before")
+
+    # ------------------------------------------------------------------------------- on a GPU
+
+    def fused(self, shape: Dimensions, batch: int, pass_: Pass = "forward") -> Quantity:
+        """Fused multiply-adds of the CUDA cores over theory's multiply-adds."""
+        counted = self.repeated("ncu_fp32_multiply_adds", shape.factors(batch, pass_))
+        theory = exact("theory", "MAC", shape.multiply_adds(batch, pass_))
+        return named("fused ÷ theory", counted_in("MAC", counted) / theory)
+
+    def executed(self, shape: Dimensions, batch: int, pass_: Pass = "forward") -> Quantity:
+        """The source's metric: additions + multiplications + 2 · fused, over theory.
+
+        What tensor cores did counts too.
+        """
+        factors = shape.factors(batch, pass_)
+        adds, multiplies, fused = (
+            self.repeated(f"ncu_fp32_{kind}", factors)
+            for kind in ("additions", "multiplications", "multiply_adds")
+        )
+        tensor = self.repeated("ncu_tensor_core_flops", factors)
+        units = counted_in("FLOP", adds + multiplies + 2 * fused)
+        theory = exact("theory", "FLOP", 2 * shape.multiply_adds(batch, pass_))
+        return named("operations ÷ theory", (units + tensor) / theory)
+
+    def workspace(self, batch: int) -> Quantity:
+        """Bytes beside its output that a forward call with TF32 has at its peak."""
+        factors = {**BASE.factors(batch), "precision": "tfloat32"}
+        peak, after = (
+            self.repeated(f"requested_{moment}", factors) for moment in ("peak", "after")
+        )
+        return named("workspace", peak - after)
+
+
+def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
+    """The runs of this study, newest first."""
+    return tuple(map(Run, records, labels(records)))
