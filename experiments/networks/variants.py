@@ -1,12 +1,10 @@
-"""What not every machine can do with a network: compile it, or compute it in 16 bits."""
+"""Half precision, which not every processor has kernels for."""
 
 from __future__ import annotations
 
-import shutil
-from typing import Final, cast
+from typing import Final
 
 import torch
-from torch import nn
 
 from experiments.harness.outcomes import UnavailableError
 
@@ -15,25 +13,6 @@ _KERNELS: Final = {
     "bfloat16": "_is_mkldnn_bf16_supported",
     "float16": "_is_mkldnn_fp16_supported",
 }
-
-COMPILERS: Final = ("g++", "clang++", "c++")
-
-
-def compiled(network: nn.Module) -> nn.Module:
-    """``network`` as torch.compile makes it when it is first called.
-
-    What was compiled before is forgotten, so that no case goes on with the shapes of another.
-    Compiling takes one thread, since further ones would still be there while calls are timed.
-    """
-    if not any(map(shutil.which, COMPILERS)):
-        raise UnavailableError(
-            "torch.compile needs a C++ compiler and none was found; install one, such as g++."
-        )
-    import torch._inductor.config as inductor
-
-    torch._dynamo.reset()
-    inductor.compile_threads = 1
-    return cast(nn.Module, torch.compile(network, dynamic=False))
 
 
 def refuse_emulated(precision: object, batch: object, device: str, most: int) -> None:

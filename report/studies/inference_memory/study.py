@@ -20,7 +20,7 @@ from report.paper.study import Study
 from report.paper.tables import Table
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.operations import at_least, at_most
-from report.quantity.verdicts import Several, all_of, any_of, trend
+from report.quantity.verdicts import Several, Statement, all_of, any_of, trend
 from report.statistics.estimates import CONFIDENCE
 from report.studies.inference_memory import figures, reconciled, source, theory
 from report.studies.inference_memory.runs import History, Run, runs
@@ -686,13 +686,19 @@ def _over_tiles(get: Mapping[Call, Quantity]) -> dict[str, dict[int, Quantity]]:
 @study.claim("tile-memory", of=lambda p: p.clock)
 def _tile_memory(run: Run) -> Several:
     over = _over_tiles({c: run.peak(c) for c in _tiled(run)})
-    return all_of(*(trend(each, rising=True) for each in over.values() if each))
+    found: list[Statement | Several] = [
+        trend(each, rising=True) for each in over.values() if len(each) > 1
+    ]
+    return all_of(*(found or [_NO_RATIO > 0]))
 
 
 @study.claim("tile-time", of=lambda p: p.clock)
 def _tile_time(run: Run) -> Several:
     over = _over_tiles({c: run.time(c) for c in _tiled(run)})
-    return all_of(*(trend(each, rising=False) for each in over.values() if each))
+    found: list[Statement | Several] = [
+        trend(each, rising=False) for each in over.values() if len(each) > 1
+    ]
+    return all_of(*(found or [_NO_RATIO > 0]))
 
 
 @study.claim("tile-pays", of=lambda p: p.clock)
