@@ -62,15 +62,20 @@ DECIDED_WITHOUT_TIME = {
     },
     "inference_memory": {
         "memory-monotone": "bytes, which do not scatter",
-        "falls-first": "bytes, which do not scatter",
+        "peaks-exact": "bytes, which do not scatter",
+        "bounds-hold": "bytes, which do not scatter",
+        "precision-costs": "bytes, which do not scatter",
+        "half-memory": "bytes, which do not scatter",
+        "half-fits": "whether memory ran out",
+        "limits-within": "whether memory ran out",
         "amc-memory": "bytes, which do not scatter",
-        "amc-theory": "theory of the shapes",
+        "tile-memory": "bytes, which do not scatter",
     },
 }
 
 #: Claims that need no samples.
 DECIDED_WITHOUT_SAMPLES = {
-    "limit-theory": "which calls run out of memory is a result",
+    "half-fits": "which calls run out of memory is a result",
     "activations-predicted": "it rests on a file beside a record of others",
     "parameters-predicted": "it rests on a file beside a record of others",
     "counters-blind": "it rests on a file beside a record of others",

@@ -41,6 +41,13 @@ def test_pages_are_mapped_beyond_the_cliff_alone() -> None:
     assert few == {0} and min(many) > 1000
 
 
+def test_a_convolution_copies_maps_of_another_layout() -> None:
+    pytest.importorskip("torch")
+    ((contiguous,),) = run("inference_memory", "contiguous_format")
+    ((last,),) = run("inference_memory", "channels_last")
+    assert contiguous > 2 and last < 1.1
+
+
 def test_little_work_takes_the_time_of_calls() -> None:
     images, times = zip(*run("backend_speedup"), strict=True)
     assert list(images) == [10**k for k in range(6)]
