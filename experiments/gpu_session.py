@@ -47,14 +47,7 @@ PARTS: Final = (
     Part(
         "backend_speedup",
         7,
-        (
-            "network=perceptron",
-            "dtype=float32",
-            "execution=eager",
-            "backend=numpy,torch_cuda,cupy",
-            "hidden=10,128,512,2048",
-            "samples=1000,16000,60000",
-        ),
+        ("dtype=float32",),
         "none",
         0.06,
         "none",

@@ -1,247 +1,252 @@
-"""What the inference of CNNs takes in time and memory, and what saves it.
+"""Whether a batch fits into memory, and what makes it fit.
 
-Networks in evaluation mode with random weights and a random input from a fixed seed, under
-``torch.no_grad()``.  ``sweep`` names sets of cases (``experiments.inference_sweeps``) and stands in
-no case: a case that belongs to several sets is measured once.  Factors of a case:
+Networks in evaluation mode with random weights and random images from a fixed seed, under
+``torch.no_grad()``.  ``sweep`` names sets of cases and stands in no case: a case that belongs to
+several sets is measured once.  Factors of a case:
 
-- ``subject``: ``inference`` is one call of a network; ``accuracy`` is what the deepest residual
-  network, once trained, makes of every test image; ``matrix_product`` is one product of square
-  matrices of ``side``, for the peak of a precision.
+- ``subject``: ``inference`` is one call of a network; ``limit`` looks for the largest batch that
+  runs under a real limit of ``memory_limit`` MiB (``experiments.inference_limits``); ``accuracy``
+  is what a trained network makes of every test image (``experiments.inference_scores``).
 - ``network``, ``image`` (pixels a side), ``batch``.
-- ``layout``: of weights, input and so of all maps, ``contiguous`` (NCHW) or ``channels_last``.
+- ``layout``: of weights, images and so of all maps, ``contiguous`` (NCHW) or ``channels_last``.
 - ``precision``: ``bfloat16`` and ``float16`` by ``torch.autocast`` around the call; the weights
   stay float32 and are cast in every call.
-- ``execution``: ``eager``; ``folded``, normalisation in the convolutions and ReLU in place;
-  ``compiled`` by torch.compile, from nothing in the run's own process, whose code the others take;
-  ``tiled_layers``, ``tiled_blocks``, ``tiled_stages``, tile by tile
+- ``execution``: ``eager``, or ``tiled_layers``, ``tiled_blocks``, ``tiled_stages``, tile by tile
   with ``tile`` × ``tile`` pixels of the output (``experiments.networks.tiled``).
-- ``memory_limit``: MiB by which the address space may grow in the call; else what is available.
-- ``dataset``: ``digits`` of scikit-learn, scaled to 32 × 32.
 
-Every ``inference`` case has series of durations, of what the system did in each call, and of bytes.
-Of ZFNet and VGG-16 only the batches of the published comparison are timed, and of limited cases
-only whether the call fits is asked.
+Peaks are measured of every call, times of the shallowest and the deepest residual network and of
+tiles, with freed memory kept.
 """
 
 from __future__ import annotations
 
-import gc
-import time
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from math import prod
+from itertools import product
 from typing import TYPE_CHECKING, Final, cast
 
-from experiments import inference_sweeps as sweeps
-from experiments.harness.limits import limited, refuse_beyond
-from experiments.harness.measure import build, layers_of_case, measure_memory, measure_time
+from experiments.harness.limits import limited
+from experiments.harness.measure import build, measure_memory, measure_time
 from experiments.harness.memory import call_once
-from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import (
     FULL,
     QUICK,
-    Device,
     Factor,
     Factors,
-    Process,
+    Levels,
     Results,
     Session,
     Study,
     Subject,
     replanned,
 )
-from experiments.harness.timing import Build, Workload, seconds
-from report.records.layers import ELEMENT_BYTES, Convolution, Layer
-from report.records.record import Series
+from report.records.record import Factor as Level
 
 if TYPE_CHECKING:
-    import torch
     from torch import nn
 
-_MIB: Final = 2**20
-#: Memory is measured twice, so that a paper can check that it is the same.
-_MEMORY_REPEATS: Final = 2
+RESNETS: Final = ("ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-110")
+NETWORKS: Final = ("LeNet-5", "AlexNet", "VGG-16", *RESNETS)
+LAYOUTS: Final = ("contiguous", "channels_last")
+PRECISIONS: Final = ("float32", "bfloat16", "float16")
+TILED: Final = ("tiled_layers", "tiled_blocks", "tiled_stages")
+TILES: Final = (8, 16, 32, 64)
+BATCHES: Final = tuple(2**n for n in range(11))
+#: A GPU has memory for more of them.
+BATCHES_ON_GPU: Final = (*BATCHES, *(2**n for n in range(12, 20, 2)))
+
+#: The largest batch whose peak is measured on a processor, 256 of the other networks.
+LARGEST: Final = {"AlexNet": 64, "VGG-16": 8}
+#: The largest batch that is timed on a processor: a second for each call.
+TIMED: Final = {"ResNet-20": 1024, "ResNet-110": 128}
+#: The batches at which reduced precision meets both layouts.
+REDUCED: Final = (64, 256, 1024)
+#: What a tile costs shows in a small batch as in a large one, in a quarter of the time.
+TILING: Final = {"network": "ResNet-20", "image": 224, "batch": 2}
+#: Limits (MiB) that a few to two hundred images of a network reach.
+LIMITS: Final = {
+    "ResNet-20": (16, 48),
+    "ResNet-110": (16, 48),
+    "AlexNet": (256, 384),
+    "VGG-16": (640, 800),
+}
+
+
+def _side(network: Level) -> int:
+    return 224 if network in LARGEST else 32
+
+
+def inference(
+    network: Level,
+    batch: Level,
+    layout: Level = "contiguous",
+    precision: Level = "float32",
+    **more: Level,
+) -> Factors:
+    """One call of a network; ``more`` are ``image``, ``execution`` and ``tile``."""
+    return {
+        "subject": "inference",
+        "network": network,
+        "image": _side(network),
+        "batch": batch,
+        "layout": layout,
+        "precision": precision,
+        "execution": "eager",
+        **more,
+    }
+
+
+def _peaks(levels: Levels, gpu: bool) -> Iterator[Factors]:
+    """Every network in both layouts, on a GPU in every precision too."""
+    for network, batch in product(levels["network"], levels["batch"]):
+        if gpu or int(batch) <= LARGEST.get(str(network), 256):
+            for layout in LAYOUTS:
+                yield inference(network, batch, layout)
+            for precision in PRECISIONS[1:] if gpu else ():
+                yield inference(network, batch, precision=precision)
+
+
+def _time(levels: Levels, gpu: bool) -> Iterator[Factors]:
+    """The shallowest and the deepest residual network."""
+    for network, batch in product(levels["network"], levels["batch"]):
+        if int(batch) <= (1024 if gpu else TIMED.get(str(network), 0)) and network in TIMED:
+            for precision in PRECISIONS if gpu else PRECISIONS[:1]:
+                yield inference(network, batch, precision=precision)
+
+
+def _precision(levels: Levels, gpu: bool) -> Iterator[Factors]:
+    """Residual networks in every precision and layout; on a GPU what it does to the scores."""
+    for network, batch in product(RESNETS, REDUCED if gpu else REDUCED[:-1]):
+        if network in levels["network"] and batch in levels["batch"]:
+            for precision, layout in product(PRECISIONS, LAYOUTS):
+                yield inference(network, batch, layout, precision)
+    if gpu and RESNETS[-1] in levels["network"]:
+        trained = {"subject": "accuracy", "network": RESNETS[-1], "dataset": "digits"}
+        yield from ({**trained, "precision": precision} for precision in PRECISIONS)
+
+
+def _tiling(levels: Levels, gpu: bool) -> Iterator[Factors]:
+    if TILING["network"] in levels["network"]:
+        yield inference(**TILING)
+        for form, tile in product(TILED, levels["tile"]):
+            yield inference(**TILING, execution=form, tile=tile)
+
+
+def _limit(levels: Levels, gpu: bool) -> Iterator[Factors]:
+    """A limit on the address space, which a processor alone has."""
+    for network, limits in LIMITS.items():
+        if network in levels["network"] and not gpu:
+            for limit, layout in product(limits, LAYOUTS):
+                case: Factors = {"subject": "limit", "network": network, "image": _side(network)}
+                yield {**case, "layout": layout, "memory_limit": limit}
+
+
+_SWEEPS: Final = {
+    "peaks": _peaks, "time": _time, "precision": _precision, "tiling": _tiling, "limit": _limit,
+}  # fmt: skip
+
+
+def cases(levels: Levels, gpu: bool = False) -> tuple[Factors, ...]:
+    """The cases of the sets that ``levels["sweep"]`` names, each once."""
+    found = (case for name in levels["sweep"] for case in _SWEEPS[str(name)](levels, gpu))
+    return tuple({frozenset(case.items()): case for case in found}.values())
 
 
 def subject(factors: Factors) -> Subject:
-    """A network in evaluation mode, or a product of matrices."""
+    """A network in evaluation mode on random images; of a limit, on one."""
     import torch
 
-    from experiments.networks import catalogue
-    from experiments.networks.variants import executed
+    from experiments.networks.catalogue import INPUT_SHAPES, network
+    from experiments.networks.tiled import tiled
 
-    if factors["subject"] == "matrix_product":
-        return _product(int(factors["side"]), getattr(torch, str(factors["precision"])))
-    network = cast("nn.Sequential", catalogue.network(str(factors["network"])))
-    tile = factors.get("tile")
-    way = str(factors.get("execution", "eager"))
+    module = cast("nn.Sequential", network(str(factors["network"])).eval())
+    side = int(factors.get("image", 32))
+    shape = (int(factors.get("batch", 1)), INPUT_SHAPES[str(factors["network"])][0], side, side)
+    form, tile = factors.get("execution"), int(factors.get("tile", 0))
     return Subject(
-        network.eval(),
-        torch.randn(input_shape(factors)),
+        module,
+        torch.randn(shape),
         layout=factors.get("layout", "contiguous"),  # type: ignore[arg-type]
         precision=factors.get("precision", "float32"),  # type: ignore[arg-type]
-        executed=lambda _: executed(network, way, None if tile is None else int(tile)),  # type: ignore[arg-type]
+        executed=(lambda _: tiled(module, form, tile)) if tile else None,  # type: ignore[arg-type]
     )
 
 
-def _product(side: int, kind: torch.dtype) -> Subject:
-    import torch
-
-    left, right = torch.randn(side, side, dtype=kind), torch.randn(side, side, dtype=kind)
-    layer = torch.nn.Linear(side, side, bias=False, device="meta")
-    source = torch.empty(side, side, device="meta")
-    return Subject(layer, source, mode=lambda: torch.mm(left, right), name="product")
-
-
-def input_shape(factors: Factors) -> tuple[int, int, int, int]:
-    """``(N, C, H, W)``; of an accuracy, one image."""
-    from experiments.networks.catalogue import INPUT_SHAPES
-
-    channels, height, width = INPUT_SHAPES[str(factors["network"])]
-    height, width = (int(factors.get("image", extent)) for extent in (height, width))
-    return int(factors.get("batch", 1)), channels, height, width
-
-
 def memory(factors: Factors, session: Session) -> Results:
-    """What the subject of a case asks for; raises what torch raises.
-
-    Raises ``UnavailableError`` for what this machine cannot do and ``NotStartedError`` for what
-    cannot fit into its memory.
-    """
+    """The bytes of a call, which is called before: where memory runs out, outside the profiler."""
     from experiments.networks.variants import refuse_emulated
 
-    refuse_emulated(factors.get("precision"), factors.get("batch"), session.device, most=1)
-    make = partial(build, STUDY, factors, session.device)
+    refuse_emulated(factors.get("precision"), factors.get("batch"), session.device, most=0)
     if factors["subject"] == "accuracy":
         from experiments.inference_scores import image_results
 
         return image_results(factors, session)
-    if factors["subject"] == "matrix_product":
-        return measure_memory(make, session)
-    if "memory_limit" in factors:
-        return (_under_limit(make, int(factors["memory_limit"]) * _MIB, session.device),)
-    if session.device == "cpu":
-        refuse_beyond(needed_bytes(layers_of_case(STUDY, factors)))
-    return _bytes_of_call(make, factors, session)
-
-
-def needed_bytes(layers: tuple[Layer, ...]) -> int:
-    """A lower bound of what must be held at once: a convolution's input and output.
-
-    Folding, compiling and tiling cannot avoid the maps of the first convolution in these networks,
-    and those of later ones only by tiling over several layers, which is done at one small batch.
-    """
-    return max(
-        (prod(layer.input_shape) + prod(layer.output_shape)) * ELEMENT_BYTES[layer.dtype]
-        for layer in layers
-        if isinstance(layer, Convolution)
-    )
-
-
-def is_timed(factors: Factors) -> bool:
-    """Whether processes of their own time a case."""
-    if factors["subject"] == "inference":
-        return "memory_limit" not in factors and sweeps.is_timed(factors)
-    return factors["subject"] == "matrix_product"
-
-
-def times(factors: Factors, session: Session) -> Results:
-    """Times of a case in this process, as far as its memory reaches."""
     make = partial(build, STUDY, factors, session.device)
-    with limited() if session.device == "cpu" else nullcontext():
-        return measure_time(make, session)
+    if factors["subject"] == "limit":
+        from experiments.inference_limits import largest_batch
 
-
-def _bytes_of_call(make: Build, factors: Factors, session: Session) -> Results:
-    """The bytes of a call, which is called before: where memory runs out, outside the profiler."""
-    compiled = factors["execution"] == "compiled"
-
-    def warm() -> Workload:
-        workload = make()
-        if compiled:
-            call_once(workload)
-        return workload
-
+        return largest_batch(subject(factors), int(factors["memory_limit"]) * 2**20)
     with limited() if session.device == "cpu" else nullcontext():
         call_once(make())
-        series = measure_memory(warm, session, 1 if compiled else _MEMORY_REPEATS)
+        series = measure_memory(make, session, 2)
     # A GPU's allocator is replayed from its events; those of thousands of tiles fill megabytes.
     events = session.device == "cuda" and "tile" not in factors
     return [each for each in series if events or not each.quantity.startswith("memory_")]
 
 
-def _under_limit(make: Build, growth: int, device: Device) -> Series:
-    """``first_call_time`` of a call that fits into the limit; only the call is limited."""
-    if device != "cpu":
-        raise UnavailableError(
-            "The limit on memory is one on the address space of a CPU's process."
-        )
-    workload = make()
-    gc.collect()
-    with limited(growth):
-        start = time.perf_counter()
-        workload.call()
-        return seconds("first_call_time", [time.perf_counter() - start])
+def is_timed(factors: Factors, gpu: bool = False) -> bool:
+    """Whether processes of their own time a case."""
+    if factors["subject"] != "inference":
+        return False
+    within = int(factors["batch"]) <= (1024 if gpu else TIMED.get(str(factors["network"]), 0))
+    plain = factors["layout"] == LAYOUTS[0] and (gpu or factors["precision"] == PRECISIONS[0])
+    return "tile" in factors or (factors["network"] in TIMED and plain and within)
+
+
+def times(factors: Factors, session: Session) -> Results:
+    """Times of a case in this process, as far as its memory reaches."""
+    with limited() if session.device == "cpu" else nullcontext():
+        return measure_time(partial(build, STUDY, factors, session.device), session)
 
 
 _ON_CPU: Final = Study(
     name="inference_memory",
-    question="What does the inference of CNNs take in time and memory, and what saves it?",
+    question="Does a batch fit into memory, and what makes it fit?",
     factors=(
-        Factor("sweep", levels=tuple(sweeps.SWEEPS), quick=tuple(sweeps.SWEEPS)),
-        Factor("network", levels=sweeps.NETWORKS, quick=("LeNet-5", "ResNet-20")),
-        Factor("batch", levels=sweeps.LEVELS_ON_CPU, quick=(1, 8, 64), any_count=True),
-        Factor("layout", levels=sweeps.LAYOUTS, quick=sweeps.LAYOUTS),
-        Factor("precision", levels=sweeps.PRECISIONS, quick=sweeps.PRECISIONS),
-        Factor(
-            "execution",
-            levels=sweeps.EXECUTIONS,
-            quick=("eager", "folded", "tiled_layers", "tiled_blocks"),
-        ),
-        Factor("tile", levels=sweeps.TILES, quick=(32, 64)),
-        Factor("memory_limit", levels=(128,), quick=(128,), any_count=True),
-        Factor("dataset", levels=("digits",), quick=("digits",)),
+        Factor("sweep", levels=tuple(_SWEEPS), quick=tuple(_SWEEPS)),
+        Factor("network", levels=NETWORKS, quick=("LeNet-5", "ResNet-20")),
+        Factor("batch", levels=BATCHES, quick=(1, 8, 64), any_count=True),
+        Factor("tile", levels=TILES, quick=(32, 64)),
     ),
     subject=subject,
-    cases=sweeps.cases,
+    cases=cases,
     memory=memory,
     times=times,
-    is_timed=lambda factors: (
-        is_timed(factors) and ("batch" not in factors or sweeps.is_timed_on_cpu(factors))
-    ),
-    under_every_policy=sweeps.under_every_policy,
+    is_timed=is_timed,
+    under_every_policy=lambda factors: False,
     is_counted=lambda factors: False,
-    process=lambda factors, session: Process(("torch", "torch._dynamo", "torch._inductor")),
     full=replanned(
         FULL,
         warmup_calls=1,
         minimum_samples=2,
         maximum_samples=15,
         case_budget_s=0.2,
-        processes={"retained": 6, "default": 3},
-        budget_s=840.0,
+        processes={"retained": 8},
+        budget_s=450.0,
     ),
     quick=replanned(QUICK, minimum_samples=3, warmup_calls=1),
 )
 
-_GPU_FACTORS: Final = (
-    Factor("sweep", levels=tuple(sweeps.SWEEPS_ON_GPU), quick=tuple(sweeps.SWEEPS)[:-1]),
-    Factor("batch", levels=sweeps.LEVELS, quick=(1, 8, 64), any_count=True),
-)
-
-#: A GPU computes in milliseconds what takes a CPU seconds.
-_ON_GPU: Final = replace(
+STUDY: Final = replace(
     _ON_CPU,
-    cases=sweeps.cases_on_gpu,
-    factors=tuple(
-        next((other for other in _GPU_FACTORS if other.name == factor.name), factor)
-        for factor in _ON_CPU.factors
-    ),
-    is_timed=lambda factors: (
-        is_timed(factors)
-        and int(factors.get("batch", 0)) <= sweeps.LARGEST.get(str(factors.get("network")), 1024)
+    on_gpu=replace(
+        _ON_CPU,
+        factors=tuple(
+            replace(f, levels=BATCHES_ON_GPU) if f.name == "batch" else f for f in _ON_CPU.factors
+        ),
+        cases=partial(cases, gpu=True),
+        is_timed=partial(is_timed, gpu=True),
     ),
 )
-
-STUDY: Final = replace(_ON_CPU, on_gpu=_ON_GPU)

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from report.records.filed import parse
 from report.records.record import Record
 from report.studies.training_roofline.subject import Step
-from tests import factory, inference, profiling, test_backend_speedup, training
+from tests import factory, profiling, test_backend_speedup, training
+from tests import test_inference_memory as inference
 
 
 class Small(NamedTuple):
@@ -35,7 +36,7 @@ def _conv_scaling() -> Small:
 
 
 def _inference() -> Small:
-    hows = ({}, {"layout": "channels_last"}, {"precision": "bfloat16"}, {"execution": "folded"})
+    hows = ({}, {"layout": "channels_last"}, {"precision": "bfloat16"}, {"precision": "float16"})
     calls = [inference.call("LeNet-5", 8, **how) for how in hows]
     tiled = {"network": "ResNet-20", "image": 224, "batch": 8}
     calls += [
@@ -43,7 +44,9 @@ def _inference() -> Small:
         inference.call(**tiled),
         inference.call(**tiled, execution="tiled_blocks", tile=16),
     ]
-    return Small(inference.record(inference.cases(calls=calls)))
+    machine = factory.environment()
+    cases = [inference.case(call, machine) for call in calls]
+    return Small(inference.record([*cases, inference.limit("ResNet-20", 16)]))
 
 
 def _training() -> Small:
@@ -53,19 +56,12 @@ def _training() -> Small:
     return Small(training.record([training.profile(steps[0], 1), *cases]))
 
 
-def _backend_speedup() -> Small:
-    files = test_backend_speedup.inputs(test_backend_speedup.one_thread()).attachments
-    (content,) = files.values()
-    record = test_backend_speedup.record(machine=factory.environment("example-1t", threads=1))
-    return Small(record, content)
-
-
 _MADE: Mapping[str, Callable[[], Small]] = {
     "conv_scaling": _conv_scaling,
     "conv_profiling": lambda: Small(profiling.record(), profiling.FILES),
     "inference_memory": _inference,
     "training_roofline": _training,
-    "backend_speedup": _backend_speedup,
+    "backend_speedup": lambda: Small(test_backend_speedup.record()),
 }
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from report.records.layers import Convolution, Layer
-from report.studies.inference_memory.tilings import patched
+from report.studies.inference_memory.theory import patched
 from report.theory.work import forward_macs, macs
 from tests.networks import Chain
 

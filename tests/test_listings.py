@@ -41,6 +41,29 @@ def test_pages_are_mapped_beyond_the_cliff_alone() -> None:
     assert few == {0} and min(many) > 1000
 
 
+def test_a_convolution_copies_maps_of_another_layout() -> None:
+    pytest.importorskip("torch")
+    ((contiguous,),) = run("inference_memory", "contiguous_format")
+    ((last,),) = run("inference_memory", "channels_last")
+    assert contiguous > 2 and last < 1.1
+
+
+def test_little_work_takes_the_time_of_calls() -> None:
+    images, times = zip(*run("backend_speedup"), strict=True)
+    assert list(images) == [10**k for k in range(6)]
+    assert times[1] < 3 * times[0] and times[5] > 10 * times[0]
+
+
+def test_the_network_that_is_printed_is_the_one_that_is_measured() -> None:
+    template = (ROOT / "templates" / "papers" / "backend_speedup.qmd.j2").read_text("utf-8")
+    source = (ROOT / "experiments" / "backends" / "perceptron.py").read_text("utf-8")
+    (printed,) = re.findall(r"^```\n(# forward.*?)^```", template, re.M | re.S)
+    lines = [line for line in printed.splitlines() if not line.startswith("#")]
+    bodies = re.findall(r'^def (?:for|back)ward.*?"""\n(.*?)\n\n', source, re.M | re.S)
+    wanted = [line.strip() for body in bodies for line in body.splitlines()]
+    assert lines == [line for line in wanted if not line.startswith("return")]
+
+
 def test_a_profile_holds_the_output_and_the_same_in_blocks(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     sizes = [int(line) for line in printed("conv_profiling", folder=tmp_path)]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from report.errors import StudyError
-from report.records.layers import Convolution, Linear
+from report.records.layers import Convolution
 from report.theory.allocator import Allocate, EmptyCache, Snapshot, replay
 from report.theory.reconciliation import Reconciliation, Term
 from report.theory.terms import (
@@ -20,16 +20,14 @@ from report.theory.terms import (
     blocked_output,
     descriptor_workspace,
     padded_channels,
-    padded_inputs,
     segment_granularity,
     skipped_padding,
     theory_macs,
     theory_output,
     tile_padding,
-    unfused_rows,
     weight_reorder,
 )
-from tests.networks import convolution, linear
+from tests.networks import convolution
 
 BATCHES = (16, 32, 64, 128, 256)
 
@@ -111,28 +109,11 @@ def test_padding_terms_lead_from_theory_to_what_is_executed(
         (convolution((1, 32, 26, 26), 64, (3, 3), padding=(1, 1)), 0.9494),
         (convolution((1, 32, 28, 28), 32, (3, 3), padding=(1, 1), groups=32), 0.9530),
         (convolution((1, 32, 26, 26), 33, (3, 3)), 1.2121),
-        (linear(1, 784, 10), 1.6),
     ],
 )
-def test_executed_work_that_was_counted(layer: Convolution | Linear, ratio: float) -> None:
+def test_executed_work_that_was_counted(layer: Convolution, ratio: float) -> None:
     terms = (theory_macs(layer), skipped_padding(layer, ""), padded_channels(layer, 8, ""))
     assert sum(t.amount for t in terms) / terms[0].amount == pytest.approx(ratio, abs=5e-4)
-
-
-def test_inputs_fill_up_vectors_where_these_run_along_them() -> None:
-    term = padded_inputs(linear(3, 783, 10), 8, "kernel")
-    assert (term.amount, term.evidence) == (3 * 10 * 1, "kernel")
-    assert term.formula == "rows · features out · ((features in rounded up to 8) − features in)"
-    assert padded_inputs(linear(1, 784, 10), 8, "").amount == 0
-
-
-@pytest.mark.parametrize(
-    ("rows", "left"), [(1, 1), (2, 2), (3, 0), (5, 0), (6, 0), (8, 2), (64, 0)]
-)
-def test_left_over_rows_are_not_fused(rows: int, left: int) -> None:
-    term = unfused_rows(linear(rows, 784, 10), 6, {1, 2}, 8, "")
-    assert term.amount == -left * 784 * 16
-    assert term.formula.startswith("−(rows mod 6, if 1 or 2) · features in · (features out")
 
 
 # ------------------------------------------------------------------------------------- CPU memory

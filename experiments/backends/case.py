@@ -6,7 +6,6 @@ every case a cold one, and repetitions in several processes show what one draws 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +17,6 @@ from experiments.backends import perceptron
 from experiments.backends.operations import Array, Operations
 from experiments.backends.perceptron import CLASSES, Parameters, iteration
 from experiments.harness import memory
-from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import SEED, CaseFile, Factors, Process, Session
 from report.records.record import Series
 
@@ -34,27 +32,19 @@ Step: TypeAlias = Callable[[Parameters], Parameters]
 _IMPORTED: Final = {
     "numpy": ("array_api_compat.numpy",),
     "torch": ("array_api_compat.torch",),
-    "jax": ("jax", "jax.numpy"),
     "torch_cuda": (),
     "cupy": (),
 }
-_COMPILER: Final = ("torch._dynamo", "torch._inductor")
 
 
 def process(factors: Factors, session: Session) -> Process:
-    """The library of a case, told what to compute; a process that times has imported it already.
+    """The library of a case; a process that times has imported it already.
 
-    Every library reads its number of threads when it is imported.  JAX computes in float32 whatever
-    is asked for unless it is told otherwise, and takes a GPU where it finds one.
+    Every library reads its number of threads when it is imported.
     """
-    backend = str(factors["backend"])
-    imports = _IMPORTED[backend] + _COMPILER * (factors["execution"] == "inductor")
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-    variables = {
-        **dict.fromkeys(names, str(session.threads)),
-        "JAX_PLATFORMS": "cpu",
-        "JAX_ENABLE_X64": "1" if factors["dtype"] == "float64" else "0",
-    }
+    variables = dict.fromkeys(names, str(session.threads))
+    imports = _IMPORTED[str(factors["backend"])]
     return Process(imports if session.process else (), variables)
 
 
@@ -79,20 +69,12 @@ class Case:
         return str(self.factors["dtype"])
 
     @property
-    def is_eager(self) -> bool:
-        """Whether it goes operation by operation."""
-        return self.factors["execution"] == "eager"
-
-    @property
     def ops(self) -> Operations:
         """The operations of its library."""
         return Operations(self.library.xp)
 
     def placed(self) -> Part:
-        """The training images and targets on the device.
-
-        On the host they are made anew each time, so that none lives beside those on the device.
-        """
+        """The training images and targets on the device; those on the host are made anew."""
         return self.on_device(repeated(self.train, int(self.factors["samples"])))
 
     def on_device(self, images: Images) -> Part:
@@ -107,12 +89,8 @@ class Case:
 
     def step(self, part: Part) -> Step:
         """One iteration on ``part`` that has ended when it returns."""
-        whole: Callable[..., Parameters] = partial(iteration, self.ops)
-        if not self.is_eager:
-            assert self.library.compiled is not None
-            whole = self.library.compiled(whole)
-        wait = self.library.wait
-        return lambda parameters: wait(whole(parameters, *part))
+        ops, wait = self.ops, self.library.wait
+        return lambda parameters: wait(iteration(ops, parameters, *part))
 
 
 def repeated(images: Images, samples: int) -> Images:
@@ -137,17 +115,12 @@ def prepared(images: Images, dtype: str) -> Part:
 def started(factors: Factors, threads: int, train: Images) -> tuple[Case, tuple[Series, ...]]:
     """The case, and what the process holds before its library, after it, and after a first use (B).
 
-    Nothing of the library, nor NumPy, may have been imported before.  The process has as many cores
-    as threads from here on, since XLA asks for cores and for nothing else.
+    Nothing of the library, nor NumPy, may have been imported before.
     """
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     held = {"resident_start": memory.resident_now()}
     from experiments.backends import libraries
 
     library = libraries.load(str(factors["backend"]), threads)
-    if factors["execution"] != "eager" and library.compiled is None:
-        raise UnavailableError(f"{library.name} is measured eagerly only.")
     held["resident_import"] = memory.resident_now()
     import numpy as np
 

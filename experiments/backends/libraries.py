@@ -14,13 +14,12 @@ from experiments.harness.outcomes import UnavailableError
 from experiments.harness.text import first_line
 
 #: Where the cases of a run on a CPU are measured, and those that need a GPU.
-ON_CPU: Final = ("numpy", "torch", "jax")
+ON_CPU: Final = ("numpy", "torch")
 ON_GPU: Final = ("torch_cuda", "cupy")
 
 _INSTALL: Final = {
     "numpy": "python -m pip install numpy",
     "torch": "python -m pip install -e '.[experiments]'",
-    "jax": "python -m pip install -e '.[jax]'",
     "torch_cuda": "python -m pip install -e '.[experiments]'",
     "cupy": "python -m pip install cupy-cuda12x",
 }
@@ -31,8 +30,7 @@ class Library:
     """An array library on its device.
 
     ``xp`` is its namespace; ``wait`` returns what it is given once that is computed; ``to_host``
-    copies an array into one of NumPy; ``compiled`` turns a function of arrays into one program, and
-    is None where that takes more than a line.  ``version`` and ``device`` are in its own words.
+    copies an array into one of NumPy.  ``version`` and ``device_name`` are in its own words.
     """
 
     name: str
@@ -42,7 +40,6 @@ class Library:
     to_host: Callable[[Array], Any]
     version: str
     device_name: str
-    compiled: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
 
     def place(self, values: Any, dtype: str) -> Array:
         """A copy of an array of NumPy on the device, never a view of it."""
@@ -87,15 +84,7 @@ def _torch(threads: int) -> Library:
         return array.numpy()
 
     version = str(torch.__version__)
-    return Library("torch", xp, "cpu", _as_is, to_host, version, "cpu", compiled=_one_program)
-
-
-def _one_program(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``torch.compile`` for the shapes of the first call, refusing to leave out what it cannot."""
-    import torch
-
-    compiled: Callable[..., Any] = torch.compile(function, fullgraph=True, dynamic=False)
-    return compiled
+    return Library("torch", xp, "cpu", _as_is, to_host, version, "cpu")
 
 
 def _torch_cuda(threads: int) -> Library:
@@ -119,23 +108,6 @@ def _torch_cuda(threads: int) -> Library:
     return Library("torch_cuda", xp, "cuda", wait, to_host, str(torch.__version__), device)
 
 
-def _jax(threads: int) -> Library:
-    import jax
-    import numpy
-
-    device = jax.devices("cpu")[0]
-    return Library(
-        "jax",
-        jax.numpy,
-        device,
-        jax.block_until_ready,
-        numpy.asarray,
-        jax.__version__,
-        device.device_kind,
-        compiled=jax.jit,
-    )
-
-
 def _cupy(threads: int) -> Library:
     import cupy  # type: ignore[import-not-found]
 
@@ -156,6 +128,5 @@ _LOADERS: Final[dict[str, Callable[[int], Library]]] = {
     "numpy": _numpy,
     "torch": _torch,
     "torch_cuda": _torch_cuda,
-    "jax": _jax,
     "cupy": _cupy,
 }

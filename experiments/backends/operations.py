@@ -41,7 +41,7 @@ class Operations:
         self.error = xp.subtract
 
     def product_transposed(self, left: Array, right: Array) -> Array:
-        """left · rightᵀ; a transposed view, which JAX has not, would copy there."""
+        """left · rightᵀ."""
         return self.xp.tensordot(left, right, axes=((1,), (1,)))
 
     def transposed_product(self, left: Array, right: Array) -> Array:

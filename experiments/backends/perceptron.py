@@ -55,26 +55,30 @@ def initial(hidden: int, seed: int) -> Parameters:
     )
 
 
-def forward(ops: Operations, parameters: Parameters, images: Array) -> Activations:
+def forward(ops: Operations, p: Parameters, x: Array) -> Activations:
     """Equations (1) to (4)."""
-    w1, b1, w2, b2 = parameters
-    z1 = ops.add_bias(ops.product(w1, images), b1)
+    z1 = ops.product(p.w1, x)
+    z1 = ops.add_bias(z1, p.b1)
     a1 = ops.relu(z1)
-    z2 = ops.add_bias(ops.product(w2, a1), b2)
-    return Activations(z1, a1, z2, ops.softmax(z2))
+    z2 = ops.product(p.w2, a1)
+    z2 = ops.add_bias(z2, p.b2)
+    a2 = ops.softmax(z2)
+    return Activations(z1, a1, z2, a2)
 
 
-def backward(
-    ops: Operations, parameters: Parameters, activations: Activations, images: Array, targets: Array
-) -> Parameters:
+def backward(ops: Operations, p: Parameters, a: Activations, x: Array, y: Array) -> Parameters:
     """Equations (5) to (10): the gradients of the mean cross-entropy."""
-    samples = images.shape[1]
-    dz2 = ops.error(activations.a2, targets)
-    dw2 = ops.mean(ops.product_transposed(dz2, activations.a1), samples)
-    db2 = ops.mean_error(dz2, samples)
-    dz1 = ops.through_relu(ops.transposed_product(parameters.w2, dz2), activations.z1)
-    dw1 = ops.mean(ops.product_transposed(dz1, images), samples)
-    return Parameters(dw1, ops.mean_error(dz1, samples), dw2, db2)
+    m = x.shape[1]
+    dz2 = ops.error(a.a2, y)
+    dw2 = ops.product_transposed(dz2, a.a1)
+    da1 = ops.transposed_product(p.w2, dz2)
+    dz1 = ops.through_relu(da1, a.z1)
+    dw1 = ops.product_transposed(dz1, x)
+    dw1 = ops.mean(dw1, m)
+    dw2 = ops.mean(dw2, m)
+    db1 = ops.mean_error(dz1, m)
+    db2 = ops.mean_error(dz2, m)
+    return Parameters(dw1, db1, dw2, db2)
 
 
 def update(ops: Operations, parameters: Parameters, gradients: Parameters) -> Parameters:

@@ -1,91 +1,49 @@
-"""The times of a case: whole iterations, their passes, their operations, and a call by itself."""
+"""The times of a case: whole iterations, a call and a product by themselves, and the parts."""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-import msgspec
-
-from experiments.backends.case import Case, Images, Part, Step
+from experiments.backends.case import Case, Images, Part
 from experiments.backends.operations import timed
-from experiments.backends.perceptron import (
-    Parameters,
-    accuracy,
-    backward,
-    forward,
-    iteration,
-    loss,
-    update,
-)
+from experiments.backends.perceptron import accuracy, backward, forward, iteration, loss, update
 from experiments.harness.timing import Workload, collector_off, cpu_clock, repeated, series_of
 from report.records.quantities import QUANTITIES
 from report.records.record import Protocol, Series
 
-#: The passes over passes and over operations take this share of a case's time budget each, and at
-#: least so many samples.
-SHARE: Final = 0.3
-FEWEST: Final = 5
 #: Calls in a sample of what one costs.
 _CALLS: Final = 100
 
 
-def times(case: Case, protocol: Protocol, iterations: int) -> tuple[Series, ...]:
-    """The times of ``iterations`` of a training, or of the first one repeated where that is 0."""
+def times(case: Case, protocol: Protocol, *, apart: bool) -> Iterator[Series]:
+    """The first iteration repeated, a call and a product alone; ``apart`` its parts too.
+
+    The first call of a process stands apart: it loads kernels and starts threads.
+    """
     part, parameters = case.placed(), case.parameters()
     step = case.step(part)
-    found = (
-        trained(step, parameters, iterations)
-        if iterations
-        else repeatedly(step, parameters, protocol)
-    )
-    if case.is_eager:
-        brief = msgspec.structs.replace(
-            protocol,
-            minimum_samples=min(FEWEST, protocol.minimum_samples),
-            case_budget_s=SHARE * protocol.case_budget_s,
-        )
-        found += (*passes(case, part, brief), *operations(case, part, brief))
-        found += alone(case, part, brief)
-    return found
-
-
-def trained(step: Step, parameters: Parameters, count: int) -> tuple[Series, ...]:
-    """``count`` iterations of a training, every one of them a sample; the first call apart."""
-    first = cpu_clock(_workload(lambda: step(parameters)))
-
-    def advance() -> None:
-        nonlocal parameters
-        parameters = step(parameters)
-
-    workload = _workload(advance)
-    with collector_off():
-        durations = [cpu_clock(workload) for _ in range(count)]
-    return (_seconds("first_call_time", [first.wall]), *series_of(durations))
-
-
-def repeatedly(step: Step, parameters: Parameters, protocol: Protocol) -> tuple[Series, ...]:
-    """The same iteration again and again, as ``protocol`` says; the first call apart."""
-    workload = _workload(lambda: step(parameters))
+    workload = Workload(lambda: step(parameters))
     first = cpu_clock(workload)
     for _ in range(protocol.warmup_calls):
         cpu_clock(workload)
     with collector_off():
         durations = repeated(workload, protocol, cpu_clock)
-    return (_seconds("first_call_time", [first.wall]), *series_of(durations))
-
-
-def _workload(call: Callable[[], object]) -> Workload:
-    return Workload(call, reset=lambda: None)
+    yield _seconds("first_call_time", [first.wall])
+    yield from series_of(durations)
+    yield from _alone(case, part, protocol)
+    if apart:
+        yield from _passes(case, part, protocol)
+        yield from _operations(case, part, protocol)
 
 
 def _seconds(quantity: str, samples: Sequence[float]) -> Series:
     return Series(quantity=quantity, unit="s", samples=tuple(samples))
 
 
-def passes(case: Case, part: Part, protocol: Protocol) -> tuple[Series, ...]:
+def _passes(case: Case, part: Part, protocol: Protocol) -> Iterator[Series]:
     """``forward_time`` and ``backward_time``, each pass finished before the next begins."""
     parameters, ops = case.parameters(), case.ops
     found: dict[str, list[float]] = defaultdict(list)
@@ -102,10 +60,10 @@ def passes(case: Case, part: Part, protocol: Protocol) -> tuple[Series, ...]:
         found["backward_time"].append(end - middle)
 
     _again(once, protocol)
-    return tuple(_seconds(name, found[name][1:]) for name in found)
+    yield from (_seconds(name, found[name][1:]) for name in found)
 
 
-def operations(case: Case, part: Part, protocol: Protocol) -> tuple[Series, ...]:
+def _operations(case: Case, part: Part, protocol: Protocol) -> Iterator[Series]:
     """The time of each kind of operation in one iteration, each finished before the next begins.
 
     A sample is the sum over the operations of that kind in one iteration.
@@ -127,11 +85,11 @@ def operations(case: Case, part: Part, protocol: Protocol) -> tuple[Series, ...]
 
     _again(once, protocol)
     # By the order of the table, not by that of the calls; the first is a warm-up.
-    return tuple(_seconds(name, found[name][1:]) for name in QUANTITIES if name in found)
+    yield from (_seconds(name, found[name][1:]) for name in QUANTITIES if name in found)
 
 
-def alone(case: Case, part: Part, protocol: Protocol) -> tuple[Series, ...]:
-    """What a call costs, and the first layer's product by itself: what explains an iteration.
+def _alone(case: Case, part: Part, protocol: Protocol) -> Iterator[Series]:
+    """What a call on one element costs, and the first layer's product by itself.
 
     A sample of ``call_time`` is the mean over so many calls that the clock matters little.
     """
@@ -142,20 +100,17 @@ def alone(case: Case, part: Part, protocol: Protocol) -> tuple[Series, ...]:
         for _ in range(_CALLS):
             wait(ops.add_bias(one, one))
 
-    def product() -> None:
-        wait(ops.product(weights, part.images))
-
-    return (
-        _seconds("call_time", [wall / _CALLS for wall in _again(calls, protocol)]),
-        _seconds("product_alone_time", _again(product, protocol)),
+    yield _seconds("call_time", [wall / _CALLS for wall in _again(calls, protocol)])
+    yield _seconds(
+        "product_alone_time", _again(lambda: wait(ops.product(weights, part.images)), protocol)
     )
 
 
-def _again(once: Callable[[], None], protocol: Protocol) -> list[float]:
+def _again(once: Callable[[], object], protocol: Protocol) -> list[float]:
     """Once to warm up, then within the case's budget: each time (s)."""
     once()
     with collector_off():
-        return [each.wall for each in repeated(_workload(once), protocol, cpu_clock)]
+        return [each.wall for each in repeated(Workload(once), protocol, cpu_clock)]
 
 
 def course(case: Case, test: Images, count: int) -> tuple[Series, ...]:

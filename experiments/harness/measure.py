@@ -6,7 +6,6 @@ Imports torch only when called, since an array library may have the process to i
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -74,8 +73,6 @@ def build(study: Study, factors: Factors, device: Device) -> Workload:
         inputs = inputs.contiguous(memory_format=torch.channels_last)
     if subject.mode == "forward":
         return forward(module, inputs, subject.precision, device)
-    if subject.loss is not None:
-        return _through_loss(module, inputs, subject.loss)
     # The shape of the output is found without memory, so that nothing was computed before.
     unreal = subject_of(study, factors, "meta")
     with torch.no_grad():
@@ -123,17 +120,6 @@ def _forward_backward(module: nn.Module, inputs: torch.Tensor, gradient: torch.T
         inputs.grad = None
 
     return Workload(call, drop)
-
-
-def _through_loss(
-    module: nn.Module, inputs: torch.Tensor, loss: Callable[[torch.Tensor], torch.Tensor]
-) -> Workload:
-    def call() -> object:
-        found = loss(module(inputs))
-        found.backward()  # type: ignore[no-untyped-call]
-        return found
-
-    return Workload(call, lambda: module.zero_grad(set_to_none=True))
 
 
 # ------------------------------------------------------------------------------------- measuring

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import IO, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from experiments.harness.timing import Build, Workload
 from report.errors import MeasurementError
@@ -267,23 +267,17 @@ def requests_of(entries: Sequence[Entry], start: int, emptied: bool) -> dict[str
 
 
 @contextmanager
-def redirected(stream: IO[str], descriptor: int, to: IO[Any]) -> Iterator[None]:
-    """Lead what any code prints on ``descriptor``, that of ``stream``, into an open file."""
-    stream.flush()
-    saved = os.dup(descriptor)
-    try:
-        os.dup2(to.fileno(), descriptor)
-        yield
-    finally:
-        os.dup2(saved, descriptor)
-        os.close(saved)
-
-
-@contextmanager
 def native_messages_off() -> Iterator[None]:
     """Keep lines that torch's C++ profiler prints on standard error away from the user."""
-    with Path(os.devnull).open("wb") as sink, redirected(sys.stderr, 2, sink):
+    sys.stderr.flush()
+    saved = os.dup(2)
+    try:
+        with Path(os.devnull).open("wb") as sink:
+            os.dup2(sink.fileno(), 2)
         yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
 
 
 def call_once(workload: Workload) -> None:

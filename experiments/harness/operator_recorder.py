@@ -12,6 +12,7 @@ Imports torch.
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,6 +37,8 @@ from report.records.operations import ITEM_BYTES, Network, Operator, Phase, Sett
 #: They ask for a device or mark a place in a profile, and compute nothing.
 _SILENT: Final = frozenset({"prim", "profiler"})
 _SUM: Final = "add.Tensor"
+#: What to do where something else than the batch grows.
+MARK: Final = "write N where the batch stands, such as --input 128,N,512"
 #: Attention whose scores a function changes; it takes queries, keys and values first.
 _ATTENTION: Final = frozenset({"flex_attention", "flex_attention_backward"})
 
@@ -49,6 +52,27 @@ def tensors_in(value: object) -> Iterator[torch.Tensor]:
             yield from tensors_in(each)
     elif isinstance(value, dict):
         yield from tensors_in(tuple(value.values()))
+
+
+def is_in_place(func: Any) -> bool:
+    """Whether an operator changes no more than the values of its first argument."""
+    return func.__name__.partition(".")[0].endswith("_") and torch.Tag.inplace_view not in func.tags
+
+
+def _normalised(func: Any, args: tuple[Any, ...]) -> tuple[torch.Tensor | None, ...] | None:
+    """Fake results of a batch norm in float32, of which PyTorch runs a slow decomposition."""
+    backward = func is torch.ops.aten.native_batch_norm_backward.default
+    if not backward and func is not torch.ops.aten.native_batch_norm.default:
+        return None
+    tensors = [each for each in args if isinstance(each, torch.Tensor)]
+    source, mask = tensors[0], args[9] if backward else (True,) * 3
+    if any(each.dtype != torch.float32 for each in tensors) or (
+        backward and args[0].stride() != args[1].stride()
+    ):
+        return None
+    channels = source.shape[1] if backward or args[5] else 0
+    made = (torch.empty_like(source), source.new_empty(channels), source.new_empty(channels))
+    return tuple(each if wanted else None for each, wanted in zip(made, mask, strict=True))
 
 
 @dataclass
@@ -87,12 +111,20 @@ class Recorder(TorchDispatchMode):
 
     supports_higher_order_operators = True
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # nothing is compiled here, and every operator would pay for the guard
+
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.phase: Phase = "forward"
         #: Else operators are called and not written down.
         self.writes = True
         self.operators: list[Operator] = []
+        #: Operators of the forward pass, and how many it may have.
+        self.forward, self.most = 0, sys.maxsize
+        #: The extent in which the batch lies; 0 where nobody asks for another one.
+        self.batch = 0
         self._history: tuple[Operator, ...] = ()
         self.flops: dict[int, int] = {}
         self._storages = _Storages()
@@ -123,7 +155,7 @@ class Recorder(TorchDispatchMode):
         self._storages.let_go()
         self._history, self.operators = tuple(self.operators), []
         self.flops.clear()
-        self.phase, self.writes = "forward", True
+        self.phase, self.writes, self.forward = "forward", True, 0
         self._state = tuple(self._tensor(each) for each in state)
         self._take_names()
 
@@ -139,8 +171,10 @@ class Recorder(TorchDispatchMode):
     def named(self) -> Iterator[None]:
         """Follow which module is being called."""
 
-        def enter(module: nn.Module, arguments: object) -> None:
+        def enter(module: nn.Module, arguments: tuple[Any, ...]) -> None:
             self._calling.append(self._names.get(id(module), ""))
+            if self.batch and getattr(module, "batch_first", None) is False:
+                self._refuse_growing_sequence(module, arguments)
 
         def leave(module: nn.Module, arguments: object, result: object) -> None:
             self._calling.pop()
@@ -154,6 +188,16 @@ class Recorder(TorchDispatchMode):
         finally:
             for hook in hooks:
                 hook.remove()
+
+    def _refuse_growing_sequence(self, module: nn.Module, arguments: tuple[Any, ...]) -> None:
+        """Raise ``MeasurementError`` where not the batch grows in what a module is given."""
+        for tensor in tensors_in(arguments[:1]):
+            length, batch, *_ = (*tensor.shape, 1, 1)
+            if tensor.dim() == 3 and length % self.batch == 0 != batch % self.batch:
+                raise MeasurementError(
+                    f"{self._calling[-1] or type(module).__name__} takes the sequence first, so "
+                    f"that its length would grow in place of the batch; {MARK}."
+                )
 
     def __torch_dispatch__(
         self,
@@ -173,11 +217,14 @@ class Recorder(TorchDispatchMode):
             return func(*args, **given)
         if func is torch.ops.aten._local_scalar_dense.default and self.phase == "update":
             return 1.0  # a norm or a count that scales an optimiser's step
-        if not self.writes:
-            return func(*args, **given)
-        freed = self._storages.let_go()
-        result = func(*args, **given)
-        self._write(func, args, given, result, freed)
+        freed = self._storages.let_go() if self.writes else ()
+        if self.phase == "update" and is_in_place(func):
+            # PyTorch's own optimisers need no check of shapes, and parameters are many.
+            result = args[0] if func._schema.returns else None
+        else:
+            result = _normalised(func, args) or func(*args, **given)
+        if self.writes:
+            self._write(func, args, given, result, freed)
         return result
 
     def _write(
@@ -211,6 +258,12 @@ class Recorder(TorchDispatchMode):
         counter = flop_registry.get(getattr(func, "_overloadpacket", func))
         if counter is not None:
             self.flops[len(self.operators)] = counter(*args, **given, out_val=result)
+        self.forward += self.phase == "forward"
+        if self.forward > self.most:
+            raise MeasurementError(
+                f"The network calls ever more operators in a larger batch ({name} was one too "
+                f"many): it loops over it, or what grows is a sequence; {MARK}."
+            )
         self.operators.append(
             Operator(
                 name=name,

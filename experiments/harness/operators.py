@@ -19,11 +19,13 @@ from torch import nn
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
+    FakeTensor,
     FakeTensorMode,
 )
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from experiments.harness.operator_recorder import Recorder, tensors_in
+from experiments.harness.operator_recorder import Recorder, is_in_place, tensors_in
 from experiments.harness.study import Device
 from report.errors import MeasurementError, shorten
 from report.records.operations import Network, Operator
@@ -61,15 +63,21 @@ class Policy:
 
 
 DEFAULT: Final = Policy()
+#: Operators that a forward pass may have more than twice those of another batch.
+_LEEWAY: Final = 1000
 
 
 @dataclass(frozen=True)
 class Input:
-    """The shape of one argument of a network, the batch first, its element type and its layout."""
+    """The shape of one argument of a network, its element type and its layout.
+
+    ``grows`` are the axes on which the batch lies.
+    """
 
     shape: tuple[int, ...]
     dtype: str = "float32"
     channels_last: bool = False
+    grows: tuple[int, ...] = (0,)
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,7 @@ class Captured:
     ``history`` are the operators of the call or the step before, where they were asked for;
     ``other_on_gpu`` names recurrent modules of a capture on a processor, since a GPU runs them by
     kernels of its own; ``compiled`` modules of ``torch.compile``, which were called without it.
+    ``probe`` is the forward pass at another batch, where one was asked for.
     """
 
     network: Network
@@ -86,6 +95,7 @@ class Captured:
     history: tuple[Operator, ...] = ()
     other_on_gpu: tuple[str, ...] = ()
     compiled: tuple[str, ...] = ()
+    probe: tuple[Operator, ...] = ()
 
 
 def capture(
@@ -95,14 +105,19 @@ def capture(
     train: bool = False,
     gpu: bool = False,
     policy: Policy = DEFAULT,
+    probe: Sequence[Input] = (),
+    idle: frozenset[str] = frozenset(),
 ) -> Captured:
     """The operators of one call in evaluation mode without gradients, or of a training step.
 
     The step is the second: forward, the loss, backward and the update, whose state is there from
     the first one.  The loss is the cross entropy of a matrix of scores, else the sum of the means
     of all results.  For a ``gpu`` the call too is the second, and operators are a GPU's as far as
-    they are known where PyTorch has none.  Raises ``MeasurementError`` with the operator for a
-    network that needs the values of its tensors, or that cannot run on these inputs.
+    they are known where PyTorch has none.  The forward pass is tried on the ``probe`` first, which
+    are the inputs at a small batch.  ``idle`` parameters get no gradient; they are found by itself.
+
+    Raises ``MeasurementError`` with the operator for a network that needs the values of its
+    tensors, that cannot run on these inputs, or that calls many more operators than for the probe.
     """
     here = gpu and torch.cuda.is_available()
     if gpu and not here and policy.autocast:
@@ -117,12 +132,17 @@ def capture(
     # Without CUDA, PyTorch cannot run backward on fake tensors of a GPU, nor take slices of them.
     device: Device = "cuda" if here else "cpu"
     recorder = Recorder(module)
-    call = Step(module, policy, gpu) if train else Call(module, policy)
+    call = Step(module, policy, gpu, idle) if train else Call(module, policy)
+    tried: tuple[Operator, ...] = ()
     try:
         _materialise(module, inputs)
         _fake(module, mode, device)
         eager = torch.compiler.set_stance("force_eager")
         with mode, eager, _of_gpu() if gpu and not here else nullcontext():
+            if probe:
+                tried = _tried(module, call, tuple(_given(each, device) for each in probe))
+                recorder.most = policy.accumulate * (2 * len(tried) + _LEEWAY)
+                recorder.batch = inputs[0].shape[inputs[0].grows[0]] if inputs[0].grows else 0
             given = tuple(_given(each, device) for each in inputs)
             recorder.begin(given)
             recorder.writes = gpu
@@ -136,9 +156,26 @@ def capture(
     except Exception as error:
         at = f" after {recorder.operators[-1].name}" if recorder.operators else ""
         raise MeasurementError(f"The network cannot be captured{at}: {_why(error)}") from error
+    if train and not gpu:
+        named = module.named_parameters()
+        if without := {name for name, p in named if p.requires_grad and p.grad is None} - idle:
+            return capture(
+                build, inputs, train=True, policy=policy, probe=probe, idle=idle | without
+            )
     network, before = recorder.recorded()
     unlike = () if here else _recurrent(module)
-    return Captured(network, recorder.flops, before, unlike, compiled)
+    return Captured(network, recorder.flops, before, unlike, compiled, tried)
+
+
+def _tried(
+    module: nn.Module, call: Call | Step, given: tuple[torch.Tensor, ...]
+) -> tuple[Operator, ...]:
+    """The operators of a forward pass."""
+    recorder = Recorder(module)
+    recorder.begin(given)
+    with recorder:
+        call.forward(given)
+    return tuple(recorder.operators)
 
 
 @contextmanager
@@ -249,7 +286,7 @@ def built(build: Build) -> nn.Module:
     Raises ``MeasurementError`` where it cannot be built.
     """
     try:
-        with torch.device("meta"):
+        with torch.device("meta"), _WithoutValues():
             return build()
     except Exception:
         pass
@@ -259,17 +296,28 @@ def built(build: Build) -> nn.Module:
         raise MeasurementError(f"The network cannot be built: {_why(error)}") from error
 
 
+class _WithoutValues(TorchDispatchMode):
+    """Nothing is drawn or computed into tensors that hold no values."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if is_in_place(func) and args[0].is_meta:
+            return args[0]
+        return func(*args, **(kwargs or {}))
+
+
 def _fake(module: nn.Module, mode: FakeTensorMode, device: Device) -> None:
     """Put fake tensors in the place of all tensors of a module; shared ones stay shared."""
     known: dict[int, torch.Tensor] = {}
 
     def faked(tensor: torch.Tensor) -> torch.Tensor:
         if id(tensor) not in known:
-            with mode:
-                dtype = str(tensor.dtype).removeprefix("torch.")
-                new = _empty(tuple(tensor.shape), tuple(tensor.stride()), dtype, device)
-                if isinstance(tensor, nn.Parameter):
-                    new = nn.Parameter(new, requires_grad=tensor.requires_grad)
+            kind, where = tensor.dtype, torch.device(device)
+            bare = torch.empty_strided(tensor.shape, tensor.stride(), dtype=kind, device="meta")
+            new: torch.Tensor = FakeTensor(mode, bare, where)
+            if isinstance(tensor, nn.Parameter):
+                new = nn.Parameter(new, requires_grad=tensor.requires_grad)
             known[id(tensor)] = new
         return known[id(tensor)]
 
@@ -283,17 +331,8 @@ def _fake(module: nn.Module, mode: FakeTensorMode, device: Device) -> None:
 
 
 def _given(each: Input, device: Device) -> torch.Tensor:
-    made = _empty(each.shape, None, each.dtype, device)
+    made = torch.empty(each.shape, dtype=getattr(torch, each.dtype), device=device)
     return made.contiguous(memory_format=torch.channels_last) if each.channels_last else made
-
-
-def _empty(
-    shape: tuple[int, ...], strides: tuple[int, ...] | None, dtype: str, device: Device
-) -> torch.Tensor:
-    kind = getattr(torch, dtype)
-    if strides is None:
-        return torch.empty(shape, dtype=kind, device=device)
-    return torch.empty_strided(shape, strides, dtype=kind, device=device)
 
 
 # ----------------------------------------------------------------------------------------- calls
@@ -315,30 +354,48 @@ class Call:
         """Nothing of an optimiser is there."""
         return ()
 
-    def run(self, given: tuple[torch.Tensor, ...], recorder: Recorder) -> None:
-        """Make the call; its result is held to the end, as a caller does."""
+    def forward(self, given: tuple[torch.Tensor, ...]) -> object:
+        """Its result."""
         with torch.no_grad(), _cast(self.policy, given):
-            result = self.module(*given)
-        del result
+            return self.module(*given)
+
+    def run(self, given: tuple[torch.Tensor, ...], recorder: Recorder) -> None:
+        """Make the call."""
+        self.forward(given)
 
 
 @dataclass
 class Step:
-    """A training step, the first of which is made before."""
+    """A training step that is not the first; parameters named ``idle`` get no gradient."""
 
     module: nn.Module
     policy: Policy
     gpu: bool
+    idle: frozenset[str] = frozenset()
     optimizer: Any = None
 
+    @property
+    def trained(self) -> list[nn.Parameter]:
+        """The parameters that are updated."""
+        named = self.module.named_parameters()
+        return [each for name, each in named if each.requires_grad and name not in self.idle]
+
     def prepare(self, given: tuple[torch.Tensor, ...], recorder: Recorder) -> None:
-        """Make the step after which the optimiser's state and gradients are there."""
+        """Let gradients and the optimiser's state be there.
+
+        By the step before, if it is written down, else by an update alone.
+        """
         if (self.policy.optimizer, self.policy.update) == ("adafactor", "fused"):
             raise MeasurementError("PyTorch has no fused Adafactor; choose single or foreach.")
-        trained = [each for each in self.module.parameters() if each.requires_grad]
         way = {} if self.policy.update == "single" else {self.policy.update: True}
-        self.optimizer = _OPTIMIZERS[self.policy.optimizer](trained, **way)
-        self.run(given, recorder)
+        self.optimizer = _OPTIMIZERS[self.policy.optimizer](self.trained, **way)
+        if recorder.writes:
+            self.run(given, recorder)
+            return
+        for parameter in self.trained:
+            parameter.grad = torch.empty_like(parameter)
+        recorder.phase = "update"
+        self.optimizer.step()
 
     def state(self) -> Iterator[torch.Tensor]:
         """What the optimiser keeps, and the gradients; counts of steps stay on the processor."""
@@ -349,13 +406,17 @@ class Step:
                     yield value
         yield from (p.grad for p in self.module.parameters() if p.grad is not None)
 
+    def forward(self, given: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        """The loss."""
+        with _cast(self.policy, given):
+            return _loss(self.module(*given))
+
     def run(self, given: tuple[torch.Tensor, ...], recorder: Recorder) -> None:
         """Drop the gradients, go forward and backward, and update."""
         self.optimizer.zero_grad()
         for _ in range(self.policy.accumulate):
             recorder.phase = "forward"
-            with _cast(self.policy, given):
-                loss = _loss(self.module(*given))
+            loss = self.forward(given)
             recorder.phase = "backward"
             loss.backward()  # type: ignore[no-untyped-call]
         recorder.phase = "update"

@@ -157,9 +157,9 @@ class Subject:
     """What one call of a case computes.
 
     ``module`` takes ``inputs``, the images of the call along their first axis.  The mode is
-    ``forward`` under ``torch.no_grad()``; ``forward_backward`` with gradients, of ``loss`` where
-    there is one, else of a fixed random gradient of the output; ``step``, one of training by
-    stochastic gradient descent on the cross entropy; or a function that is called instead.
+    ``forward`` under ``torch.no_grad()``; ``forward_backward`` with gradients, of a fixed random
+    gradient of the output; ``step``, one of training by stochastic gradient descent on the cross
+    entropy; or a function that is called instead.
     ``executed`` turns the module into the one that runs, for example a compiled one; the record
     keeps the layers as they stand.  ``name`` is that of a module that is a layer itself.
     """
@@ -169,7 +169,6 @@ class Subject:
     mode: Mode = "forward"
     layout: Layout = "contiguous"
     precision: Precision = "float32"
-    loss: Callable[[torch.Tensor], torch.Tensor] | None = None
     executed: Callable[[nn.Module], nn.Module] | None = None
     name: str = "layer"
 

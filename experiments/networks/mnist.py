@@ -33,26 +33,25 @@ def second_convolution_input_shape(
 SECOND_CONVOLUTION_INPUT_SHAPE: Final = second_convolution_input_shape()
 
 
-def mnist_cnn(channels: tuple[int, int] = CHANNELS) -> nn.Sequential:
+def mnist_cnn() -> nn.Sequential:
     """The whole network: ``(N, 1, 28, 28)`` to log-probabilities ``(N, 10)``.
 
-    As in the example it has 1,199,882 parameters.  ``channels`` are the output channels of the two
-    convolutions, and the first linear layer takes what they leave: 9,216 features in the example.
+    As in the example it has 1,199,882 parameters, and the first linear layer takes 9,216 features.
     The example writes the same operations as functions; here each is a module, so that each has a
     name and can be hooked.
     """
-    _, side, _ = second_convolution_input_shape(channels)
+    _, side, _ = SECOND_CONVOLUTION_INPUT_SHAPE
     pooled = (side - KERNEL + 1) // _POOLED
     return nn.Sequential(
         OrderedDict[str, nn.Module](
-            conv1=nn.Conv2d(1, channels[0], _FIRST_KERNEL, 1),
+            conv1=nn.Conv2d(1, CHANNELS[0], _FIRST_KERNEL, 1),
             relu1=nn.ReLU(),
-            conv2=second_convolution(channels),
+            conv2=second_convolution(),
             relu2=nn.ReLU(),
             pool=nn.MaxPool2d(_POOLED),
             dropout1=nn.Dropout(0.25),
             flatten=nn.Flatten(),
-            fc1=nn.Linear(channels[1] * pooled**2, _HIDDEN),
+            fc1=nn.Linear(CHANNELS[1] * pooled**2, _HIDDEN),
             relu3=nn.ReLU(),
             dropout2=nn.Dropout(0.5),
             fc2=nn.Linear(_HIDDEN, _CLASSES),

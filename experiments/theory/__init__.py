@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def theory_of(
     build: Callable[[], nn.Module],
-    *shapes: tuple[int, ...],
+    *shapes: tuple[int | str, ...],
     dtype: str = "float32",
     train: bool = False,
     device: str = "cpu",
@@ -22,7 +22,9 @@ def theory_of(
     channels_last: bool = False,
     **policy: Any,
 ) -> Theory:
-    """What theory says of a network called on tensors of these ``shapes``, the batch first.
+    """What theory says of a network called on tensors of these ``shapes``.
+
+    The batch is the first extent, or that which ``"N"`` stands for, here one.
 
     ``build`` makes the module; it is called where parameters take no memory.  ``train`` asks for a
     whole training step, ``device`` for the memory on a GPU (``cuda``) whose ``allocator`` has these
@@ -33,14 +35,13 @@ def theory_of(
     ``UsageError`` for an option that is not possible, ``StudyError`` for one of the allocator that
     is not modelled.
     """
-    from experiments.harness.operators import Input
     from experiments.theory.checked import checked
-    from experiments.theory.command import allocator_options, policy_of, prepared
+    from experiments.theory.command import allocator_options, policy_of, prepared, shaped
     from experiments.theory.roofs import named_roof
 
     return checked(
         prepared(build, dtype, channels_last),
-        [Input(shape, dtype, channels_last and len(shape) == 4) for shape in shapes],
+        shaped(shapes, [dtype] * len(shapes), channels_last),
         train=train,
         allocator=allocator_options(device, allocator),
         roof=named_roof(device_peaks, dtype).roof if device_peaks else None,

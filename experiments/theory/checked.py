@@ -14,6 +14,7 @@ from report.records.operations import Operator
 from report.theory.allocator_options import Options
 from report.theory.conditions import Conditions, vector_block
 from report.theory.network import Theory
+from report.theory.networks import scales
 from report.theory.roofline import Roof
 
 _GROUPED: Final = "convolution_backward"
@@ -28,31 +29,41 @@ def checked(
     allocator: Options | None = None,
     roof: Roof | None = None,
     policy: Policy = DEFAULT,
+    probe: int | None = None,
 ) -> Theory:
     """The theory of a network; on a GPU whose ``allocator`` has these options, or on this machine.
 
-    With a ``roof`` it tells the least time too.  The first extent of the first input is the batch,
-    and so are those of others that are as large.
+    With a ``roof`` it tells the least time too.  At the batch ``probe`` the forward pass is tried,
+    to see whether its operators are these, scaled.
 
     Raises ``MeasurementError`` with the operator that is in doubt.
     """
 
-    captured = capture(build, inputs, train=train, gpu=allocator is not None, policy=policy)
+    captured = capture(
+        build, inputs, train=train, gpu=allocator is not None, policy=policy,
+        probe=() if probe is None else at_batch(inputs, probe),
+    )  # fmt: skip
     return replace(
         of_capture(captured, allocator),
         roof=roof,
-        captured=lambda batch: checked(
+        captured=lambda batch, probe=None: checked(
             build, at_batch(inputs, batch), train=train, allocator=allocator, roof=roof,
-            policy=policy,
+            policy=policy, probe=probe,
         ),
+        scales=probe is None or scales(captured.network, captured.probe, probe),
     )  # fmt: skip
 
 
 def at_batch(inputs: Sequence[Input], batch: int) -> list[Input]:
-    """The inputs at another batch: the first extent of the first one, and all that are as large."""
-    own = inputs[0].shape[:1]
+    """The inputs at another batch: the axes that grow, where they are as large as the first one."""
+    extents = (each.shape[axis] for each in inputs for axis in each.grows if each.shape)
+    own = next(extents, None)
+
+    def extent(each: Input, axis: int) -> int:
+        return batch if axis in each.grows and each.shape[axis] == own else each.shape[axis]
+
     return [
-        replace(each, shape=(batch, *each.shape[1:])) if each.shape[:1] == own else each
+        replace(each, shape=tuple(extent(each, axis) for axis in range(len(each.shape))))
         for each in inputs
     ]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from experiments.harness.operators import Build, Input, Policy
     from report.theory.network import Theory
 
-_INPUT: Final = re.compile(r"(?:([a-z0-9]+):)?(\d+(?:,\d+)*)")
+_INPUT: Final = re.compile(r"(?:([a-z0-9]+):)?((?:\d+|N)(?:,(?:\d+|N))*)")
 
 
 class UnknownOperatorError(MeasurementError):
@@ -40,7 +40,8 @@ def add_theory(go: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="[TYPE:]N,C,H,W",
-        help="shape of an input, such as 2,3,64,64 or int64:2,128; may be repeated",
+        help="shape of an input, such as 2,3,64,64 or int64:2,128; may be repeated; N stands for "
+        "the batch, which is the first extent where no input has one",
     )
     go.add_argument("--batch", type=int, default=1, metavar="N", help="images a call; default: 1")
     go.add_argument(
@@ -156,7 +157,7 @@ def theory(options: argparse.Namespace) -> int:
     )
     inputs = inputs_of(options, named.image)
     if limit:
-        frontier = fits(lambda batch: make(at_batch(inputs, batch)), limit.bytes)
+        frontier = fits(lambda n, probe: make(at_batch(inputs, n), probe=probe), limit.bytes)
         show = printed.fits_as_json if options.json else printed.fits_as_text
         print(show(frontier, limit.name))
         if options.figures is not None:
@@ -246,23 +247,39 @@ def prepared(build: Build, dtype: str, channels_last: bool = False) -> Build:
 
 def inputs_of(options: argparse.Namespace, image: tuple[int, int, int]) -> list[Input]:
     """The inputs that the command line asks for: images of the network's own by default."""
-    from experiments.harness.operators import Input
-
     if not options.inputs:
         channels, *own = image
         sides = own if options.image is None else [options.image] * 2
         if min(options.batch, *sides) < 1:
             raise UsageError("--batch and --image are whole numbers from 1 on.")
-        shape = (options.batch, channels, *sides)
-        return [Input(shape, options.dtype, options.channels_last)]
-    found = []
+        shape = ("N", channels, *sides)
+        return shaped([shape], [options.dtype], options.channels_last, options.batch)
+    shapes, types = [], []
     for text in options.inputs:
         matched = _INPUT.fullmatch(text)
         if matched is None:
             raise UsageError(f"--input {text!r} is not possible; give a shape such as 2,3,64,64.")
-        shape, dtype = tuple(map(int, matched[2].split(","))), matched[1] or options.dtype
+        dtype = matched[1] or options.dtype
         if dtype not in ITEM_BYTES:
             raise UsageError(f"--input {text!r}: the types are {', '.join(ITEM_BYTES)}.")
-        last = options.channels_last and len(shape) == 4
-        found.append(Input(shape, dtype, last))
-    return found
+        shapes.append([each if each == "N" else int(each) for each in matched[2].split(",")])
+        types.append(dtype)
+    return shaped(shapes, types, options.channels_last, options.batch)
+
+
+def shaped(
+    shapes: Sequence[Sequence[int | str]], types: Sequence[str], channels_last: bool, batch: int = 1
+) -> list[Input]:
+    """Inputs of these shapes; ``N`` stands for the batch, else it is the first extent."""
+    from experiments.harness.operators import Input
+
+    marked = any("N" in shape for shape in shapes)
+    return [
+        Input(
+            tuple(batch if n == "N" else int(n) for n in shape),
+            dtype,
+            channels_last and len(shape) == 4,
+            tuple(axis for axis, n in enumerate(shape) if n == "N") if marked else (0,),
+        )
+        for shape, dtype in zip(shapes, types, strict=True)
+    ]

@@ -9,10 +9,9 @@ from report.evidence.runs import Factors, Run
 from report.missing import Missing
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import furthest_from_zero
-from report.records.layers import Layer
-from report.theory.executed import counted_terms
+from report.records.layers import Convolution
 from report.theory.reconciliation import Reconciliation, Term
-from report.theory.terms import theory_macs
+from report.theory.terms import COUNTED_WIDTH, padded_channels, skipped_padding, theory_macs
 
 #: What lackey counts of a call beyond the process that makes none, and of its first call.
 COUNTED: Final = "lackey_multiply_adds"
@@ -64,10 +63,18 @@ def executed(
     return Reconciliation(id, subject, "MAC", theory, (*terms, made), counted)
 
 
-def explained(id: str, subject: str, layer: Layer, build: str, count: int) -> Reconciliation:
-    """What was counted of a forward call of ``layer``, by the kernels of PyTorch's ``build``."""
+def explained(id: str, subject: str, layer: Convolution, count: int) -> Reconciliation:
+    """What was counted of a forward call of ``layer``, which oneDNN computes."""
+    channels = layer.output_shape[1]
+    terms = (
+        skipped_padding(layer, f"padding {layer.padding[0]} in the recorded shapes"),
+        padded_channels(
+            layer,
+            COUNTED_WIDTH,
+            f"{channels} output channels in the recorded shapes, vectors of {COUNTED_WIDTH}",
+        ),
+    )
     counted = Term("Executed", count, "counted lanes, case less base", COUNTED)
-    terms = counted_terms(layer, build)
     return Reconciliation(id, subject, "MAC", theory_macs(layer), terms, counted)
 
 

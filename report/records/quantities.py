@@ -136,6 +136,9 @@ throttle_reasons           1 whole  why the device holds its clock back, as NVML
 # A trained network on the test images: one value an image, in the same order every time.
 image_loss                 1       cross-entropy of one test image, in nats
 image_correct              1 whole  1 for a test image classified rightly, else 0
+# Calls of growing or falling batches under one limit of memory.
+batch_tried                1 whole  images of a call under a limit of memory
+batch_ran                  1 whole  1 where that call ran, 0 where memory ran out
 # Hardware counters of NVIDIA GPUs, read by Nsight Compute around one call, never while timing.
 ncu_cuda_core_flops        FLOP    operations of the CUDA cores, a multiply-add as two
 ncu_tensor_core_flops      FLOP    operations of the tensor cores, a multiply-add as two

@@ -37,7 +37,9 @@ PENDING: Final = "Output not yet allocated"
 _FREED: Final = "freed before the output is allocated"
 #: Elements of an input from which on a small convolution of a single image goes to oneDNN
 #: (``aten/src/ATen/native/Convolution.cpp``, ``use_mkldnn``).
-_NATIVE_UP_TO: Final = 20_480
+SMALL_INPUT: Final = 20_480
+#: Images from which on kernels of one element go to oneDNN also on one thread.
+MANY_IMAGES: Final = 16
 _KNOWN_TYPES: Final = frozenset({"float32", "bfloat16"})
 #: Positions of an output row that a direct kernel computes at once; padding must not exceed them.
 _ROW: Final = 3
@@ -67,14 +69,16 @@ def computed_by_pytorch(layer: Convolution, conditions: Conditions) -> bool:
 
     Also a small batch of 1 × 1 kernels on one thread.
     """
-    alone = conditions.threads == 1 and layer.input_shape[0] < 16 and layer.kernel == (1, 1)
+    alone = (
+        conditions.threads == 1 and layer.input_shape[0] < MANY_IMAGES and layer.kernel == (1, 1)
+    )
     simple = layer.stride == (1, 1) and layer.dilation == (1, 1)
     return (alone and simple) or (layer.groups == 1 and _is_native(layer))
 
 
 def _is_native(layer: Convolution) -> bool:
     """Whether it is one small image of float32 and no kernel over 3 × 3."""
-    small = elements(layer.input_shape) <= _NATIVE_UP_TO and min(layer.kernel) <= 3
+    small = elements(layer.input_shape) <= SMALL_INPUT and min(layer.kernel) <= 3
     return layer.dtype == "float32" and layer.input_shape[0] == 1 and small
 
 

@@ -13,10 +13,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-import msgspec
-
 from report.errors import StudyError
-from report.theory.networks import BATCH, Captured
+from report.theory.networks import BATCH
 
 if TYPE_CHECKING:
     from report.theory.network import Theory
@@ -31,6 +29,8 @@ _UNITS: Final = {None: 1} | {
 }
 #: No batch is looked for beyond this one.
 MOST: Final = 2**20
+#: Where a network is tried before it is captured at ``BATCH``.
+PROBE: Final = 2
 
 
 def bytes_of(text: str) -> int:
@@ -76,26 +76,21 @@ def least(theory: Theory) -> int:
     return theory.peak.total
 
 
-def fits(captured: Callable[[int], Theory], limit: int) -> Fits:
+def fits(captured: Callable[[int, int | None], Theory], limit: int) -> Fits:
     """The largest batch whose peak is not above ``limit`` bytes; ``captured`` makes a theory.
 
-    A network is captured once and scaled; if the batch that is found comes out otherwise when it is
-    captured itself, all are.  Raises ``StudyError`` where no peak is known.
+    A network is captured once and scaled; if its forward pass at the batch ``PROBE`` is another
+    one, every batch that is asked for is captured.  Raises ``StudyError`` where no peak is known.
     """
-    found = searched(partial(scaled, captured(BATCH)), limit)
-    batch = max(found.largest, 1)
-    exact = captured(batch).network == found.predicted[batch].network
-    return found if exact else searched(captured, limit)
+    whole = captured(BATCH, PROBE)
+    at = partial(scaled, whole) if whole.scales else lambda batch: captured(batch, None)
+    return searched(at, limit)
 
 
 def scaled(whole: Theory, batch: int) -> Theory:
     """The theory of a network that was captured at ``BATCH``, at another one."""
-    past = msgspec.structs.replace(whole.network, operators=whole.history)
-    return replace(
-        whole,
-        network=Captured(whole.network).at(batch),
-        history=Captured(past).at(batch).operators,
-    )
+    now, past = whole.at_any_batch
+    return replace(whole, network=now.at(batch), history=past.at(batch).operators)
 
 
 def searched(at: Callable[[int], Theory], limit: int) -> Fits:

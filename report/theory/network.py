@@ -17,11 +17,14 @@ from functools import cached_property
 from html import escape
 from typing import Final
 
+import msgspec
+
 from report.errors import StudyError
 from report.records.operations import Network, Operator
 from report.theory.conditions import Conditions
 from report.theory.cuda_memory import ONLY_ON_CPU, CudaMemory, cuda_memory
 from report.theory.fits import Fits, bytes_of, fits
+from report.theory.networks import Captured
 from report.theory.operators import Load, load
 from report.theory.roofline import Roof
 from report.theory.timeline import Moment, timeline
@@ -80,7 +83,8 @@ class Theory:
     With a ``roof`` its rows tell the least time on a device.  On a GPU ``history`` is the call
     before, which fills the allocator's cache, and ``other_on_gpu`` are modules that run there as
     other operators than those captured.  ``compiled`` modules are predicted as if they were not.
-    ``captured`` makes the theory of the same network at another batch.
+    ``captured`` makes the theory of the same network at another batch, and tries it at a second
+    one if that is given; ``scales`` is whether that batch has the same operators.
     """
 
     network: Network
@@ -89,7 +93,10 @@ class Theory:
     other_on_gpu: tuple[str, ...] = ()
     roof: Roof | None = None
     compiled: tuple[str, ...] = ()
-    captured: Callable[[int], Theory] | None = field(default=None, compare=False, repr=False)
+    captured: Callable[[int, int | None], Theory] | None = field(
+        default=None, compare=False, repr=False
+    )
+    scales: bool = True
 
     @property
     def headings(self) -> tuple[str, ...]:
@@ -102,6 +109,12 @@ class Theory:
         if self.roof is None or self.refused:
             return None
         return sum(row.seconds or 0.0 for row in self.by_kind)
+
+    @cached_property
+    def at_any_batch(self) -> tuple[Captured, Captured]:
+        """Its operators and those of the call before, where it was captured at ``BATCH``."""
+        past = msgspec.structs.replace(self.network, operators=self.history)
+        return Captured(self.network), Captured(past)
 
     @cached_property
     def loads(self) -> tuple[Load | None, ...]:

@@ -11,7 +11,6 @@ Terms of work are multiply-adds (``MAC``) or, where the name says so, single ope
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -131,68 +130,19 @@ def skipped_padding(layer: Layer, evidence: str) -> Term:
     )
 
 
-def padded_channels(layer: Layer, width: int, evidence: str) -> Term:
+def padded_channels(layer: Convolution, width: int, evidence: str) -> Term:
     """Multiply-adds of output channels that only fill up the vectors of ``width`` (MAC).
 
     Counted on the taps inside the input, so that it adds to ``skipped_padding``.  The channels of a
     group are filled up by themselves; one-channel groups (depthwise) share vectors.
     """
-    channels = _vector_channels(layer)
+    channels = layer.output_shape[1]
+    channels //= 1 if layer.groups == channels else layer.groups
     added = _up(channels, width) - channels
     return Term(
         "Channels padded to the vector width",
         valid_tap_macs(layer) * added // channels,
         f"taps inside the input · ({channels + added} − {channels}) / {channels}",
-        evidence,
-    )
-
-
-def _vector_channels(layer: Layer) -> int:
-    """The output channels or features that lie side by side in vectors."""
-    match layer:
-        case Linear():
-            return layer.output_shape[-1]
-        case Convolution():
-            channels = layer.output_shape[1]
-            return channels if layer.groups == channels else channels // layer.groups
-        case _:
-            raise _not_for(layer, "has no output channels to pad")
-
-
-def padded_inputs(layer: Layer, width: int, evidence: str) -> Term:
-    """Multiply-adds of a linear layer's inputs that only fill up vectors of ``width`` (MAC)."""
-    inputs = layer.input_shape[-1]
-    outputs = elements(layer.output_shape) if isinstance(layer, Linear) else 0
-    return Term(
-        "Inputs padded to the vector width",
-        outputs * (_up(inputs, width) - inputs),
-        f"rows · features out · ({_up_text('features in', width)} − features in)",
-        evidence,
-    )
-
-
-def added_sums(layer: Layer, evidence: str) -> Term:
-    """One multiply-add an output of a linear layer: y + α · sum, with α = 1 too (MAC)."""
-    outputs = elements(layer.output_shape) if isinstance(layer, Linear) else 0
-    return Term("Sums added", outputs, "rows · features out", evidence)
-
-
-def unfused_rows(
-    layer: Layer, at_once: int, unfused: Collection[int], width: int, evidence: str
-) -> Term:
-    """Multiply-adds of a linear layer that a counter of fused ones cannot see (MAC, at most 0).
-
-    A kernel that takes ``at_once`` rows may multiply and add what is left over in separate
-    instructions, where that is one of the numbers ``unfused`` of rows; outputs fill up vectors of
-    ``width``.
-    """
-    left = elements(layer.output_shape[:-1]) % at_once if isinstance(layer, Linear) else 0
-    lanes = layer.input_shape[-1] * _up(layer.output_shape[-1], width)
-    numbers = " or ".join(map(str, sorted(unfused)))
-    return Term(
-        "Not fused",
-        -left * lanes if left in unfused else 0,
-        f"−(rows mod {at_once}, if {numbers}) · features in · {_up_text('features out', width)}",
         evidence,
     )
 
@@ -321,7 +271,3 @@ def _up_text(letter: str, multiple: int) -> str:
 
 def _size(layer: Layer) -> str:
     return f"{element_bytes(layer)} B"
-
-
-def _not_for(layer: Layer, why: str) -> StudyError:
-    return StudyError(f"layer {layer.name}: it {why}; leave this term out for it.")

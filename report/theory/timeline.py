@@ -71,7 +71,7 @@ def living(network: Network, sizes: Sequence[int]) -> Iterator[dict[Category, in
             alive[categories.pop(storage)] -= sizes[storage]
         read = {t.storage for found in operator.reads.values() for t in found}
         # A tensor made from Python's numbers is there from where it is read first.
-        for storage in (*operator.made, *sorted(read - categories.keys())):
+        for storage in (*operator.made, *sorted(s for s in read if s not in categories)):
             categories[storage] = _MADE_IN[operator.phase]
             alive[categories[storage]] += sizes[storage]
         yield dict(alive)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch import nn  # noqa: E402
 from experiments.__main__ import main  # noqa: E402
 from experiments.harness.operators import Input, Policy, Step, capture  # noqa: E402
 from experiments.theory import theory_of  # noqa: E402
-from report.errors import StudyError  # noqa: E402
+from report.errors import MeasurementError, StudyError  # noqa: E402
 from report.theory.fits import MOST, bytes_of  # noqa: E402
 from report.theory.network import Theory  # noqa: E402
 
@@ -54,13 +55,39 @@ def test_the_largest_batch_is_that_of_trying_each(
 ) -> None:
     theory = theory_of(build, (3, WIDTH), train=train, device=device)
     assert theory.captured is not None
-    sizes = {n: total(theory.captured(n)) for n in range(1, 6)}
+    sizes = {n: total(theory.captured(n, None)) for n in range(1, 6)}
     for limit in (sizes[1] - 1, sizes[1], sizes[4] + 1):
         found = theory.fits(limit)
         assert found.largest == max((n for n, size in sizes.items() if size <= limit), default=0)
         for batch, predicted in found.bracket.items():
             assert total(predicted) == sizes[batch]
             assert (found.verdict(batch) == "does not fit") == (batch > found.largest)
+
+
+class Steps(nn.Module):
+    """Loops over its first extent, as code of recurrent networks does."""
+
+    def forward(self, x: Any) -> Any:
+        state = torch.zeros_like(x[0])
+        for step in x:
+            state = torch.tanh(state + step)
+        return state
+
+
+@pytest.mark.parametrize("shape", [(5, "N", 8), ("N", 5, 8)])
+@pytest.mark.parametrize("build", [partial(nn.LSTM, 8, 8), Steps])
+def test_the_batch_is_the_extent_that_is_marked(
+    build: Callable[[], nn.Module], shape: tuple[int | str, ...]
+) -> None:
+    theory = theory_of(build, shape)
+    if shape[0] == "N":
+        with pytest.raises(MeasurementError, match="128,N,512"):
+            theory.fits("1MB")
+        return
+    found = theory.fits("1MB")
+    assert theory.captured is not None
+    for batch, predicted in found.bracket.items():
+        assert total(predicted) == total(theory.captured(batch, None))
 
 
 def test_verdicts_say_what_is_known() -> None:

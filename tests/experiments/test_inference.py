@@ -1,7 +1,8 @@
-"""Inference: every way to run a network gives the same scores, and what cannot be run says so."""
+"""Inference: every way to run a network gives the same scores, and real limits part batches."""
 
 from __future__ import annotations
 
+import platform
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,15 @@ import numpy as np
 import pytest
 
 from experiments import inference_memory as study
-from experiments import inference_sweeps as sweeps
 from experiments.datasets import Images, Split, digits
 from experiments.harness.measure import build, memory_of
-from experiments.harness.outcomes import NotStartedError, UnavailableError
-from experiments.harness.study import CaseFile, Factors, Session
+from experiments.harness.outcomes import UnavailableError
+from experiments.harness.study import Factors, Session
+from report.missing import Missing
 from report.records.record import Series
+from report.studies.inference_memory import theory
+from report.studies.inference_memory.subject import Limit
+from report.theory.conditions import Conditions, vector_block
 
 STUDY = study.STUDY
 
@@ -33,101 +37,71 @@ def session() -> Session:
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def measured(factors: Factors, session: Session) -> tuple[dict[str, Any], list[CaseFile]]:
-    """The samples of a case by quantity, and its files."""
-    found = list(memory_of(STUDY, factors, session))
-    samples = {each.quantity: each.samples for each in found if isinstance(each, Series)}
-    return samples, [each for each in found if isinstance(each, CaseFile)]
-
-
-def output(factors: Factors) -> Any:
-    return build(STUDY, factors, "cpu").call()
+def measured(factors: Factors, session: Session) -> dict[str, Any]:
+    """The samples of a case by quantity."""
+    found = memory_of(STUDY, factors, session)
+    return {each.quantity: each.samples for each in found if isinstance(each, Series)}
 
 
 @pytest.mark.parametrize(
-    ("network", "changes"),
+    "changes",
     [
-        ("ResNet-20", {"execution": "folded"}),
-        ("ResNet-110", {"execution": "folded"}),
-        ("AlexNet", {"execution": "folded"}),
-        ("CIFAR", {"execution": "folded"}),
-        ("ResNet-20", {"layout": "channels_last"}),
-        ("LeNet-5", {"execution": "compiled"}),
-        *(("ResNet-20", {"execution": form, "image": 64, "tile": 16}) for form in sweeps.TILED),
+        {"layout": "channels_last"},
+        *({"execution": form, "image": 64, "tile": 16} for form in study.TILED),
     ],
 )
-def test_every_way_to_run_a_network_gives_the_same_scores(
-    network: str, changes: dict[str, Any]
-) -> None:
+def test_every_way_to_run_a_network_gives_the_same_scores(changes: dict[str, Any]) -> None:
     torch = pytest.importorskip("torch")
-    from experiments.networks import variants
-
-    if "compiled" in changes.values() and not any(map(variants.shutil.which, variants.COMPILERS)):
-        pytest.skip("no C++ compiler")
     image = {name: size for name, size in changes.items() if name == "image"}
-    plain = output(sweeps.inference(network, 2, **image))
-    found = output(sweeps.inference(network, 2, **changes))
-    torch.testing.assert_close(found, plain, rtol=1e-3, atol=1e-3 * float(plain.abs().max()))
-
-
-def test_folding_uses_the_running_statistics() -> None:
-    """Statistics of a new network are 0 and 1, which would hide a wrong fold."""
-    torch = pytest.importorskip("torch")
-    from experiments.networks.cifar_resnet import cifar_resnet
-    from experiments.networks.variants import folded
-
-    torch.manual_seed(0)
-    network = cifar_resnet(20).train()
-    source = torch.randn(4, 3, 32, 32)
-    with torch.no_grad():
-        for _ in range(3):
-            network(3 * source + 1)
-        network.eval()
-        wanted = network(source)
-        made = folded(network)
-        torch.testing.assert_close(made(source), wanted, rtol=1e-3, atol=1e-3)
-        torch.testing.assert_close(network(source), wanted)
-    kinds = {type(module) for module in made.modules()}
-    assert torch.nn.BatchNorm2d not in kinds
-    assert all(m.inplace for m in made.modules() if isinstance(m, torch.nn.ReLU))
-
-
-def test_events_that_would_fill_megabytes_are_left_out_and_their_peak_is_not(
-    session: Session,
-) -> None:
-    samples, _ = measured(
-        sweeps.inference("ResNet-20", 1, execution="tiled_blocks", tile=16), session
+    plain, found = (
+        build(STUDY, study.inference("ResNet-20", 2, **how), "cpu").call()
+        for how in (image, changes)
     )
+    torch.testing.assert_close(found, plain, rtol=1e-3, atol=1e-3 * float(plain.abs().max()))  # type: ignore[attr-defined]
+
+
+def test_peaks_are_the_same_in_both_calls_and_no_event_is_kept(session: Session) -> None:
+    samples = measured(study.inference("ResNet-20", 1), session)
     assert "memory_events" not in samples
     assert len(set(samples["allocated_peak"])) == 1
 
 
-@pytest.mark.parametrize("precision", ["float16", "bfloat16"])
-def test_without_kernels_16_bits_are_measured_on_one_image_only(
-    session: Session, monkeypatch: pytest.MonkeyPatch, precision: str
+def test_half_precision_without_kernels_is_unavailable(
+    session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from experiments.networks import variants
 
     monkeypatch.setattr(variants, "has_kernels", lambda precision: False)
-    scored: Factors = {"subject": "accuracy", "network": "ResNet-20", "dataset": "digits"}
-    for refused in (
-        sweeps.inference("LeNet-5", 2, precision=precision),
-        {**scored, "precision": precision},
-    ):
-        with pytest.raises(UnavailableError, match=f"no {precision} kernels"):
-            measured(refused, session)
-    assert measured(sweeps.inference("LeNet-5", 1, precision=precision), session)[0]
-    variants.refuse_emulated(precision, 2, "cuda", most=1)
-    monkeypatch.setattr(variants, "has_kernels", lambda precision: True)
-    variants.refuse_emulated(precision, 2, "cpu", most=1)
+    with pytest.raises(UnavailableError, match="no bfloat16 kernels"):
+        measured(study.inference("LeNet-5", 2, precision="bfloat16"), session)
+    variants.refuse_emulated("bfloat16", 2, "cuda", most=0)
 
 
-def test_a_case_that_cannot_fit_is_not_started(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(study, "build", lambda *_: pytest.fail("it was started"))
-    with pytest.raises(NotStartedError, match="Not started"):
-        measured(sweeps.inference("VGG-16", 10**6), session)
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the limit needs glibc")
+def test_a_real_limit_parts_the_batches_that_theory_parts() -> None:
+    """In a process of its own, since the limit's preparation changes the C library's heap."""
+    torch = pytest.importorskip("torch")
+    from multiprocessing import get_context
+
+    with get_context("spawn").Pool(1) as pool:
+        tried, ran = pool.apply(_searched)
+    last = dict(zip(tried, ran, strict=True))
+    largest = max(batch for batch, ran in last.items() if ran)
+    assert last[largest + 1] == 0
+    conditions = Conditions(block=vector_block(torch.backends.cpu.get_cpu_capability()))
+    fits = theory.fits_under(Limit("ResNet-20", 32, "contiguous", 16, 0, 0), conditions)
+    assert not isinstance(fits, Missing) and fits.largest == largest
+
+
+def _searched() -> tuple[Any, Any]:
+    import torch
+
+    from experiments.inference_limits import largest_batch
+
+    torch.set_num_threads(1)
+    case: Factors = {"subject": "limit", "network": "ResNet-20", "image": 32}
+    tried, ran = largest_batch(study.subject({**case, "layout": "contiguous"}), 16 * 2**20)
+    return tried.samples, ran.samples
 
 
 # ------------------------------------------------------------------------------ trained scores
@@ -168,7 +142,7 @@ def test_every_precision_scores_the_same_weights_image_by_image(
             "dataset": "digits",
             "precision": precision,
         }
-        found, _ = measured(factors, session)
+        found = measured(factors, session)
         module = scores.trained("ResNet-20", "cpu")  # as another process has it
         inputs, labels = scores.prepared(few_images, "cpu")[1]
         with torch.no_grad():

@@ -19,8 +19,8 @@ from experiments.harness import measure, memory  # noqa: E402
 from experiments.harness.operators import Input, Policy, Step  # noqa: E402
 from experiments.harness.timing import Workload  # noqa: E402
 from experiments.networks import catalogue  # noqa: E402
+from experiments.theory.capturing import laid_out  # noqa: E402
 from experiments.theory.checked import checked  # noqa: E402
-from experiments.theory.survey import laid_out  # noqa: E402
 from report.theory import networks, peaks  # noqa: E402
 from report.theory.conditions import Conditions, Layout, vector_block  # noqa: E402
 from report.theory.network import Theory  # noqa: E402

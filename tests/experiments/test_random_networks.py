@@ -192,7 +192,8 @@ def networks(draw: Draw) -> tuple[nn.Module, tuple[int, ...]]:
     for _ in range(draw(st.integers(1, 6))):
         layer = on(draw, current).eval()
         try:
-            result = nn.Sequential(*layers, layer)(torch.zeros(shape))
+            with torch.no_grad():
+                result = layer(torch.zeros(current))
         except ValueError:  # a norm over a single value
             break
         if result.numel() == 0 or result.numel() > 20_000:
@@ -202,7 +203,7 @@ def networks(draw: Draw) -> tuple[nn.Module, tuple[int, ...]]:
     return nn.Sequential(*layers).eval(), shape
 
 
-@settings(max_examples=300, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=200, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(made=networks(), train=st.booleans())
 def test_networks_are_exact_or_refused(
     made: tuple[nn.Module, tuple[int, ...]], train: bool

@@ -18,7 +18,7 @@ from experiments.networks.tiled import (  # noqa: E402
     tiled,
 )
 from report.records.layers import Layer  # noqa: E402
-from report.studies.inference_memory.tilings import patched  # noqa: E402
+from report.studies.inference_memory.theory import patched  # noqa: E402
 from report.theory.work import macs  # noqa: E402
 
 FORMS: tuple[Form, ...] = ("tiled_layers", "tiled_blocks", "tiled_stages")
@@ -97,7 +97,7 @@ def test_maps_inside_are_the_same_up_to_their_borders(
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("tile", [8, 32])
 def test_tiles_execute_the_multiply_adds_that_theory_says(form: Form, tile: int) -> None:
-    """Counted by torch on the meta device, against ``tilings.patched`` from the layers' shapes."""
+    """Counted by torch on the meta device, against ``theory.patched`` from the layers' shapes."""
     with torch.device("meta"), torch.no_grad(), FlopCounterMode(display=False) as counter:
         network = cifar_resnet(20).eval()
         source = torch.empty(1, 3, 72, 40)

@@ -1,6 +1,6 @@
-"""backend_speedup: one network from scratch on several array libraries, and what each one gains."""
+"""backend_speedup: one network on several array libraries, and how far one speed-up carries."""
 
 from typing import Final
 
 #: The attachments of a record that the paper is computed from.
-ATTACHMENTS: Final = ("images.json",)
+ATTACHMENTS: Final = ("backend.*.json",)

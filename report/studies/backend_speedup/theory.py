@@ -2,90 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import reduce
-from operator import add
-from typing import Final
+from fractions import Fraction
+from functools import cache
+from typing import Final, Literal
 
-from report.missing import Missing
 from report.paper.findings import Inputs
-from report.quantity.expression import Quantity, exact, named
-from report.quantity.operations import counted_in, flops
-from report.records.layers import ELEMENT_BYTES
-from report.studies.backend_speedup import subject
-from report.studies.backend_speedup.measured import Run, Variant
-from report.studies.backend_speedup.subject import Setting, Step, iteration, kinds, total
+from report.quantity.expression import Quantity, absent, exact, named
+from report.quantity.operations import at_least, counted_in, flops
+from report.studies.backend_speedup.subject import CALLS, CLASSES, HIDDEN, PIXELS, Size
 
-EXTENT: Final = exact("extent", "1", subject.EXTENT)
-D: Final = named("d", EXTENT * EXTENT)
-H, K = exact("h", "1", subject.HIDDEN), exact("k", "1", subject.CLASSES)
-ELEMENT: Final = exact("s", "B", ELEMENT_BYTES["float32"])
-
+D = exact("d", "1", PIXELS)
+H, K = exact("h", "1", HIDDEN), exact("k", "1", CLASSES)
+ELEMENT: Final = exact("s", "B", 4)
 PARAMETERS: Final = named("parameters", (D + 1) * H + (H + 1) * K)
-PARAMETER_BYTES: Final = named("parameter bytes", ELEMENT * PARAMETERS)
-_FIRST, _SECOND = counted_in("MAC", D * H), counted_in("MAC", H * K)
-FORWARD: Final = named("forward multiply-adds", _FIRST + _SECOND)
-TRAINING: Final = named("training multiply-adds", 2 * _FIRST + 3 * _SECOND)
-
-#: The numbers of the prose that follow from the shapes of the network.
-VALUES: Final[dict[str, Quantity]] = {
-    "extent": EXTENT,
-    "classes": K,
-    "hidden": H,
-    "parameters": PARAMETERS,
-    "parameter_bytes": PARAMETER_BYTES,
-    "forward_macs": FORWARD,
-    "training_macs": TRAINING,
-}
+#: How many calls of the library an iteration makes.
+ALL_CALLS: Final = exact("calls of an iteration", "1", sum(CALLS.values()))
+#: Double over single precision on a GPU of the T4's architecture (``nvidiaturing``).
+DOUBLE_RATE: Final = exact("rate of double precision", "1", Fraction(1, 32))
+#: A GPU of the class that free notebooks had in the year of the source, which names none.
+_CLASS: Final = "NVIDIA T4"
 
 
-def source_setting(inputs: Inputs) -> Setting:
-    """The source's training, as theory takes it: float32, all its training images."""
-    return Setting("training", "float32", inputs.reported.count("training"), "mnist")
+@cache
+def work(size: Size) -> Quantity:
+    """Work (FLOP) of the products of an iteration, which are nearly all of it."""
+    h, m = exact("h", "1", size.hidden), exact("m", "1", size.images)
+    each = counted_in("MAC", 2 * D * h + 3 * h * K)
+    return named("work", flops(m * each))
 
 
-def source_work(inputs: Inputs) -> Quantity:
-    """Work (FLOP) of an iteration of the source, by equations (1) to (10) and the update."""
-    return named("work", _over_kinds(inputs, "work", "FLOP", lambda step: step.flops))
+def first_product(size: Size) -> Quantity:
+    """Work (FLOP) of the product of the first layer."""
+    h, m = exact("h", "1", size.hidden), exact("m", "1", size.images)
+    return named("work of the first product", flops(counted_in("MAC", D * h * m)))
 
 
-def source_traffic(inputs: Inputs) -> Quantity:
-    """Bytes of the operands and results of these operations, each once."""
-    moved = _over_kinds(inputs, "elements", "1", lambda step: step.elements)
-    return named("traffic", ELEMENT * moved)
+def array_bytes(rows: int, size: Size) -> Quantity:
+    """Bytes of an array in float32 with a column an image."""
+    return named("array", ELEMENT * exact("rows", "1", rows) * exact("m", "1", size.images))
 
 
-def product_intensity(inputs: Inputs) -> Quantity:
-    """Work over traffic (FLOP/B) of all products at the source's number of images."""
-    step = total(source_setting(inputs), "matrix_product")
-    work = flops(exact("multiply-adds of the products", "MAC", step.macs, inputs.reported_file))
-    return work / (ELEMENT * exact("their elements", "1", step.elements, inputs.reported_file))
+def peak(inputs: Inputs, of: Literal["float32", "memory"]) -> Quantity:
+    """A peak of the T4 by its data sheet, in FLOP/s or B/s."""
+    unit = "B/s" if of == "memory" else "FLOP/s"
+    device = inputs.devices.find(_CLASS)
+    found = device.peak(of) if device else None
+    if found is None:
+        return absent(f"{of} peak", unit, f"no data sheet of {_CLASS}")
+    return exact(f"{of} peak of {_CLASS}", unit, found.rate, "devices.yaml")
 
 
-def _over_kinds(inputs: Inputs, what: str, unit: str, of: Callable[[Step], int]) -> Quantity:
-    """The sum over all kinds of operations of an iteration of the source."""
-    setting, file = source_setting(inputs), inputs.reported_file
-    parts = (
-        exact(f"{kind.replace('_', ' ')} {what}", unit, of(total(setting, kind)), file)
-        for kind in kinds()
-    )
-    return reduce(add, parts)
+def roofs(inputs: Inputs, size: Size, *, double: bool) -> dict[str, Quantity]:
+    """The least time (s) on a T4 of the products, ReLU and softmax, by its data sheet.
 
-
-# -------------------------------------------------------------------------------------- bounds
-
-
-def bound(step: Step, dtype: str, product: float, copy: float) -> float:
-    """The least time (s) of an operation: its work at the products' rate, its bytes at the copies'.
-
-    The roofline's bound (Williams, Waterman and Patterson 2009): the longer of the two.
+    Products read the images twice; ReLU and softmax read one array and write another.
     """
-    return max(step.flops / product, step.elements * ELEMENT_BYTES[dtype] / copy)
-
-
-def least(run: Run, setting: Setting, variant: Variant) -> float | Missing:
-    """The least time (s) of an iteration on the run's device."""
-    rates = run.rates(variant)
-    if isinstance(rates, Missing):
-        return rates
-    return sum(bound(step, setting.dtype, *rates) for step in iteration(setting))
+    wider, slower = (2, DOUBLE_RATE) if double else (1, exact("rate", "1", 1))
+    rate, bandwidth = peak(inputs, "float32") * slower, peak(inputs, "memory")
+    rows = {"matrix_product_time": PIXELS, "relu_time": size.hidden, "softmax_time": CLASSES}
+    least = {row: 2 * wider * array_bytes(n, size) / bandwidth for row, n in rows.items()}
+    products = at_least(work(size) / rate, least["matrix_product_time"])
+    return {**least, "matrix_product_time": products}

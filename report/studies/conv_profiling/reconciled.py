@@ -19,6 +19,7 @@ from report.theory.convolution_workspaces import convolution_workspace
 from report.theory.convolutions import executed_terms
 from report.theory.memory import layer_memory
 from report.theory.reconciliation import Reconciliation, Term
+from report.theory.shapes import weight_count
 from report.theory.terms import (
     COUNTED_WIDTH,
     SHAPES,
@@ -46,6 +47,7 @@ def source_estimate(reported: Reported) -> Reconciliation:
     estimate, image = reported.value("estimated_memory"), reported.value("memory_mb")
     printed = Fraction(str(estimate.number)) * MB
     workspace = operator_bytes(reported, WORKSPACE, "self_allocation_size")
+    copies = batch * size.input + 4 * weight_count(BASE.layer(1))
     return Reconciliation(
         "reported-estimate",
         f"Memory of the source's call at batch {batch}",
@@ -70,7 +72,18 @@ def source_estimate(reported: Reported) -> Reconciliation:
                 "−parameters",
                 "they are there before the call",
             ),
-            Term("Workspace", workspace, "allocated inside the call", f"row {WORKSPACE}"),
+            Term(
+                "Copies of input and weights",
+                copies,
+                "4 B · (input elements of the batch + weights)",
+                "the first two kernels of the source's call",
+            ),
+            Term(
+                "Workspace, not identified",
+                workspace - copies,
+                "allocated inside the call − copies",
+                f"row {WORKSPACE}",
+            ),
         ),
         Term(
             "Allocated, printed",

@@ -11,12 +11,11 @@ from report.evidence.executed import residual
 from report.evidence.runs import run_of
 from report.instruments.trace import read_trace
 from report.missing import Missing
-from report.paper.declared import Content
 from report.paper.environments import setup
 from report.paper.findings import Download, Findings, Inputs
 from report.paper.kernels import kernels_of, tile_of
 from report.paper.reconciliations import as_figure
-from report.paper.study import Study
+from report.paper.study import Content, Study
 from report.quantity.expression import Quantity, absent, exact, recorded
 from report.quantity.operations import at_least, at_most, counted_in
 from report.quantity.verdicts import Several, Statement, all_of
@@ -26,8 +25,10 @@ from report.studies.conv_profiling.runs import Call, Run, runs
 from report.studies.conv_profiling.subject import BASE, SHOWN_BATCH, Dimensions, check_subject
 from report.text.escape import markdown
 from report.theory.conditions import conditions_of
+from report.theory.convolution_workspaces import MANY_IMAGES, SMALL_INPUT
 from report.theory.reconciliation import Reconciliation
 from report.theory.shapes import weight_count
+from report.theory.terms import SCRATCHPAD_ALIGNMENT
 
 #: The call whose operations are shown term by term, and one that runs by Fourier transforms.
 SHOWN: Final = Call(Dimensions(33, 65, 3, 28), 8, "layer")
@@ -136,7 +137,8 @@ def _model(run: Run) -> str:
 def _legible(p: Paper, place: int) -> Quantity:
     """The number that is legible of one of the source's kernels."""
     number = source.legible(p.reported)[place]
-    found = Missing("it is not legible") if number is None else number
+    whole = int(number) if number is not None and number == int(number) else number
+    found = Missing("it is not legible") if whole is None else whole
     return recorded("legible number", "1", found, p.file)
 
 
@@ -164,7 +166,12 @@ study.values(
         "weight_average": lambda p: _legible(p, 1),
         "partitions": _partitions,
         "multiprocessors": lambda p: _partitions(p) / _IN_AN_SM,
+        "bias_number": lambda p: _legible(p, 3),
         "bias_images": lambda p: _legible(p, 3) / theory.OUTPUTS,
+        "layout_number": lambda p: _legible(p, 0),
+        "alignment": lambda p: exact("alignment", "B", SCRATCHPAD_ALIGNMENT),
+        "small_input": lambda p: exact("largest unfolded input", "1", SMALL_INPUT),
+        "many_images": lambda p: exact("images that go to oneDNN", "1", MANY_IMAGES),
     }
 )
 study.values(
@@ -244,6 +251,8 @@ study.values(
     {
         "seen_least": lambda p: _seen(p, at_most),
         "seen_most": lambda p: _seen(p, at_least),
+        "printed_least": lambda p: theory.C_OUT * _seen(p, at_most),
+        "printed_most": lambda p: theory.C_OUT * _seen(p, at_least),
     },
     "percent",
 )
@@ -449,7 +458,7 @@ def _peaks(p: Paper) -> Several:
 # ------------------------------------------------------------------------------------- figures
 
 
-@study.figure("fig-bytes", height=2.5)
+@study.figure("fig-bytes", height=3.0)
 def _fig_bytes(p: Paper) -> Iterator[Panel]:
     yield replace(as_figure(p.estimate), x_label="Memory (MB)")
 
@@ -469,7 +478,7 @@ def _fig_rules(p: Paper) -> Iterator[Panel]:
     return figures.rules(drawn, p.peaks)
 
 
-@study.figure("fig-timeline", height=2.5)
+@study.figure("fig-timeline", height=2.5, wide=True)
 def _fig_timeline(p: Paper) -> Iterator[Panel]:
     for _, trace in p.traces[:1]:
         yield figures.timeline(trace)
@@ -518,11 +527,11 @@ def _algorithms(p: Paper) -> list[tuple[Dimensions, int, Pass]]:
 
 
 #: The batch sizes whose backward pass is shown.
-_SHOWN_BOTH: Final = (1, 8, 64, 512)
+_SHOWN_BOTH: Final = (1, 8, 32, 64, 512)
 _WORDS: Final = {"fft": "Fourier", "winograd": "Winograd", "dgrad": "direct", "gemm": "product"}
 
 
-@study.table("tbl-algorithms", rows=_algorithms)
+@study.table("tbl-algorithms", rows=_algorithms, digits={"Fused": 3, "Whole sum": 3})
 def _algorithm_rows(p: Paper, call: tuple[Dimensions, int, Pass]) -> dict[str, Content]:
     assert p.gpu is not None
     shape, batch, pass_ = call
@@ -533,8 +542,8 @@ def _algorithm_rows(p: Paper, call: tuple[Dimensions, int, Pass]) -> dict[str, C
         "Batch": batch,
         "Pass": "forward" if pass_ == "forward" else "both",
         "Kernels": ", ".join(sorted(special)) or Missing("no kernel was kept"),
-        "Fused ÷ theory": p.gpu.fused(*call),
-        "Operations ÷ theory": p.gpu.executed(*call),
+        "Fused": p.gpu.fused(*call),
+        "Whole sum": p.gpu.executed(*call),
     }
 
 
@@ -560,4 +569,4 @@ def _account(p: Paper, row: tuple[str, str, str]) -> dict[str, Content]:
     return {"Part of the source": name, "What became of it": outcome, "Its numbers": audited}
 
 
-study.add_table(lambda p: setup(p.inputs, p.runs, source=False))
+study.add_table(lambda p: setup(p.runs))

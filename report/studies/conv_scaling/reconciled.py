@@ -111,7 +111,7 @@ def executed(run: Run) -> Iterator[Reconciliation]:
 
 def variants(run: Run) -> dict[str, Reconciliation]:
     """What was counted of other convolutions than the study's, by name and batch size."""
-    found, build = {}, run.stored.record.environment.torch.build
+    found = {}
     for case in run.stored.record.cases:
         counted, layers = case.samples(evidence.COUNTED), case.layers
         if "variant" in case.factors and counted and isinstance(layers[0], Convolution):
@@ -120,7 +120,6 @@ def variants(run: Run) -> dict[str, Reconciliation]:
                 f"variant-{run.key}-{name}-{batch}",
                 f"Executed multiply-adds of {name} on {run.label}",
                 layers[0],
-                build,
                 int(counted[-1]),
             )
     return found

@@ -1,9 +1,9 @@
-"""What inference_memory varies: a call of a network, and what theory says of it."""
+"""What inference_memory varies: a call of a network, and a limit of memory."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from report.errors import StudyError
 from report.evidence.case_checks import Levels, check_factors
@@ -12,132 +12,108 @@ from report.records.store import Stored
 from report.theory.conditions import Layout
 
 Precision: TypeAlias = Literal["float32", "bfloat16", "float16"]
-Execution: TypeAlias = Literal[
-    "eager", "folded", "compiled", "tiled_layers", "tiled_blocks", "tiled_stages"
-]
+Tiled: TypeAlias = Literal["tiled_layers", "tiled_blocks", "tiled_stages"]
 
 LAYOUTS: Final[tuple[Layout, ...]] = get_args(Layout)
-LAYOUT_NAMES: Final[dict[Layout, str]] = {
-    "contiguous": "contiguous",
-    "channels_last": "channels last",
-}
 PRECISIONS: Final[tuple[Precision, ...]] = get_args(Precision)
-#: The reduced precisions, in the order in which a paper would take them.
-REDUCED: Final[tuple[Precision, ...]] = ("bfloat16", "float16")
-EXECUTIONS: Final[tuple[Execution, ...]] = get_args(Execution)
-FUSED: Final[tuple[Execution, ...]] = ("folded", "compiled")
-TILED: Final[tuple[Execution, ...]] = ("tiled_layers", "tiled_blocks", "tiled_stages")
-EXECUTION_NAMES: Final[dict[Execution, str]] = {
-    "eager": "eager",
-    "folded": "folded",
-    "compiled": "compiled",
-    "tiled_layers": "each layer",
-    "tiled_blocks": "each block",
-    "tiled_stages": "each stage",
+#: What is tiled by itself, in words.
+TILED: Final[dict[Tiled, str]] = {
+    "tiled_layers": "Each layer",
+    "tiled_blocks": "Each block",
+    "tiled_stages": "Each stage",
 }
+#: Precision and layout of the source's "AMP + AMC".
+REDUCED: Final[Precision] = "bfloat16"
+COALESCED: Final[Layout] = "channels_last"
 
-#: The networks whose batch size the source varies, by depth.
+#: By depth: the networks whose batch size the source varies.
 RESNETS: Final = ("ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-110")
-#: In the order of the tables: by size of image, then by work.
-NETWORKS: Final = ("LeNet-5", "CIFAR", *RESNETS, "AlexNet", "ZFNet", "VGG-16")
-#: The network that is trained, and the one that is tiled.
-TRAINED: Final = "ResNet-110"
+#: Those of this paper in the order of its tables; older records hold others too.
+NETWORKS: Final = ("LeNet-5", *RESNETS, "AlexNet", "VGG-16")
+#: The networks on whose allocations, at batches up to 16, the rules of workspaces were found.
+LEARNED: Final = ("LeNet-5", "ResNet-20", "ResNet-56", "AlexNet")
 
-
-_NEEDED: Final = ("network", "image", "batch", "layout", "precision", "execution")
-_OPTIONAL: Final = ("tile", "memory_limit")
-_REMEDY: Final = "run the experiment of this version again"
-
-
-#: Subject → the factors that are looked up; those of a call are checked with their levels.
+_NAMED: Final[dict[str, Levels]] = {"network": str, "image": int, "layout": LAYOUTS}
+#: Subject → the factors that are looked up.
 _LOOKED_UP: Final[dict[str, dict[str, Levels]]] = {
-    "inference": {"network": str},
-    "matrix_product": {"precision": PRECISIONS, "side": int},
-    "training": {"network": str, "dataset": str},
+    "inference": {**_NAMED, "batch": int, "precision": PRECISIONS, "execution": str},
+    "limit": {**_NAMED, "memory_limit": int},
     "accuracy": {"network": str, "dataset": str, "precision": PRECISIONS},
 }
 
 
 @dataclass(frozen=True)
 class Call:
-    """One forward call: what is computed, and how.
-
-    ``image`` are the pixels a side, ``tile`` those of a tile, ``memory_limit`` the MiB that the
-    process may take beyond what it has.
-    """
+    """One forward call on images of ``image`` pixels a side; ``tile`` are those of a tile."""
 
     network: str
     image: int
     batch: int
     layout: Layout = "contiguous"
     precision: Precision = "float32"
-    execution: Execution = "eager"
+    execution: str = "eager"
     tile: int | None = None
-    memory_limit: int | None = None
 
     @property
     def factors(self) -> dict[str, Factor]:
         """The case as a record names it."""
-        found: dict[str, Factor] = {"subject": "inference"}
-        found |= {name: getattr(self, name) for name in _NEEDED}
-        return found | {n: v for n in _OPTIONAL if (v := getattr(self, n)) is not None}
+        found: dict[str, Factor] = {"subject": "inference", **vars(self)}
+        return {name: level for name, level in found.items() if level is not None}
+
+
+class Limit(NamedTuple):
+    """What ran under a limit of ``mebibytes``: the largest batch that did, the least that did not.
+
+    No batch ran where ``ran`` is 0.
+    """
+
+    network: str
+    image: int
+    layout: Layout
+    mebibytes: int
+    ran: int
+    refused: int
 
     @property
-    def plain(self) -> bool:
-        """Whether nothing is tiled and no memory is withheld."""
-        return self.tile is None and self.memory_limit is None
-
-    @property
-    def setting(self) -> str:
-        """Layout, precision and execution in words."""
-        return ", ".join(
-            (LAYOUT_NAMES[self.layout], self.precision, EXECUTION_NAMES[self.execution])
-        )
+    def bytes(self) -> int:
+        """The limit (B)."""
+        return self.mebibytes * 2**20
 
 
-def order(network: str) -> tuple[int, str]:
-    """Sorts networks as the tables do, those that are not known last."""
-    known = network in NETWORKS
-    return (NETWORKS.index(network) if known else len(NETWORKS), network)
+def call_of(case: Case) -> Call | None:
+    """The call of a case whose factors were checked; None of a case that this paper leaves out."""
+    factors = {name: level for name, level in case.factors.items() if name != "subject"}
+    known = case.factors.get("execution") in ("eager", *TILED) and "memory_limit" not in factors
+    if case.factors.get("subject") != "inference" or not known:
+        return None
+    return Call(**factors) if factors["network"] in NETWORKS else None  # type: ignore[arg-type]
 
 
-def call_of(case: Case) -> Call:
-    """The call of a case whose factors were checked."""
-    return Call(**{n: v for n, v in case.factors.items() if n != "subject"})  # type: ignore[arg-type]
+def limit_of(case: Case) -> Limit | None:
+    """The outcome of a case under a limit; None of others, and where the search found no end."""
+    tried = dict(zip(case.samples("batch_tried"), case.samples("batch_ran"), strict=True))
+    if case.factors.get("subject") != "limit" or 0 not in tried.values():
+        return None
+    network, image, layout, mebibytes = (
+        case.factors[name] for name in ("network", "image", "layout", "memory_limit")
+    )
+    ran = max((int(batch) for batch, ran in tried.items() if ran), default=0)
+    refused = min(int(batch) for batch, ran in tried.items() if not ran)
+    return Limit(network, image, layout, mebibytes, ran, refused)  # type: ignore[arg-type]
 
 
 def check_subject(stored: Stored) -> None:
-    """Raise ``StudyError`` if a case of inference is not one of this study."""
-    check_factors(stored, _LOOKED_UP)
+    """Raise ``StudyError`` for a case that is none of this study, or of which other layers ran."""
+    optional: dict[str, Levels] = {"tile": int, "memory_limit": int}
+    check_factors(stored, _LOOKED_UP, optional, closed=("inference", "limit"))
     for index, case in enumerate(stored.record.cases):
-        if case.factors.get("subject") == "inference":
-            _check(case, f"data/{stored.file}: cases[{index}].factors")
-
-
-def _check(case: Case, place: str) -> None:
-    names = set(case.factors) - {"subject"}
-    if not set(_NEEDED) <= names <= {*_NEEDED, *_OPTIONAL}:
-        raise StudyError(
-            f"{place}: expected {', '.join(_NEEDED)} and at most {' and '.join(_OPTIONAL)}, found "
-            f"{', '.join(sorted(names))}; {_REMEDY}."
-        )
-    levels = {"layout": LAYOUTS, "precision": PRECISIONS, "execution": EXECUTIONS}
-    for name, possible in levels.items():
-        if case.factors[name] not in possible:
-            raise StudyError(
-                f"{place}.{name}: expected one of {', '.join(possible)}, found "
-                f"{case.factors[name]!r}; {_REMEDY}."
-            )
-    for name in names & {"image", "batch", "tile", "memory_limit"}:
-        _check_count(case.factors[name], f"{place}.{name}")
-    tiled = case.factors["execution"] in TILED
-    if tiled != ("tile" in names):
-        raise StudyError(
-            f"{place}: a tile belongs to a tiled execution and to no other, found "
-            f"{case.factors['execution']}; {_REMEDY}."
-        )
-
-
-def _check_count(found: Factor, place: str) -> None:
-    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
-        raise StudyError(f"{place}: expected a whole number from 1 on, found {found!r}; {_REMEDY}.")
+        if case.factors.get("subject") == "inference" and case.layers:
+            expected = case.factors["batch"], case.factors["image"]
+            shape = case.layers[0].input_shape
+            if (shape[0], shape[-1]) != expected or ("tile" in case.factors) != (
+                case.factors["execution"] in TILED
+            ):
+                raise StudyError(
+                    f"data/{stored.file}: cases[{index}].layers: found images {shape}, expected "
+                    f"{expected[0]} of {expected[1]} pixels a side; run the experiment again."
+                )

@@ -98,9 +98,18 @@ class Captured:
             for number, operator in enumerate(self.network.operators)
         )
 
+    @cached_property
+    def _alike_at_any_batch(self) -> frozenset[int]:
+        """The operators, by number, in which nothing grows, such as most of an update."""
+        operators = enumerate(self.network.operators)
+        return frozenset(n for n, each in operators if self._at(each, 1) == each)
+
     def operator(self, number: int, batch: int) -> Operator:
         """One of its operators at a batch."""
         operator = self.network.operators[number]
+        return operator if number in self._alike_at_any_batch else self._at(operator, batch)
+
+    def _at(self, operator: Operator, batch: int) -> Operator:
         return msgspec.structs.replace(
             operator,
             reads={name: self._tensors(each, batch) for name, each in operator.reads.items()},
@@ -156,6 +165,19 @@ def _signature(operator: Operator) -> object:
 
 def _form(tensor: Tensor) -> object:
     return tensor.shape, tensor.strides, tensor.dtype
+
+
+def scales(network: Network, seen: Sequence[Operator], batch: int) -> bool:
+    """Whether the forward pass that was seen at ``batch`` is that of ``network``, scaled.
+
+    Of accumulated gradients the first one is compared.
+    """
+    captured = Captured(network)
+    forward = [n for n, each in enumerate(network.operators) if each.phase == "forward"]
+    return len(forward) % len(seen) == 0 and all(
+        _signature(captured.operator(number, batch)) == _signature(operator)
+        for number, operator in zip(forward, seen, strict=False)
+    )
 
 
 # ------------------------------------------------------------------------------------------ files

@@ -1,34 +1,80 @@
-"""Spatial tiling: what halos cost by theory."""
+"""What theory says of a call: its peak, the batch that fits a limit, and what tiles compute."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache, partial
 from itertools import groupby
 from typing import Final
 
-from report.evidence.remembered import remembered
 from report.missing import Missing
-from report.quantity.expression import Quantity, absent, recorded
 from report.records.layers import Convolution, Layer
-from report.studies.inference_memory.measured import Run
-from report.studies.inference_memory.subject import Call, Execution
+from report.records.record import Environment
+from report.studies.inference_memory.subject import Call, Limit, Tiled
+from report.theory.conditions import Conditions, conditions_of
+from report.theory.fits import Fits, scaled, searched
+from report.theory.network import Theory
+from report.theory.networks import Captured, Way, captured, layers_of
+from report.theory.peaks import Peak, peak
 from report.theory.shapes import Axis, axes, elements
 from report.theory.work import macs
 
-#: What a block of the network is called by the first part of its layers' names.
+#: What cuBLAS keeps from its first product on, on an H100: 32 MiB, and 1 MiB of cuBLASLt's.
+KEPT: Final = (2**25, 2**20)
+#: By how much a call may exceed a limit (B), for the ends of pages: what the experiment allows.
+ROOM: Final = 131_072
 _STAGE: Final = "stage"
 
 
-def groups(layers: Sequence[Layer], execution: Execution) -> tuple[tuple[Layer, ...], ...]:
+def network(call: Call, like: Sequence[Layer] = ()) -> Captured | Missing:
+    """The operators of an eager call; missing where other layers ran than were captured."""
+    way = Way("inference", call.layout, call.precision)
+    return captured(call.network, call.image, way, like=like)
+
+
+def predicted(call: Call, like: Sequence[Layer], environment: Environment) -> Peak | Missing:
+    """What is alive at the peak of an eager call on a processor."""
+    found = network(call, like)
+    return (
+        found if isinstance(found, Missing) else peak(found, call.batch, conditions_of(environment))
+    )
+
+
+def fits(limit: Limit, environment: Environment) -> Fits | Missing:
+    """What ``--fits`` says of a network in float32 under a limit."""
+    return fits_under(limit, conditions_of(environment))
+
+
+@cache
+def fits_under(limit: Limit, conditions: Conditions) -> Fits | Missing:
+    """The same under the conditions of a processor."""
+    found = network(Call(limit.network, limit.image, 1, limit.layout))
+    if isinstance(found, Missing):
+        return found
+    return searched(partial(scaled, Theory(found.network, conditions)), limit.bytes)
+
+
+# ------------------------------------------------------------------------------------------ tiles
+
+
+def halo(call: Call) -> float:
+    """Multiply-adds of a tiled call over those without tiles; 1 without tiles."""
+    if call.tile is None:
+        return 1.0
+    each = groups(layers_of(call.network, call.image), call.execution)  # type: ignore[arg-type]
+    return sum(patched(of, call.tile) for of in each) / sum(patched(of, None) for of in each)
+
+
+def groups(layers: Sequence[Layer], form: Tiled) -> tuple[tuple[Layer, ...], ...]:
     """The layers that go through patches together.
 
     One convolution at a time; or the stem and each residual block; or the stem with the first
     stage and each further stage.  Layers behind the last block are not tiled.
     """
-    if execution == "tiled_layers":
+    if form == "tiled_layers":
         return tuple((layer,) for layer in layers if isinstance(layer, Convolution))
     last = max(i for i, layer in enumerate(layers) if layer.name.startswith(_STAGE))
-    key = _block if execution == "tiled_blocks" else _stage
+    key = _block if form == "tiled_blocks" else _stage
     return tuple(tuple(group) for _, group in groupby(layers[: last + 1], key))
 
 
@@ -38,18 +84,6 @@ def _block(layer: Layer) -> str:
 
 def _stage(layer: Layer) -> str:
     return layer.name.partition("_")[0] if layer.name.startswith(_STAGE) else f"{_STAGE}1"
-
-
-@remembered
-def tiled_work(run: Run, call: Call) -> Quantity:
-    """Multiply-adds of a tiled call over those without tiles."""
-    layers = run.layers(call.factors)
-    if isinstance(layers, Missing):
-        return absent("work with tiles / work without", "1", layers.reason)
-    assert call.tile is not None, call
-    each = groups(layers, call.execution)
-    work = sum(patched(of, call.tile) for of in each) / sum(patched(of, None) for of in each)
-    return recorded("work with tiles / work without", "1", work, run.file)
 
 
 def patched(layers: Sequence[Layer], tile: int | None) -> int:

@@ -1,0 +1,199 @@
+"""Theory of timm's networks: ``python -m benchmarks.timm_networks [NAME …]``.
+
+Without names every network that ``data/networks-of-timm.csv`` does not hold yet is captured on one
+image of its published size (half an hour for all) and compared with the module's parameters and
+torch's own counter; the page ``docs/networks-of-timm.md`` tells the shares.  With names the
+operators of these networks are put into ``data/operators-of-timm.jsonl.gz``, which papers read.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+from torch.utils.flop_counter import FlopCounterMode
+
+from experiments.harness.operators import Input, built, capture
+from experiments.theory.checked import of_capture
+from experiments.theory.networks import import_timm, network
+from report.errors import MeasurementError
+from report.records import OPERATORS
+from report.records.network_operators import (
+    NetworkOperators,
+    Operator,
+    Read,
+    read_operators,
+    write_operators,
+)
+from report.records.operations import Network, Tensor
+from report.theory.operators import load, operands
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+PAGE: Final = ROOT / "docs" / "networks-of-timm.md"
+TABLE: Final = ROOT / "data" / "networks-of-timm.csv"
+TEMPLATE: Final = Path(__file__).with_suffix(".md.in")
+
+
+# ----------------------------------------------------------------------------------------- counts
+
+
+class Counts(NamedTuple):
+    """What theory counts of one network on one image of its published size, or why it ``refused``.
+
+    ``own_parameters`` are those of the module, ``torch_multiply_adds`` half of what torch's
+    ``FlopCounterMode`` says of the same call.  It does not know some operators (``uncounted``),
+    whose multiply-adds are ``uncounted_multiply_adds``.
+    """
+
+    network: str
+    family: str
+    refused: str = ""
+    parameters: int = 0
+    own_parameters: int = 0
+    multiply_adds: int = 0
+    torch_multiply_adds: int = 0
+    uncounted_multiply_adds: int = 0
+    uncounted: str = ""
+
+    @property
+    def exact(self) -> bool:
+        """Whether parameters and multiply-adds are those of the module and of torch's counter."""
+        counted = self.multiply_adds - self.uncounted_multiply_adds
+        return self.parameters == self.own_parameters and counted == self.torch_multiply_adds
+
+
+def counts(name: str) -> Counts:
+    """Capture one network, and count it by torch's own counter in the same call."""
+    named = network(f"timm:{name}")
+    family = str(import_timm().model_entrypoint(name).__module__).rpartition(".")[2]
+    counter = FlopCounterMode(display=False)
+    try:
+        module = built(named.build)
+        module.requires_grad_(False)  # the counter's hooks fail on views of what could be trained
+        with counter:
+            captured = capture(lambda: module, [Input((1, *named.image))])
+        theory = of_capture(captured)
+    except MeasurementError as error:
+        return Counts(name, family, str(error))
+    if theory.multiply_adds is None:
+        return Counts(name, family, f"unknown operators: {', '.join(theory.refused)}")
+    numbered = enumerate(zip(captured.network.operators, theory.loads, strict=True))
+    work = [(n, o, load.multiply_adds) for n, (o, load) in numbered if load and load.multiply_adds]
+    unseen = [(operator, macs) for n, operator, macs in work if n not in captured.flops]
+    return Counts(
+        name,
+        family,
+        parameters=theory.parameters,
+        own_parameters=sum(parameter.numel() for parameter in module.parameters()),
+        multiply_adds=theory.multiply_adds,
+        torch_multiply_adds=counter.get_total_flops() // 2,
+        uncounted_multiply_adds=sum(macs for _, macs in unseen),
+        uncounted=" ".join(sorted({operator.base for operator, _ in unseen})),
+    )
+
+
+def read_counts() -> list[Counts]:
+    """One row a network, as ``write_counts`` wrote it."""
+    with TABLE.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.reader(stream))[1:]
+    return [Counts(*r[:3], *map(int, r[3:8]), r[8]) for r in rows]  # type: ignore[call-arg]
+
+
+def write_counts(found: Iterable[Counts]) -> None:
+    """One row a network, in the order of their names."""
+    with TABLE.open("w", encoding="utf-8", newline="") as stream:
+        rows = csv.writer(stream, lineterminator="\n")
+        rows.writerow(Counts._fields)
+        rows.writerows(sorted(found))
+
+
+def write_page(found: Sequence[Counts]) -> None:
+    """``docs/networks-of-timm.md``."""
+    known = [each for each in found if not each.refused]
+    names = {name for each in known for name in each.uncounted.split()}
+    text = TEMPLATE.read_text(encoding="utf-8").format(
+        networks=len(found),
+        refused=len(found) - len(known),
+        exact=sum(each.exact for each in known),
+        wrong=sum(not each.exact for each in known),
+        uncounted=", ".join(f"`{name}`" for name in sorted(names)),
+    )
+    PAGE.write_text(text, encoding="utf-8")
+
+
+# -------------------------------------------------------------------------------------- operators
+
+#: Elements of the storages that were touched, the latest last.
+Touched: TypeAlias = OrderedDict[int, int]
+
+
+def operators_of(name: str) -> NetworkOperators:
+    """A network's operators on one image; raises ``MeasurementError``."""
+    named = network(f"timm:{name}")
+    module = built(named.build)
+    module.requires_grad_(False)  # so that no operator is captured for a gradient
+    found = capture(lambda: module, [Input((1, *named.image))]).network
+    return NetworkOperators(
+        network=name,
+        side=named.image[1],
+        parameters=found.parameter_count,
+        operators=tuple(_operators(found)),
+    )
+
+
+def _operators(found: Network) -> Iterator[Operator]:
+    """The operators that move anything, with how far back each tensor was last touched."""
+    kept = {t.storage for t in (*found.parameters.values(), *found.buffers.values())}
+    touched: Touched = OrderedDict()
+    for each in found.operators:
+        known = load(each)
+        if known is None or not known.bytes:
+            continue
+        reads, writes = operands(each)
+        reused = [t for t in reads if t.storage not in kept]
+        yield Operator(
+            each.base,
+            known.multiply_adds,
+            sum(t.distinct for t in reads if t.storage in kept),
+            tuple(Read(t.distinct, _distance(t, touched)) for t in reused),
+            sum(t.distinct for t in writes),
+        )
+        for tensor in (*reused, *writes):
+            touched.pop(tensor.storage, None)
+            touched[tensor.storage] = tensor.distinct
+
+
+def _distance(tensor: Tensor, touched: Touched) -> int:
+    """Elements touched since ``tensor`` was, itself among them; -1 where it never was."""
+    if tensor.storage not in touched:
+        return -1
+    total = 0
+    for storage in reversed(touched):
+        total += touched[storage]
+        if storage == tensor.storage:
+            break
+    return total
+
+
+def main(names: list[str]) -> None:
+    """Capture what is named, or what is missing, and write after each."""
+    path = ROOT / "data" / OPERATORS
+    kept = {each.network: each for each in read_operators(path)}
+    for name in names:
+        kept[name] = operators_of(name)
+        write_operators(path, kept.values())
+    if not names:
+        found = {each.network: each for each in read_counts()}
+        for name in sorted(set(import_timm().list_models()) - found.keys()):
+            found[name] = counts(name)
+            print(f"{name}: {found[name].refused or 'captured'}", flush=True)
+            write_counts(found.values())
+        write_page(list(found.values()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

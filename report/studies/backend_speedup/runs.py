@@ -1,0 +1,130 @@
+"""What one run measured of an iteration, by size and library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+from report.evidence import runs as any_study
+from report.evidence.runs import Factors, labels
+from report.missing import Missing
+from report.quantity.evaluation import point
+from report.quantity.expression import Inferred, Quantity, Sampled, absent
+from report.records.record import Factor
+from report.records.store import Stored
+from report.statistics.estimates import Estimate
+from report.studies.backend_speedup import theory
+from report.studies.backend_speedup.subject import NAMES, Size
+
+
+@dataclass(frozen=True)
+class Run(any_study.Run):
+    """One record of this study."""
+
+    @cached_property
+    def sizes(self) -> tuple[Size, ...]:
+        """The sizes that were timed, by their work."""
+        found = {
+            Size(int(case.factors.get("hidden", 10)), int(case.factors["samples"]))
+            for case in self.stored.record.cases
+            if self._is_meant(case.factors, "scaling", "float32")
+        }
+        return tuple(sorted(found, key=lambda size: (size.multiply_adds, size)))
+
+    def _is_meant(self, factors: Factors, subject: str, dtype: str) -> bool:
+        wanted = {"subject": subject, "dtype": dtype}
+        older = {"network": "perceptron", "execution": "eager"}
+        return wanted.items() <= {**older, **factors}.items() and all(
+            factors.get(name, level) == level for name, level in older.items()
+        )
+
+    @cached_property
+    def libraries(self) -> tuple[str, ...]:
+        """The libraries that were timed at any size."""
+        return tuple(
+            name for name in NAMES if any(not self.time(s, name).missing for s in self.sizes)
+        )
+
+    def factors(
+        self, size: Size | None, library: str, dtype: str = "float32", subject: str = "scaling"
+    ) -> Factors:
+        """The factors of a case as the record names them; of any size where none is given."""
+        wanted: dict[str, Factor] = {"backend": library}
+        if size is not None:
+            wanted |= {"hidden": size.hidden, "samples": size.images}
+        for case in self.stored.record.cases:
+            if self._is_meant(case.factors, subject, dtype) and (
+                wanted.items() <= case.factors.items()
+            ):
+                return case.factors
+        return {"subject": subject, "dtype": dtype, **wanted}
+
+    def measured(self, quantity: str, size: Size, library: str, dtype: str = "float32") -> Quantity:
+        """A quantity of a case over all processes."""
+        return self.series(quantity, self.factors(size, library, dtype))
+
+    def time(self, size: Size, library: str, dtype: str = "float32") -> Quantity:
+        """The time (s) of an iteration."""
+        return self.measured("time", size, library, dtype)
+
+    def speedup(
+        self, size: Size, library: str, quantity: str = "time", base: str = "numpy"
+    ) -> Quantity:
+        """How many times as fast as another library on the same machine, process by process."""
+        slow, fast = (self.measured(quantity, size, name) for name in (base, library))
+        return slow / fast
+
+    def product_rate(self, size: Size, library: str) -> Quantity:
+        """FLOP/s of the first layer's product alone."""
+        return theory.first_product(size) / self.measured("product_alone_time", size, library)
+
+    def of_training(self, quantity: str, library: str) -> tuple[float, ...]:
+        """What was recorded of a training, empty where nothing was."""
+        found = self.samples(quantity, self.factors(None, library, subject="training"))
+        return () if isinstance(found, Missing) else tuple(map(float, found))
+
+    def spread(self, quantities: Sequence[str] = ("time",)) -> tuple[float, int] | None:
+        """The largest ratio of two processes of one case, of so many pairs; None of none."""
+        ratios = []
+        for quantity, size, library in product(quantities, self.sizes, NAMES):
+            found = self.by_process(quantity, self.factors(size, library))
+            medians = [] if isinstance(found, Missing) else [process.median for process in found]
+            if len(medians) > 1 and min(medians) > 0:
+                ratios.append(max(medians) / min(medians))
+        return (max(ratios), len(ratios)) if ratios else None
+
+    def bounded(self, quantity: Quantity, of: Sequence[str] = ("time",)) -> Quantity:
+        """A ratio of times of few processes with an interval from all pairs of them.
+
+        One more pair exceeds the largest of n with a chance of 1 / (n + 1).  Two processes within
+        that factor lie within its root of their middle, which is the error of each time in
+        ``quantity``.  ``of`` names the quantities whose pairs are taken.
+        """
+        name, unit, value = quantity.formula, quantity.unit, point(quantity)
+        spread = self.spread(of)
+        if isinstance(value, Missing):
+            return absent(name, str(unit), value.reason)
+        if spread is None:
+            return absent(name, str(unit), f"no case has two processes on {self.label}")
+        times = sum(isinstance(leaf, Sampled) for leaf in quantity.leaves)
+        largest, pairs = spread
+        factor = largest ** (times / 2)
+
+        def interval(confidence: float) -> Estimate:
+            level = min(confidence, pairs / (pairs + 1))
+            return Estimate(value, value / factor, value * factor, pairs, level)
+
+        file, *further = quantity.sources
+        return Inferred(unit, name, file, interval=interval, further=tuple(further))
+
+
+def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
+    """The runs of this study, newest first, each under the memory policy that it measured."""
+    found = []
+    for stored, label in zip(records, labels(records), strict=True):
+        run = Run(stored, label)
+        known = run.policies
+        found.append(run.under(known[0]) if known else run)
+    return tuple(found)

@@ -1,0 +1,244 @@
+"""What one run measured of each call, and what its GPU's allocator held at the peak."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from report.evidence import runs as any_study
+from report.evidence.remembered import remembered
+from report.evidence.runs import labels
+from report.instruments import gates
+from report.missing import Missing
+from report.quantity.expression import Inferred, Quantity, absent, exact, named
+from report.quantity.units import ONE
+from report.records.layers import Layer
+from report.records.operations import Operator
+from report.records.record import Sample
+from report.records.store import Stored
+from report.statistics.estimates import Estimate
+from report.statistics.paired_differences import share_difference
+from report.studies.inference_memory import theory
+from report.studies.inference_memory.subject import (
+    NETWORKS,
+    Call,
+    Limit,
+    Precision,
+    call_of,
+    limit_of,
+)
+from report.theory import peaks
+from report.theory.networks import Captured
+
+#: What is beside the copies in a workspace is below this share of them.
+_SMALL: Final = 1e-3
+#: The axes of maps and of a convolution's weights.
+_MAP_AXES: Final = 4
+
+
+class History(NamedTuple):
+    """What a GPU's allocator was asked for in a call.
+
+    ``tensors`` and ``workspace`` are alive at the peak beyond what was there before the call (B);
+    ``workspaces`` are all of them, each with the number of its operator.
+    """
+
+    tensors: int
+    workspace: int
+    workspaces: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Run(any_study.Run):
+    """One record of this study."""
+
+    @cached_property
+    def calls(self) -> tuple[Call, ...]:
+        """Every call with any outcome, by network, then by batch."""
+        found = filter(None, map(call_of, self.stored.record.cases))
+        return tuple(sorted(found, key=lambda call: (NETWORKS.index(call.network), call.batch)))
+
+    @remembered
+    def chosen(self, /, **where: object) -> tuple[Call, ...]:
+        """The calls with these attributes."""
+        wanted = where.items()
+        return tuple(c for c in self.calls if all(getattr(c, n) == level for n, level in wanted))
+
+    @cached_property
+    def limits(self) -> tuple[Limit, ...]:
+        """What ran under limits of memory."""
+        return tuple(filter(None, map(limit_of, self.stored.record.cases)))
+
+    def time(self, call: Call) -> Quantity:
+        """Duration of a call (s)."""
+        return self.series("time", call.factors)
+
+    def timed(self, **where: object) -> dict[int, Quantity]:
+        """The time of an image (s) by the batch size, of calls that were timed."""
+        times = {call.batch: self.time(call) for call in self.chosen(**where)}
+        return {batch: each / batch for batch, each in times.items() if not each.missing}
+
+    def rounds(self, *, disturbed: bool) -> Quantity:
+        """How many measurements of a case were watched in all processes, or disturbed."""
+        found = gates.disturbed([self.stored.record])
+        if found is None:
+            return absent("measurements", "1", f"not monitored on {self.label}")
+        return exact("measurements", "1", found[0 if disturbed else 1], self.file)
+
+    # --------------------------------------------------------------------------------- memory
+
+    def peak(self, call: Call) -> Quantity:
+        """Most bytes allocated during a call, with parameters and input."""
+        return self.repeated("allocated_peak", call.factors)
+
+    def saved(self, call: Call, base: Call) -> Quantity:
+        """The share of the peak of ``base`` that ``call`` does without."""
+        return named("saved share", 1 - self.peak(call) / self.peak(base))
+
+    @cached_property
+    def _ran(self) -> dict[Call, tuple[Layer, ...]]:
+        cases = ((call_of(case), case.layers) for case in self.stored.record.cases)
+        return {call: layers for call, layers in cases if call is not None}
+
+    @remembered
+    def network(self, call: Call) -> Captured | Missing:
+        """The operators of an eager call; missing where other layers ran than were captured."""
+        return theory.network(call, self._ran.get(call, ()))
+
+    @remembered
+    def predicted(self, call: Call) -> peaks.Peak | Missing:
+        """What theory says is alive at the peak of a call."""
+        if self.on_gpu or call.tile is not None:
+            return Missing("workspaces are known for calls of whole maps on a CPU only")
+        return theory.predicted(call, self._ran.get(call, ()), self.stored.record.environment)
+
+    def needed(self, call: Call) -> Quantity:
+        """The most bytes that tensors and parameters take at one operator, on any device."""
+        network, name = self.network(call), f"needed bytes of {call.batch:,} images"
+        if isinstance(network, Missing):
+            return absent(name, "B", network.reason)
+        return exact(name, "B", peaks.needed(network, call.batch), self.file)
+
+    def per_image(self, call: Call) -> Quantity:
+        """What a call allocates at its peak beyond all that was there before it, an image (B)."""
+        peak, before = (
+            self.repeated(f"allocated_{when}", call.factors) for when in ("peak", "before")
+        )
+        return named("bytes an image", (peak - before) / call.batch)
+
+    def needed_per_image(self, call: Call) -> Quantity:
+        """What tensors alone need of it (B)."""
+        network, name = self.network(call), "needed bytes an image"
+        if isinstance(network, Missing):
+            return absent(name, "B", network.reason)
+        size = peaks.needed(network, call.batch) - peaks.before(network, call.batch)
+        return exact(name, "B", size / call.batch, self.file)
+
+    def kept(self, call: Call) -> Quantity:
+        """Bytes that are allocated before a call and are neither parameters nor images."""
+        before, network = self.repeated("allocated_before", call.factors), self.network(call)
+        if isinstance(network, Missing):
+            return absent("kept bytes", "B", network.reason)
+        there = exact("parameters and images", "B", peaks.before(network, call.batch))
+        return named("kept bytes", before - there)
+
+    @remembered
+    def history(self, call: Call) -> History | Missing:
+        """What a GPU's allocator was asked for in a call.
+
+        Requests that are the tensors of theory, in its order, are tensors; others are workspaces.
+        """
+        network, events = self.network(call), self.samples("memory_events", call.factors)
+        before = self.samples("memory_events_before", call.factors)
+        owners = self.samples("memory_owners", call.factors)
+        if isinstance(network, Missing):
+            return network
+        for each in (events, before, owners):
+            if isinstance(each, Missing):
+                return each
+        of_call = owners[len(before) :]  # type: ignore[index, arg-type]
+        return _history(zip(events, of_call, strict=True), network, call.batch)  # type: ignore[arg-type]
+
+    @remembered
+    def copies(self, call: Call) -> tuple[int, int, int]:
+        """The convolutions of a call, those that took a workspace on a GPU, and just copies.
+
+        Copies are those of input, output and weights, as a change of their layout takes; what is
+        beside them is below a thousandth.
+        """
+        network, history = self.network(call), self.history(call)
+        if isinstance(network, Missing) or isinstance(history, Missing):
+            return 0, 0, 0
+        operators = network.network.operators
+        taken = [
+            (size, _copied(network.operator(number, call.batch)))
+            for number, size in history.workspaces
+            if operators[number].base == "convolution"
+        ]
+        large = [(size, copied) for size, copied in taken if size > _SMALL * copied]
+        return (
+            sum(each.base == "convolution" for each in operators),
+            len(large),
+            sum(abs(size - copied) < _SMALL * copied for size, copied in large),
+        )
+
+    # --------------------------------------------------------------------------------- scores
+
+    def changed(self, precision: Precision) -> Quantity:
+        """Accuracy in reduced precision minus that in float32, of the same test images."""
+        new, old = self.scores(precision), self.scores("float32")
+        if isinstance(new, Missing) or isinstance(old, Missing):
+            return absent("change of accuracy", "1", f"not scored on {self.label}")
+
+        def interval(confidence: float) -> Estimate:
+            return share_difference(list(map(int, new)), list(map(int, old)), confidence)
+
+        device = self.stored.record.environment.device
+        return Inferred(ONE, "change of accuracy", self.file, device, interval=interval)
+
+    def scores(self, precision: Precision) -> tuple[Sample, ...] | Missing:
+        """1 for each test image that the trained network classified rightly, else 0."""
+        cases = (c for c in self.stored.record.cases if c.factors.get("subject") == "accuracy")
+        named_ = (c.factors for c in cases if c.factors["precision"] == precision)
+        nothing: Missing = Missing(f"not scored on {self.label}")
+        return next((self.samples("image_correct", factors) for factors in named_), nothing)
+
+
+def _history(
+    events: Iterable[tuple[int, int]], captured: Captured, batch: int
+) -> History | Missing:
+    """The events of a call, each with the number of its request, beside the tensors of theory."""
+    sizes, operators = captured.sizes(batch), captured.network.operators
+    made = [(sizes[s], n) for n, o in enumerate(operators) for s in o.made if sizes[s]]
+    alive: dict[int, tuple[int, int]] = {}
+    workspaces: list[tuple[int, int]] = []
+    tensors = workspace = seen = operator = 0
+    most = (0, 0)
+    for change, owner in events:
+        if change > 0:
+            if seen < len(made) and change == made[seen][0]:
+                operator = made[seen][1]
+                alive[owner], seen = (change, 0), seen + 1
+            else:
+                alive[owner] = (0, change)
+                workspaces.append((operator, change))
+        of_tensor, of_workspace = alive[owner] if change > 0 else alive.pop(owner, (-change, 0))
+        sign = 1 if change > 0 else -1
+        tensors, workspace = tensors + sign * of_tensor, workspace + sign * of_workspace
+        most = max(most, (tensors, workspace), key=sum)
+    if seen < len(made):
+        return Missing("the allocator's history lacks tensors of theory")
+    return History(*most, tuple(workspaces))
+
+
+def _copied(operator: Operator) -> int:
+    """The bytes of an operator's maps and weights (B)."""
+    read = (tensor for tensors in operator.reads.values() for tensor in tensors)
+    return sum(each.bytes for each in (*read, *operator.writes) if len(each.shape) == _MAP_AXES)
+
+
+def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
+    """The runs of this study, newest first."""
+    return tuple(map(Run, records, labels(records)))
