@@ -80,6 +80,7 @@ OF_SOURCE: Mapping[str, float] = {
     "work_ratio": 10.65 / 5.46,
     "usual_step": 128 / 366,
     "t4_small_roof": 650 / 128 * by_hand(SMALL, 8.1e12, 320e9),
+    "t4_small_rate": 0.362 * 8.1e12 / 5.46e9 / 128 * by_hand(SMALL, 8.1e12, 320e9),
     "rtx_light_roof": 752 / 128 * by_hand(LIGHT, 2 * 7424 * 1.665e9, 432e9),
     "lead_small": 1107 / 650,
     "first_gain": 117 / 111 - 1,

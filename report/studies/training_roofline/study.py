@@ -218,6 +218,19 @@ study.values(
     },
     "percent",
 )
+
+
+def _by_printed_rate(p: Paper) -> Quantity:
+    """The T4's share of the roofs of ResNet-18, by the efficiency that the source prints."""
+    case = p.source.best(T4, SMALL)
+    assert case.row is not None
+    rate = p.source.exact(case.row.printed("efficiency"), "1", 0.01) * p.source.printed_roof(T4)[0]
+    work = p.source.one("complexity", network=SMALL).printed("training")
+    images = rate / p.source.exact(work, "FLOP", GIGA)
+    return p.source.of_roof(case._replace(images=images))
+
+
+study.values({"t4_small_rate": _by_printed_rate}, "percent")
 study.values(
     {
         f"{name}_{_WORDS[network]}_roof": partial(_of_roof, device=device, network=network)
