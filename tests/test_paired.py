@@ -7,21 +7,7 @@ import math
 import pytest
 
 from report.errors import StudyError
-from report.statistics.paired_differences import mean_difference, share_difference
-
-
-def test_the_mean_of_differences() -> None:
-    found = mean_difference([3.0, 5.0, 7.0], [1.0, 2.0, 3.0])
-    assert found.value == 3
-    # t(0.975, 2) = 4.302653, standard error 1/√3
-    assert found.high - found.value == pytest.approx(4.302653 / math.sqrt(3), rel=1e-6)
-    assert found.value - found.low == pytest.approx(found.high - found.value)
-    assert found.n == 3
-
-
-def test_equal_scores_differ_by_nothing() -> None:
-    found = mean_difference([0.1, 0.2], [0.1, 0.2])
-    assert (found.low, found.value, found.high) == (0, 0, 0)
+from report.statistics.paired_differences import share_difference
 
 
 def test_a_share_by_hand() -> None:
@@ -46,8 +32,6 @@ def test_no_pair_that_differs_has_a_width() -> None:
 def test_pairs_come_in_pairs(new: list[int], old: list[int]) -> None:
     with pytest.raises(StudyError, match="Paired items come in equal numbers"):
         share_difference(new, old)
-    with pytest.raises(StudyError, match="Paired items come in equal numbers"):
-        mean_difference(new, old)
 
 
 def test_a_share_is_of_zeros_and_ones() -> None:

@@ -27,12 +27,10 @@ from report.quantity.fits import growth, intercept, slope
 from report.quantity.operations import (
     at_least,
     at_most,
-    first_within,
     flops,
     geometric_mean,
     largest,
     level_of_largest,
-    share_of_ceiling,
     spanning,
 )
 from report.quantity.process import Process
@@ -175,23 +173,13 @@ def test_without_a_level_nothing_is_faster_or_slower() -> None:
     assert not slower(1 / quick)
 
 
-def test_a_share_of_a_ceiling_ends_at_one() -> None:
-    noisy = series("x", *([x] for x in (0.8, 0.85, 0.9, 0.95, 0.97, 1.1)), of="1")
-    above = "faster than the ceiling"
-    rough = share_of_ceiling(noisy / series("y", [1.0] * 9, of="1"), above)
-    assert (found(rough).value, found(rough).high) == (pytest.approx(0.925), 1.0)
-    assert estimate(share_of_ceiling(exact("x", "1", 2), above)) == Missing(above)
-
-
-def test_the_best_level_and_the_knee_are_as_sure_as_their_samples() -> None:
+def test_the_best_level_is_as_sure_as_its_samples() -> None:
     noisy = {
         batch: series(f"rate {batch}", [rate * (1 + s * 0.01) for s in (-2, 1, 0, 2, -1, 0, 1, -1)])
         for batch, rate in {1: 1.0, 2: 1.9, 4: 1.91, 8: 1.5}.items()
     }
     best = found(level_of_largest(noisy, "image"))
     assert (best.value, best.low, best.high) == (4, 2, 4)
-    knee = found(first_within(noisy, 0.9, "image"))
-    assert (knee.value, knee.low, knee.high) == (2, 2, 2)
 
 
 Draw = Callable[[random.Random], list[list[float]]]

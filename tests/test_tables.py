@@ -77,7 +77,7 @@ def test_markdown_holds_the_cells_the_notes_and_the_caption() -> None:
     table, notes, caption = pandoc(to_markdown(TABLE))
     assert rows_of(table) == [
         ["Device", "Batch", "Time (ms)", "Share (%)", "Memory (B)"],
-        ["A|B, 2 threads", "1", "12.5 [12.0, 13.0]", "50.00", "147,456"],
+        ["A|B, 2 threads", "1", "12.5 [12.0, 13.0]", "50", "147,456"],
         ["C_1 <x>", "1,024", f"{MISSING}^a^", f"{MISSING}^b^", "150,994,944"],
         ["[D]", "16", "250", f"{MISSING}^b^", f"{MISSING}^a^"],
     ]

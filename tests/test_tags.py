@@ -28,8 +28,8 @@ FINDINGS = Findings(
     figures={"fig-a": Figure("fig-a", "", "", Drawing(()))},
     claims={
         "linear": Claim("linear", "", "supported", "1; expected 1"),
-        "grows-1t": Claim("grows-1t", "", "refuted", "0.9; expected above 1", (), "grows", "CPU 1"),
-        "grows-2t": Claim("grows-2t", "", "undecided", "1; expected above 1", (), "grows", "CPU 2"),
+        "grows": Claim("grows", "", "refuted", "0.9; expected above 1"),
+        "grows-2t": Claim("grows-2t", "", "undecided", "1; expected above 1"),
     },
 )
 
@@ -77,7 +77,7 @@ def test_a_sentence_that_no_longer_holds_is_marked_with_its_line(tmp_path: Path)
     )
     assert paper.text.endswith(" It grows.\n")
     ((found,)) = paper.unsupported
-    assert (found.claim, found.verdict, found.line) == ("grows-1t", "refuted", 3)
+    assert (found.claim, found.verdict, found.line) == ("grows", "refuted", 3)
 
 
 def test_claims_are_a_table_in_the_words_of_the_author(tmp_path: Path) -> None:
@@ -88,10 +88,9 @@ def test_claims_are_a_table_in_the_words_of_the_author(tmp_path: Path) -> None:
     )
     assert paper.findings.tables["tbl-claims"].rows == (
         ("Work is linear.", "supported", "1; expected 1"),
-        ("It grows (CPU 1).", "refuted", "0.9; expected above 1"),
-        ("It grows (CPU 2).", "undecided", "1; expected above 1"),
+        ("It grows.", "refuted", "0.9; expected above 1"),
     )
-    assert paper.findings.claims["grows-2t"].sentence == "It grows."
+    assert paper.findings.claims["grows"].sentence == "It grows."
 
 
 @pytest.mark.parametrize(

@@ -168,11 +168,6 @@ class MeasuredDevice:
         return work / self.of_processes(f"time of the {what}", "s", [process])
 
 
-def has_moved(change: float | Missing) -> bool:
-    """Whether a relative change from before to after a series is known to be too large."""
-    return not isinstance(change, Missing) and abs(change) > MOVED
-
-
 def won(run: MeasuredDevice | None, operation: str) -> str:
     """What gave a ceiling of a run, for papers; nothing where its record does not know that."""
     found = Missing("no run") if run is None else run.winner(operation)

@@ -10,8 +10,6 @@ from dataclasses import replace
 from report.evidence.allocator_replay import reconciliations
 from report.evidence.runs import Factors, Run
 from report.missing import Missing
-from report.quantity.expression import Quantity, exact, named
-from report.quantity.operations import counted_in, flops
 from report.records.layers import Layer
 from report.records.record import Case
 from report.theory.reconciliation import Reconciliation, Term
@@ -66,15 +64,6 @@ def float32_flops(run: Run, factors: Factors) -> int | Missing:
             return count
         total += factor * count
     return total
-
-
-def executed_share(run: Run, factors: Factors, macs: int) -> Quantity:
-    """Multiply-adds that both kinds of cores executed in a call for each of theory's ``macs``."""
-    fused = run.repeated("ncu_fp32_multiply_adds", factors)
-    tensor = run.repeated("ncu_tensor_core_flops", factors) / flops(exact("one", "MAC", 1))
-    return named(
-        "multiply-adds executed", counted_in("MAC", fused + tensor) / exact("theory", "MAC", macs)
-    )
 
 
 def _if_seen(term: Term, counted: int | Missing, what: str) -> Term:

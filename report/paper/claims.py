@@ -29,12 +29,9 @@ _TINY, _MILLION = 1e-4, 1e6
 _DIGITS = 4
 
 
-def judge(id: str, statement: Statement | Several, *, name: str = "", label: str = "") -> Claim:
-    """The claim ``id`` with its verdict and the numbers that decide it.
-
-    A claim that is judged on several devices has one ``name`` and a ``label`` for each of them.
-    """
-    return Claim(id, "", statement.judge(), described(statement), name=name, label=label)
+def judge(id: str, statement: Statement | Several) -> Claim:
+    """The claim ``id`` with its verdict and the numbers that decide it."""
+    return Claim(id, "", statement.judge(), described(statement))
 
 
 def described(statement: Statement | Several) -> str:

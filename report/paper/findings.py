@@ -120,28 +120,16 @@ class Download:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence that the data must support, with the verdict and the numbers it rests on.
-
-    A claim that is judged on several devices has one ``name`` and a ``label`` for each of them.
-    """
+    """A sentence that the data must support, with the verdict and the numbers it rests on."""
 
     id: str
     sentence: str
     verdict: Verdict
     because: str
-    values: tuple[str, ...] = ()
-    name: str = ""
-    label: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """The claim for ``out/values/<study>.json``."""
-        return {
-            "sentence": self.sentence,
-            "label": self.label,
-            "verdict": self.verdict,
-            "because": self.because,
-            "values": list(self.values),
-        }
+        return {"sentence": self.sentence, "verdict": self.verdict, "because": self.because}
 
 
 @dataclass(frozen=True)

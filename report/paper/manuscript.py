@@ -100,7 +100,7 @@ def render_manuscript(
 def _captioned(findings: Findings, page: Page) -> Findings:
     """The findings with the words that the template has for them."""
     claims = {
-        id: replace(claim, sentence=page.sentences.get(claim.name or id, claim.sentence))
+        id: replace(claim, sentence=page.sentences.get(id, claim.sentence))
         for id, claim in findings.claims.items()
     }
     return replace(findings, tables=page.tables, figures=page.figures, claims=claims)

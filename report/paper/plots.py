@@ -20,11 +20,6 @@ _APART: Final = 0.2
 _MANY: Final = 6
 
 
-def every_other(levels: Sequence[int]) -> tuple[int, ...]:
-    """Every second level once there are many, so that labels keep apart."""
-    return tuple(levels[::2]) if len(levels) > _MANY else tuple(levels)
-
-
 def points(
     label: str,
     over: Mapping[int, Quantity],

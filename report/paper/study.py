@@ -22,21 +22,24 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from figures.canvas import Drawing, Panel
 from report.errors import StudyError
 from report.evidence.audit import Check
 from report.missing import Missing
 from report.paper.claims import judge
-from report.paper.declared import Content, cells
 from report.paper.findings import Figure, Findings, Inputs
-from report.paper.tables import Column, Table
+from report.paper.tables import Cell, Column, Table
 from report.paper.values import declare
+from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent
 from report.quantity.verdicts import Several, Statement
 from report.text.format import Style, scale_to
 from report.theory.reconciliation import Reconciliation
+
+#: What a cell of a table may hold: a quantity, or what needs no computing.
+Content: TypeAlias = Quantity | Cell
 
 Data = TypeVar("Data")
 Made = TypeVar("Made", bound=Callable[..., Any])
@@ -202,7 +205,10 @@ def _table(
         if list(row) != heads:
             raise StudyError(f"{id}: a row has the headings {list(row)}, the first one {heads}.")
     columns = tuple(_column(head, [row[head] for row in rows], digits.get(head)) for head in heads)
-    contents = tuple(cells(*row.values()) for row in rows)
+    contents = tuple(
+        tuple(number(each) if isinstance(each, Quantity) else each for each in row.values())
+        for row in rows
+    )
     used = (c for row in rows for c in row.values() if isinstance(c, Quantity))
     sources = tuple(dict.fromkeys(file for quantity in used for file in quantity.sources))
     return Table(id, "", columns, contents, (), sources, wide)

@@ -101,9 +101,10 @@ class Table:
         if column.digits and not isinstance(cell, Estimate):
             return plain(float(cell * column.scale.factor), column.digits)
         text = number_text(cell, column.scale)
-        if isinstance(cell, Estimate) and bounded(cell):
-            return f"{text} {interval_text(cell, column.scale)}"
-        return text
+        if not isinstance(cell, Estimate):
+            # Zeros at its end would claim digits that it does not have.
+            return text.rstrip("0").rstrip(".") if "." in text else text
+        return f"{text} {interval_text(cell, column.scale)}" if bounded(cell) else text
 
     def mark(self, cell: Cell) -> str:
         """The letter that leads from a missing cell to its note, else nothing."""

@@ -88,17 +88,15 @@ class Page:
         return ""
 
     def claims_table(self, id: str, lines: str) -> str:
-        """The claims of ``lines``, a row for each device that they were judged on."""
+        """The claims of ``lines``, a row each."""
         rows: list[tuple[str, ...]] = []
         for line in filter(None, map(str.strip, lines.splitlines())):
             name, colon, sentence = line.partition(": ")
             if not colon:
                 raise TemplateRuntimeError(f"a claim is «id: sentence», found {line!r}")
             self.sentences[name] = _plain(sentence)
-            for claim in self._called(name):
-                words = _plain(sentence)
-                about = f"{words.rstrip('.')} ({claim.label})." if claim.label else words
-                rows.append((about, claim.verdict, claim.because))
+            claim = self._called(name)
+            rows.append((_plain(sentence), claim.verdict, claim.because))
         columns = (Column("Claim"), Column("Verdict"), Column("Found, and expected"))
         self.tables[id] = Table(id, "", columns, tuple(rows), wide=True)
         return ""
@@ -107,8 +105,8 @@ class Page:
         self, id: str, verdict: str, line: int, sentence: str, others: Mapping[str, str]
     ) -> str:
         """The sentence that the verdict of the claim allows; ``others`` are the further parts."""
-        claim = self._called(id)[0]
-        self.sentences.setdefault(claim.name or claim.id, _plain(sentence))
+        claim = self._called(id)
+        self.sentences.setdefault(id, _plain(sentence))
         if claim.verdict == verdict:
             return sentence
         if "else" in others and claim.verdict == _OPPOSITE.get(verdict):
@@ -119,13 +117,12 @@ class Page:
         said = markdown(f"{claim.verdict}: {claim.because}")
         return f"[**[No longer {verdict} by these data ({said}):]**]{{.unsupported}} {sentence}"
 
-    def _called(self, name: str) -> list[Claim]:
-        """The claim of that id, or those that were judged on each device under one name."""
-        found = [claim for claim in self.claims.values() if name in (claim.id, claim.name)]
-        if not found:
-            known = ", ".join(sorted({claim.name or claim.id for claim in self.claims.values()}))
-            raise TemplateRuntimeError(f"{name} is no claim of the study; these are: {known}")
-        return found
+    def _called(self, id: str) -> Claim:
+        """The claim of that id; refuses one that the study does not have."""
+        if id not in self.claims:
+            known = ", ".join(sorted(self.claims))
+            raise TemplateRuntimeError(f"{id} is no claim of the study; these are: {known}")
+        return self.claims[id]
 
 
 class PaperTags(Extension):

@@ -50,34 +50,6 @@ def spanning(*quantities: Quantity) -> Derived:
     return combine(_one_of("any of", _first, words, widened=True), *quantities)
 
 
-def share_of_ceiling(share: Quantity, above: str) -> Derived:
-    """A share that cannot be more than 1: above it there is no result, for the reason ``above``.
-
-    The end of its interval is cut at 1.
-    """
-
-    def possible(value: float) -> float:
-        if value > 1:
-            raise ArithmeticError(above)
-        return value
-
-    return combine(
-        Operation(
-            "the share",
-            _ratios,
-            lambda values: possible(values[0]),
-            lambda intervals: (
-                possible(intervals[0][0]),
-                intervals[0][1],
-                min(intervals[0][2], 1.0),
-            ),
-            _first,
-            PRODUCT,
-        ),
-        share,
-    )
-
-
 def level_of_largest(over: Mapping[int, Quantity], unit_name: str) -> Derived:
     """The level at which a quantity is largest; its bounds hold every level where it may be."""
     levels = tuple(over)
@@ -99,43 +71,6 @@ def level_of_largest(over: Mapping[int, Quantity], unit_name: str) -> Derived:
             value,
             bounds,
             lambda texts: f"level of the largest of {_listed(texts)}",
-            LIST,
-            whole=True,
-        ),
-        *over.values(),
-    )
-
-
-def first_within(over: Mapping[int, Quantity], share: float, unit_name: str) -> Derived:
-    """The first level, in the order of ``over``, that reaches ``share`` of the largest.
-
-    Its bounds run from the first level that may reach it to the first that surely does.
-    """
-    levels = tuple(over)
-
-    def first(reached: Sequence[bool]) -> float:
-        return next((level for level, yes in zip(levels, reached, strict=True) if yes), levels[-1])
-
-    def value(values: Sequence[float]) -> float:
-        best = max(values)
-        return first([v >= share * best for v in values])
-
-    def bounds(intervals: Sequence[Interval]) -> Interval:
-        perhaps = share * max(low for _, low, _ in intervals)
-        surely = share * max(high for *_, high in intervals)
-        return (
-            value([v for v, *_ in intervals]),
-            first([high >= perhaps for *_, high in intervals]),
-            first([low >= surely for _, low, _ in intervals]),
-        )
-
-    return combine(
-        Operation(
-            "the first level",
-            _gives(unit(unit_name)),
-            value,
-            bounds,
-            lambda texts: f"first level with at least {share:g} of the largest of {_listed(texts)}",
             LIST,
             whole=True,
         ),

@@ -126,14 +126,9 @@ def _grouped(part: str) -> str:
 def index_of_claims(
     study: str, title: str, claims: Iterable[Mapping[str, Any]]
 ) -> Iterator[Mapping[str, str]]:
-    """Each sentence that a paper claims, once, with its verdicts."""
-    said: dict[str, list[str]] = {}
+    """Each sentence that a paper claims, with its verdict."""
     for claim in claims:
-        where = f"{claim['label']}: " if claim.get("label") else ""
-        said.setdefault(claim["sentence"], []).append(f"{where}{claim['verdict']}")
-    for sentence, verdicts in said.items():
-        address = f"claims.html#{study}"
-        yield _entry("Claim", title, sentence, address, "; ".join(verdicts))
+        yield _entry("Claim", title, claim["sentence"], f"claims.html#{study}", claim["verdict"])
 
 
 def _entry(kind: str, paper: str, title: str, address: str, text: str) -> Mapping[str, str]:

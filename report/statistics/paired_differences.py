@@ -8,29 +8,10 @@ with nothing to do must not wait for it.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 
 from report.errors import StudyError
 from report.statistics.estimates import CONFIDENCE, Estimate
-
-
-def mean_difference(
-    new: Sequence[float], old: Sequence[float], confidence: float = CONFIDENCE
-) -> Estimate:
-    """The mean of ``new`` minus ``old``, item by item, with Student's interval.
-
-    A mean of many differences is about normal, whatever they are; for few items it is not.  Raises
-    ``StudyError`` for fewer than two pairs or unequal numbers.
-    """
-    from scipy.special import stdtrit
-
-    _check(new, old)
-    differences = [a - b for a, b in zip(new, old, strict=True)]
-    n = len(differences)
-    centre = math.fsum(differences) / n
-    half = float(stdtrit(n - 1, (1 + confidence) / 2)) * statistics.stdev(differences) / n**0.5
-    return Estimate(centre, centre - half, centre + half, n, confidence)
 
 
 def share_difference(

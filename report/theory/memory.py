@@ -44,11 +44,6 @@ def parameter_bytes(layer: Layer) -> int:
     return parameter_count(layer) * element_bytes(layer)
 
 
-def activation_bytes(layer: Layer) -> int:
-    """Bytes of the feature map that the layer creates: its output, or 0 for a flatten, a view."""
-    return 0 if isinstance(layer, Flatten) else output_bytes(layer)
-
-
 @dataclass(frozen=True)
 class LayerMemory:
     """Bytes of a layer's parameters and of its input and output tensor."""

@@ -26,7 +26,6 @@ from report.records.layers import (
     Addition,
     BatchNorm,
     Convolution,
-    DType,
     Layer,
     Linear,
     Pooling,
@@ -138,11 +137,6 @@ def cached_step_load(layers: Sequence[Layer]) -> Load:
     return Load(work, kept + (input_bytes(layers[0]) if layers else 0))
 
 
-def in_type(layers: Iterable[Layer], dtype: DType) -> tuple[Layer, ...]:
-    """The same layers with tensors of another element type, as autocast makes them."""
-    return tuple(msgspec.structs.replace(layer, dtype=dtype) for layer in layers)
-
-
 def at_batch(layers: Iterable[Layer], batch: int) -> tuple[Layer, ...]:
     """The same layers on ``batch`` images: the first axis of every tensor is the batch."""
     return tuple(
@@ -192,12 +186,3 @@ def class_order(name: str) -> tuple[int, str]:
     """Sorts classes: full convolutions by kernel, depthwise ones, linear layers, the others."""
     fixed = (DEPTHWISE, *(other for _, other in _OTHERS), REST)
     return (fixed.index(name) + 1, "") if name in fixed else (0, name)
-
-
-def class_loads(layers: Sequence[Layer]) -> dict[str, Load]:
-    """Work and traffic of a training step by operator class, in the order of the classes."""
-    found: dict[str, Load] = {}
-    for layer, amount in zip(layers, training_loads(layers), strict=True):
-        name = operator_class(layer)
-        found[name] = found.get(name, Load()) + amount
-    return {name: found[name] for name in sorted(found, key=class_order)}

@@ -176,7 +176,7 @@ ENTRY = Entry(
     headline=({"label": "Rate", "printed": "2 GB/s", "interval": "[1, 3]", "anchor": "v-rate"},),
     figure=("figures/time.svg", "Time", "fig-time"),
 )
-CLAIM = {"sentence": "It is so (@fig-time).", "label": "CPU", "verdict": "refuted", "because": "1"}
+CLAIM = {"sentence": "It is so (@fig-time).", "verdict": "refuted", "because": "1"}
 AUDIT = {
     "place": "Table I", "printed": 0.45, "text": "0.45", "recomputed": 0.5, "unit": "1",
     "formula": "a / b", "verdict": "differs", "finding": "differs",

@@ -20,11 +20,10 @@ from report.evidence.runs import run_of
 from report.instruments import gates
 from report.missing import Missing
 from report.paper.audit_table import audit_table
-from report.paper.declared import Content
 from report.paper.environments import setup
 from report.paper.findings import Inputs
 from report.paper.machine_comparison import Comparison, Measure
-from report.paper.study import Study
+from report.paper.study import Content, Study
 from report.quantity.evaluation import number, point, to_digits
 from report.quantity.expression import Quantity, absent, exact, named, recorded
 from report.quantity.operations import at_least, at_most
@@ -614,7 +613,7 @@ def _account(p: Paper, row: tuple[str, str, str]) -> dict[str, Content]:
 
 
 study.add_table(lambda p: audit_table("tbl-audit", "", p.source.audit(), (p.inputs.reported_file,)))
-study.add_table(lambda p: setup(p.inputs, _described(p), source=False))
+study.add_table(lambda p: setup(_described(p)))
 
 
 def _described(p: Paper) -> list[Run]:

@@ -213,10 +213,14 @@ ACCOUNT: Final[tuple[tuple[str, str, str], ...]] = (
     ("Logs of two dry runs", "", "out of reach: training is beside the question"),
     ("Counters of four kernels", "", "explained by a trace of an A100; mostly illegible"),
     ("Graph of operations over batch size", "", "out of reach: not legible"),
-    ("Claim: fewer operations by caching", "", "out of reach; see the claims below"),
+    ("Claim: fewer operations by caching", "", "not decided: its counters are not legible"),
     ("Claim: many operations at small batches", "", "out of reach; unexplained"),
     ("Operator table of TensorBoard", "Memory Calculation, step 3", "audited; its rows add up"),
-    ("Measured and estimated memory", "Memory Calculation", "audited; led to each other"),
+    (
+        "Measured and estimated memory",
+        "Memory Calculation",
+        "audited; the difference is taken apart",
+    ),
     ("Graph of memory over batch size", "", "out of reach: not legible"),
     ("Claims: temporary storage, recovery", "", "judged below"),
     ("Changed channels", "Changing the Conv", "reproduced: counts and bytes of that shape"),
@@ -238,4 +242,5 @@ def _audited(checks: list[Check]) -> str:
     """How many numbers agree, and what is wrong with the others."""
     wrong = [each for each in checks if each.verdict == "differs"]
     agreeing = [f"{len(checks) - len(wrong)} agree"] if len(checks) > len(wrong) else []
-    return "; ".join((*agreeing, *(f"{each.derived.text} {each.finding}" for each in wrong))) or "–"
+    said = (f"{each.derived.text} {each.finding} (by {each.formula})" for each in wrong)
+    return "; ".join((*agreeing, *said)) or "–"

@@ -11,12 +11,11 @@ from report.evidence.executed import residual
 from report.evidence.runs import run_of
 from report.instruments.trace import read_trace
 from report.missing import Missing
-from report.paper.declared import Content
 from report.paper.environments import setup
 from report.paper.findings import Download, Findings, Inputs
 from report.paper.kernels import kernels_of, tile_of
 from report.paper.reconciliations import as_figure
-from report.paper.study import Study
+from report.paper.study import Content, Study
 from report.quantity.expression import Quantity, absent, exact, recorded
 from report.quantity.operations import at_least, at_most, counted_in
 from report.quantity.verdicts import Several, Statement, all_of
@@ -570,4 +569,4 @@ def _account(p: Paper, row: tuple[str, str, str]) -> dict[str, Content]:
     return {"Part of the source": name, "What became of it": outcome, "Its numbers": audited}
 
 
-study.add_table(lambda p: setup(p.inputs, p.runs, source=False))
+study.add_table(lambda p: setup(p.runs))

@@ -11,12 +11,11 @@ from figures.scaling import Scaling
 from report.evidence.device_counts import replays
 from report.evidence.runs import run_of
 from report.missing import Missing
-from report.paper.declared import Content
 from report.paper.environments import setup
 from report.paper.findings import Inputs
 from report.paper.machine_comparison import Comparison, Measure
 from report.paper.reconciliations import series_table
-from report.paper.study import Study
+from report.paper.study import Content, Study
 from report.paper.tables import Column, Table
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent, exact, named
@@ -515,7 +514,7 @@ def _memory(p: Paper, batch: int) -> dict[str, Content]:
     }
 
 
-study.add_table(lambda p: setup(p.inputs, p.runs, source=False))
+study.add_table(lambda p: setup(p.runs))
 study.add_table(lambda p: _terms("tbl-explained-reserved", p.reserved, p.source.file))
 study.add_table(
     lambda p: _terms("tbl-variants", p.variants, *p.inputs.files[:1], first=Column("Variant"))

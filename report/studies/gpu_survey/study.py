@@ -13,11 +13,10 @@ from figures.dots import Dots
 from figures.scaling import Curve, Points, Scaling
 from report.evidence.published_gains import Card, Pairs, Way, cards, limits, pairs
 from report.evidence.published_rates import published
-from report.paper.declared import Content
 from report.paper.environments import imported_setup
 from report.paper.findings import Inputs
 from report.paper.plots import distribution_rows
-from report.paper.study import Study
+from report.paper.study import Content, Study
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.verdicts import Several, Statement, all_of

@@ -12,11 +12,10 @@ from report.evidence.audit import printed_value
 from report.evidence.runs import run_of
 from report.missing import Missing
 from report.paper.audit_table import audit_table
-from report.paper.declared import Content
 from report.paper.environments import setup
 from report.paper.findings import Inputs
 from report.paper.machine_comparison import Comparison, Measure
-from report.paper.study import Study
+from report.paper.study import Content, Study
 from report.paper.tables import Table
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.operations import at_least, at_most
@@ -825,4 +824,4 @@ def _tbl_audit(p: Paper) -> Table:
     return audit_table("tbl-audit", "", source.checks(p.inputs.reported), sources)
 
 
-study.add_table(lambda p: setup(p.inputs, p.runs, source=False))
+study.add_table(lambda p: setup(p.runs))

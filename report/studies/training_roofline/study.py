@@ -13,10 +13,9 @@ from figures.scaling import Scaling
 from report.evidence.audit import Check, count_by_verdict
 from report.evidence.runs import run_of
 from report.missing import Missing
-from report.paper.declared import Content
 from report.paper.environments import setup
 from report.paper.findings import Inputs
-from report.paper.study import Study
+from report.paper.study import Content, Study
 from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.verdicts import Several, Statement, all_of
@@ -468,7 +467,7 @@ def _layers(p: Paper, part: Part) -> dict[str, Content]:
     }
 
 
-study.add_table(lambda p: setup(p.inputs, p.runs, source=False))
+study.add_table(lambda p: setup(p.runs))
 
 
 def _reason(check: Check) -> str:
