@@ -29,7 +29,7 @@ MIB = 2**20
 GPU = factory.environment("example-100", factory.GPU)
 BATCHES = (1, 2, 64, 128, 256, 1024)
 #: Images, layers and bytes set the time of a call; what cuBLAS keeps.
-CALL_S, IMAGE_S, KEPT = 1e-3, 1e-4, 34_603_008
+CALL_S, IMAGE_S, KEPT = 1e-2, 1e-3, 34_603_008
 #: What a convolution of the GPU takes in float32 at this batch, and in half precision at that one.
 SPIKE, SPIKES = 256, {"float32": 80_000_000, "bfloat16": 0, "float16": 0}
 DEAR, DEARER = 128, {"float32": 0, "bfloat16": 40_000_000, "float16": 80_000_000}
@@ -49,7 +49,8 @@ def captured(of: Call) -> Captured:
 
 def seconds(of: Call) -> float:
     speed = 1 + 8 / of.tile if of.tile else 1.0
-    return (CALL_S + IMAGE_S * of.batch) * speed * {"float16": 2.0}.get(of.precision, 1.0)
+    size = (of.image / 32) ** 2
+    return size * (CALL_S + IMAGE_S * of.batch) * speed * {"float16": 2.0}.get(of.precision, 1.0)
 
 
 def on_cpu(of: Call, machine: Environment) -> dict[str, list[int]]:
