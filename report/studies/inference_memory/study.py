@@ -449,8 +449,8 @@ def _cap(p: Paper) -> Quantity:
 
 def _last_peak(p: Paper) -> Quantity:
     """The float32 peak in channels last over the contiguous one."""
-    call = replace(small(SHOWN, 1024), layout=COALESCED)
-    return p.allocated[call].peak(call) / p.on_gpu(1024) if call in p.allocated else _NO_RATIO
+    call = replace(small(SHOWN, 64), layout=COALESCED)
+    return p.allocated[call].peak(call) / p.on_gpu(64) if call in p.allocated else _NO_RATIO
 
 
 def _predicted_saved(p: Paper) -> Quantity:
