@@ -53,7 +53,7 @@ def test_a_study_does_not_depend_on_how_its_figures_are_drawn(study: str) -> Non
 
 
 def test_a_figure_depends_on_all_that_draws() -> None:
-    code = Code(str(ROOT), Contents()).closure(("report.engine.actions.figure",))
+    code = Code(str(ROOT), Contents()).closure(("report.engine.actions.figures",))
     assert len(DRAWING_CODE) > 8
     assert set(code) >= DRAWING_CODE
 

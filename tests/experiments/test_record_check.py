@@ -16,7 +16,7 @@ from report.records.store import Stored, read_record
 from tests import factory
 
 DATA = Path(__file__).parents[2] / "data"
-FILE = DATA / "conv_profiling" / "20261122T213034Z-intel-xeon-1t-10bc99-e0f68397.zip"
+FILE = DATA / "conv_scaling" / "20261126T044924Z-amd-epyc-1t-cff32c-02a9bf49.zip"
 SHARD = Shard(number=2, of=4, sweep="0" * 64)
 
 
