@@ -79,7 +79,7 @@ def edited(tmp_path: Path) -> Path:
     path = tmp_path / "inbox" / FILE.name
     path.parent.mkdir()
     shutil.copy(FILE, path)
-    factory.edit(path, "2026-11-22T21:30:34Z", "2026-11-22T21:30:35Z")
+    factory.edit(path, "2026-11-26T04:49:24Z", "2026-11-26T04:49:25Z")
     return path
 
 
@@ -109,7 +109,7 @@ def test_of_a_class_the_good_ones_are_copied_once(
         assert verdicts == ["can be handed in", "cannot be handed in", "cannot be handed in"]
         assert sum(line.startswith("ok       copy") for line in said) == 1
         assert said[-1] == "3 records: 1 can be handed in; 2 cannot."
-    assert read_record(data / "conv_profiling" / FILE.name, data).untouched
+    assert read_record(data / "conv_scaling" / FILE.name, data).untouched
     assert [path.read_bytes() for path in data.rglob("*.zip")] == [FILE.read_bytes()]
 
 
@@ -139,7 +139,7 @@ def test_no_link_is_followed_and_the_next_student_is_looked_at(
     said = capsys.readouterr().out.splitlines()
     assert said[-1] == "2 records: 1 can be handed in; 1 cannot."
     assert [path for path in data.rglob("*.zip") if not path.is_symlink()] == [
-        data / "conv_profiling" / FILE.name
+        data / "conv_scaling" / FILE.name
     ]
 
 
