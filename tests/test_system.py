@@ -198,7 +198,7 @@ def test_a_read_only_folder_is_a_sentence(project: Path) -> None:
         (TEMPLATE, "number-sections: true", "number-sections: [[", "--html"),
         (TEMPLATE, "\n# Machines", "\n{{ v.no_such_value }}\n\n# Machines", "--html"),
         (TEMPLATE, "\n# Machines", '\n![x](figures/none){#fig-none fig-alt="x"}\n', "--html"),
-        ("data/references.bib", "@", "@book{bad,\n  title = {X\n}\n\n@", "--html"),
+        ("data/references.bib", "@", "@book{bad,\n  year = 1\n  title = {X}\n}\n\n@", "--html"),
     ],
 )
 def test_an_error_names_a_file_that_is_there_and_no_folder_of_the_build(

@@ -1,41 +1,118 @@
-"""The bibliography: whole entries, each with a key of its own.
+"""The bibliography: whole entries, each with a key of its own, and no TeX but accents and type.
 
-A damaged entry would swallow the next one without a word, in pandoc as in BibTeX.
+It is read by pandoc and by TeX, which would follow ``\\input`` in a field; a damaged entry would
+swallow the next one without a word.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import accumulate
 from typing import Final
 
 from report.errors import RecordError
 from report.records.strict import byte_at
 
-_REMEDY: Final = "fix the entry, or restore the file with git"
+_REMEDY: Final = "mend the entry, or restore the file with git"
+#: TeX's way around a backslash, and commands that are no letters, accents, signs or type.
+_FOREIGN: Final = re.compile(
+    r"\^\^|\\(?!(?:AA|AE|L|OE?|aa|ae|b|c|d|dh|dj|emph|i|j|k|l|mathrm|mu|ng|oe?|pi|r|ss|t|th|times|"
+    r"text(?:bf|it|sc|tt|superscript|subscript|endash|backslash|asciitilde|trademark)|u|url|v)"
+    r"(?![A-Za-z]))[A-Za-z]+"
+)
+_DEEPEST: Final = 16
 _START: Final = re.compile(r"^(?=@)", re.MULTILINE)
-_HEAD: Final = re.compile(r"@[A-Za-z]+\{\s*([A-Za-z0-9][\w:./+-]*)\s*,")
+_HEAD: Final = re.compile(r"@([A-Za-z]+)\{\s*([A-Za-z0-9][\w:./+-]*)\s*,")
+_FIELD: Final = re.compile(r"\s*([A-Za-z-]+)\s*=\s*(?=[{\"\d])")
+_NUMBER: Final = re.compile(r"\d+")
+_BETWEEN: Final = re.compile(r"\s*(?:,|\Z)\s*")
+_BLANK: Final = re.compile(r"(?:[ \t]*(?:%[^\n]*)?(?:\n|\Z))*")
 
 
 def check_bibliography(content: bytes, place: str) -> None:
     """Raise ``RecordError`` for the first fault; ``place`` names the file."""
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise RecordError(f"{place}: line {line}: found {byte_at(error)}; {_REMEDY}.") from error
+    for line, entry, fault in _faults(text):
+        name = f"entry {entry}" if entry else "between entries"
+        raise RecordError(f"{place}: line {line}, {name}: {fault}; {_REMEDY}.")
+
+
+def _faults(text: str) -> Iterator[tuple[int, str, str]]:
+    """Line, entry and fault; an entry begins with the @ at the beginning of a line."""
     before, *entries = _START.split(text)
-    line, keys = 1 + before.count("\n"), set[str]()
-    for entry in entries:
+    if not _BLANK.fullmatch(before):
+        yield 1, "", "found text that is neither an entry nor a comment after %"
+    lines = accumulate((part.count("\n") for part in (before, *entries)), initial=1)
+    next(lines)
+    keys: set[str] = set()
+    for line, entry in zip(lines, entries, strict=False):
         head = _HEAD.match(entry)
-        key = head[1] if head else entry[:30].partition("\n")[0]
-        fault = None
-        if head is None:
-            fault = "expected @type{key, with a key of letters and digits"
-        elif entry.count("{") != entry.count("}"):
-            fault = "its braces do not close"
-        elif key.lower() in keys:
-            fault = "found this key twice"
-        if fault:
-            raise RecordError(f"{place}: line {line}, entry {key}: {fault}; {_REMEDY}.")
+        key = head[2] if head else entry[:30].partition("\n")[0]
+        for fault in _entry_faults(entry, head):
+            yield line, key, fault
+        if key.lower() in keys:
+            yield line, key, "found this key twice"
         keys.add(key.lower())
-        line += entry.count("\n")
+
+
+def _entry_faults(entry: str, head: re.Match[str] | None) -> Iterator[str]:
+    if head is None or head[1].lower() in ("string", "preamble", "comment"):
+        yield "expected @type{key, with a key of letters and digits"
+        return
+    end = _closing(entry, entry.index("{"))
+    if end is None:
+        yield "its braces do not close, or lie too deep in each other"
+    elif not _BLANK.fullmatch(entry[end:]):
+        yield "found text after its closing brace"
+    else:
+        yield from _field_faults(entry[head.end() : end - 1])
+
+
+def _field_faults(body: str) -> Iterator[str]:
+    body, position, names = body.strip(), 0, set[str]()
+    while position < len(body):
+        field = _FIELD.match(body, position)
+        end = _value_end(body, field.end()) if field else None
+        between = _BETWEEN.match(body, end) if end is not None else None
+        if field is None or between is None:
+            yield f"expected name = {{text}}, found {body[position : position + 30]!r}"
+            return
+        name, value = field[1].lower(), body[field.end() : end]
+        if name in names:
+            yield f"found the field {name} twice"
+        names.add(name)
+        if foreign := _FOREIGN.search(value):
+            yield f"{name}: found {foreign[0]}, where only accents and signs may be TeX"
+        position = between.end()
+
+
+def _value_end(body: str, start: int) -> int | None:
+    """The position after a value in braces, in quotation marks, or of digits."""
+    if body[start] == "{":
+        return _closing(body, start)
+    if number := _NUMBER.match(body, start):
+        return number.end()
+    end = start + 1
+    while end < len(body) and body[end] != '"':
+        after = _closing(body, end) if body[end] == "{" else end + 1
+        if after is None:
+            return None
+        end = after
+    return end + 1 if end < len(body) else None
+
+
+def _closing(text: str, start: int) -> int | None:
+    """The position after the brace that closes the one at ``start``; BibTeX counts every brace."""
+    depth = 0
+    for position in range(start, len(text)):
+        depth += (text[position] == "{") - (text[position] == "}")
+        if depth == 0:
+            return position + 1
+        if depth > _DEEPEST:
+            break
+    return None

@@ -100,6 +100,8 @@ PROBLEMS: tuple[tuple[str, int, str], ...] = (
 #: What is cited, another entry of the bibliography, who notices, the place and some words.
 ENTRIES: tuple[tuple[str, str, Render, str, str], ...] = (
     ("knuth84", "@book{bad,\n  title = {X,\n}\n", html, f"{BIB}:9: entry bad", ""),
+    ("knuth84", "@book{bad,\n  year = 1\n  title = {X}\n}\n", html, f"{BIB}:8: entry bad",
+     "unexpected"),
     ("knuth84", ENTRY, latex, f"{BIB}:6: entry knuth84", "Repeated"),
     ("odd", "@book{odd,\n  title = {X & Y},\n  author = {A, B},\n  year = 1\n}\n", latex,
      f"{BIB}:6: entry odd", "alignment"),
