@@ -141,7 +141,7 @@ study.texts(
         "second": lambda p: markdown(p.second.short) if p.second else "",
         "gpu": lambda p: markdown(p.gpu.short) if p.gpu else "",
         "learned": lambda p: ", ".join(LEARNED),
-        "tiles": lambda p: "8, 16, 32 and 64",
+        "tiles": lambda p: _tile_sizes(p.clock),
         "held_out": lambda p: ", ".join(n for n in NETWORKS if n not in LEARNED),
     }
 )
@@ -616,6 +616,12 @@ def _tiled(run: Run, form: str | None = None, tile: int | None = None) -> list[C
     ]
 
 
+def _tile_sizes(run: Run | None) -> str:
+    """The sizes of the tiles that ``run`` drew."""
+    sizes = [str(tile) for tile in sorted({c.tile for c in _tiled(run) if c.tile})] if run else []
+    return " and ".join(filter(None, (", ".join(sizes[:-1]), *sizes[-1:])))
+
+
 def _whole(call: Call) -> Call:
     return replace(call, execution="eager", tile=None)
 
@@ -682,22 +688,21 @@ def _over_tiles(get: Mapping[Call, Quantity]) -> dict[str, dict[int, Quantity]]:
     }
 
 
+def _trends(get: Mapping[Call, Quantity], *, rising: bool) -> Several:
+    """That all forms of tiling go one way over the tiles."""
+    over = (each for each in _over_tiles(get).values() if len(each) > 1)
+    found: list[Statement | Several] = [trend(each, rising=rising) for each in over]
+    return all_of(*(found or [_NO_RATIO > 0]))
+
+
 @study.claim("tile-memory", of=lambda p: p.clock)
 def _tile_memory(run: Run) -> Several:
-    over = _over_tiles({c: run.peak(c) for c in _tiled(run)})
-    found: list[Statement | Several] = [
-        trend(each, rising=True) for each in over.values() if len(each) > 1
-    ]
-    return all_of(*(found or [_NO_RATIO > 0]))
+    return _trends({c: run.peak(c) for c in _tiled(run)}, rising=True)
 
 
 @study.claim("tile-time", of=lambda p: p.clock)
 def _tile_time(run: Run) -> Several:
-    over = _over_tiles({c: run.time(c) for c in _tiled(run)})
-    found: list[Statement | Several] = [
-        trend(each, rising=False) for each in over.values() if len(each) > 1
-    ]
-    return all_of(*(found or [_NO_RATIO > 0]))
+    return _trends({c: run.time(c) for c in _tiled(run)}, rising=False)
 
 
 @study.claim("tile-pays", of=lambda p: p.clock)
