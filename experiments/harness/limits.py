@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from experiments.harness.outcomes import NotStartedError
-from experiments.harness.text import bytes_text, text_of
+from experiments.harness.text import text_of
 
 #: Left to the system and to what is no tensor (B).
 RESERVE: Final = 2**29
@@ -100,13 +99,3 @@ def limited(growth: int | None = None) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-
-
-def refuse_beyond(needed: int, free: int | None = None) -> None:
-    """Raise ``NotStartedError`` if ``needed`` bytes are more than those that are available."""
-    free = available() if free is None else free
-    if free is not None and needed > free:
-        raise NotStartedError(
-            f"Not started: its tensors need at least {bytes_text(needed)} at once, and "
-            f"{bytes_text(free)} are available."
-        )

@@ -13,10 +13,6 @@ class UnavailableError(MeasurementError):
     """This machine or this software cannot do what a case asks for; the message says what."""
 
 
-class NotStartedError(MeasurementError):
-    """A case needs more memory than there is, so that it was not started; the message says so."""
-
-
 _NO_MEMORY = re.compile(
     r"can't allocate memory|not enough memory|cannot allocate memory|out of memory|"
     r"could not create a memory|bad_alloc|CU(?:BLAS|DNN)_STATUS_ALLOC_FAILED",
@@ -29,8 +25,6 @@ def outcome_of(error: Exception) -> tuple[Status, str]:
     """The status of a case that raised ``error``, and the reason in one sentence."""
     if isinstance(error, UnavailableError):
         return "unavailable", first_line(str(error))
-    if isinstance(error, NotStartedError):
-        return "out_of_memory", first_line(str(error))
     if is_out_of_memory(error):
         return "out_of_memory", _memory_reason(str(error))
     return "failed", f"{type(error).__name__}: {first_line(str(error))}"

@@ -168,9 +168,9 @@ class Runner:
             self._progress.starts(step)
             try:
                 # What no step of this build has made is put on the stage.
+                seen = self._seen(work)
                 for read in step.reads:
-                    outputs = self._seen(work)[read.id].outputs
-                    lay_out(outputs, Path(self._world.places.out), work.stage)
+                    lay_out(seen[read.id].outputs, Path(self._world.places.out), work.stage)
             except RidgepointError as error:
                 self._failed(work, step, Result({}, failure=str(error)))
                 continue

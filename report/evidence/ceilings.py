@@ -19,8 +19,6 @@ from report.records.store import Stored
 from report.statistics.estimates import Estimate
 
 MOMENTS: Final = ("before", "after")
-#: A ceiling that changed by more than this between both ends of a run has moved.
-MOVED: Final = 0.1
 CEILING_UNITS: Final = {
     "matrix_product": "FLOP/s",
     "convolution": "FLOP/s",

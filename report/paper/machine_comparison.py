@@ -96,7 +96,6 @@ def with_all_machines(
     counts = {
         "machines": len(machines),
         "machines_detailed": len(detailed),
-        "machines_others": len(machines) - len(detailed),
         "machines_known": len(known),
     }
     values = {

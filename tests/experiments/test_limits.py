@@ -7,7 +7,6 @@ import sys
 import pytest
 
 from experiments.harness import limits
-from experiments.harness.outcomes import NotStartedError, outcome_of
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits need Linux")
 
@@ -28,11 +27,3 @@ def test_what_goes_beyond_the_limit_fails_and_the_limit_goes_away() -> None:
     assert free is not None
     with pytest.raises(MemoryError), limits.limited():
         bytearray(4 * free)
-
-
-def test_a_case_that_cannot_fit_is_not_started_and_says_why() -> None:
-    limits.refuse_beyond(10, free=10)
-    with pytest.raises(NotStartedError) as refused:
-        limits.refuse_beyond(27 * 10**9, free=8 * 10**9)
-    status, reason = outcome_of(refused.value)
-    assert status == "out_of_memory" and "27 GB" in reason and "8 GB" in reason

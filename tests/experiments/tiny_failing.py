@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tiny_study import STUDY as PLAIN
 
-from experiments.harness.outcomes import NotStartedError, UnavailableError
+from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import CaseFile, Factors, Results, Session
 from report.records.layers import Flatten
 from report.records.record import Series
@@ -20,7 +20,6 @@ REASONS = {
     "no cpu memory": ("out_of_memory", "Memory ran out when 400 B more were asked for."),
     "no gpu memory": ("out_of_memory", "Memory ran out when 2.00 GiB more were asked for."),
     "no memory": ("out_of_memory", "Memory ran out."),
-    "too large": ("out_of_memory", "Not started"),
     "cannot": ("unavailable", "This cannot be done here."),
     "raise": ("failed", "ValueError: no such thing in thing.py"),
     "die": ("failed", "killed, most likely for lack of memory"),
@@ -41,8 +40,6 @@ def memory(factors: Factors, session: Session) -> Results:
             raise OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has")
         case "no memory":
             raise MemoryError
-        case "too large":
-            raise NotStartedError("Not started: its tensors need more.")
         case "cannot":
             raise UnavailableError("This cannot be done here.")
         case "raise":

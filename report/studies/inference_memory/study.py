@@ -341,11 +341,6 @@ def _settings(run: Run, **change: str) -> list[Quantity]:
     return [run.saved(replace(base, **change), base) for base in bases]  # type: ignore[arg-type]
 
 
-def _needed_saved(run: Run) -> list[Quantity]:
-    pairs = [(small(n, SHOWN_BATCH, REDUCED), small(n, SHOWN_BATCH)) for n in RESNETS]
-    return [1 - run.needed(new) / run.needed(old) for new, old in pairs]
-
-
 study.values(
     {
         "half_least": lambda run: at_most(*_settings(run, precision=REDUCED)),
