@@ -18,13 +18,10 @@ from hypothesis import strategies as st
 from report.errors import RecordError
 from report.instruments.counters import ncu_logs
 from report.instruments.counters.ncu import (
-    Calibration,
-    Product,
     case_range,
-    distrust,
-    executed_flops,
     operations,
     products,
+    quantities,
     total_of,
 )
 from report.instruments.counters.ncu_metrics import MetricPlan, metrics_for
@@ -260,22 +257,17 @@ def test_work_of_a_kernel(
 ) -> None:
     plan, capability = plan_of(chip), chip.split(maxsplit=1)[0]
     launches = [(CONVOLUTION, CASE, values(plan, **counts)), (ADD, CASE, values(plan, op_fadd=3))]
-    work = executed_flops(rows_of(table(launches * 2, capability=capability)), plan)
-    assert work.total("cuda_core") == 2 * (cuda_core + 3)
-    assert work.total("tensor_core") == 2 * tensor_core
-    assert [(kernel.name, kernel.launches) for kernel in work.kernels] == [
-        (CONVOLUTION, 2),
-        (ADD, 2),
-    ]
+    work = quantities(rows_of(table(launches * 2, capability=capability)), plan)
+    assert work["ncu_cuda_core_flops"] == 2 * (cuda_core + 3)
+    assert work["ncu_tensor_core_flops"] == 2 * tensor_core
+    assert work["ncu_kernel_launches"] == 4
 
 
 def test_a_value_that_is_missing_is_never_zero() -> None:
     rows = rows_of(table([(CONVOLUTION, CASE, {**values(op_ffma=5), FADD: "n/a"})]))
-    work = executed_flops(rows, HOPPER_PLAN)
-    assert ("cuda_core", "fp32") not in work.flops
-    assert work.total("cuda_core") is None
-    assert CONVOLUTION in work.missing["cuda_core", "fp32"]
-    assert work.total("tensor_core") == 0
+    work = quantities(rows, HOPPER_PLAN)
+    assert not work.keys() & {"ncu_cuda_core_flops", "ncu_fp32_additions"}
+    assert work["ncu_fp32_multiply_adds"] == 5 and work["ncu_tensor_core_flops"] == 0
     assert operations(rows, HOPPER_PLAN, "add") is None
     assert total_of(rows, "no__such.sum") is None
 
@@ -286,17 +278,20 @@ NEXT = case_range({"batch": 1, "pass": "forward"}, 1)
 OTHER = case_range({"batch": 2, "pass": "forward"}, 0)
 
 
-def calibrating(**off: float) -> list[tuple[str, str, dict[str, object]]]:
-    """The launches of all products of Hopper, with a counter off by a factor."""
+def calibrating(tiles: float = 1, **off: float) -> list[tuple[str, str, dict[str, object]]]:
+    """The launches of all products of Hopper, with a counter off by a factor.
+
+    ``tiles`` is what the counters see of all sizes but one, whose tiles fit.
+    """
     units = {"fp32": ("op_ffma", 2), "tf32": ("src_tf32", 1), "bf16": ("src_bf16", 1)}
     return [
         (
             "gemm",
             product.range,
-            values(**{units[p][0]: round(product.flops * off.get(p, 1)) // units[p][1]}),
+            values(**{units[p][0]: round(product.flops * off.get(p, 1) * more) // units[p][1]}),
         )
         for product in products("9.0")
-        for p in (product.precision,)
+        for p, more in ((product.precision, 1 if product.rows == 4032 else tiles),)
     ]
 
 
@@ -323,6 +318,7 @@ CORE = {
         ({"bf16": 1.002}, (), {"ncu_tensor_core_flops"}, "1.002"),
         ({"tf32": 0.998}, (), {"ncu_tensor_core_flops"}, "0.998"),
         ({"fp32": 1.002}, (), CORE, "1.002"),
+        ({"tiles": 1.03}, (), set(), ""),
         (
             {},
             ((ADD, CASE, {**values(), FADD: "n/a"}),),
@@ -339,16 +335,6 @@ def test_what_is_not_trusted_or_not_given_is_left_out(
     assert found.keys() == missing
     assert all(said in reason for reason in found.values())
     assert samples(logs).keys() == set(ncu_logs.QUANTITIES) - missing
-
-
-def test_of_several_sizes_the_one_whose_tiles_fit_counts() -> None:
-    tiled = [
-        Calibration(Product("bf16", 4032, 4032, 4096), round(1.03 * 2 * 4032**2 * 4096)),
-        Calibration(Product("bf16", 3840, 3840, 4096), 2 * 3840**2 * 4096),
-    ]
-    assert distrust(tiled) == {}
-    assert distrust(tiled[:1]).keys() == {"tensor_core"}
-    assert distrust([Calibration(tiled[0].product, None)]).keys() == {"tensor_core"}
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,15 @@
-"""The kernels that a GPU ran in one call, one by one, from what Nsight Compute printed."""
+"""The kernels that a GPU ran in one call, by name, from what Nsight Compute printed."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from report.evidence.runs import Factors, Run
 from report.instruments.counters import ncu_logs
 from report.instruments.counters.logs import attachment_name, unpack
-from report.instruments.counters.ncu import KernelWork, executed_flops, operations
-from report.instruments.counters.ncu_metrics import Operation
 from report.paper.findings import Inputs
 from report.theory.terms import Tile
 
@@ -22,51 +19,22 @@ ATTACHMENT: Final = attachment_name(ncu_logs.TOOL)
 _TILE: Final = re.compile(r"_tilesize(\d+)x(\d+)x(\d+)_")
 
 
-@dataclass(frozen=True)
-class Kernel:
-    """All launches of one kernel in one call: how many, and what the cores did in them."""
+def kernels_of(inputs: Inputs, run: Run, factors: Factors) -> tuple[str, ...]:
+    """The names of the kernels of one call of the case with these factors, by their first launch.
 
-    work: KernelWork
-    additions: int | None
-    multiplications: int | None
-    multiply_adds: int | None
-
-
-def kernels_of(inputs: Inputs, run: Run, factors: Factors) -> tuple[Kernel, ...]:
-    """The kernels of one call of the case with these factors, in the order of their first launch.
-
-    None where the run has no table of them.
+    None where the run has no table of them, or one that is not to be trusted.
     """
     content = inputs.attachments.get(run.file, {}).get(ATTACHMENT)
-    index = _place(run, factors)
-    if content is None or index is None:
-        return ()
-    return _kernels(content, f"data/{run.file}, {ATTACHMENT}", index)
-
-
-@lru_cache(maxsize=256)
-def _kernels(content: bytes, place: str, index: int) -> tuple[Kernel, ...]:
-    """The kernels of one call of the case at ``index``; a paper asks for each several times."""
-    logs = _logs(content, place)
+    cases = enumerate(run.stored.record.cases)
+    index = next((index for index, case in cases if case.factors == factors), None)
+    place = f"data/{run.file}, {ATTACHMENT}"
+    logs = {} if content is None else _logs(content, place)
     if index not in logs:
         return ()
     log = ncu_logs.read_log(logs[index], f"{place}, case {index}")
     if "cuda_core" in log.distrusted:
         return ()
-    rows = log.calls[0]
-
-    def count(name: str, operation: Operation) -> int | None:
-        return operations([row for row in rows if row.kernel == name], log.plan, operation)
-
-    return tuple(
-        Kernel(
-            work,
-            count(work.name, "add"),
-            count(work.name, "multiply"),
-            count(work.name, "multiply_add"),
-        )
-        for work in executed_flops(rows, log.plan).kernels
-    )
+    return tuple(dict.fromkeys(row.kernel for row in log.calls[0]))
 
 
 @lru_cache(maxsize=2)
@@ -79,9 +47,3 @@ def tile_of(kernel: str) -> Tile | None:
     """The tile that the name of a kernel tells, as in ``…_tilesize128x32x8_stage3_…``."""
     found = _TILE.search(kernel)
     return None if found is None else (int(found[1]), int(found[2]), int(found[3]))
-
-
-def _place(run: Run, factors: Factors) -> int | None:
-    """The place of a case in the record."""
-    cases = enumerate(run.stored.record.cases)
-    return next((index for index, case in cases if case.factors == factors), None)

@@ -8,13 +8,13 @@ give back 2 · M · N · K, or they are not trusted.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from report.instruments.counters.ncu_metrics import MetricPlan, Operation, Term, Unit
-from report.instruments.counters.ncu_output import CountersUnavailable, KernelRow
+from report.instruments.counters.ncu_output import KernelRow
 
 #: The depth of the products of known work.
 _DEPTH: Final = 8192
@@ -22,10 +22,6 @@ _DEPTH: Final = 8192
 #: its sum adds little: on an H100 a product split into 4 parts along its depth scales each part
 #: (4 FLOP) and adds three of them to the first (6 FLOP), which is 10 / (2 · 8192) of the work.
 TOLERANCE: Final = 1e-3
-
-#: Key of the counts: ``(unit, precision)``, as in ``("tensor_core", "bf16")``.
-Flops = Mapping[tuple[Unit, str], int]
-
 
 # ------------------------------------------------------------------------------ names of the ranges
 
@@ -78,69 +74,18 @@ def products(compute_capability: str) -> tuple[Product, ...]:
 # ------------------------------------------------------------------------------------- work
 
 
-@dataclass(frozen=True)
-class KernelWork:
-    """All launches of one kernel; a count is absent where ncu gave no value."""
-
-    name: str
-    launches: int
-    flops: Flops
-
-
-@dataclass(frozen=True)
-class ExecutedFlops:
-    """The work of some launches: in total, by kernel in order of appearance, and what is missing.
-
-    ``missing`` gives the reason for each ``(unit, precision)`` that ``flops`` lacks.
-    """
-
-    flops: Flops
-    kernels: tuple[KernelWork, ...]
-    missing: Mapping[tuple[Unit, str], str]
-
-    def total(self, unit: Unit) -> int | None:
-        """FLOPs of a unit over its precisions; None if it was not counted, whole or in part."""
-        counted = [count for (of, _), count in self.flops.items() if of == unit]
-        partly = any(of == unit for of, _ in self.missing)
-        return sum(counted) if counted and not partly else None
-
-
-def executed_flops(rows: Sequence[KernelRow], plan: MetricPlan) -> ExecutedFlops:
-    """FLOPs of ``rows``, CUDA cores and tensor cores apart, by precision and by kernel."""
-    names = Counter(row.kernel for row in rows)
-    kernels = tuple(
-        KernelWork(name, count, _flops([r for r in rows if r.kernel == name], plan.terms))
-        for name, count in names.items()
-    )
-    missing: dict[tuple[Unit, str], str] = {}
-    for term in plan.terms:
-        gap = next((row.kernel for row in rows if row.value(term.metric) is None), None)
-        if gap is not None:
-            missing[term.unit, term.precision] = f"ncu gave no {term.metric} for the kernel {gap}"
-    return ExecutedFlops(_flops(rows, plan.terms), kernels, missing)
-
-
-def _flops(rows: Sequence[KernelRow], terms: Iterable[Term]) -> Flops:
-    by_key: dict[tuple[Unit, str], list[Term]] = {}
-    for term in terms:
-        by_key.setdefault((term.unit, term.precision), []).append(term)
-    sums = {key: _weighted(rows, alike) for key, alike in by_key.items()}
-    return {key: count for key, count in sums.items() if count is not None}
-
-
-def _weighted(rows: Sequence[KernelRow], terms: Sequence[Term]) -> int | None:
+def flops(rows: Sequence[KernelRow], terms: Sequence[Term]) -> int | None:
+    """The work that ``terms`` count over ``rows``; None without a term or where a value misses."""
     parts = [(term.factor, total_of(rows, term.metric)) for term in terms]
     counts = [factor * events for factor, events in parts if events is not None]
-    return sum(counts) if len(counts) == len(parts) else None
+    return sum(counts) if terms and len(counts) == len(parts) else None
 
 
-def operations(
-    rows: Sequence[KernelRow], plan: MetricPlan, operation: Operation, precision: str = "fp32"
-) -> int | None:
-    """How many additions, multiplications or multiply-adds the CUDA cores did; None if unknown."""
-    of_kind = [t for t in plan.terms if (t.operation, t.precision) == (operation, precision)]
-    flops = _weighted(rows, of_kind) if of_kind else None
-    return None if flops is None else flops // (2 if operation == "multiply_add" else 1)
+def operations(rows: Sequence[KernelRow], plan: MetricPlan, operation: Operation) -> int | None:
+    """How many additions, multiplications or multiply-adds the CUDA cores did in float32."""
+    terms = [t for t in plan.terms if (t.operation, t.precision) == (operation, "fp32")]
+    work = flops(rows, terms)
+    return None if work is None else work // (2 if operation == "multiply_add" else 1)
 
 
 def total_of(rows: Iterable[KernelRow], *metrics: str) -> int | None:
@@ -161,15 +106,13 @@ BYTES: Final = {"dram": "ncu_dram_bytes", "l2": "ncu_l2_bytes", "l1": "ncu_l1_by
 
 def quantities(rows: Sequence[KernelRow], plan: MetricPlan) -> dict[str, int]:
     """What a record keeps of the launches of one call, by quantity; what is unknown is absent."""
-    work = executed_flops(rows, plan)
-    sums = {BYTES[level]: total_of(rows, *names) for level, names in plan.bytes.items()}
     found = {
-        "ncu_cuda_core_flops": work.total("cuda_core"),
-        "ncu_tensor_core_flops": work.total("tensor_core"),
+        "ncu_cuda_core_flops": flops(rows, [t for t in plan.terms if t.unit == "cuda_core"]),
+        "ncu_tensor_core_flops": flops(rows, [t for t in plan.terms if t.unit == "tensor_core"]),
         "ncu_fp32_additions": operations(rows, plan, "add"),
         "ncu_fp32_multiplications": operations(rows, plan, "multiply"),
         "ncu_fp32_multiply_adds": operations(rows, plan, "multiply_add"),
-        **sums,
+        **{BYTES[level]: total_of(rows, *names) for level, names in plan.bytes.items()},
         "ncu_kernel_launches": len(rows),
     }
     return {name: count for name, count in found.items() if count is not None}
@@ -178,61 +121,47 @@ def quantities(rows: Sequence[KernelRow], plan: MetricPlan) -> dict[str, int]:
 # -------------------------------------------------------------------------------------- calibration
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """What the counters gave for a product of known work; ``counted`` is None if nothing."""
-
-    product: Product
-    counted: int | None
-
-    @property
-    def unit(self) -> Unit:
-        """The unit whose counters this product tests."""
-        return "cuda_core" if self.product.precision == "fp32" else "tensor_core"
-
-    @property
-    def ratio(self) -> float:
-        """Counted over true work; 0 if nothing was counted."""
-        return (self.counted or 0) / self.product.flops
-
-
-def calibrations(
+def distrust(
     rows: Sequence[KernelRow], plan: MetricPlan, expected: Iterable[Product]
-) -> tuple[Calibration, ...]:
-    """What the counters gave for each product; nothing for one that did not run."""
-    return tuple(_calibration(product, rows, plan) for product in expected)
-
-
-def _calibration(product: Product, rows: Sequence[KernelRow], plan: MetricPlan) -> Calibration:
-    own = [row for row in rows if row.range == product.range]
-    if not own:
-        return Calibration(product, None)
-    work = executed_flops(own, plan)
-    if product.precision == "fp32":
-        return Calibration(product, work.flops.get(("cuda_core", "fp32")))
-    return Calibration(product, work.total("tensor_core"))
-
-
-def distrust(found: Iterable[Calibration]) -> dict[Unit, CountersUnavailable]:
+) -> dict[Unit, str]:
     """The units whose counters are not trusted, each with the figure.
 
-    Of the sizes of one precision the smallest ratio counts: filling up tiles can only add work.
+    Of the sizes of one precision the smallest ratio of counted to true work is judged: filling up
+    tiles can only add work.  A product that gave no number counts for nothing beside others.
     """
-    best: dict[str, Calibration] = {}
-    for calibration in sorted(found, key=lambda c: (c.counted is None, c.ratio)):
-        best.setdefault(calibration.product.precision, calibration)
-    return {
-        calibration.unit: CountersUnavailable("not_trusted", _distrust(calibration))
-        for calibration in best.values()
-        if abs(calibration.ratio - 1) > TOLERANCE
-    }
+    found: dict[Unit, str] = {}
+    judged: set[str] = set()
+    measured = [(_counted(product, rows, plan), product) for product in expected]
+    for counted, product in sorted(measured, key=lambda each: _ratio(*each)):
+        if product.precision not in judged:
+            judged.add(product.precision)
+            if counted is None or abs(_ratio(counted, product) - 1) > TOLERANCE:
+                found[_unit(product)] = _distrust(counted, product)
+    return found
 
 
-def _distrust(calibration: Calibration) -> str:
-    product = calibration.product
-    unit = calibration.unit.replace("_", "-")
+def _unit(product: Product) -> Unit:
+    return "cuda_core" if product.precision == "fp32" else "tensor_core"
+
+
+def _counted(product: Product, rows: Sequence[KernelRow], plan: MetricPlan) -> int | None:
+    own = [row for row in rows if row.range == product.range]
+    terms = [
+        term
+        for term in plan.terms
+        if term.unit == _unit(product) and (term.unit == "tensor_core" or term.precision == "fp32")
+    ]
+    return flops(own, terms) if own else None
+
+
+def _ratio(counted: int | None, product: Product) -> float:
+    return inf if counted is None else counted / product.flops
+
+
+def _distrust(counted: int | None, product: Product) -> str:
+    unit = _unit(product).replace("_", "-")
     size = f"{product.rows}×{product.columns}×{product.depth}"
-    figure = "no number" if calibration.counted is None else f"{calibration.ratio:.5f} of 2MNK"
+    figure = "no number" if counted is None else f"{_ratio(counted, product):.5f} of 2MNK"
     return (
         f"counters not trusted: in the same run the {unit} counters gave {figure} for a "
         f"{product.precision} matrix product of {size}, where 1 ± {TOLERANCE:g} is expected; "

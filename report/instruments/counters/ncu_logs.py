@@ -16,7 +16,6 @@ from report.instruments.counters.ncu import (
     BYTES,
     CASE,
     PRODUCT,
-    calibrations,
     distrust,
     products,
     quantities,
@@ -86,8 +85,7 @@ def read_log(logs: Mapping[str, str], place: str) -> CaseLog:
             calls.setdefault(row.range, []).append(row)
     if not calls:
         raise RecordError(f"{place}: the table of ncu holds no launch of this case; {REMEDY}.")
-    found = distrust(calibrations(rows, plan, products(capability)))
-    distrusted = {unit: why.reason for unit, why in found.items()}
+    distrusted = distrust(rows, plan, products(capability))
     return CaseLog(tuple(map(tuple, calls.values())), plan, distrusted)
 
 

@@ -29,7 +29,6 @@ Kind: TypeAlias = Literal[
     "page",
     "time",
     "ranges",
-    "not_trusted",
     "profiler",
 ]
 

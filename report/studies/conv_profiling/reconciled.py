@@ -152,7 +152,7 @@ def tiled(inputs: Inputs, run: Run) -> dict[Call, Reconciliation]:
     """The forward calls whose kernel names the tile that it computes at once."""
     found = {}
     for call in run.calls:
-        tiles = [t for k in kernels_of(inputs, run, call.factors) if (t := tile_of(k.work.name))]
+        tiles = [t for k in kernels_of(inputs, run, call.factors) if (t := tile_of(k))]
         counts = [
             run.fixed(f"ncu_fp32_{kind}", call.factors)
             for kind in ("additions", "multiplications", "multiply_adds")

@@ -227,7 +227,7 @@ def _shares(run: Run, pass_: Pass) -> list[Quantity]:
 def _tile_side(p: Paper, side: int) -> Quantity:
     """A side of the tile of the call that is shown."""
     kernels = kernels_of(p.inputs, p.gpu, SHOWN.factors) if p.gpu else ()
-    tile = next((found for each in kernels if (found := tile_of(each.work.name))), None)
+    tile = next((found for each in kernels if (found := tile_of(each))), None)
     return _count(p.gpu, "tile", Missing("no tile was named") if tile is None else tile[side])
 
 
@@ -535,7 +535,7 @@ _WORDS: Final = {"fft": "Fourier", "winograd": "Winograd", "dgrad": "direct", "g
 def _algorithm_rows(p: Paper, call: tuple[Dimensions, int, Pass]) -> dict[str, Content]:
     assert p.gpu is not None
     shape, batch, pass_ = call
-    names = [k.work.name for k in kernels_of(p.inputs, p.gpu, shape.factors(batch, pass_))]
+    names = kernels_of(p.inputs, p.gpu, shape.factors(batch, pass_))
     special = {word for name in names for part, word in _WORDS.items() if part in name}
     return {
         "Kernel size": f"{shape.kernel}×{shape.kernel}",
