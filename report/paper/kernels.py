@@ -29,7 +29,7 @@ def kernels_of(inputs: Inputs, run: Run, factors: Factors) -> tuple[str, ...]:
     index = next((index for index, case in cases if case.factors == factors), None)
     place = f"data/{run.file}, {ATTACHMENT}"
     logs = {} if content is None else _logs(content, place)
-    if index not in logs:
+    if index is None or index not in logs:
         return ()
     log = ncu_logs.read_log(logs[index], f"{place}, case {index}")
     if "cuda_core" in log.distrusted:
