@@ -505,15 +505,14 @@ def _fig_bases(p: Paper) -> Iterator[Dots]:
         return
     cpu, gpu = both
     sizes = [size for size in gpu.sizes if size in cpu.sizes]
-    here, there = (run.stored.record.environment.cpu.model for run in (gpu, cpu))
+    here, there = (
+        f"{each.cpu.model}{each.threads_text}"
+        for each in (run.stored.record.environment for run in (gpu, cpu))
+    )
     bases: Mapping[str, Mapping[Size, Quantity]] = {
-        f"NumPy, {here}, {gpu.threads} threads": {
-            s: gpu.bounded(gpu.speedup(s, "cupy")) for s in sizes
-        },
+        f"NumPy, {here}": {s: gpu.bounded(gpu.speedup(s, "cupy")) for s in sizes},
         **{
-            f"{NAMES[name]}, {there}, threads: {cpu.threads}": {
-                s: _over(both, s, name) for s in sizes
-            }
+            f"{NAMES[name]}, {there}": {s: _over(both, s, name) for s in sizes}
             for name in ("numpy", "torch")
         },
     }
@@ -596,7 +595,7 @@ def _roofs(p: Paper, row: str) -> dict[str, Content]:
 #: Every table and figure of the source, what became of it, and what we find.
 _ACCOUNT: Final = (
     ("Table 1, literature", "out of reach", "four of five citations have no entry"),
-    ("Table 2, data set", "audited", "Kaggle's file, which the text names, has another number"),
+    ("Table 2, data set", "audited", "the number of images differs from that of Kaggle's file"),
     ("Table 3, times", "measured again", "with another result: the gain is larger"),
     ("Table 4, operations", "measured again", "which gains most depends on the work"),
     ("Table 5, memory", "audited", "no component follows from shapes"),
