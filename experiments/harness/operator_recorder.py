@@ -6,7 +6,8 @@ are numbered as they appear; references that keep none of them alive tell when o
 Where several gradients of one tensor meet, the engine of automatic differentiation adds the next to
 the first in place, if nothing else holds the first (``torch/csrc/autograd/input_buffer.cpp``,
 ``can_accumulate_inplace``), but never for fake tensors, so that a capture shows a result of its
-own.  An addition whose operand is let go right after it is taken for such a sum.
+own.  An addition in the backward pass whose operand is let go right after it is taken for such a
+sum, and its result from then on for that operand.
 Imports torch.
 """
 
@@ -14,10 +15,9 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from typing import Any, Final
 
 import msgspec
@@ -38,7 +38,7 @@ from report.records.operations import ITEM_BYTES, Network, Operator, Phase, Sett
 _SILENT: Final = frozenset({"prim", "profiler"})
 _SUM: Final = "add.Tensor"
 #: What to do where something else than the batch grows.
-MARK: Final = "write N where the batch stands, such as --input 128,N,512"
+_MARK: Final = "write N where the batch stands, such as --input 128,N,512"
 #: Attention whose scores a function changes; it takes queries, keys and values first.
 _ATTENTION: Final = frozenset({"flex_attention", "flex_attention_backward"})
 
@@ -81,7 +81,7 @@ class _Storages:
 
     sizes: list[int] = field(default_factory=list)
     numbers: dict[int, int] = field(default_factory=dict)
-    gone: list[int] = field(default_factory=list)
+    gone: list[tuple[int, int]] = field(default_factory=list)
     references: list[weakref.ref[Any]] = field(default_factory=list)
 
     def number(self, tensor: torch.Tensor, *, watch: bool = True) -> int:
@@ -93,17 +93,22 @@ class _Storages:
             self.sizes.append(storage.nbytes())
 
             def died(reference: object) -> None:
-                del self.numbers[address]
+                now = self.numbers.pop(address)
                 if watch:
-                    self.gone.append(number)
+                    self.gone.append((number, now))
 
             self.references.append(weakref.ref(storage, died))
         return self.numbers[address]
 
-    def let_go(self) -> tuple[int, ...]:
-        """Those that died since the last time."""
-        gone, self.gone = tuple(sorted(self.gone)), []
-        return gone
+    def let_go(self) -> list[int]:
+        """Those that died since the last time, in the order in which they appeared."""
+        gone, self.gone = sorted(self.gone), []
+        return [now for _, now in gone]
+
+    def put(self, made: int, target: int) -> None:
+        """Let the storage ``made`` be ``target`` from now on, and never have been."""
+        self.numbers = {at: target if n == made else n for at, n in self.numbers.items()}
+        self.sizes[made] = 0
 
 
 class Recorder(TorchDispatchMode):
@@ -121,20 +126,22 @@ class Recorder(TorchDispatchMode):
         #: Else operators are called and not written down.
         self.writes = True
         self.operators: list[Operator] = []
+        #: The operators before ``restart``.
+        self.history: tuple[Operator, ...] = ()
+        #: What torch's own counter says of an operator, by its number.
+        self.flops: dict[int, int] = {}
         #: Operators of the forward pass, and how many it may have.
         self.forward, self.most = 0, sys.maxsize
         #: The extent in which the batch lies; 0 where nobody asks for another one.
         self.batch = 0
-        self._history: tuple[Operator, ...] = ()
-        self.flops: dict[int, int] = {}
-        self._storages = _Storages()
         self._module = module
         self._names = {id(part): name for name, part in module.named_modules()}
         self._calling: list[str] = []
-        self._parameters: dict[str, Tensor] = {}
-        self._buffers: dict[str, Tensor] = {}
+        self._storages = _Storages()
+        #: Storages that the backward pass made, and the module that made each forward.
+        self._gradients: set[int] = set()
+        self._makers: dict[int, str] = {}
         self._inputs: tuple[Tensor, ...] = ()
-        self._state: tuple[Tensor, ...] = ()
 
     def begin(self, inputs: Sequence[torch.Tensor]) -> None:
         """Number parameters and buffers, as ``Module.to`` moves them, and inputs.
@@ -144,28 +151,24 @@ class Recorder(TorchDispatchMode):
         """
         for tensor in _moved(self._module):
             self._storages.number(tensor, watch=not isinstance(tensor, nn.Parameter))
-        self._take_names()
         self._inputs = tuple(self._tensor(each, watch=False) for each in inputs)
+        self.restart(())
 
-    def restart(self, state: Sequence[torch.Tensor]) -> None:
+    def restart(self, state: Iterable[torch.Tensor]) -> None:
         """Take what was written down for the past, of which ``state`` stays.
 
         Gradients among it may be let go.
         """
         self._storages.let_go()
-        self._history, self.operators = tuple(self.operators), []
+        self.history, self.operators = tuple(self.operators), []
         self.flops.clear()
         self.phase, self.writes, self.forward = "forward", True, 0
-        self._state = tuple(self._tensor(each) for each in state)
-        self._take_names()
-
-    def _take_names(self) -> None:
-        """Parameters and buffers by name, as they are before the call."""
-        self._parameters = {
-            name: self._tensor(each, watch=False)
-            for name, each in self._named(nn.Module.named_parameters)
-        }
-        self._buffers = {n: self._tensor(b) for n, b in self._named(nn.Module.named_buffers)}
+        self._state = tuple(map(self._tensor, state))
+        parameters = self._module.named_parameters(remove_duplicate=False)
+        self._parameters = {name: self._tensor(each, watch=False) for name, each in parameters}
+        buffers = self._module.named_buffers(remove_duplicate=False)
+        self._buffers = {name: self._tensor(each) for name, each in buffers}
+        self._owners = {t.storage: n.rpartition(".")[0] for n, t in self._parameters.items()}
 
     @contextmanager
     def named(self) -> Iterator[None]:
@@ -179,15 +182,11 @@ class Recorder(TorchDispatchMode):
         def leave(module: nn.Module, arguments: object, result: object) -> None:
             self._calling.pop()
 
-        hooks = (
+        with (
             register_module_forward_pre_hook(enter),
             register_module_forward_hook(leave, always_call=True),
-        )
-        try:
+        ):
             yield
-        finally:
-            for hook in hooks:
-                hook.remove()
 
     def _refuse_growing_sequence(self, module: nn.Module, arguments: tuple[Any, ...]) -> None:
         """Raise ``MeasurementError`` where not the batch grows in what a module is given."""
@@ -196,7 +195,7 @@ class Recorder(TorchDispatchMode):
             if tensor.dim() == 3 and length % self.batch == 0 != batch % self.batch:
                 raise MeasurementError(
                     f"{self._calling[-1] or type(module).__name__} takes the sequence first, so "
-                    f"that its length would grow in place of the batch; {MARK}."
+                    f"that its length would grow in place of the batch; {_MARK}."
                 )
 
     def __torch_dispatch__(
@@ -217,7 +216,7 @@ class Recorder(TorchDispatchMode):
             return func(*args, **given)
         if func is torch.ops.aten._local_scalar_dense.default and self.phase == "update":
             return 1.0  # a norm or a count that scales an optimiser's step
-        freed = self._storages.let_go() if self.writes else ()
+        freed = self._freed() if self.writes else ()
         if self.phase == "update" and is_in_place(func):
             # PyTorch's own optimisers need no check of shapes, and parameters are many.
             result = args[0] if func._schema.returns else None
@@ -227,6 +226,26 @@ class Recorder(TorchDispatchMode):
             self._write(func, args, given, result, freed)
         return result
 
+    def _freed(self) -> tuple[int, ...]:
+        """The storages let go after the last operator, but for one to which that one added."""
+        freed = self._storages.let_go()
+        last = self.operators[-1] if self.operators else None
+        if last is None or last.phase != "backward" or last.name != _SUM or len(last.made) != 1:
+            return tuple(freed)
+        (made,), (result,) = last.made, last.writes
+        for operand in (last.tensor("self"), last.tensor("other")):
+            if (
+                operand is not None
+                and operand.storage in self._gradients.intersection(freed)
+                and _can_hold(operand, result)
+            ):
+                target = operand.storage
+                self._storages.put(made, target)
+                written = msgspec.structs.replace(result, storage=target)
+                self.operators[-1] = msgspec.structs.replace(last, made=(), writes=(written,))
+                return tuple(target if n == made else n for n in freed if n != target)
+        return tuple(freed)
+
     def _write(
         self,
         func: Any,
@@ -235,48 +254,58 @@ class Recorder(TorchDispatchMode):
         result: Any,
         freed: tuple[int, ...],
     ) -> None:
-        schema = () if func.name() in _ATTENTION else func._schema.arguments
+        schema = () if isinstance(func, HigherOrderOperator) else func._schema.arguments
         names = [argument.name for argument in schema] or ["query", "key", "value"]
-        arguments = dict(zip(names, args, strict=False)) | dict(given)
-        reads, settings = {}, {}
-        for name, value in arguments.items():
+        reads: dict[str, tuple[Tensor, ...]] = {}
+        settings = {}
+        for name, value in (dict(zip(names, args, strict=False)) | dict(given)).items():
             if found := tuple(tensors_in(value)):
                 reads[name] = tuple(map(self._tensor, found))
             else:
                 settings[name] = _setting(value)
         known = len(self._storages.sizes)
-        updates = tuple(
-            argument.name
-            for argument in schema
-            if argument.alias_info is not None
-            and argument.alias_info.is_write
-            and argument.name in reads
-        )
         writes = tuple(map(self._tensor, tensors_in(result)))
         made = tuple(range(known, len(self._storages.sizes)))
         name = str(func).removeprefix("aten.")
-        counter = flop_registry.get(getattr(func, "_overloadpacket", func))
-        if counter is not None:
+        if counter := flop_registry.get(getattr(func, "_overloadpacket", func)):
             self.flops[len(self.operators)] = counter(*args, **given, out_val=result)
-        self.forward += self.phase == "forward"
-        if self.forward > self.most:
-            raise MeasurementError(
-                f"The network calls ever more operators in a larger batch ({name} was one too "
-                f"many): it loops over it, or what grows is a sequence; {MARK}."
-            )
+        module = self._calling[-1] if self._calling else ""
+        if self.phase == "forward":
+            self._count_forward(name)
+            self._makers |= dict.fromkeys(made, module)
+        else:
+            module = self._whose(reads, module)
+        if self.phase == "backward":
+            self._gradients |= set(made)
+        written = (a for a in schema if a.alias_info is not None and a.alias_info.is_write)
         self.operators.append(
             Operator(
                 name=name,
-                module=self._calling[-1] if self._calling else "",
+                module=module,
                 phase=self.phase,
                 reads=reads,
                 settings=settings,
                 writes=writes,
-                updates=updates,
+                updates=tuple(a.name for a in written if a.name in reads),
                 made=made,
                 freed=freed,
             )
         )
+
+    def _count_forward(self, name: str) -> None:
+        """Raise ``MeasurementError`` for more operators of the forward pass than it may have."""
+        self.forward += 1
+        if self.forward > self.most:
+            raise MeasurementError(
+                f"The network calls ever more operators in a larger batch ({name} was one too "
+                f"many): it loops over it, or what grows is a sequence; {_MARK}."
+            )
+
+    def _whose(self, reads: Mapping[str, tuple[Tensor, ...]], unknown: str) -> str:
+        """The module whose tensors are read: parameters tell it first, then what it made."""
+        read = [tensor.storage for found in reads.values() for tensor in found]
+        owners = (of[n] for of in (self._owners, self._makers) for n in read if n in of)
+        return next(owners, unknown)
 
     def _tensor(self, tensor: torch.Tensor, *, watch: bool = True) -> Tensor:
         dtype = str(tensor.dtype).removeprefix("torch.")
@@ -289,22 +318,22 @@ class Recorder(TorchDispatchMode):
         place = tensor.storage_offset()
         return Tensor(number, tuple(tensor.shape), tuple(tensor.stride()), dtype, place)
 
-    def recorded(self) -> tuple[Network, tuple[Operator, ...]]:
-        """All that was written down, and the operators before ``restart``."""
-        operators, gone = in_place((*self._history, *self.operators))
-        network = Network(
-            storages=tuple(0 if n in gone else s for n, s in enumerate(self._storages.sizes)),
+    def network(self) -> Network:
+        """All that was written down since ``restart``."""
+        return Network(
+            storages=tuple(self._storages.sizes),
             parameters=self._parameters,
             buffers=self._buffers,
             inputs=self._inputs,
-            state=renamed(self._state, gone),
-            operators=tuple(_attributed(operators[len(self._history) :], self._parameters)),
+            state=self._state,
+            operators=tuple(self.operators),
         )
-        return network, operators[: len(self._history)]
 
-    def _named(self, of: Callable[..., Any]) -> Iterator[tuple[str, torch.Tensor]]:
-        """Under all of its names, where one tensor has several."""
-        yield from of(self._module, remove_duplicate=False)
+
+def _can_hold(operand: Tensor, result: Tensor) -> bool:
+    """Whether the operand is as large as the result, and without repeated elements."""
+    same = (operand.shape, operand.dtype) == (result.shape, result.dtype)
+    return same and operand.distinct == operand.elements
 
 
 def _moved(module: nn.Module) -> Iterator[torch.Tensor]:
@@ -322,80 +351,3 @@ def _setting(value: object) -> Setting:
     if isinstance(value, list | tuple):
         return tuple(map(_setting, value))
     return str(value).removeprefix("torch.")
-
-
-def _attributed(
-    operators: Sequence[Operator], parameters: Mapping[str, Tensor]
-) -> Iterator[Operator]:
-    """The operators, those of the backward pass with the module whose tensors they read.
-
-    Parameters tell it first, then what a forward operator made.
-    """
-    owners = {t.storage: name.rpartition(".")[0] for name, t in parameters.items()}
-    made: dict[int, str] = {}
-    for operator in operators:
-        if operator.phase == "forward":
-            made |= dict.fromkeys(operator.made, operator.module)
-            yield operator
-            continue
-        read = [t.storage for found in operator.reads.values() for t in found]
-        names = [owners[n] for n in read if n in owners] or [made[n] for n in read if n in made]
-        yield msgspec.structs.replace(operator, module=names[0]) if names else operator
-
-
-# ------------------------------------------------------------------------------ sums of gradients
-
-
-def in_place(operators: Sequence[Operator]) -> tuple[tuple[Operator, ...], dict[int, int]]:
-    """The operators with such sums in place, and the storage that stands for each that is gone."""
-    renamed: dict[int, int] = {}
-    lasting: set[int] = set()
-    born: set[int] = set()
-    found = []
-    for operator, following in zip_longest(operators, operators[1:]):
-        freed = tuple(renamed.get(s, s) for s in operator.freed if s not in lasting)
-        target = None if following is None else _target(operator, born & set(following.freed))
-        if target is not None:
-            (made,) = operator.made
-            lasting.add(target)
-            renamed[made] = renamed.get(target, target)
-        if operator.phase == "backward":
-            born |= set(operator.made)
-        found.append(_renamed(operator, freed, renamed) if renamed else operator)
-    return tuple(found), renamed
-
-
-def _target(operator: Operator, stealable: Iterable[int]) -> int | None:
-    """The storage of the operand that a sum of gradients is added to; None of all else."""
-    if operator.phase != "backward" or operator.name != _SUM or len(operator.made) != 1:
-        return None
-    operands = [operator.tensor(name) for name in ("self", "other")]
-    (result,) = operator.writes
-    for operand in operands:
-        if operand is not None and operand.storage in stealable and _like(operand, result):
-            return operand.storage
-    return None
-
-
-def _like(operand: Tensor, result: Tensor) -> bool:
-    """Whether the operand can hold the result: as large, and without repeated elements."""
-    same = (operand.shape, operand.dtype) == (result.shape, result.dtype)
-    return same and operand.distinct == operand.elements
-
-
-def _renamed(operator: Operator, freed: tuple[int, ...], names: dict[int, int]) -> Operator:
-    return msgspec.structs.replace(
-        operator,
-        freed=freed,
-        made=tuple(storage for storage in operator.made if storage not in names),
-        reads={name: renamed(tensors, names) for name, tensors in operator.reads.items()},
-        writes=renamed(operator.writes, names),
-    )
-
-
-def renamed(tensors: Iterable[Tensor], names: dict[int, int]) -> tuple[Tensor, ...]:
-    """The tensors in the storages that stand for their own."""
-    return tuple(
-        msgspec.structs.replace(tensor, storage=names.get(tensor.storage, tensor.storage))
-        for tensor in tensors
-    )

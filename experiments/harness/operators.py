@@ -131,26 +131,28 @@ def capture(
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     # Without CUDA, PyTorch cannot run backward on fake tensors of a GPU, nor take slices of them.
     device: Device = "cuda" if here else "cpu"
-    recorder = Recorder(module)
-    call = Step(module, policy, gpu, idle) if train else Call(module, policy)
-    tried: tuple[Operator, ...] = ()
+    recorder, trial = Recorder(module), Recorder(module)
+    step = Step(module, policy, gpu, train, idle)
     try:
         _materialise(module, inputs)
         _fake(module, mode, device)
         eager = torch.compiler.set_stance("force_eager")
         with mode, eager, _of_gpu() if gpu and not here else nullcontext():
             if probe:
-                tried = _tried(module, call, tuple(_given(each, device) for each in probe))
-                recorder.most = policy.accumulate * (2 * len(tried) + _LEEWAY)
+                few = tuple(_given(each, device) for each in probe)
+                trial.begin(few)
+                with trial:
+                    step.forward(few)
+                recorder.most = policy.accumulate * (2 * len(trial.operators) + _LEEWAY)
                 recorder.batch = inputs[0].shape[inputs[0].grows[0]] if inputs[0].grows else 0
             given = tuple(_given(each, device) for each in inputs)
             recorder.begin(given)
             recorder.writes = gpu
             with recorder:
-                call.prepare(given, recorder)
-            recorder.restart(call.state())
+                step.prepare(given, recorder)
+            recorder.restart(step.state())
             with recorder, recorder.named():
-                call.run(given, recorder)
+                step.run(given, recorder)
     except MeasurementError:
         raise
     except Exception as error:
@@ -162,20 +164,14 @@ def capture(
             return capture(
                 build, inputs, train=True, policy=policy, probe=probe, idle=idle | without
             )
-    network, before = recorder.recorded()
-    unlike = () if here else _recurrent(module)
-    return Captured(network, recorder.flops, before, unlike, compiled, tried)
-
-
-def _tried(
-    module: nn.Module, call: Call | Step, given: tuple[torch.Tensor, ...]
-) -> tuple[Operator, ...]:
-    """The operators of a forward pass."""
-    recorder = Recorder(module)
-    recorder.begin(given)
-    with recorder:
-        call.forward(given)
-    return tuple(recorder.operators)
+    return Captured(
+        recorder.network(),
+        recorder.flops,
+        recorder.history,
+        () if here else _recurrent(module),
+        compiled,
+        tuple(trial.operators),
+    )
 
 
 @contextmanager
@@ -339,86 +335,68 @@ def _given(each: Input, device: Device) -> torch.Tensor:
 
 
 @dataclass
-class Call:
-    """One call in evaluation mode."""
-
-    module: nn.Module
-    policy: Policy
-
-    def prepare(self, given: tuple[torch.Tensor, ...], recorder: Recorder) -> None:
-        """Make a call before, if it is written down; nothing else has to be there."""
-        if recorder.writes:
-            self.run(given, recorder)
-
-    def state(self) -> tuple[torch.Tensor, ...]:
-        """Nothing of an optimiser is there."""
-        return ()
-
-    def forward(self, given: tuple[torch.Tensor, ...]) -> object:
-        """Its result."""
-        with torch.no_grad(), _cast(self.policy, given):
-            return self.module(*given)
-
-    def run(self, given: tuple[torch.Tensor, ...], recorder: Recorder) -> None:
-        """Make the call."""
-        self.forward(given)
-
-
-@dataclass
 class Step:
-    """A training step that is not the first; parameters named ``idle`` get no gradient."""
+    """A call in evaluation mode, or if it ``trains`` a step of training that is not the first.
+
+    Parameters named ``idle`` get no gradient.
+    """
 
     module: nn.Module
     policy: Policy
     gpu: bool
+    trains: bool = True
     idle: frozenset[str] = frozenset()
     optimizer: Any = None
-
-    @property
-    def trained(self) -> list[nn.Parameter]:
-        """The parameters that are updated."""
-        named = self.module.named_parameters()
-        return [each for name, each in named if each.requires_grad and name not in self.idle]
 
     def prepare(self, given: tuple[torch.Tensor, ...], recorder: Recorder) -> None:
         """Let gradients and the optimiser's state be there.
 
-        By the step before, if it is written down, else by an update alone.
+        By the call or the step before, if it is written down, else by an update alone.
         """
+        if self.trains:
+            named = self.module.named_parameters()
+            trained = [p for name, p in named if p.requires_grad and name not in self.idle]
+            self.optimizer = self._optimizer(trained)
+        if recorder.writes:
+            self.run(given, recorder)
+        elif self.trains:
+            for parameter in trained:
+                parameter.grad = torch.empty_like(parameter)
+            recorder.phase = "update"
+            self.optimizer.step()
+
+    def _optimizer(self, trained: list[nn.Parameter]) -> torch.optim.Optimizer:
         if (self.policy.optimizer, self.policy.update) == ("adafactor", "fused"):
             raise MeasurementError("PyTorch has no fused Adafactor; choose single or foreach.")
         way = {} if self.policy.update == "single" else {self.policy.update: True}
-        self.optimizer = _OPTIMIZERS[self.policy.optimizer](self.trained, **way)
-        if recorder.writes:
-            self.run(given, recorder)
-            return
-        for parameter in self.trained:
-            parameter.grad = torch.empty_like(parameter)
-        recorder.phase = "update"
-        self.optimizer.step()
+        return _OPTIMIZERS[self.policy.optimizer](trained, **way)
 
     def state(self) -> Iterator[torch.Tensor]:
         """What the optimiser keeps, and the gradients; counts of steps stay on the processor."""
-        for kept in self.optimizer.state.values():
+        for kept in self.optimizer.state.values() if self.trains else ():
             for name, value in kept.items():
                 on_cpu = self.gpu and name == "step" and self.policy.update != "fused"
                 if isinstance(value, torch.Tensor) and not on_cpu:
                     yield value
         yield from (p.grad for p in self.module.parameters() if p.grad is not None)
 
-    def forward(self, given: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        """The loss."""
-        with _cast(self.policy, given):
-            return _loss(self.module(*given))
+    def forward(self, given: tuple[torch.Tensor, ...]) -> Any:
+        """The result of a call, or the loss of a step."""
+        with torch.set_grad_enabled(self.trains), _cast(self.policy, given):
+            result = self.module(*given)
+            return _loss(result) if self.trains else result
 
     def run(self, given: tuple[torch.Tensor, ...], recorder: Recorder) -> None:
-        """Drop the gradients, go forward and backward, and update."""
+        """Make the call, or drop the gradients, go forward and backward, and update."""
+        if not self.trains:
+            self.forward(given)
+            return
         self.optimizer.zero_grad()
         for _ in range(self.policy.accumulate):
             recorder.phase = "forward"
             loss = self.forward(given)
             recorder.phase = "backward"
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
         recorder.phase = "update"
         self.optimizer.step()
 
