@@ -87,6 +87,7 @@ def limits(operator: Operator, batch: int, card: Card, cache: float = 0.0) -> tu
     return work / card.peak, moved(operator, batch, cache) / card.bandwidth
 
 
+@cache
 def seconds(network: NetworkOperators, batch: int, card: Card, way: Way) -> float:
     """The time of one batch (s) that the roofline of ``card`` allows."""
     cache = card.cache if way == "cached" else 0.0

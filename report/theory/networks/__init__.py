@@ -83,7 +83,7 @@ class Captured:
             for storage, size in enumerate(self.network.storages)
         )
 
-    @property
+    @cached_property
     def per_image(self) -> int:
         """The multiply-adds of the forward pass on an image."""
         loads = (load(each) for each in self.network.operators if each.phase == "forward")
