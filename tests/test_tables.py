@@ -104,7 +104,7 @@ def test_any_table_comes_back_from_pandoc(rows: list[tuple[Cell, ...]]) -> None:
     for row, texts in zip(table.rows, shown, strict=True):
         for cell, column, text in zip(row, table.columns, texts, strict=True):
             mark = table.mark(cell)
-            expected = table.cell_text(cell, column) + (f"^{mark}^" if mark else "")
+            expected = column.text(cell) + (f"^{mark}^" if mark else "")
             # Which white space stands at the ends of a cell, nobody sees.
             assert text.split() == expected.split()
 
@@ -142,7 +142,7 @@ def test_intervals_of_a_low_level_say_so() -> None:
     assert replace(TABLE, rows=rows[1:]).note_texts()[-1] == ("", "Intervals hold at 75 %.")
     two = replace(TABLE, rows=(("A", 1, replace(HALF, confidence=0.5), 0.5, 1),))
     assert two.note_texts()[-1][1] == "Round brackets: the range of few measurements, no interval."
-    assert " to " in two.cell_text(two.rows[0][2], two.columns[2])
+    assert " to " in two.columns[2].text(two.rows[0][2])
 
 
 def test_a_bad_table_is_refused() -> None:

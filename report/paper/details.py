@@ -12,7 +12,7 @@ from report.quantity.expression import Derived, Quantity, Sampled
 from report.quantity.process import Process
 from report.records.store import Stored, parts_of
 from report.statistics.estimates import Estimate
-from report.text.format import bounded, interval_text, quantity_text, scale_for
+from report.text.format import quantity_text, scale_for
 
 #: Series that are drawn of one number, and samples that are drawn of one process.
 _MOST_SERIES: Final = 6
@@ -50,7 +50,7 @@ def _of_value(
         "name": value.name,
         "printed": value.plain,
         "reason": found.reason if isinstance(found, Missing) else "",
-        **(_of_estimate(found, value) if isinstance(found, Estimate) and bounded(found) else {}),
+        **(_of_estimate(found, value) if isinstance(found, Estimate) and value.bounds else {}),
         "formula": value.formula,
         "numbers": numbers if numbers != value.formula else "",
         "sources": list(value.sources),
@@ -64,7 +64,7 @@ def _of_estimate(found: Estimate, value: Value) -> dict[str, Any]:
     scale = scale_for(found, value.unit, value.style)
     unit = "" if scale.unit == "1" else f" {scale.unit}"
     return {
-        "interval": f"{interval_text(found, scale)}{unit}",
+        "interval": f"{value.bounds}{unit}",
         "level": f"{found.confidence:.0%}".replace("%", " %"),
         "n": found.n,
     }

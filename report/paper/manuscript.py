@@ -20,7 +20,7 @@ from report.paper.sandbox import paper_environment
 from report.paper.tables import to_markdown
 from report.paper.tags import Page, Unsupported
 from report.paper.values import Value
-from report.text.escape import escape
+from report.text.escape import markdown
 
 #: What every paper says of records that are not what their names say, of those that were asked for
 #: in this build alone, and of those that others measured; no author can forget it.
@@ -170,7 +170,7 @@ def provenance(values: Iterable[Value], asked: Collection[str] = ()) -> str:
         printed = data["reason"] or value.plain
         formula = textwrap.shorten(value.formula, _FORMULA, placeholder=" … (whole in values.json)")
         cells = (value.name, printed, formula, count, origin)
-        text = [escape(cell, "markdown") for cell in cells]
+        text = list(map(markdown, cells))
         text[0] = f"[{text[0]}]{{#{value.anchor}}}"
         lines.append("| " + " | ".join(text) + " |")
     return "\n".join(lines)

@@ -18,7 +18,7 @@ Every function takes the paper's data, which one function makes from the records
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -119,7 +119,9 @@ class Study(Generic[Data]):
 
         def declared(function: Made) -> Made:
             self._tables.append(
-                lambda p: _table(id, [function(p, row) for row in rows(p)], wide, digits)
+                lambda p: table_of(
+                    id, [function(p, row) for row in rows(p)], wide=wide, digits=digits
+                )
             )
             return function
 
@@ -196,34 +198,47 @@ def _refuse_second(id: str, declared: Mapping[str, object]) -> None:
         raise StudyError(f"The study declares {id} twice; rename one of both.")
 
 
-def _table(
-    id: str, rows: list[Mapping[str, Content]], wide: bool, digits: Mapping[str, int]
+def table_of(
+    id: str,
+    rows: Sequence[Mapping[str, Content]],
+    *,
+    wide: bool = False,
+    digits: Mapping[str, int] = MappingProxyType({}),
 ) -> Table:
-    """Raises ``StudyError`` for rows with other headings than the first one."""
+    """A table of rows that have their cells by heading, as ``Study.table`` says.
+
+    Raises ``StudyError`` for rows with other headings than the first one, and for a column of two
+    units.
+    """
     heads = list(rows[0]) if rows else []
     for row in rows:
         if list(row) != heads:
             raise StudyError(f"{id}: a row has the headings {list(row)}, the first one {heads}.")
-    columns = tuple(_column(head, [row[head] for row in rows], digits.get(head)) for head in heads)
     contents = tuple(
         tuple(number(each) if isinstance(each, Quantity) else each for each in row.values())
         for row in rows
     )
-    used = (c for row in rows for c in row.values() if isinstance(c, Quantity))
-    sources = tuple(dict.fromkeys(file for quantity in used for file in quantity.sources))
-    return Table(id, "", columns, contents, (), sources, wide)
+    used = (each for row in rows for each in row.values() if isinstance(each, Quantity))
+    return Table(
+        id,
+        "",
+        tuple(_column(head, [row[head] for row in rows], digits.get(head)) for head in heads),
+        contents,
+        sources=tuple(dict.fromkeys(file for quantity in used for file in quantity.sources)),
+        wide=wide,
+    )
 
 
-def _column(head: str, contents: list[Content], digits: int | None) -> Column:
+def _column(head: str, contents: Sequence[Content], digits: int | None) -> Column:
     """Raises ``StudyError`` for quantities of two units in one column."""
     units = {_unit(each) for each in contents if not isinstance(each, Missing)}
     if len(units) > 1:
         raise StudyError(f"The column {head} holds {' and '.join(sorted(units))}.")
-    unit, shown = units.pop() if units else "1", _SHOWN.fullmatch(head)
+    unit, shown = "".join(units), _SHOWN.fullmatch(head)
     if unit and shown:
         scale_to(shown[2], unit)
         return Column(shown[1], unit, shown[2], digits)
-    return Column(head, unit, None, digits)
+    return Column(head, unit if units else "1", None, digits)
 
 
 def _unit(content: Content) -> str:

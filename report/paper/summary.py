@@ -8,9 +8,6 @@ from typing import Any
 from report.errors import TemplateError
 from report.missing import Missing
 from report.paper.findings import Findings
-from report.paper.values import Value
-from report.statistics.estimates import Estimate
-from report.text.format import bounded, interval_text, scale_for
 
 
 def summary_of(study: str, findings: Findings, front: Mapping[str, Any]) -> dict[str, Any]:
@@ -33,22 +30,14 @@ def summary_of(study: str, findings: Findings, front: Mapping[str, Any]) -> dict
     return {
         "question": " ".join(str(front.get("question", "")).split()),
         "headline": [
-            _number(str(words), findings.values[id])
+            {
+                "label": str(words),
+                "printed": (value := findings.values[id]).plain,
+                "interval": value.bounds,
+                "anchor": value.anchor,
+            }
             for id, words in headline.items()
             if not isinstance(findings.values[id].number, Missing)
         ],
         "figure": figure and [f"figures/{figure.name}.svg", figure.alt, figure.id],
-    }
-
-
-def _number(words: str, value: Value) -> dict[str, str]:
-    found = value.number
-    interval = ""
-    if isinstance(found, Estimate) and bounded(found):
-        interval = interval_text(found, scale_for(found, value.unit, value.style))
-    return {
-        "label": words,
-        "printed": value.plain,
-        "interval": interval,
-        "anchor": value.anchor,
     }

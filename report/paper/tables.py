@@ -6,6 +6,7 @@ carries its reason, prints as a dash and becomes a note below the table.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from string import ascii_lowercase
 from textwrap import wrap
@@ -15,7 +16,7 @@ from figures.characters import visible
 from report.missing import Missing
 from report.statistics.estimates import CONFIDENCE, Estimate
 from report.system.spreadsheet import csv_of
-from report.text.escape import escape
+from report.text.escape import latex, markdown
 from report.text.format import (
     MISSING,
     Number,
@@ -29,6 +30,15 @@ from report.text.format import (
 )
 
 Cell: TypeAlias = Number | Estimate | Missing | str
+
+#: Characters of a table's type that fit side by side into a column of the page and into both, and
+#: into the line of a page with one column.
+_NARROW: Final = 62
+_WIDE: Final = 128
+_ONE_COLUMN: Final = 99
+#: Names and texts up to these widths are never broken.
+_SHORT_NAME: Final = 12
+_SHORT_TEXT: Final = 22
 
 
 @dataclass(frozen=True)
@@ -52,13 +62,31 @@ class Column:
     @property
     def heading(self) -> str:
         """Name and unit, as printed."""
+        return f"{self.name} {self.shown_unit}".rstrip()
+
+    @property
+    def shown_unit(self) -> str:
+        """The unit in brackets, if there is one."""
         unit = self.scale.unit
-        return self.name if unit in ("", "1") else f"{self.name} ({unit})"
+        return "" if unit in ("", "1") else f"({unit})"
 
     @property
     def numeric(self) -> bool:
         """Whether the column holds numbers, which are set flush right."""
         return self.unit != ""
+
+    def text(self, cell: Cell) -> str:
+        """A cell as plain text, without the mark of a missing one."""
+        if isinstance(cell, Missing):
+            return MISSING
+        if isinstance(cell, str):
+            return cell
+        if isinstance(cell, Estimate):
+            text = number_text(cell, self.scale)
+            return f"{text} {interval_text(cell, self.scale)}" if bounded(cell) else text
+        if self.digits:
+            return plain(float(cell * self.scale.factor), self.digits)
+        return number_text(cell, self.scale)
 
 
 @dataclass(frozen=True)
@@ -92,20 +120,6 @@ class Table:
         found = (cell.reason for row in self.rows for cell in row if isinstance(cell, Missing))
         return tuple(dict.fromkeys(found))
 
-    def cell_text(self, cell: Cell, column: Column) -> str:
-        """A cell as plain text, without the mark of a missing one."""
-        if isinstance(cell, Missing):
-            return MISSING
-        if isinstance(cell, str):
-            return cell
-        if column.digits and not isinstance(cell, Estimate):
-            return plain(float(cell * column.scale.factor), column.digits)
-        text = number_text(cell, column.scale)
-        if not isinstance(cell, Estimate):
-            # Zeros at its end would claim digits that it does not have.
-            return text.rstrip("0").rstrip(".") if "." in text else text
-        return f"{text} {interval_text(cell, column.scale)}" if bounded(cell) else text
-
     def mark(self, cell: Cell) -> str:
         """The letter that leads from a missing cell to its note, else nothing."""
         return _letter(self.reasons.index(cell.reason)) if isinstance(cell, Missing) else ""
@@ -132,43 +146,37 @@ class Table:
 
     def as_json(self) -> dict[str, Any]:
         """Columns and rows of raw numbers; an interval takes two columns of its own."""
-        with_interval = [
-            any(isinstance(row[i], Estimate) for row in self.rows) for i in range(len(self.columns))
-        ]
-        columns: list[dict[str, str]] = []
-        for column, expand in zip(self.columns, with_interval, strict=True):
-            names = [column.name]
-            if expand:
-                names += [f"{column.name}, low", f"{column.name}, high"]
-            columns += [{"name": name, "unit": column.unit} for name in names]
-        rows = [
-            [
-                number
-                for cell, expand in zip(row, with_interval, strict=True)
-                for number in _raw(cell, expand)
-            ]
-            for row in self.rows
+        widths = [
+            3 if any(isinstance(row[i], Estimate) for row in self.rows) else 1
+            for i in range(len(self.columns))
         ]
         return {
             "caption": self.caption,
-            "columns": columns,
-            "rows": rows,
+            "columns": [
+                {"name": f"{column.name}{end}", "unit": column.unit}
+                for column, width in zip(self.columns, widths, strict=True)
+                for end in ("", ", low", ", high")[:width]
+            ],
+            "rows": [
+                [n for cell, width in zip(row, widths, strict=True) for n in _raw(cell)[:width]]
+                for row in self.rows
+            ],
             "notes": [text for _, text in self.note_texts()],
             "sources": list(self.sources),
         }
 
 
-def _raw(cell: Cell, expand: bool) -> list[Number | str | None]:
+def _raw(cell: Cell) -> tuple[Number | str | None, ...]:
+    """A cell with the ends of its interval."""
     if isinstance(cell, Estimate):
-        return [cell.value, cell.low, cell.high]
-    raw = None if isinstance(cell, Missing) else cell
-    return [raw, None, None] if expand else [raw]
+        return cell.value, cell.low, cell.high
+    return None if isinstance(cell, Missing) else cell, None, None
 
 
 def _letter(index: int) -> str:
-    """a to z, then aa, ab and so on."""
-    before, last = divmod(index, len(ascii_lowercase))
-    return (_letter(before - 1) if before else "") + ascii_lowercase[last]
+    """a to z, then aa, bb and so on."""
+    rounds, letter = divmod(index, len(ascii_lowercase))
+    return ascii_lowercase[letter] * (rounds + 1)
 
 
 def to_markdown(table: Table, caption: str | None = None) -> str:
@@ -178,141 +186,90 @@ def to_markdown(table: Table, caption: str | None = None) -> str:
     """
 
     def cell(value: Cell, column: Column) -> str:
-        text = escape(table.cell_text(value, column), "markdown")
         mark = table.mark(value)
-        return f"{text}^{mark}^" if mark else text
+        return markdown(column.text(value)) + (f"^{mark}^" if mark else "")
 
-    lines = [_pipe([escape(column.heading, "markdown") for column in table.columns])]
-    lines.append(_pipe(["---:" if column.numeric else ":---" for column in table.columns]))
-    for row in table.rows:
-        cells = [cell(value, column) for value, column in zip(row, table.columns, strict=True)]
-        lines.append(_pipe(cells))
-    notes = [
-        (f"^{mark}^ " if mark else "") + escape(text, "markdown")
-        for mark, text in table.note_texts()
+    lines = [
+        [markdown(column.heading) for column in table.columns],
+        ["---:" if column.numeric else ":---" for column in table.columns],
+        *([cell(v, c) for v, c in zip(row, table.columns, strict=True)] for row in table.rows),
     ]
-    block = [f"::: {{#{table.id}{' .wide' if table.wide else ''}}}", *lines, ""]
-    if notes:
-        block += ["::: {.table-notes}", " ".join(notes), ":::", ""]
-    words = escape(table.caption, "markdown") if caption is None else caption
-    return "\n".join([*block, words, ":::"])
-
-
-def _pipe(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+    notes = [(f"^{mark}^ " if mark else "") + markdown(text) for mark, text in table.note_texts()]
+    return "\n".join([
+        f"::: {{#{table.id}{' .wide' if table.wide else ''}}}",
+        *(f"| {' | '.join(line)} |" for line in lines),
+        "",
+        *(["::: {.table-notes}", " ".join(notes), ":::", ""] if notes else []),
+        markdown(table.caption) if caption is None else caption,
+        ":::",
+    ])  # fmt: skip
 
 
 def to_latex(table: Table, *, one_column: bool = False) -> str:
     """The table's body as a ``tabular`` with booktabs rules, by PyLaTeX from escaped cells.
 
+    Where it is wider than its line, names of columns are broken, and then the text of long cells.
     ``one_column`` says that the text of the page has one column and not two.
     """
     from pylatex import NoEscape, Tabular
 
     def cell(value: Cell, column: Column) -> NoEscape:
-        text = escape(table.cell_text(value, column), "latex")
         mark = table.mark(value)
-        return NoEscape(rf"{text}\textsuperscript{{{mark}}}" if mark else text)
+        mark = rf"\textsuperscript{{{mark}}}" if mark else ""
+        return NoEscape(latex(column.text(value)) + mark)
 
-    line = _ONE_COLUMN if one_column else _CAPACITY[table.wide]
-    heads = _heads(table, line, wrapped=one_column)
-    widths = _widths(table, heads, line)
-    spec = "".join(_column_type(width, column) for width, column in widths)
+    line = _ONE_COLUMN if one_column else _WIDE if table.wide else _NARROW
+    names, shares = _layout(table, line)
+    types = (
+        rf">{{\raggedright\arraybackslash}}p{{{share / line:.3f}\linewidth}}"
+        if share
+        else ("r" if column.numeric else "l")
+        for column, share in zip(table.columns, shares, strict=True)
+    )
     # width: PyLaTeX would count the letters of a paragraph column's type.
-    tabular = Tabular(spec, width=len(table.columns), booktabs=True)
-    tabular.add_row([NoEscape(_stacked(*pair)) for pair in zip(table.columns, heads, strict=True)])
+    tabular = Tabular("".join(types), width=len(shares), booktabs=True)
+    tabular.add_row([NoEscape(_head(*each)) for each in zip(table.columns, names, strict=True)])
     tabular.add_hline()
     for row in table.rows:
         tabular.add_row([cell(v, c) for v, c in zip(row, table.columns, strict=True)])
-    text: str = tabular.dumps()
-    return text + "\n"
+    return f"{tabular.dumps()}\n"
 
 
-#: Characters of a table's type that fit side by side into one column of the page, and into both.
-_CAPACITY: Final = {False: 62, True: 128}
-#: The same for a page whose text has one column.
-_ONE_COLUMN: Final = 99
-#: Text columns up to this width are never broken, and those that are get this much at least where
-#: they are few.
-_SHORT, _NARROW, _FEW = 22, 20, 3
+def _layout(table: Table, line: int) -> tuple[list[list[str]], list[float]]:
+    """The lines of each column's name, and the characters of those whose text breaks, else 0.
 
-
-#: Heads of columns up to this width are never broken.
-_SHORT_HEAD: Final = 12
-
-
-def _heads(table: Table, line: int, *, wrapped: bool) -> list[list[str]]:
-    """The lines of each column's name; ``wrapped`` breaks names that make the table too wide.
-
-    ``line`` is the number of characters that fit side by side.
+    What others leave is shared among these by the length of their texts.
     """
-    cells = [_widest(table, i) for i in range(len(table.columns))]
-    names = [column.name for column in table.columns]
-    natural = sum(max(len(name), cell) + 2 for name, cell in zip(names, cells, strict=True))
-    if not wrapped or natural <= line:
-        return [[name] for name in names]
-    return [
-        wrap(name, max(cell, _SHORT_HEAD), break_long_words=False, break_on_hyphens=False) or [""]
-        for name, cell in zip(names, cells, strict=True)
+    left: float = line - 2 * len(table.columns)
+    cells = [
+        max((len(column.text(row[i])) for row in table.rows), default=0)
+        for i, column in enumerate(table.columns)
     ]
-
-
-def _widest(table: Table, index: int) -> int:
-    """Characters of the widest cell of a column, without its head."""
-    column = table.columns[index]
-    return max((len(table.cell_text(row[index], column)) for row in table.rows), default=0)
-
-
-def _widths(table: Table, heads: list[list[str]], line: int) -> list[tuple[float | None, Column]]:
-    """The share of the line that each column is given; None where its text need not break."""
-    sizes = [
-        max(_widest(table, i), *(len(text) for text in head), 1) for i, head in enumerate(heads)
+    names = [[column.name] for column in table.columns]
+    if sum(max(n, len(column.name)) for n, column in zip(cells, table.columns, strict=True)) > left:
+        names = [
+            wrap(column.name, max(width, _SHORT_NAME), break_long_words=False) or [""]
+            for column, width in zip(table.columns, cells, strict=True)
+        ]
+    natural = [max(n, *map(len, name)) for n, name in zip(cells, names, strict=True)]
+    long = [
+        0 if column.numeric or width <= _SHORT_TEXT else width
+        for column, width in zip(table.columns, natural, strict=True)
     ]
-    breakable = [
-        not column.numeric and size > _SHORT
-        for size, column in zip(sizes, table.columns, strict=True)
-    ]
-    capacity = line - 2 * len(sizes)
-    if sum(sizes) <= capacity or not any(breakable):
-        return [(None, column) for column in table.columns]
-    fixed = sum(size for size, breaks in zip(sizes, breakable, strict=True) if not breaks)
-    left = max(capacity - fixed, _NARROW * min(sum(breakable), _FEW))
-    words = [float(_longest_word(table, i) * breaks) for i, breaks in enumerate(breakable)]
-    if sum(words) > left:  # words with hyphens break after all
-        words = [word * left / sum(words) for word in words]
-    # Beyond its longest word each gets what is left in proportion to what it could still use.
-    rest = [
-        (size - word) * breaks for size, word, breaks in zip(sizes, words, breakable, strict=True)
-    ]
-    spare = max(0.0, left - sum(words)) / max(1, sum(rest))
-    return [
-        ((word + spare * more) / line if breaks else None, column)
-        for word, more, breaks, column in zip(words, rest, breakable, table.columns, strict=True)
-    ]
+    if sum(natural) <= left or not any(long):
+        return names, [0.0] * len(natural)
+    left -= sum(natural) - sum(long)
+    shares = [max(left * width / sum(long), _SHORT_TEXT) if width else 0.0 for width in long]
+    return names, shares
 
 
-def _longest_word(table: Table, index: int) -> int:
-    """Characters of the longest word of a column, which does not break."""
-    column = table.columns[index]
-    texts = (column.name, *(table.cell_text(row[index], column) for row in table.rows))
-    return max(len(word) for text in texts for word in text.split(" "))
-
-
-def _column_type(share: float | None, column: Column) -> str:
-    if share is not None:
-        return rf">{{\raggedright\arraybackslash}}p{{{share:.3f}\linewidth}}"
-    return "r" if column.numeric else "l"
-
-
-def _stacked(column: Column, name: list[str]) -> str:
+def _head(column: Column, name: Sequence[str]) -> str:
     """A heading with its unit on a line of its own, so that narrow columns stay narrow."""
-    unit = column.scale.unit
-    lines = [escape(text, "latex") for text in name]
-    lines += [] if unit in ("", "1") else [f"({escape(unit, 'latex')})"]
-    if len(lines) == 1:
-        return lines[0]
-    side = "r" if column.numeric else "l"
-    return rf"\begin{{tabular}}[b]{{@{{}}{side}@{{}}}}" + r"\\".join(lines) + r"\end{tabular}"
+    lines = [latex(text) for text in (*name, column.shown_unit) if text]
+    side, broken = "r" if column.numeric else "l", r"\\".join(lines)
+    if len(lines) < 2:
+        return broken
+    return rf"\begin{{tabular}}[b]{{@{{}}{side}@{{}}}}{broken}\end{{tabular}}"
 
 
 def to_csv(table: Table) -> str:

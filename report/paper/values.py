@@ -13,6 +13,7 @@ from report.text.escape import markdown, math_text
 from report.text.format import (
     NO_BREAK,
     Number,
+    Scale,
     Style,
     bounded,
     interval_text,
@@ -84,14 +85,24 @@ class Value:
         return r"\text{not measured}" if isinstance(self.number, Missing) else math_text(self.plain)
 
     @property
+    def bounds(self) -> str:
+        """The ends of its interval without unit; nothing where it has none."""
+        if not isinstance(self.number, Estimate) or not bounded(self.number):
+            return ""
+        return interval_text(self.number, self._scale(self.number))
+
+    @property
     def interval(self) -> str:
         """The number with its interval and unit; where it has none, as in a sentence."""
-        if not isinstance(self.number, Estimate) or not bounded(self.number):
+        if not isinstance(self.number, Estimate) or not self.bounds:
             return str(self)
-        scale = scale_for(self.number, self.unit, self.style)
-        text = f"{number_text(self.number, scale)} {interval_text(self.number, scale)}"
-        text = text if scale.unit == "1" else f"{text}{NO_BREAK}{scale.unit}"
+        scale = self._scale(self.number)
+        unit = "" if scale.unit == "1" else f"{NO_BREAK}{scale.unit}"
+        text = f"{number_text(self.number, scale)} {self.bounds}{unit}"
         return self._linked(text + level_text(self.number))
+
+    def _scale(self, number: Estimate) -> Scale:
+        return scale_for(number, self.unit, self.style)
 
     def __str__(self) -> str:
         return self._linked(self.plain)
@@ -104,10 +115,10 @@ class Value:
         """The value for ``out/values/<study>.json``."""
         found = self.number
         estimate = found if isinstance(found, Estimate) else None
-        missing = found if isinstance(found, Missing) else None
+        known = None if isinstance(found, Missing) else found
         return {
             "name": self.name,
-            "number": estimate.value if estimate else None if missing else found,
+            "number": estimate.value if estimate else known,
             "unit": self.unit,
             "interval": [estimate.low, estimate.high] if estimate else None,
             "confidence": estimate.confidence if estimate else None,
@@ -115,7 +126,7 @@ class Value:
             "formula": self.formula,
             "sources": list(self.sources),
             "printed": self.plain,
-            "reason": missing.reason if missing else None,
+            "reason": found.reason if isinstance(found, Missing) else None,
         }
 
 
@@ -130,16 +141,3 @@ def declare(id: str, quantity: Quantity, style: Style | None = None) -> Value:
     return Value(
         id, name, found, str(quantity.unit), quantity.formula, quantity.sources, style, quantity
     )
-
-
-def exact(
-    id_: str,
-    name: str,
-    number: Finding,
-    unit: str,
-    formula: str,
-    origin: tuple[str, ...] = (),
-    style: Style = "exact",
-) -> Value:
-    """A value that is printed in full unless ``style`` says otherwise."""
-    return Value(id_, name, number, unit, formula, origin, style)

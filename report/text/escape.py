@@ -11,12 +11,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from figures.characters import printable
 from report.text.format import MINUS, MISSING, NO_BREAK
-
-Format: TypeAlias = Literal["markdown", "latex"]
 
 #: White space, other than the spaces that do not break.
 _BREAKS: Final = re.compile("[\\t-\\r \\x85\\u2028\\u2029]+")
@@ -43,59 +41,39 @@ def _each(groups: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-_GREEK: Final = {
-    "ΓΔΘΛΞΠΣΦΨΩ": "Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega",
-    "αβγδεζηθικλμ": "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu",
-    "νξπρστυφχψω": "nu xi pi rho sigma tau upsilon phi chi psi omega",
-}
 #: Those beyond ASCII are declared in ridgepoint.sty too, for text that pandoc passes on.
-_LATEX: Final = (
-    {
-        "\\": r"\textbackslash{}",
-        "&": r"\&",
-        "%": r"\%",
-        "$": r"\$",
-        "#": r"\#",
-        "_": r"\_",
-        "{": r"\{",
-        "}": r"\}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-        "`": r"\textasciigrave{}",
-        '"': r"\textquotedbl{}",
-        NO_BREAK: "~",
-        MINUS: r"\ensuremath{-}",
-        MISSING: "---",
-        "×": r"\ensuremath{\times}",
-        "·": r"\ensuremath{\cdot}",
-        "µ": r"\ensuremath{\mu}",
-        "±": r"\ensuremath{\pm}",
-        "≈": r"\ensuremath{\approx}",
-        "≠": r"\ensuremath{\neq}",
-        "→": r"\ensuremath{\to}",
-        "≤": r"\ensuremath{\le}",
-        "≥": r"\ensuremath{\ge}",
-        "√": r"\ensuremath{\surd}",
-        "←": r"\ensuremath{\leftarrow}",
-        "⇒": r"\ensuremath{\Rightarrow}",
-        "∈": r"\ensuremath{\in}",
-        "≪": r"\ensuremath{\ll}",
-        "≫": r"\ensuremath{\gg}",
-        "⁻": r"\ensuremath{^{-}}",
-        "ᵀ": r"\textsuperscript{T}",
-        "\N{ZERO WIDTH SPACE}": r"\hspace{0pt}",
-        "\N{NON-BREAKING HYPHEN}": r"\mbox{-}",
-        "\N{THIN SPACE}": r"\,",
-        "\N{NARROW NO-BREAK SPACE}": r"\,",
-        "∞": r"\ensuremath{\infty}",
-        "–": "--",
-    }
-    | {digit: rf"\textsuperscript{{{value}}}" for value, digit in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}
-    | {digit: rf"\textsubscript{{{value}}}" for value, digit in enumerate("₀₁₂₃₄₅₆₇₈₉")}
-    | {letter: rf"\ensuremath{{\{name}}}" for letter, name in _each(_GREEK).items()}
-)
+_LATEX: Final = {
+    **{char: rf"\{char}" for char in "&%$#_{}"},
+    **{
+        char: rf"\text{name}{{}}"
+        for char, name in _each({
+            "\\~^<>": "backslash asciitilde asciicircum less greater",
+            '`"': "asciigrave quotedbl",
+        }).items()
+    },
+    **{
+        char: rf"\ensuremath{{\{name}}}"
+        for char, name in _each({
+            "ΓΔΘΛΞΠΣΦΨΩ": "Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega",
+            "αβγδεζηθικλμ": "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu",
+            "νξπρστυφχψω": "nu xi pi rho sigma tau upsilon phi chi psi omega",
+            "×·µ±≈≠→≤≥√": "times cdot mu pm approx neq to le ge surd",
+            "←⇒∈≪≫∞": "leftarrow Rightarrow in ll gg infty",
+        }).items()
+    },
+    **{digit: rf"\textsuperscript{{{value}}}" for value, digit in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")},
+    **{digit: rf"\textsubscript{{{value}}}" for value, digit in enumerate("₀₁₂₃₄₅₆₇₈₉")},
+    "ᵀ": r"\textsuperscript{T}",
+    NO_BREAK: "~",
+    MINUS: r"\ensuremath{-}",
+    "⁻": r"\ensuremath{^{-}}",
+    MISSING: "---",
+    "–": "--",
+    "\N{ZERO WIDTH SPACE}": r"\hspace{0pt}",
+    "\N{NON-BREAKING HYPHEN}": r"\mbox{-}",
+    "\N{THIN SPACE}": r"\,",
+    "\N{NARROW NO-BREAK SPACE}": r"\,",
+}  # fmt: skip
 
 #: How a compatible character may differ from the one that is printed for it.
 _SAME: Final = ("<compat>", "<font>", "<narrow>", "<wide>")
@@ -117,11 +95,6 @@ _LETTERS: Final = _each(
 #: A word that may break in a narrow column: after a sign, else after a few letters.
 _LONG_WORD: Final = re.compile(r"\S{21,}")
 _BREAK_AFTER: Final = re.compile(r"[^\W_]{12}(?=[^\W_]{4})|[_:./;=+@\\-]+(?=[^\W_])", re.ASCII)
-
-
-def escape(text: str, output: Format) -> str:
-    """Escape plain text for ``output``."""
-    return latex(text) if output == "latex" else markdown(text)
 
 
 def markdown(text: str) -> str:
@@ -146,7 +119,8 @@ def latex(text: str) -> str:
 
 def latex_source(text: str) -> str:
     """``text``, of any markup, in characters that pdfLaTeX prints; others are code points."""
-    known = (char if _in_latex(char) else _simple(char) for char in _composed(text))
+    composed = unicodedata.normalize("NFC", text)
+    known = (char if _in_latex(char) else _simple(char) for char in composed)
     return printable("".join(known), _in_latex)
 
 
@@ -175,11 +149,6 @@ def math_text(text: str) -> str:
     number, _, unit = text.partition(NO_BREAK)
     body = number.replace(",", "{,}").replace(MINUS, "-")
     return rf"{body}\,\text{{{latex(unit)}}}" if unit else body
-
-
-def _composed(text: str) -> str:
-    """Accents joined with their letters where there is one character for both."""
-    return unicodedata.normalize("NFC", text)
 
 
 def _in_latex(char: str) -> bool:

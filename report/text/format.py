@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from report.statistics.estimates import CONFIDENCE, Estimate
@@ -133,16 +133,14 @@ def number_text(number: Number | Estimate, scale: Scale) -> str:
 
     Where processes fall into two groups, nothing lies at their median: it is printed as a range.
     """
-    if isinstance(number, Estimate) and number.bimodal:
-        scaled = _scaled(number, scale.factor)
-        decimals = 0 if scale.whole else decimals_of(scaled)
-        return f"{digits(scaled.low, decimals)} to {digits(scaled.high, decimals)}"
     if isinstance(number, Estimate):
-        scaled = _scaled(number, scale.factor)
-        return digits(scaled.value, 0 if scale.whole else decimals_of(scaled))
+        low, value, high = _ends(number, scale)
+        return f"{low} to {high}" if number.bimodal else value
     if isinstance(number, int) and scale.factor == 1:
         return plain(number)
-    return plain(float(number * scale.factor))
+    text = plain(float(number * scale.factor))
+    # A number without an interval is exact; zeros at its end would claim a measurement.
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def first_names(names: Sequence[str], most: int = 4) -> str:
@@ -175,9 +173,7 @@ def interval_text(estimate: Estimate, scale: Scale) -> str:
     """
     if round(100 * estimate.confidence) == 0:
         return "(no interval)"
-    scaled = _scaled(estimate, scale.factor)
-    decimals = 0 if scale.whole else decimals_of(scaled)
-    low, high = digits(scaled.low, decimals), digits(scaled.high, decimals)
+    low, _, high = _ends(estimate, scale)
     return f"({low} to {high})" if is_range(estimate) else f"[{low}, {high}]"
 
 
@@ -185,9 +181,6 @@ def quantity_text(number: Number | Estimate, unit: str, style: Style = "measured
     """Number and unit: ``exact`` without prefix, ``measured`` with one, ``percent`` of one."""
     scale = scale_for(number, unit, style)
     text = number_text(number, scale)
-    if not isinstance(number, Estimate) and "." in text:
-        # A number without an interval is exact; zeros at its end would claim a measurement.
-        text = text.rstrip("0").rstrip(".")
     return text if scale.unit == "1" else f"{text}{NO_BREAK}{scale.unit}"
 
 
@@ -196,15 +189,17 @@ def _exponent(number: float) -> int:
     return int(f"{abs(number):e}".partition("e")[2]) if number else 0
 
 
+def _ends(estimate: Estimate, scale: Scale) -> tuple[str, str, str]:
+    """Lower bound, value and upper bound, in the digits that the interval allows."""
+    scaled = _scaled(estimate, scale.factor)
+    decimals = 0 if scale.whole else decimals_of(scaled)
+    low, value, high = (digits(n, decimals) for n in (scaled.low, scaled.value, scaled.high))
+    return low, value, high
+
+
 def _scaled(estimate: Estimate, factor: float) -> Estimate:
-    return Estimate(
-        value=estimate.value * factor,
-        low=estimate.low * factor,
-        high=estimate.high * factor,
-        n=estimate.n,
-        confidence=estimate.confidence,
-        bimodal=estimate.bimodal,
-    )
+    low, value, high = (factor * n for n in (estimate.low, estimate.value, estimate.high))
+    return replace(estimate, low=low, value=value, high=high)
 
 
 def level_text(estimate: Estimate) -> str:

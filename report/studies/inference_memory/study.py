@@ -14,7 +14,7 @@ from report.missing import Missing
 from report.paper.audit_table import audit_table
 from report.paper.environments import setup
 from report.paper.findings import Inputs
-from report.paper.machine_comparison import Comparison, Measure
+from report.paper.machine_comparison import Comparison
 from report.paper.study import Content, Study
 from report.paper.tables import Table
 from report.quantity.expression import Quantity, absent, exact, named
@@ -186,9 +186,7 @@ def _missed(run: Run) -> Quantity:
 
 
 #: What many machines are compared by.
-COMPARED: Final[Comparison[Run]] = Comparison(
-    Run, (Measure("Peaks predicted to the byte", "1", exact_share, "%"),)
-)
+COMPARED: Final[Comparison[Run]] = Comparison(Run, "Peaks predicted to the byte (%)", exact_share)
 
 
 def _misses(run: Run) -> dict[Call, Reconciliation]:
