@@ -18,16 +18,21 @@ float32, with random weights and inputs from a fixed seed.  Nothing is timed.  F
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import replace
-from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import Final, TypeAlias
 
-from experiments.harness import profiling
+import msgspec
+
 from experiments.harness.measure import build, measure_memory
+from experiments.harness.memory import CALL, native_messages_off
 from experiments.harness.study import (
     FULL,
     QUICK,
+    CaseFile,
+    Device,
     Factor,
     Factors,
     Levels,
@@ -36,6 +41,9 @@ from experiments.harness.study import (
     Study,
     Subject,
 )
+from experiments.harness.timing import Workload
+from report.errors import MeasurementError
+from report.instruments.counters.logs import gzipped
 
 #: Channels in and out, kernel, extent of the images.
 Shape: TypeAlias = tuple[str, int, int]
@@ -65,6 +73,21 @@ HELD_OUT: Final[tuple[Shape, ...]] = (
 #: The batch sizes of all shapes but the example's, and that at which a call is traced.
 OTHER_BATCHES: Final = (1, 8)
 TRACED_BATCH: Final = 64
+#: A trace that is kept beside a record is at most this large, compressed (B).
+LARGEST_TRACE: Final = 1_000_000
+#: What a trace says besides its events.  Left out are the name of the host, the path of the file
+#: and a number drawn at random.
+_KEPT: Final = (
+    "schemaVersion",
+    "deviceProperties",
+    "cuda_runtime_version",
+    "cuda_driver_version",
+    "profile_memory",
+    "record_shapes",
+    "displayTimeUnit",
+    "baseTimeNanoseconds",
+    "traceEvents",
+)
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
@@ -131,12 +154,58 @@ def subject(factors: Factors) -> Subject:
 
 def memory(factors: Factors, session: Session) -> Results:
     """The bytes of a call, and the trace of one that is to be traced."""
-    make = partial(build, STUDY, factors, session.device)
-    yield from measure_memory(make, session)
+    yield from measure_memory(STUDY, factors, session)
     if factors["subject"] == "trace":
-        batch = factors["batch"]
-        of = f"the layer, forward and backward, at batch {batch}"
-        yield profiling.trace_file(f"layer-{batch}", of, make, session.device)
+        yield _trace(build(STUDY, factors, session.device), session.device)
+
+
+def _trace(workload: Workload, device: Device) -> CaseFile:
+    """A warm call as a Chrome trace, which Perfetto and ``chrome://tracing`` open.
+
+    It holds every operator with its shapes, every event of the allocator and, on CUDA, every
+    kernel; the call itself is the event named ``experiments.harness.memory.CALL``.
+    Raises ``MeasurementError`` if it is empty or too large.
+    """
+    workload.once()
+    _profiled(workload, device)  # the first profile of a process is slow
+    trace = msgspec.json.decode(_profiled(workload, device))
+    if not trace.get("traceEvents"):
+        raise MeasurementError(
+            "The profiler of this PyTorch wrote a trace without events; use a version that "
+            "ridgepoint was tested with (2.13)."
+        )
+    content = gzipped(msgspec.json.encode({name: trace[name] for name in _KEPT if name in trace}))
+    if len(content) > LARGEST_TRACE:
+        raise MeasurementError(
+            f"The trace takes {len(content):,} B, more than the {LARGEST_TRACE:,} B that may lie "
+            "beside a record; trace a smaller batch."
+        )
+    return CaseFile(
+        f"trace.layer-{TRACED_BATCH}.json.gz",
+        f"a Chrome trace of one warm call of the layer, forward and backward, at batch "
+        f"{TRACED_BATCH}, which Perfetto and chrome://tracing open",
+        content,
+    )
+
+
+def _profiled(workload: Workload, device: Device) -> bytes:
+    """The trace of one call as torch writes it, which it can only do into a file."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile, record_function
+
+    activities = [ProfilerActivity.CPU]
+    activities += [ProfilerActivity.CUDA] if device == "cuda" else []
+    workload.reset()
+    with native_messages_off(), tempfile.TemporaryDirectory(prefix="ridgepoint-trace-") as folder:
+        with profile(activities=activities, profile_memory=True, record_shapes=True) as run:
+            with record_function(CALL):
+                result = workload.call()
+            if device == "cuda":  # so that the profile holds the kernels
+                torch.cuda.synchronize()
+        del result
+        path = Path(folder) / "trace.json"
+        run.export_chrome_trace(str(path))
+        return path.read_bytes()
 
 
 _SUBJECTS: Final = ("layer", "held_out", "trace")

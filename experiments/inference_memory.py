@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Final, cast
 
 from experiments.harness.limits import limited
 from experiments.harness.measure import build, measure_memory, measure_time
-from experiments.harness.memory import call_once
 from experiments.harness.study import (
     FULL,
     QUICK,
@@ -183,14 +182,13 @@ def memory(factors: Factors, session: Session) -> Results:
         from experiments.inference_scores import image_results
 
         return image_results(factors, session)
-    make = partial(build, STUDY, factors, session.device)
     if factors["subject"] == "limit":
         from experiments.inference_limits import largest_batch
 
         return largest_batch(subject(factors), int(factors["memory_limit"]) * 2**20)
     with limited() if session.device == "cpu" else nullcontext():
-        call_once(make())
-        series = measure_memory(make, session, 2)
+        build(STUDY, factors, session.device).once()
+        series = measure_memory(STUDY, factors, session, 2)
     # A GPU's allocator is replayed from its events; those of thousands of tiles fill megabytes.
     events = session.device == "cuda" and "tile" not in factors
     return [each for each in series if events or not each.quantity.startswith("memory_")]
@@ -208,7 +206,7 @@ def is_timed(factors: Factors, gpu: bool = False) -> bool:
 def times(factors: Factors, session: Session) -> Results:
     """Times of a case in this process, as far as its memory reaches."""
     with limited() if session.device == "cpu" else nullcontext():
-        return measure_time(partial(build, STUDY, factors, session.device), session)
+        return measure_time(STUDY, factors, session)
 
 
 _ON_CPU: Final = Study(

@@ -31,11 +31,11 @@ from functools import partial
 from typing import Final
 
 from experiments.harness.measure import (
-    build,
     layers_of_case,
     measure_memory,
     measure_time,
     subject_of,
+    training,
 )
 from experiments.harness.study import (
     FULL,
@@ -132,27 +132,26 @@ def memory(factors: Factors, session: Session) -> Results:
     if session.device == "cpu":
         return ()
     # Twice, so that a paper can check that it is the same.
-    return measure_memory(partial(build, STUDY, factors, session.device), session, 2)
+    return measure_memory(STUDY, factors, session, 2)
 
 
 def times(factors: Factors, session: Session) -> Results:
     """Steps of training, timed in this process, whole or layer by layer."""
     if factors["subject"] == "training":
-        return measure_time(partial(build, STUDY, factors, session.device), session)
+        return measure_time(STUDY, factors, session)
     return profile(factors, session)
 
 
 def profile(factors: Factors, session: Session) -> Results:
     """Steps whose layers are timed, forward and backward, by the host's clock."""
     from experiments.harness import timing
-    from experiments.harness.training_step import LayerClock, training, watched
+    from experiments.harness.layer_clock import LayerClock
 
     module, step = training(subject_of(STUDY, factors, session.device), session.device)
     layers, durations = LayerClock(), []
     step.call()  # makes the momentum, and touches the memory
-    with watched(module, layers), timing.collector_off():
+    with layers.watching(module), timing.collector_off():
         for _ in range(session.protocol.minimum_samples):
-            step.reset()
             durations.append(timing.cpu_clock(step))
     names = [layer.name for layer in layers_of_case(STUDY, factors)]
     return (*timing.series_of(durations), *layers.series(names))

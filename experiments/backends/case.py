@@ -6,9 +6,11 @@ every case a cold one, and repetitions in several processes show what one draws 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -16,8 +18,8 @@ import msgspec
 from experiments.backends import perceptron
 from experiments.backends.operations import Array, Operations
 from experiments.backends.perceptron import CLASSES, Parameters, iteration
-from experiments.harness import memory
 from experiments.harness.study import SEED, CaseFile, Factors, Process, Session
+from experiments.harness.text import text_of
 from report.records.record import Series
 
 if TYPE_CHECKING:
@@ -117,22 +119,28 @@ def started(factors: Factors, threads: int, train: Images) -> tuple[Case, tuple[
 
     Nothing of the library, nor NumPy, may have been imported before.
     """
-    held = {"resident_start": memory.resident_now()}
+    held = {"resident_start": _resident()}
     from experiments.backends import libraries
 
     library = libraries.load(str(factors["backend"]), threads)
-    held["resident_import"] = memory.resident_now()
+    held["resident_import"] = _resident()
     import numpy as np
 
     # A product of small matrices starts threads and loads kernels.
     values = library.place(np.ones((64, 64)), str(factors["dtype"]))
     library.wait(library.xp.matmul(values, values))
-    held["resident_first_use"] = memory.resident_now()
+    held["resident_first_use"] = _resident()
     return Case(library, factors, train), tuple(
         Series(quantity=name, unit="B", samples=(level,))
         for name, level in held.items()
         if level is not None
     )
+
+
+def _resident() -> int | None:
+    """Resident memory of this process (B), mapped files included; None where it cannot be read."""
+    found = re.search(r"^VmRSS:\s+(\d+) kB$", text_of(Path("/proc/self/status")), re.MULTILINE)
+    return int(found[1]) * 1024 if found else None
 
 
 def description(library: Library) -> CaseFile:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from experiments.backends.case import Case, Images, Part
 from experiments.backends.operations import timed
 from experiments.backends.perceptron import accuracy, backward, forward, iteration, loss, update
-from experiments.harness.timing import Workload, collector_off, cpu_clock, repeated, series_of
+from experiments.harness.timing import (
+    Workload,
+    collector_off,
+    cpu_clock,
+    repeated,
+    seconds,
+    series_of,
+)
 from report.records.quantities import QUANTITIES
 from report.records.record import Protocol, Series
 
@@ -31,16 +38,12 @@ def times(case: Case, protocol: Protocol, *, apart: bool) -> Iterator[Series]:
         cpu_clock(workload)
     with collector_off():
         durations = repeated(workload, protocol, cpu_clock)
-    yield _seconds("first_call_time", [first.wall])
+    yield seconds("first_call_time", [first.wall])
     yield from series_of(durations)
     yield from _alone(case, part, protocol)
     if apart:
         yield from _passes(case, part, protocol)
         yield from _operations(case, part, protocol)
-
-
-def _seconds(quantity: str, samples: Sequence[float]) -> Series:
-    return Series(quantity=quantity, unit="s", samples=tuple(samples))
 
 
 def _passes(case: Case, part: Part, protocol: Protocol) -> Iterator[Series]:
@@ -60,7 +63,7 @@ def _passes(case: Case, part: Part, protocol: Protocol) -> Iterator[Series]:
         found["backward_time"].append(end - middle)
 
     _again(once, protocol)
-    yield from (_seconds(name, found[name][1:]) for name in found)
+    yield from (seconds(name, found[name][1:]) for name in found)
 
 
 def _operations(case: Case, part: Part, protocol: Protocol) -> Iterator[Series]:
@@ -72,20 +75,20 @@ def _operations(case: Case, part: Part, protocol: Protocol) -> Iterator[Series]:
     sums: dict[str, float] = defaultdict(float)
     found: dict[str, list[float]] = defaultdict(list)
 
-    def tell(quantity: str, seconds: float) -> None:
-        sums[quantity] += seconds
+    def tell(quantity: str, duration: float) -> None:
+        sums[quantity] += duration
 
     watched = timed(case.library.xp, case.library.wait, time.perf_counter, tell)
 
     def once() -> None:
         sums.clear()
         iteration(watched, parameters, *part)
-        for quantity, seconds in sums.items():
-            found[quantity].append(seconds)
+        for quantity, total in sums.items():
+            found[quantity].append(total)
 
     _again(once, protocol)
     # By the order of the table, not by that of the calls; the first is a warm-up.
-    yield from (_seconds(name, found[name][1:]) for name in QUANTITIES if name in found)
+    yield from (seconds(name, found[name][1:]) for name in QUANTITIES if name in found)
 
 
 def _alone(case: Case, part: Part, protocol: Protocol) -> Iterator[Series]:
@@ -100,8 +103,8 @@ def _alone(case: Case, part: Part, protocol: Protocol) -> Iterator[Series]:
         for _ in range(_CALLS):
             wait(ops.add_bias(one, one))
 
-    yield _seconds("call_time", [wall / _CALLS for wall in _again(calls, protocol)])
-    yield _seconds(
+    yield seconds("call_time", [wall / _CALLS for wall in _again(calls, protocol)])
+    yield seconds(
         "product_alone_time", _again(lambda: wait(ops.product(weights, part.images)), protocol)
     )
 

@@ -7,27 +7,22 @@ from __future__ import annotations
 
 import gc
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from experiments.harness import memory, timing
-from experiments.harness.memory import REPEATS
-from experiments.harness.study import (
-    SEED,
-    Device,
-    Factors,
-    Precision,
-    Results,
-    Session,
-    Study,
-    Subject,
-)
-from experiments.harness.timing import Build, Workload
+from experiments.harness.study import SEED, Device, Factors, Results, Session, Study, Subject
+from experiments.harness.timing import Workload
 from report.records.layers import Layer
 from report.records.record import Series
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
+
+#: Training as PyTorch's ImageNet example does it (github.com/pytorch/examples, imagenet/main.py).
+LEARNING_RATE: Final = 0.1
+MOMENTUM: Final = 0.9
+WEIGHT_DECAY: Final = 1e-4
 
 
 def subject_of(study: Study, factors: Factors, device: str) -> Subject:
@@ -51,6 +46,9 @@ def layers_of_case(study: Study, factors: Factors) -> tuple[Layer, ...]:
     return layers_of(subject.module.eval(), subject.inputs, root=subject.name)
 
 
+# ------------------------------------------------------------------------------------- workloads
+
+
 def build(study: Study, factors: Factors, device: Device) -> Workload:
     """A case in memory, ready to be called; sets TF32 for this process until the next case."""
     import torch
@@ -61,16 +59,10 @@ def build(study: Study, factors: Factors, device: Device) -> Workload:
     if not isinstance(subject.mode, str):
         return Workload(subject.mode)
     if subject.mode == "step":
-        from experiments.harness.training_step import training
-
         step = training(subject, device)[1]
         step.call()  # makes the momentum and the gradients, which then stay
         return step
-    module = subject.executed(subject.module) if subject.executed else subject.module
-    inputs = subject.inputs
-    if subject.layout == "channels_last":
-        module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        inputs = inputs.contiguous(memory_format=torch.channels_last)
+    module, inputs = laid_out(subject)
     if subject.mode == "forward":
         return forward(module, inputs, subject.precision, device)
     # The shape of the output is found without memory, so that nothing was computed before.
@@ -79,7 +71,29 @@ def build(study: Study, factors: Factors, device: Device) -> Workload:
         shape = unreal.module(unreal.inputs).shape
     torch.manual_seed(SEED)
     gradient = torch.randn(shape, device=device)
-    return _forward_backward(module, inputs.requires_grad_(), gradient)
+    inputs.requires_grad_()
+
+    def call() -> object:
+        output = module(inputs)
+        output.backward(gradient)
+        return output
+
+    def drop() -> None:  # so that no gradient is accumulated
+        module.zero_grad(set_to_none=True)
+        inputs.grad = None
+
+    return Workload(call, drop)
+
+
+def laid_out(subject: Subject) -> tuple[nn.Module, torch.Tensor]:
+    """What is executed and its inputs, in the layout that the subject asks for."""
+    import torch
+
+    module = subject.executed(subject.module) if subject.executed else subject.module
+    if subject.layout == "contiguous":
+        return module, subject.inputs
+    last: Any = torch.channels_last
+    return module.to(memory_format=last), subject.inputs.contiguous(memory_format=last)
 
 
 def precisely(precision: str, device: str) -> AbstractContextManager[object]:
@@ -92,10 +106,7 @@ def precisely(precision: str, device: str) -> AbstractContextManager[object]:
 
 
 def forward(
-    module: nn.Module,
-    inputs: torch.Tensor,
-    precision: Precision = "float32",
-    device: Device = "cpu",
+    module: nn.Module, inputs: torch.Tensor, precision: str = "float32", device: str = "cpu"
 ) -> Workload:
     """One call without gradients, under ``torch.no_grad()`` (not ``inference_mode``)."""
     import torch
@@ -107,19 +118,38 @@ def forward(
     return Workload(call)
 
 
-def _forward_backward(module: nn.Module, inputs: torch.Tensor, gradient: torch.Tensor) -> Workload:
-    """One call and its gradients, which are dropped before each so that none is accumulated."""
+def training(subject: Subject, device: Device) -> tuple[nn.Module, Workload]:
+    """What is trained, and a step of it on images ``(N, 3, H, W)`` that gives the loss.
 
-    def call() -> object:
-        output = module(inputs)
-        output.backward(gradient)
-        return output
+    A step is one of stochastic gradient descent with momentum and weight decay on the cross
+    entropy.  Gradients are dropped at its beginning, not behind its forward pass, so that they do
+    not stand beside the activations.  Before each step new random labels are put into the same
+    memory: a network learns one batch by heart within a few steps, its gradients vanish then, and a
+    device computes with zeros faster than with numbers.  Weights, gradients and momentum are
+    float32 in every precision.
+    """
+    import torch
 
-    def drop() -> None:
-        module.zero_grad(set_to_none=True)
-        inputs.grad = None
+    module, images = laid_out(subject)
+    module.train()
+    optimizer = torch.optim.SGD(
+        module.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY
+    )
+    (*_, last) = (part for part in module.modules() if isinstance(part, torch.nn.Linear))
+    labels = torch.randint(last.out_features, images.shape[:1]).to(device)
 
-    return Workload(call, drop)
+    def step() -> torch.Tensor:
+        optimizer.zero_grad(set_to_none=True)
+        with precisely(subject.precision, device):
+            loss = torch.nn.functional.cross_entropy(module(images), labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        return loss.detach()
+
+    def relabel() -> None:
+        labels.random_(last.out_features)
+
+    return module, Workload(step, relabel)
 
 
 # ------------------------------------------------------------------------------------- measuring
@@ -129,22 +159,21 @@ def memory_of(study: Study, factors: Factors, session: Session) -> Results:
     """What is measured of a case once, and the files that it leaves."""
     if study.memory is not None:
         return study.memory(factors, session)
-    if study.subject is None:
-        return ()
-    return measure_memory(lambda: build(study, factors, session.device), session)
+    return () if study.subject is None else measure_memory(study, factors, session)
 
 
-def measure_time(make: Build, session: Session) -> tuple[Series, ...]:
-    """Durations alone, with their raw samples; nothing is left of the workload."""
-    times = timing.warmed_and_repeated(make(), session.protocol, session.device)
-    gc.collect()
-    return times
-
-
-def measure_memory(make: Build, session: Session, repeats: int = REPEATS) -> tuple[Series, ...]:
+def measure_memory(
+    study: Study, factors: Factors, session: Session, repeats: int = memory.REPEATS
+) -> tuple[Series, ...]:
     """Bytes alone, with their raw samples."""
     measure = memory.measure_cpu if session.device == "cpu" else memory.measure_cuda
-    return measure(make, repeats)
+    return measure(lambda: build(study, factors, session.device), repeats)
+
+
+def measure_time(study: Study, factors: Factors, session: Session) -> tuple[Series, ...]:
+    """Durations alone, with their raw samples; nothing is left of the workload."""
+    workload = build(study, factors, session.device)
+    return timing.warmed_and_repeated(workload, session.protocol, session.device)
 
 
 def release(device: str) -> None:

@@ -22,7 +22,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count
+from itertools import accumulate, count
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -71,28 +72,27 @@ class Allocations:
     @property
     def peak(self) -> int:
         """Most bytes alive at any moment of the call."""
-        return self.before + highest(self.call)
-
-
-def highest(events: Sequence[int]) -> int:
-    """The highest running sum of ``events``, from 0 on (B)."""
-    level = top = 0
-    for change in events:
-        level += change
-        top = max(top, level)
-    return top
+        return max(accumulate(self.call, initial=self.before))
 
 
 def measure_cpu(build: Build, repeats: int = REPEATS) -> tuple[Series, ...]:
     """``memory_events`` of one call; ``allocated_*`` of each (B)."""
     profiles = [profiled(build) for _ in range(repeats)]
-    samples = {
-        "memory_events": profiles[0].call,
-        "allocated_before": tuple(p.before for p in profiles),
-        "allocated_after": tuple(p.after for p in profiles),
-        "allocated_peak": tuple(p.peak for p in profiles),
-    }
-    return tuple(Series(quantity=name, unit="B", samples=found) for name, found in samples.items())
+    return _series(
+        {
+            "memory_events": profiles[0].call,
+            "allocated_before": tuple(p.before for p in profiles),
+            "allocated_after": tuple(p.after for p in profiles),
+            "allocated_peak": tuple(p.peak for p in profiles),
+        }
+    )
+
+
+def _series(samples: Mapping[str, tuple[int, ...]]) -> tuple[Series, ...]:
+    return tuple(
+        Series(quantity=name, unit="1" if name == "memory_owners" else "B", samples=found)
+        for name, found in samples.items()
+    )
 
 
 def profiled(build: Build) -> Allocations:
@@ -128,10 +128,8 @@ def cut(events: Sequence[Any]) -> Allocations:
         for event in events
         if event.name() in (BUILD, CALL)
     }
-    memory = sorted(
-        ((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"),
-        key=lambda pair: pair[0],  # a stable sort keeps events of the same nanosecond in order
-    )
+    memory = [(event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"]
+    memory.sort(key=itemgetter(0))  # stable: events of the same nanosecond stay in order
     if len(windows) < 2 or not memory:
         raise MeasurementError(
             "The profiler of this PyTorch shows no memory events, so memory cannot be measured; "
@@ -157,16 +155,12 @@ def measure_cuda(build: Build, repeats: int = REPEATS) -> tuple[Series, ...]:
     emptied = _emptied()
     with _recording() as history:
         workload = build()
-        call_once(workload)  # library workspaces are taken now, and kept
-        start = len(history() or ())
+        workload.once()  # library workspaces are taken now, and kept
+        start = len(history())
         first, entries = _called(workload, history)
-    calls = [first, *(_called(workload, lambda: None)[0] for _ in range(repeats - 1))]
-    requests = {} if entries is None else requests_of(entries, start, emptied)
+    calls = [first, *(_called(workload, tuple)[0] for _ in range(repeats - 1))]
     statistics = {name: tuple(call[name] for call in calls) for name in first}
-    return tuple(
-        Series(quantity=name, unit="1" if name == "memory_owners" else "B", samples=samples)
-        for name, samples in {**requests, **statistics}.items()
-    )
+    return _series({**requests_of(entries, start, emptied), **statistics})
 
 
 def _emptied() -> bool:
@@ -184,29 +178,25 @@ def _emptied() -> bool:
 
 
 @contextmanager
-def _recording() -> Iterator[Callable[[], tuple[Entry, ...] | None]]:
+def _recording() -> Iterator[Callable[[], Sequence[Entry]]]:
     """Record every request of the allocator inside; its other backends keep no history."""
     import torch
 
     if torch.cuda.get_allocator_backend() != "native":
-        yield lambda: None
+        yield lambda: ()
         return
     memory, device = torch.cuda.memory, torch.cuda.current_device()
-
-    def trace() -> tuple[Entry, ...]:
-        return tuple(memory._snapshot()["device_traces"][device])
-
     memory._record_memory_history("all", context=None)  # no stacks: only what was asked for
     try:
-        origin = len(trace())
-        yield lambda: trace()[origin:]
+        origin = len(memory._snapshot()["device_traces"][device])
+        yield lambda: memory._snapshot()["device_traces"][device][origin:]
     finally:
         memory._record_memory_history(None)
 
 
 def _called(
-    workload: Workload, history: Callable[[], tuple[Entry, ...] | None]
-) -> tuple[dict[str, int], tuple[Entry, ...] | None]:
+    workload: Workload, history: Callable[[], Sequence[Entry]]
+) -> tuple[dict[str, int], Sequence[Entry]]:
     """Statistics of one call (B), with its result held until all is read, and the history so far.
 
     A statistic that this torch does not keep is left out, never 0.
@@ -253,6 +243,8 @@ def requests_of(entries: Sequence[Entry], start: int, emptied: bool) -> dict[str
             case _:  # none of a request, such as a new segment
                 continue
         (before if place < start else call).append(change)
+    if not entries:
+        return {}
     known = tuple(owner for owner in owners if owner is not None)
     if not emptied or len(known) < len(owners):
         return {"memory_events": tuple(call)}
@@ -261,9 +253,6 @@ def requests_of(entries: Sequence[Entry], start: int, emptied: bool) -> dict[str
         "memory_events_before": tuple(before),
         "memory_owners": known,
     }
-
-
-# ---------------------------------------------------------------------------------------- both
 
 
 @contextmanager
@@ -278,16 +267,3 @@ def native_messages_off() -> Iterator[None]:
     finally:
         os.dup2(saved, 2)
         os.close(saved)
-
-
-def call_once(workload: Workload) -> None:
-    """Call once and drop the result."""
-    workload.reset()
-    workload.call()
-
-
-def resident_now() -> int | None:
-    """Resident memory of this process (B), mapped files included; None where it cannot be read."""
-    status = Path("/proc/self/status")
-    lines = status.read_text().splitlines() if status.exists() else []
-    return next((int(x.split()[1]) * 1024 for x in lines if x.startswith("VmRSS:")), None)

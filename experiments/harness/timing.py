@@ -9,11 +9,12 @@ garbage collector is off while samples are taken.
 from __future__ import annotations
 
 import gc
+import resource
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from experiments.harness.study import Device
 from report.records.record import Protocol, Series
@@ -41,23 +42,28 @@ class Workload:
     call: Callable[[], object]
     reset: Callable[[], None] = lambda: None
 
+    def once(self) -> None:
+        """Call once and drop the result."""
+        self.reset()
+        self.call()
+
 
 #: Makes a workload from nothing: the same tensors, from the same seed, every time.
 Build: TypeAlias = Callable[[], Workload]
 
 
-@dataclass(frozen=True)
-class Duration:
-    """One call: wall time in s.
+class Duration(NamedTuple):
+    """One call: wall time in s, and on a CPU how many pages were mapped meanwhile.
 
-    On a CPU also how many pages were mapped meanwhile: memory that an allocator gave back to the
-    system faults again, page by page, when the next call touches it.
+    Memory that an allocator gave back to the system faults again, page by page, when the next call
+    touches it.
     """
 
     wall: float
     page_faults: int | None = None
 
 
+#: What times a call, after a reset.
 Clock: TypeAlias = Callable[[Workload], Duration]
 
 
@@ -68,23 +74,14 @@ def clock_of(device: Device) -> Clock:
 
 def cpu_clock(workload: Workload) -> Duration:
     """Time one call that ends when it returns."""
-    before = _page_faults()
+    workload.reset()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     start = time.perf_counter_ns()
     result = workload.call()
     end = time.perf_counter_ns()
-    after = _page_faults()
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     del result  # only now, so that the window does not hold the freeing
-    faults = None if before is None or after is None else after - before
-    return Duration((end - start) / 1e9, faults)
-
-
-def _page_faults() -> int | None:
-    """Pages mapped for this process so far without a disk; None where the system does not tell."""
-    try:
-        import resource
-    except ImportError:  # not a Unix
-        return None
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    return Duration((end - start) / 1e9, after - before)
 
 
 def cuda_clock(workload: Workload) -> Duration:
@@ -96,6 +93,7 @@ def cuda_clock(workload: Workload) -> Duration:
 
     event: Any = torch.cuda.Event
     start, end = event(enable_timing=True), event(enable_timing=True)
+    workload.reset()
     torch.cuda.synchronize()
     start.record()
     result = workload.call()
@@ -111,7 +109,7 @@ def warmed_and_repeated(
     """The series of samples after warm-up calls until they no longer get faster."""
     clock = clock_of(device)
     with collector_off():
-        warm_up(lambda: _again(workload, clock).wall, protocol)
+        warm_up(lambda: clock(workload).wall, protocol)
         return series_of(repeated(workload, protocol, clock))
 
 
@@ -131,11 +129,6 @@ def warm_up(
     return len(durations)
 
 
-def _again(workload: Workload, clock: Clock) -> Duration:
-    workload.reset()
-    return clock(workload)
-
-
 def is_steady(durations: Sequence[float]) -> bool:
     """Whether none of the last calls was faster than all before by more than the clock's noise.
 
@@ -144,6 +137,22 @@ def is_steady(durations: Sequence[float]) -> bool:
     """
     before, last = durations[:-_STEADY], durations[-_STEADY:]
     return bool(before) and min(last) >= (1 - _FASTER) * min(before)
+
+
+def repeated(
+    workload: Workload,
+    protocol: Protocol,
+    clock: Clock,
+    now: Callable[[], float] = time.monotonic,
+) -> list[Duration]:
+    """Samples until the budget is spent, never fewer than the minimum, never over the maximum."""
+    durations: list[Duration] = []
+    deadline = now() + protocol.case_budget_s
+    while len(durations) < protocol.minimum_samples or (
+        len(durations) < protocol.maximum_samples and now() < deadline
+    ):
+        durations.append(clock(workload))
+    return durations
 
 
 def series_of(durations: Sequence[Duration]) -> tuple[Series, ...]:
@@ -156,22 +165,6 @@ def series_of(durations: Sequence[Duration]) -> tuple[Series, ...]:
 def seconds(quantity: str, samples: Sequence[float]) -> Series:
     """A series of durations."""
     return Series(quantity=quantity, unit="s", samples=tuple(samples))
-
-
-def repeated(
-    workload: Workload,
-    protocol: Protocol,
-    clock: Clock,
-    now: Callable[[], float] = time.monotonic,
-) -> tuple[Duration, ...]:
-    """Samples until the budget is spent, never fewer than the minimum, never over the maximum."""
-    durations: list[Duration] = []
-    deadline = now() + protocol.case_budget_s
-    while len(durations) < protocol.minimum_samples or (
-        len(durations) < protocol.maximum_samples and now() < deadline
-    ):
-        durations.append(_again(workload, clock))
-    return tuple(durations)
 
 
 @contextmanager

@@ -40,7 +40,6 @@ import msgspec
 from experiments.harness import allocations, quiet, runtime, timing
 from experiments.harness.journal import Count, Done, Ended, Finish, Keep, Message, Ready
 from experiments.harness.measure import build, layers_of_case, memory_of, release
-from experiments.harness.memory import call_once
 from experiments.harness.outcomes import outcome_of
 from experiments.harness.study import (
     CaseFile,
@@ -243,7 +242,7 @@ def _count(folder: Path, study: Study, task: Task, place: int) -> Iterator[Messa
     workload = build(study, factors, "cpu")
     levels = []
     for _ in range(2):
-        call_once(workload)
+        workload.once()
         levels.append(_float32_operations(folder))
     count = levels[1] - levels[0]
     series = Series(quantity="lackey_multiply_adds", unit="MAC", samples=(count,))
@@ -278,7 +277,7 @@ def _profile(study: Study, task: Task, place: int) -> Iterator[Message]:
     """Profile calls after a warm-up; what they execute is in the table that ncu prints."""
     factors = task.cases[place][1]
     workload = build(study, factors, "cuda")
-    call_once(workload)
+    workload.once()
     for call in range(task.calls[place]):
         workload.reset()
         with _profiled(case_range(factors, call)):

@@ -19,9 +19,9 @@ import pytest
 from image_files import write_idx
 
 from experiments import registry
+from experiments.conv_profiling import LARGEST_TRACE
 from experiments.harness import ceilings, memory
 from experiments.harness.measure import layers_of_case
-from experiments.harness.profiling import LIMIT
 from experiments.harness.record_check import checks_of
 from experiments.harness.study import Factors, Study
 from report.errors import MeasurementError
@@ -176,7 +176,7 @@ def test_a_trace_shows_the_call_and_the_bytes_of_the_record(run: Callable[[str],
     found = run("conv_profiling")
     (case,) = found.of("trace")
     packed = found.files()["trace.layer-64.json.gz"]
-    assert len(packed) < LIMIT
+    assert len(packed) < LARGEST_TRACE
     events: list[dict[str, Any]] = json.loads(gzip.decompress(packed))["traceEvents"]
     (call,) = (event for event in events if event["name"] == memory.CALL)
     inside = [

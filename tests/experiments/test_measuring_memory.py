@@ -43,6 +43,8 @@ def test_events_are_cut_by_the_marks_and_ordered_by_time() -> None:
     assert (found.before, found.after, found.peak) == (64, 72, 84)
 
 
-@given(st.lists(st.integers(-1000, 1000)))
-def test_highest_is_the_top_of_the_running_sum(events: list[int]) -> None:
-    assert memory.highest(events) == max([0, *accumulate(events)])
+@given(st.lists(st.integers(-1000, 1000)), st.lists(st.integers(-1000, 1000)))
+def test_levels_are_running_sums_of_all_events(build: list[int], call: list[int]) -> None:
+    found, levels = memory.Allocations(tuple(build), tuple(call)), [0, *accumulate(build + call)]
+    assert (found.before, found.after) == (levels[len(build)], levels[-1])
+    assert found.peak == max(levels[len(build) :])

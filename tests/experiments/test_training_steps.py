@@ -9,8 +9,9 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from experiments.harness import timing  # noqa: E402
+from experiments.harness.layer_clock import LayerClock  # noqa: E402
+from experiments.harness.measure import training  # noqa: E402
 from experiments.harness.study import QUICK, Precision, Subject  # noqa: E402
-from experiments.harness.training_step import LayerClock, training, watched  # noqa: E402
 from experiments.networks.blocks import Residual  # noqa: E402
 from report.errors import MeasurementError  # noqa: E402
 
@@ -64,7 +65,7 @@ def test_reduced_precision_leaves_weights_and_gradients_alone() -> None:
 def test_every_layer_is_timed_both_ways_and_one_that_was_not_seen_is_no_zero() -> None:
     module, step = training(small(), "cpu")
     clock = LayerClock()
-    with watched(module, clock):
+    with clock.watching(module):
         step.call()
         step.call()
     names = ["0", "1", "2.conv", "2.bn", "2.add", "2.last", "3", "4", "5", "6", "7"]
