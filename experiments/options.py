@@ -79,7 +79,7 @@ def _add_several(go: argparse.ArgumentParser) -> None:
         "--shard",
         type=_shard,
         metavar="I/N",
-        help="measure the I-th of N parts of the run; papers merge them, see docs/cluster.md",
+        help="measure the I-th of N parts of the run; papers merge them, see docs/measuring.md",
     )
     many.add_argument(
         "--if-missing",
