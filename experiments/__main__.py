@@ -22,7 +22,7 @@ from experiments import registry
 from experiments.cluster.submit import export_script, submit
 from experiments.gpu_session import measure_all
 from experiments.harness.doctor import doctor
-from experiments.harness.progress import Watch, instability, table
+from experiments.harness.progress import Observer, instability, table
 from experiments.harness.record_check import check_records
 from experiments.harness.run import StoppedError, Terminated, close, exit_code_of, run
 from experiments.harness.runtime import INSTALL, INSTALL_NETWORKS
@@ -119,10 +119,10 @@ def _submit(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     return 0
 
 
-def _watch(options: argparse.Namespace) -> Watch:
+def _watch(options: argparse.Namespace) -> Observer:
     from rich.console import Console
 
-    return Watch(Console(stderr=True), debug=options.debug)
+    return Observer(Console(stderr=True), debug=options.debug)
 
 
 def _outcome(record: Record, path: Path, records: Path) -> int:

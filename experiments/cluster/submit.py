@@ -12,7 +12,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from experiments.harness import code, run, status
 from experiments.harness.progress import Observer
+from experiments.harness.text import last_line
 from report.errors import MeasurementError
 from report.records.record import Shard
 
@@ -56,8 +57,10 @@ def _count(text: str) -> int:
     raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
 
 
-def _asked(jobs: argparse.Namespace) -> dict[str, str]:
-    return {name: value for name in _ASKED if (value := getattr(jobs, name))}
+def _flags(jobs: argparse.Namespace) -> dict[str, str]:
+    """What every job asks for, by sbatch's names."""
+    asked = {name: value for name in _ASKED if (value := getattr(jobs, name))}
+    return {"signal": _SIGNAL, **asked}
 
 
 def _sweep(request: run.Request, jobs: argparse.Namespace) -> tuple[Shard, Path]:
@@ -90,14 +93,14 @@ def export_script(
         "chdir": Path.cwd(),
         "output": f"{logs}/%A_%a.log",
         "comment": status.tag(request.study, sweep, range(sweep.of + 1)),
-        "signal": _SIGNAL,
-        **_asked(jobs),
+        "nodes": 1,
+        **_flags(jobs),
     }
     asked = [f"#SBATCH --{key}={shlex.quote(str(value))}" for key, value in flags.items()]
     command = shlex.join(_words(request, "NUMBER", sweep.of))
     command = command.replace(" --shard NUMBER/", " --shard ${SLURM_ARRAY_TASK_ID}/")
-    head = ("#!/bin/bash", *asked, "#SBATCH --nodes=1", "#SBATCH --exclusive", "set -eu")
-    path.write_text("\n".join((*head, f"exec {command}", "")), encoding="utf-8")
+    lines = ("#!/bin/bash", *asked, "#SBATCH --exclusive", "set -eu", f"exec {command}", "")
+    path.write_text("\n".join(lines), encoding="utf-8")
     say(
         f"Submit it with: sbatch {shlex.quote(str(path))}; each job may take {jobs.time} min "
         "(--time). Submit it again if a shard is missing then: it goes on where it ended."
@@ -125,22 +128,22 @@ def submit(request: run.Request, jobs: argparse.Namespace, observer: Observer) -
 def _submitted(
     request: run.Request, jobs: argparse.Namespace, running: dict[int, Any], observer: Observer
 ) -> Path:
-    sweep, logs = _sweep(request, jobs)
-    tries, before, printed = 0, -1, ""
+    (sweep, logs), tries, before, printed = _sweep(request, jobs), 0, (-1, -1), ""
     while True:
         active = _active(request.study, sweep, jobs.cluster, running)
         text = "; ".join(f"shard {n} of {sweep.of}: {active[n]}" for n in sorted(active))
         if text not in ("", printed):
             observer.note(text)
         printed, shards = text, _shards(request, sweep)
-        left = [shard.number for shard in shards if shard.state != "measured"]
+        measured = {n: each for n, each in shards.items() if each.state == "measured"}
+        left = [number for number in range(1, sweep.of + 1) if number not in measured]
         if not left:
-            return request.records / request.study / shards[0].file
+            return request.records / request.study / measured[1].file
         if not active:
-            done = sum(shard.done for shard in shards)
+            done = (len(measured), sum(each.done for each in shards.values()))
             tries, before = 1 if done > before else tries + 1, done
             if tries > _ATTEMPTS:
-                raise _given_up(left[0], sweep.of, jobs.time, Path(running[left[0]].paths.stderr))
+                raise _given_up(left[0], jobs.time, Path(running[left[0]].paths.stderr))
             left = left[: jobs.nodes] if jobs.cluster == "local" else left
             running |= _started(request, sweep, jobs, logs, left)
             observer.note(
@@ -162,21 +165,20 @@ def _active(study: str, sweep: Shard, cluster: str, running: dict[int, Any]) -> 
         return dict.fromkeys(running, str(error))
 
 
-def _shards(request: run.Request, sweep: Shard) -> Sequence[status.ShardState]:
+def _shards(request: run.Request, sweep: Shard) -> dict[int, status.ShardState]:
     """What there is of the shards that these jobs measure, on the newest kind of machine."""
     wanted = (sweep.sweep, sweep.of, code.identify(request.study)[0].measuring_code)
     for each in reversed(status.sweeps(request.study, request.records)):
-        shard = each.head.shard
-        if shard and (shard.sweep, shard.of, each.head.code.measuring_code) == wanted:
+        if (each.shard.sweep, each.shard.of, each.head.code.measuring_code) == wanted:
             return each.shards
-    return [status.ShardState(number, "missing", 0, 0) for number in range(1, sweep.of + 1)]
+    return {}
 
 
-def _given_up(number: int, of: int, minutes: int, log: Path) -> MeasurementError:
-    last = (log.read_text(errors="replace") if log.exists() else "").strip().rpartition("\n")[2]
+def _given_up(number: int, minutes: int, log: Path) -> MeasurementError:
+    said = last_line(log.read_text(errors="replace")) if log.exists() else "nothing"
     return MeasurementError(
-        f"Shard {number} of {of} was submitted {_ATTEMPTS} times without progress, each time for "
-        f"{minutes} min (--time); {log} ends with: {last or 'nothing'}"
+        f"Shard {number} was submitted {_ATTEMPTS} times without progress, each time for {minutes} "
+        f"min (--time); {log} ends with: {said}"
     )
 
 
@@ -188,8 +190,9 @@ def _started(
     try:
         import submitit
 
-        python = f"exec {shlex.quote(sys.executable)}"
-        executor = submitit.AutoExecutor(logs, cluster=jobs.cluster, slurm_python=python)
+        executor = submitit.AutoExecutor(
+            logs, cluster=jobs.cluster, slurm_python=f"exec {shlex.quote(sys.executable)}"
+        )
         executor.update_parameters(
             name=f"ridgepoint-{request.study}",
             timeout_min=jobs.time,
@@ -198,10 +201,9 @@ def _started(
             slurm_exclusive=True,
             slurm_array_parallelism=jobs.nodes,
             slurm_comment=status.tag(request.study, sweep, numbers),
-            slurm_additional_parameters={"signal": _SIGNAL},
+            slurm_additional_parameters=_flags(jobs),
             # A step of srun may be bound to one core of the node.
             slurm_use_srun=False,
-            **{f"slurm_{name}": value for name, value in _asked(jobs).items()},
         )
         started = executor.map_array(os.execvp, [words[0] for words in commands], commands)
     except ModuleNotFoundError as error:
@@ -210,9 +212,9 @@ def _started(
             "--export-sbatch FILE for a script that does not."
         ) from error
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-        last = str(error).strip().rpartition("\n")[2]
+        said = last_line(str(error))
         raise MeasurementError(
-            f"The jobs cannot be submitted: {last}; change the options, or give --cluster local "
+            f"The jobs cannot be submitted: {said}; change the options, or give --cluster local "
             "where there is no SLURM."
         ) from error
     return dict(zip(numbers, started, strict=True))

@@ -172,7 +172,7 @@ def _dtypes(torch: Any, device: Device) -> tuple[str, ...]:
     if device == "cuda":
         newer = torch.cuda.get_device_capability() >= _AMPERE
         return ("float32", "bfloat16", "tfloat32") if newer else ("float32",)
-    native = _BFLOAT16 & set(machine.cpu()[0].vector_extensions)
+    native = _BFLOAT16 & set(machine.cpu().vector_extensions)
     return ("float32", "bfloat16") if native else ("float32",)
 
 

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -36,12 +35,12 @@ import msgspec
 
 from experiments import registry
 from experiments.harness import ncu, runtime
-from experiments.harness.journal import Count, Done, Journal, Keep, RunLog
+from experiments.harness.journal import Count, Done, Journal, Keep
 from experiments.harness.measure import layers_of_case, subject_of
 from experiments.harness.processes import working
 from experiments.harness.progress import Observer
 from experiments.harness.study import Device, Factors, Session, Study
-from experiments.harness.text import factors_text, last_line, period_text
+from experiments.harness.text import factors_text, last_line
 from experiments.harness.worker import Role, Task
 from report.errors import MeasurementError, RidgepointError
 from report.instruments.counters import ncu_logs
@@ -123,21 +122,19 @@ NCU: Final = Tool(
 TOOLS: Final[dict[Device, Tool]] = {"cpu": LACKEY, "cuda": NCU}
 
 
-def count(
-    study: Study, session: Session, run_log: RunLog, journal: Journal, observer: Observer
-) -> str | None:
+def count(study: Study, session: Session, journal: Journal, observer: Observer) -> str | None:
     """Count what the run asks for and the journal does not hold yet; why not all, if so.
 
     Only interruptions are raised.
     """
-    task = task_of(study, session, run_log)
+    task = task_of(study, session, journal)
     if not task.cases:
         return None
     tool = TOOLS[session.device]
     reason = tool.unavailable()
     if reason is None:
         try:
-            _follow(tool, task, run_log, journal, observer)
+            _follow(tool, task, journal, observer)
         except (RidgepointError, OSError) as error:
             reason = str(error)
     if reason is not None:
@@ -145,12 +142,12 @@ def count(
     return reason
 
 
-def task_of(study: Study, session: Session, run_log: RunLog) -> Task:
+def task_of(study: Study, session: Session, journal: Journal) -> Task:
     """The cases to count that ended well and are not counted yet, longest first."""
-    header, tool, jobs = run_log.header, TOOLS[session.device], []
+    header, tool, jobs = journal.header, TOOLS[session.device], []
     for index, factors in enumerate(header.cases):
-        measured = run_log.finished.get(index)
-        well = measured is not None and measured.status == "ok" and index not in run_log.counts
+        measured = journal.finished.get(index)
+        well = measured is not None and measured.status == "ok" and index not in journal.counts
         if well and header.counters != "none" and study.subject and study.is_counted(factors):
             work = multiply_adds(study, factors)
             if calls := tool.calls(work):
@@ -177,37 +174,34 @@ def multiply_adds(study: Study, factors: Factors) -> int:
     return passes * sum(map(macs, layers_of_case(study, factors)))
 
 
-def _follow(tool: Tool, task: Task, run_log: RunLog, journal: Journal, observer: Observer) -> None:
+def _follow(tool: Tool, task: Task, journal: Journal, observer: Observer) -> None:
     """Run a tool to its end, with every case in the journal as soon as it is counted."""
-    observer.note(f"Counting the executed work of {len(task.cases)} cases with {tool.name}.")
-    began, done = time.monotonic(), 0
+    observer.begin(f"Counting the executed work of {len(task.cases)} cases with {tool.name}.")
+    done = 0
     with closing(tool.count(task)) as events:  # type: ignore[type-var]
         for event in events:
             if event is None:
-                observer.progressed(None, done / len(task.cases), "")
                 continue
             journal.append(event)
-            run_log.add(event)
             done += 1
-            left = (time.monotonic() - began) / done * (len(task.cases) - done)
             series = {each.quantity: each for each in event.series}
             if shown := series.get(tool.quantities[0]):
                 result = f"{shown.samples[0]:,} {shown.unit}"
             else:
                 result = next(iter(event.missing.values()))
-            text = f"{factors_text(run_log.header.cases[event.case])}: {result}"
-            observer.progressed(text, done / len(task.cases), period_text(left))
+            text = f"{factors_text(journal.header.cases[event.case])}: {result}"
+            observer.progressed(text, done / len(task.cases))
 
 
 def added(
-    study: Study, run_log: RunLog, cases: Sequence[Case], reason: str | None
+    study: Study, journal: Journal, cases: Sequence[Case], reason: str | None
 ) -> tuple[tuple[Case, ...], dict[str, str]]:
     """The cases with what was counted of them, and why something was not, by quantity.
 
     ``reason`` says why nothing, or no more, was counted.
     """
-    counts, tool = run_log.counts, TOOLS[run_log.header.environment.device]
-    if study.subject is not None and run_log.header.counters == "none":
+    counts, tool = journal.counts, TOOLS[journal.header.environment.device]
+    if study.subject is not None and journal.header.counters == "none":
         reason = _NOT_ASKED
     missing = {} if reason is None else dict.fromkeys(tool.quantities, reason)
     missing |= _once({index: counts[index].missing for index in sorted(counts)})
@@ -220,9 +214,9 @@ def added(
     return tuple(found), missing
 
 
-def files(run_log: RunLog) -> Iterator[Keep]:
+def files(journal: Journal) -> Iterator[Keep]:
     """What papers read of the logs, as a file beside the record."""
-    logs = [CaseLogs(case=n, logs=count.logs) for n, count in run_log.counts.items() if count.logs]
+    logs = [CaseLogs(case=n, logs=count.logs) for n, count in journal.counts.items() if count.logs]
     if logs:
         meaning = "the table that Nsight Compute printed, cut to each case that it counted"
         content = pack(ncu_logs.TOOL, logs)

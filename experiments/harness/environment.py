@@ -7,23 +7,28 @@ import hashlib
 import os
 import platform
 import re
-import subprocess
 import unicodedata
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from experiments.harness import limits, machine, quiet
 from experiments.harness.study import Device
-from experiments.harness.text import without_paths
+from experiments.harness.text import flat, without_paths
 from report.records.record import Environment, Gpu, Host, Precision, Torch
 
 if TYPE_CHECKING:
     import types
 
-_NO_LOAD: Final = "the system keeps no load average"
 _KEY_DIGITS: Final = 6
+#: Why something is null, but for what the system does not say.
+_REASONS: Final = {
+    "name": "the run was given no --label",
+    "gpu": "the run used the CPU",
+    "gpu.driver": "nvidia-smi is not there or gave no version",
+    "gpu.cudnn": "this PyTorch has no cuDNN",
+    "cpu.governor": "the system shows no frequency governor",
+}
 
 #: Flags that Linux adds by itself or takes from microcode: they come and go with updates of a
 #: machine that stays the same, so that its key must not rest on them.
@@ -40,21 +45,17 @@ _OF_SOFTWARE: Final = (
 def gather(
     torch: types.ModuleType, device: Device, threads: int, *, name: str | None = None
 ) -> Environment:
-    """The machine and the software now; ``load_after`` is added by ``closed``.
-
-    ``name`` is what its people call the machine.
-    """
+    """The machine and the software now; ``name`` is what its people call the machine."""
     import psutil  # type: ignore[import-untyped]
 
-    cpu, missing = machine.cpu()
-    host, host_missing = machine.read_host()
-    gpu, gpu_missing = _gpu(torch) if device == "cuda" else (None, {"gpu": "the run used the CPU"})
-    load, memory_bytes = machine.load(), psutil.virtual_memory().total
-    reasons = {
-        "name": None if name else "the run was given no --label",
-        "load_before": _NO_LOAD if load is None else None,
-        "disturbance": quiet.unavailable(),
-    }
+    cpu, host = machine.cpu(), machine.host(machine.cpuinfo())
+    gpu = _gpu(torch) if device == "cuda" else None
+    memory_bytes, unwatched = psutil.virtual_memory().total, quiet.unavailable()
+    silent = [
+        name
+        for name, value in flat({"name": name, "cpu": cpu, "gpu": gpu, "host": host})
+        if value is None and name not in ("host.machine", "cpu.vector_extensions")
+    ]
     return Environment(
         device=device,
         key=device_key(cpu.model, threads, host, memory_bytes, gpu, name),
@@ -70,31 +71,13 @@ def gather(
             cpu_capability=torch.backends.cpu.get_cpu_capability(),
         ),
         precision=_precision(torch),
-        load_before=load,
-        load_after=None,
         missing={
-            **missing,
-            **host_missing,
-            **gpu_missing,
-            **{name: why for name, why in reasons.items() if why},
+            **{name: _REASONS.get(name, "the system does not say it") for name in silent},
+            **({"disturbance": unwatched} if unwatched else {}),
         },
         name=name,
         host=host,
         variables={**variables(device), **limits.told()},
-    )
-
-
-def closed(
-    environment: Environment, missing: Mapping[str, str], ended_early: str | None = None
-) -> Environment:
-    """The environment with the load at the end of the run and further reasons.
-
-    ``ended_early`` is the reason why nobody could read that load.
-    """
-    load = None if ended_early else machine.load()
-    reasons = {"load_after": ended_early or _NO_LOAD} if load is None else {}
-    return msgspec.structs.replace(
-        environment, load_after=load, missing={**environment.missing, **missing, **reasons}
     )
 
 
@@ -111,33 +94,19 @@ def _precision(torch: types.ModuleType) -> Precision:
     )
 
 
-def _gpu(torch: types.ModuleType) -> tuple[Gpu, dict[str, str]]:
-    """The device that torch uses, and the reason for each field that is null."""
+def _gpu(torch: types.ModuleType) -> Gpu:
+    """The device that torch uses, with the driver, which all GPUs of a machine share."""
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-    driver, cudnn = _driver(), torch.backends.cudnn.version()
-    missing: dict[str, str] = {}
-    if driver is None:
-        missing["gpu.driver"] = "nvidia-smi is not there or gave no version"
-    if cudnn is None:
-        missing["gpu.cudnn"] = "this PyTorch has no cuDNN"
+    cudnn = torch.backends.cudnn.version()
+    query = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
     return Gpu(
         model=properties.name,
         memory_bytes=properties.total_memory,
         compute_capability=f"{properties.major}.{properties.minor}",
-        driver=driver,
+        driver=next(iter(machine.printed(*query).split()), None),
         cuda=str(torch.version.cuda or torch.version.hip or "unknown"),
         cudnn=None if cudnn is None else str(cudnn),
-    ), missing
-
-
-def _driver() -> str | None:
-    """The version of NVIDIA's driver; the same for every GPU of a machine."""
-    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(query, capture_output=True, text=True, check=True, timeout=30)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return next(iter(done.stdout.split()), None)
+    )
 
 
 # ---------------------------------------------------------------------------------------- the key
@@ -187,13 +156,8 @@ _NEVER: Final = re.compile(
 )
 #: These change nothing that is measured on a processor.
 _OF_GPU: Final = re.compile(r"(PYTORCH_CUDA|CUDA|CUBLAS|CUDNN|NVIDIA)_.*")
-#: Anybody's home, which has the name of its owner.
-_HOMES: Final = re.compile(r"/(?:home|Users)/[^/\s:;,='\"]+(?=$|[\s:;,'\"])")
-_SEPARATORS: Final = r":;,='\""
-#: A path's folders: blanks belong to them unless a new path or option follows.
-_FOLDERS: Final = re.compile(
-    rf"(?<![\w.])(?:~|[A-Za-z]:)?[/\\](?:(?:[^\s{_SEPARATORS}]|\s(?![/\\~-]))*[/\\])?"
-)
+#: The folders of a path: blanks belong to them unless a new path or option follows.
+_FOLDERS: Final = re.compile(r"(?:[^\s:;,='\"]|\s(?![/~-]))*/")
 
 
 def variables(device: Device) -> dict[str, str]:
@@ -205,9 +169,8 @@ def variables(device: Device) -> dict[str, str]:
         user = getpass.getuser()
     except (KeyError, OSError):  # a number without a name, as in some containers
         user = ""
-    home = os.path.expanduser("~")  # noqa: PTH111 - never raises
     return {
-        name: anonymous(value, home, user)
+        name: anonymous(value, user)
         for name, value in sorted(os.environ.items())
         if _KEPT.fullmatch(name)
         and not _NEVER.fullmatch(name)
@@ -215,11 +178,7 @@ def variables(device: Device) -> dict[str, str]:
     }
 
 
-def anonymous(value: str, home: str, user: str) -> str:
-    """``value`` with paths reduced to their last part; the home is ``~`` and its owner ``USER``."""
-    if len(home) > 1:
-        value = re.sub(rf"{re.escape(home.rstrip('/'))}(?![\w.-])", "/~", value)
-    value = _FOLDERS.sub("", _HOMES.sub("/~", value))
-    if user:
-        value = re.sub(rf"(?<![A-Za-z0-9]){re.escape(user)}(?![A-Za-z0-9])", "USER", value)
-    return value
+def anonymous(value: str, user: str) -> str:
+    """``value`` with paths reduced to their last part, and the name of the ``user`` as ``USER``."""
+    named = rf"(?<![A-Za-z0-9]){re.escape(user)}(?![A-Za-z0-9])" if user else r"(?!)"
+    return re.sub(named, "USER", _FOLDERS.sub("", value))

@@ -1,6 +1,6 @@
 """What a run has done so far, on disk before the next case begins.
 
-``data/<study>/.<start>-<device>.journal.jsonl`` holds one JSON object a line: the run, the
+``data/<study>/.<start>-<device>-<random>.journal.jsonl`` holds one JSON object a line: the run, the
 ceilings before it, every outcome of a case, every file that it leaves, what each process measured
 of it, and what was counted of it afterwards; each line is on disk before the run goes on.  The
 processes that measure write the same lines, so that a sample is encoded twice: here and in the
@@ -11,10 +11,9 @@ ran.  The file is hidden, ignored by git, and removed once the record is written
 from __future__ import annotations
 
 import os
-import re
-from dataclasses import dataclass, field
+import secrets
+from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Literal, Self, TypeAlias
 
 import msgspec
@@ -33,8 +32,6 @@ from report.records.record import (
     Status,
 )
 
-JOURNAL_VERSION: Final = 4
-
 _SUFFIX: Final = ".journal.jsonl"
 
 
@@ -47,7 +44,7 @@ class _Line(
 class Header(_Line, frozen=True, kw_only=True, tag="run"):
     """The first line: all of the record that is known when the run begins."""
 
-    journal: Literal[4] = JOURNAL_VERSION
+    journal: Literal[4] = 4
     study: str
     started: str
     command: tuple[str, ...]
@@ -102,9 +99,6 @@ class Count(_Line, frozen=True, kw_only=True, tag="count"):
     logs: dict[str, str] = {}
 
 
-Line: TypeAlias = Header | Ceilings | Keep | Finish | Ended | Count
-
-
 class Ready(_Line, frozen=True, tag="ready"):
     """A process has imported what it needs, and begins."""
 
@@ -117,108 +111,69 @@ class Done(_Line, frozen=True, kw_only=True, tag="done"):
     reason: str | None
 
 
-#: What a process that measures says.
-Message: TypeAlias = Ceilings | Keep | Finish | Ended | Count | Ready | Done
+#: What is written while a run measures, and what a process that measures says.
+Step: TypeAlias = Ceilings | Keep | Finish | Ended | Count
+Message: TypeAlias = Step | Ready | Done
 
-_decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
-
-
-@dataclass
-class RunLog:
-    """What the lines of a journal say together.
-
-    ``valid_bytes`` is the length of the file up to the last whole line.
-    """
-
-    header: Header
-    valid_bytes: int
-    ceilings: Ceilings | None = None
-    finished: dict[int, Case] = field(default_factory=dict)
-    files: dict[str, Keep] = field(default_factory=dict)
-    rounds: list[Ended] = field(default_factory=list)
-    counts: dict[int, Count] = field(default_factory=dict)
-
-    def add(self, line: Line) -> None:
-        """Take in what a line says."""
-        match line:
-            case Ceilings():
-                self.ceilings = line
-            case Keep(name=name):
-                self.files[name] = line
-            case Finish(case=case, outcome=outcome):
-                self.finished[case] = outcome
-            case Ended():
-                self.rounds.append(line)
-            case Count(case=case):
-                self.counts[case] = line
-            case Header():
-                raise MeasurementError(
-                    "A journal holds two runs; delete it and run without --resume."
-                )
-
-
-def journal_path(folder: Path, started: str, key: str) -> Path:
-    """Where a run that began at ``started`` (UTC) on the device ``key`` keeps its journal."""
-    moment = started.replace("-", "").replace(":", "")
-    return folder / f".{moment}-{key}{_SUFFIX}"
-
-
-def journals(folder: Path, key: str = "*") -> tuple[Path, ...]:
-    """The journals of unfinished runs on the device ``key``, or on any, oldest first."""
-    return tuple(sorted(folder.glob(f".*Z-{key}{_SUFFIX}")))
-
-
-def read_run_log(path: Path) -> RunLog:
-    """Read a journal.
-
-    An end that is cut off or damaged is left out: the process, or the machine, ended while writing
-    it.  Raises ``MeasurementError`` for any other damage.
-    """
-    run_log: RunLog | None = None
-    damage = ""
-    for number, text in enumerate(re.findall(rb"[^\n]*\n", path.read_bytes()), 1):
-        try:
-            line = _decoder.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            damage = damage or f"line {number} is damaged ({error})"
-            continue
-        if damage and run_log is not None:
-            raise MeasurementError(
-                f"{path.name}: {damage}; delete that line and run with --resume, which goes on "
-                "with what the others hold."
-            )
-        if run_log is not None:
-            run_log.add(line)
-            run_log.valid_bytes += len(text)
-        elif number == 1 and isinstance(line, Header):
-            run_log = RunLog(line, len(text))
-    if run_log is None:
-        raise MeasurementError(
-            f"{path.name}: the journal does not begin with its run ({damage or 'it is empty'}); "
-            "delete the file and run without --resume."
-        )
-    return run_log
+_header = msgspec.json.Decoder(Header)
+_step: msgspec.json.Decoder[Step] = msgspec.json.Decoder(Step)
 
 
 class Journal:
-    """A journal open for writing, by one process at a time; a context manager."""
+    """What a run has done so far; inside ``with``, one process adds to it, and to the disk."""
 
-    def __init__(self, path: Path, valid_bytes: int = 0, *, new: bool = False) -> None:
-        """Open ``path`` and cut off what follows ``valid_bytes``.
+    def __init__(self, path: Path, header: Header, size: int = 0) -> None:
+        """Of a run of which nothing is on disk, or ``size`` bytes of whole lines."""
+        self.path, self.header = path, header
+        self.ceilings: Ceilings | None = None
+        self.finished: dict[int, Case] = {}
+        self.files: dict[str, Keep] = {}
+        self.rounds: list[Ended] = []
+        self.counts: dict[int, Count] = {}
+        self.size = size
 
-        Raises ``MeasurementError`` if another process has it open, and ``FileExistsError`` if it
-        is to be ``new`` and is there.
+    def __enter__(self) -> Self:
+        """Open the file behind its last whole line, for this process alone.
+
+        Raises ``MeasurementError`` if another process has it open.
         """
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.path = path
-        self._stream = path.open("xb" if new else "ab", buffering=0)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._stream = self.path.open("r+b" if self.size else "xb", buffering=0)
         if not _locked(self._stream.fileno()):
             self._stream.close()
-            raise MeasurementError(f"{path.name}: another run is writing this journal now.")
-        self._stream.truncate(valid_bytes)
+            raise MeasurementError(f"{self.path.name}: another run is writing this journal now.")
+        if self.size:
+            self._stream.truncate(self.size)
+            self._stream.seek(self.size)
+        else:
+            self._write(self.header)
+        return self
 
-    def append(self, line: Line) -> None:
-        """Write one line, and return when it is on the disk."""
+    def __exit__(self, *error: object) -> None:
+        """Close the file, which also gives up the lock."""
+        self._stream.close()
+
+    def append(self, step: Step) -> None:
+        """Take in what a run has done, and return when it is on the disk."""
+        # In this order, so that no interruption leaves more on the disk than is known here.
+        self.take(step)
+        self._write(step)
+
+    def take(self, step: Step) -> None:
+        """Take in what is on the disk already."""
+        match step:
+            case Ceilings():
+                self.ceilings = step
+            case Keep(name=name):
+                self.files[name] = step
+            case Finish(case=case, outcome=outcome):
+                self.finished[case] = outcome
+            case Ended():
+                self.rounds.append(step)
+            case Count(case=case):
+                self.counts[case] = step
+
+    def _write(self, line: Header | Step) -> None:
         text = msgspec.json.encode(line) + b"\n"
         if self._stream.write(text) != len(text):
             raise MeasurementError(f"{self.path.name}: the disk is full, so the run ends here.")
@@ -228,18 +183,58 @@ class Journal:
         """Delete the file: its run has become a record, or has nothing to keep."""
         self.path.unlink(missing_ok=True)
 
-    def __enter__(self) -> Self:
-        """Nothing to prepare."""
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close the file, which also gives up the lock."""
-        self._stream.close()
+def begun(folder: Path, header: Header) -> Journal:
+    """The journal of a new run, of a name that no other has: runs may begin at the same time."""
+    moment = header.started.replace("-", "").replace(":", "")
+    name = f".{moment}-{header.environment.key}-{secrets.token_hex(3)}{_SUFFIX}"
+    return Journal(folder / name, header)
+
+
+def journals(folder: Path) -> tuple[Path, ...]:
+    """The journals of unfinished runs, oldest first."""
+    return tuple(sorted(folder.glob(f".*{_SUFFIX}")))
+
+
+def read_journal(path: Path) -> Journal:
+    """Read a journal.
+
+    An end that is cut off or damaged is left out: the process, or the machine, ended while writing
+    it.  Raises ``MeasurementError`` for any other damage.
+    """
+    # Behind the last newline nothing is whole.
+    first, *texts = path.read_bytes().split(b"\n")[:-1] or [b""]
+    try:
+        journal = Journal(path, _header.decode(first), len(first) + 1)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise MeasurementError(
+            f"{path.name}: the journal does not begin with its run ({error}); delete the file and "
+            "run without --resume."
+        ) from error
+    damage = ""
+    for number, text in enumerate(texts, 2):
+        try:
+            step = _step.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            damage = damage or f"line {number} is damaged ({error})"
+            continue
+        if damage:
+            raise MeasurementError(
+                f"{path.name}: {damage}; delete that line and run with --resume, which goes on "
+                "with what the others hold."
+            )
+        journal.take(step)
+        journal.size += len(text) + 1
+    return journal
+
+
+def readable(folder: Path) -> list[Journal]:
+    """The unfinished runs that can be read, oldest first: not of other versions, nor damaged."""
+    found = []
+    for path in journals(folder):
+        with suppress(MeasurementError, OSError):  # done meanwhile
+            found.append(read_journal(path))
+    return found
 
 
 def is_written(path: Path) -> bool:

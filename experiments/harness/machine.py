@@ -1,12 +1,11 @@
 """The processor, its caches and the system, as far as Linux tells; elsewhere little but names.
 
 Cloud processors call themselves «AMD EPYC» whatever they are; family, model, flags and caches tell
-them apart.  What a system does not say is null with a reason.
+them apart.  What a system does not say is null.
 """
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import subprocess
@@ -22,7 +21,6 @@ from report.records.record import Cache, Cpu, Host
 
 _CPUINFO: Final = Path("/proc/cpuinfo")
 _CPUS: Final = Path("/sys/devices/system/cpu")
-_GOVERNOR: Final = _CPUS / "cpu0/cpufreq/scaling_governor"
 #: Who has built the machine, or what runs the virtual one; every container on it shows the same.
 _VENDOR: Final = Path("/sys/class/dmi/id/sys_vendor")
 #: The answer where a machine is no virtual one.
@@ -52,17 +50,17 @@ def parse_cpuinfo(text: str) -> dict[str, str]:
     return {**found, "sockets": str(len(packages))} if packages else found
 
 
-def cpu() -> tuple[Cpu, dict[str, str]]:
-    """The processor, and the reason for each field that is null."""
-    info, found = cpuinfo(), governor()
+def cpu() -> Cpu:
+    """The processor."""
+    info = cpuinfo()
     flags = {"neon" if flag == "asimd" else flag for flag in _flags(info)}
     return Cpu(
         model=model_name(info),
         architecture=platform.machine() or "unknown",
         cores_available=cores_available(),
-        governor=found,
+        governor=governor(),
         vector_extensions=tuple(sorted(flags.intersection(_EXTENSIONS.split()))),
-    ), {} if found else {"cpu.governor": "the system shows no frequency governor"}
+    )
 
 
 def model_name(info: Mapping[str, str]) -> str:
@@ -70,19 +68,18 @@ def model_name(info: Mapping[str, str]) -> str:
 
     Where Linux names none, as on ARM, ``lscpu`` knows it by its number; a Mac has ``sysctl``.
     """
-    listed = None if "model name" in info else re.search(r"Model name:\s*(.+)", _said("lscpu"))
-    mac = "" if info else _said("sysctl", "-n", "machdep.cpu.brand_string").strip()
-    known = info.get("model name") or (listed and listed[1]) or mac
-    named = known or platform.machine() or "unknown"
+    named = info.get("model name")
+    if not named and (listed := re.search(r"Model name:\s*(.+)", printed("lscpu"))):
+        named = listed[1]
+    named = named or printed("sysctl", "-n", "machdep.cpu.brand_string") or platform.machine()
     plain = re.sub(r"\((?:R|TM|C)\)|@.*$|\b(?:CPU|Processor)\b|\b\d+-Core\b", " ", named)
-    return " ".join(plain.split())
+    return " ".join(plain.split()) or "unknown"
 
 
-def read_host(info: Mapping[str, str] | None = None) -> tuple[Host, dict[str, str]]:
-    """This machine, or one with this ``cpuinfo``, and the reason for each field that is null."""
-    info = cpuinfo() if info is None else info
+def host(info: Mapping[str, str]) -> Host:
+    """The machine whose ``cpuinfo`` this is."""
     library, version = platform.libc_ver()
-    host = Host(
+    return Host(
         vendor=info.get("vendor_id") or info.get("CPU implementer"),
         family=_whole(info.get("cpu family") or info.get("CPU architecture")),
         model=_whole(info.get("model") or info.get("CPU part")),
@@ -94,9 +91,6 @@ def read_host(info: Mapping[str, str] | None = None) -> tuple[Host, dict[str, st
         virtualisation=virtualisation(info, text_of(_VENDOR).strip()),
         c_library=f"{library} {version}" if library == "glibc" else None,
     )
-    named = (name for name in Host.__struct_fields__ if name != "machine")
-    null = [name for name in named if getattr(host, name) in (None, ())]
-    return host, {f"host.{name}": "the system does not say it" for name in null}
 
 
 def _flags(info: Mapping[str, str]) -> tuple[str, ...]:
@@ -135,7 +129,7 @@ def parse_caches(folders: Iterable[Mapping[str, str]]) -> tuple[Cache, ...]:
     for texts in folders:
         level, kind = _whole(texts["level"]), texts["type"].lower()
         size = re.fullmatch(r"(\d+)([KMG]?)", texts["size"])
-        cores = count_listed(texts["shared_cpu_list"])
+        cores = _count_listed(texts["shared_cpu_list"])
         if level and kind in ("data", "instruction", "unified") and size and cores:
             size_bytes = int(size[1]) * _UNITS[size[2]]
             cache = {"level": level, "kind": kind, "size_bytes": size_bytes, "cores": cores}
@@ -143,7 +137,7 @@ def parse_caches(folders: Iterable[Mapping[str, str]]) -> tuple[Cache, ...]:
     return tuple(sorted(found, key=lambda cache: (cache.level, cache.kind)))
 
 
-def count_listed(ranges: str) -> int:
+def _count_listed(ranges: str) -> int:
     """How many processors ``0-3,8`` names; 0 for a text that is no such list."""
     if not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", ranges):
         return 0
@@ -153,31 +147,22 @@ def count_listed(ranges: str) -> int:
 
 def governor() -> str | None:
     """The frequency governor of the first core, where Linux shows one."""
-    return text_of(_GOVERNOR).strip() or None
+    return text_of(_CPUS / "cpu0/cpufreq/scaling_governor").strip() or None
 
 
 def operating_system() -> str:
     """Distribution, kernel and its release; never the name of the host."""
     kernel = f"{platform.system()} {platform.release()}"
     try:
-        distribution = platform.freedesktop_os_release().get("PRETTY_NAME")
-    except OSError:
-        distribution = None
-    return f"{distribution}, {kernel}" if distribution else kernel
+        return f"{platform.freedesktop_os_release()['PRETTY_NAME']}, {kernel}"
+    except (OSError, KeyError):
+        return kernel
 
 
-def load() -> float | None:
-    """The one-minute load average, or None where the system keeps none."""
+def printed(*words: str) -> str:
+    """What a program prints; nothing where it cannot be run."""
     try:
-        return round(os.getloadavg()[0], 2)
-    except (AttributeError, OSError):
-        return None
-
-
-def _said(*words: str) -> str:
-    """What a program prints; nothing where it does not start."""
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=10)
+        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=30)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return done.stdout
+    return done.stdout.strip()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from statistics import median
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from experiments.harness.text import bytes_text, duration_text, factors_text
+from experiments.harness.text import bytes_text, duration_text, factors_text, period_text
 from report.instruments import gates
 from report.records.record import Case
 
@@ -15,44 +16,37 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-class Observer(Protocol):
-    """Who watches a run: a terminal, or a test."""
-
-    def note(self, text: str) -> None:
-        """Something worth a line."""
-
-    def debug(self, text: str) -> None:
-        """What a process printed, for who asked for it."""
-
-    def progressed(self, text: str | None, done: float, left: str) -> None:
-        """The share ``done`` of 1 is done; ``text`` says what just ended, None that time passed."""
-
-
-class Watch:
+class Observer:
     """On a terminal a bar with the time left, which is written over; elsewhere a line a case."""
 
     def __init__(self, console: Console, *, debug: bool = False) -> None:
         """Print to ``console``, with ``debug`` what processes print too."""
         self.console = console
         self._debug = debug
+        self._began = 0.0
 
     def note(self, text: str) -> None:
         """Print a line."""
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def begin(self, text: str) -> None:
+        """Print what begins now, and of which parts will be done."""
+        self._began = time.monotonic()
+        self.note(text)
 
     def debug(self, text: str) -> None:
         """Print what a process printed, if asked to."""
         if self._debug and text:
             self.note(text)
 
-    def progressed(self, text: str | None, done: float, left: str) -> None:
-        """Show what ended, with the time left."""
-        if text is None:
-            return
+    def progressed(self, text: str, done: float) -> None:
+        """Show what ended, the share ``done`` of 1 and the time left at this pace."""
+        pace = (time.monotonic() - self._began) / done
+        left = f"{period_text(pace * (1 - done))} left"
         if not self.console.is_terminal:
-            self.note(f"[{done:.0%}, {left} left] {text}")
+            self.note(f"[{done:.0%}, {left}] {text}")
             return
-        shown = f"{'━' * round(20 * done):20} {done:4.0%}  {left} left  {text}"
+        shown = f"{'━' * round(20 * done):20} {done:4.0%}  {left}  {text}"
         width, end = self.console.width - 1, "\n" if done == 1 else "\r"
         self.console.print(shown[:width].ljust(width), end=end, highlight=False, markup=False)
 

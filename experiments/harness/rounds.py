@@ -19,11 +19,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from experiments.harness.journal import Done, Ended, Journal, RunLog
+from experiments.harness.journal import Done, Ended, Journal
 from experiments.harness.processes import measured
 from experiments.harness.progress import Observer
 from experiments.harness.study import Factors, Session, Study
-from experiments.harness.text import duration_text, factors_text, period_text
+from experiments.harness.text import duration_text, factors_text
 from report.records.record import Case, Policy, Round
 from report.records.shards import measures_process, outcome
 
@@ -130,28 +130,24 @@ class Rounds:
     study: Study
     session: Session
     cases: Mapping[int, Factors]
-    run_log: RunLog
     journal: Journal
     observer: Observer
     budget: float
-    began: float
 
     def left(self, share: float = 1.0) -> float:
         """Seconds of the budget, times ``share``, that this run and those before have left."""
-        return share * self.budget - sum(ended.seconds for ended in self.run_log.rounds)
+        return share * self.budget - sum(ended.seconds for ended in self.journal.rounds)
 
 
-def measure(
-    study: Study, session: Session, run_log: RunLog, journal: Journal, observer: Observer
-) -> None:
+def measure(study: Study, session: Session, journal: Journal, observer: Observer) -> None:
     """Measure what the journal does not hold yet; every outcome is in it before the next begins.
 
     Raises ``MeasurementError`` if a process cannot be started at all.
     """
-    protocol, shard, finished = run_log.header.protocol, run_log.header.shard, run_log.finished
+    protocol, shard, finished = journal.header.protocol, journal.header.shard, journal.finished
     cases = {
         index: factors
-        for index, factors in enumerate(run_log.header.cases)
+        for index, factors in enumerate(journal.header.cases)
         if study.has_times and study.is_timed(factors)
         # One that did not end well when it was measured once is not; another shard may have it.
         if index not in finished or finished[index].status == "ok"
@@ -162,15 +158,15 @@ def measure(
     own = [turn for turn in planned if measures_process(shard, turn.process)]
     share = len(own) / len(planned) if planned else 1.0
     budget = float("inf") if protocol.budget_s is None else share * protocol.budget_s
-    rounds = Rounds(study, session, cases, run_log, journal, observer, budget, time.monotonic())
+    rounds = Rounds(study, session, cases, journal, observer, budget)
     # Every case is timed under the policy of the studies, where it is there.
     main = "retained" if "retained" in protocol.processes else next(iter(protocol.processes), "")
     everywhere = [case for case, factors in cases.items() if study.under_every_policy(factors)]
-    observer.note(f"Measuring {len(cases)} cases in {len(own)} processes.")
+    observer.begin(f"Measuring {len(cases)} cases in {len(own)} processes.")
     for number, turn in enumerate(own):
         here = cases if turn.policy == main else everywhere
         left = len(own) - number
-        chosen = affordable(here, run_log.rounds, turn.policy, left, rounds.left())
+        chosen = affordable(here, journal.rounds, turn.policy, left, rounds.left())
         _take(turn, chosen, rounds, number / len(own), 1 / len(own))
     for policy, count in protocol.processes.items():
         _repeat(policy, count, min(REPEATS, sum(turn.policy == policy for turn in own)), rounds)
@@ -179,7 +175,7 @@ def measure(
 def _repeat(policy: Policy, planned: int, most: int, rounds: Rounds) -> None:
     """At most so many further processes for the cases that were disturbed."""
     for process in range(planned + 1, planned + 1 + most):
-        cases = to_repeat(rounds.cases, rounds.run_log.rounds, policy, planned)
+        cases = to_repeat(rounds.cases, rounds.journal.rounds, policy, planned)
         if not cases or rounds.left(1 + REPEAT_SHARE) <= 0:
             return
         rounds.observer.note(f"Measuring {len(cases)} disturbed cases again.")
@@ -188,7 +184,7 @@ def _repeat(policy: Policy, planned: int, most: int, rounds: Rounds) -> None:
 
 def _take(turn: Turn, cases: Iterable[int], rounds: Rounds, done: float, share: float) -> None:
     """One process, for the cases of which the journal holds nothing of it."""
-    log = rounds.run_log
+    log = rounds.journal
     had = {e.case for e in log.rounds if (e.round.process, e.round.policy) == turn}
     seed = log.header.protocol.seed
     waiting = {case: rounds.cases[case] for case in shuffled(cases, seed, turn) if case not in had}
@@ -212,20 +208,16 @@ def _take(turn: Turn, cases: Iterable[int], rounds: Rounds, done: float, share: 
                     seconds=time.monotonic() - began,
                 )
             case _:
-                rounds.observer.progressed(None, done, "")
                 continue
         began = time.monotonic()
-        rounds.journal.append(ended)
-        log.add(ended)
+        log.append(ended)
         had.add(ended.case)
         times = ended.round.samples("time")
         result = duration_text(median(times)) if times else "ok"
         told = ended.round.reason or ended.round.disturbance or result
         case_text = factors_text(rounds.cases[ended.case])
         text = f"{case_text}: process {turn.process}, memory {turn.policy}, {told}"
-        at = min(done + share * len(had) / planned, 1.0)
-        by_pace = (began - rounds.began) * (1 / at - 1)
-        rounds.observer.progressed(text, at, period_text(min(by_pace, max(rounds.left(), 0.0))))
+        rounds.observer.progressed(text, min(done + share * len(had) / planned, 1.0))
 
 
 def added(cases: Sequence[Case], log: Sequence[Ended]) -> tuple[Case, ...]:

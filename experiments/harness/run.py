@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,11 +26,11 @@ from experiments.harness.journal import (
     Ceilings,
     Header,
     Journal,
-    RunLog,
+    begun,
     is_written,
-    journal_path,
     journals,
-    read_run_log,
+    read_journal,
+    readable,
 )
 from experiments.harness.processes import working
 from experiments.harness.progress import Observer
@@ -48,8 +46,8 @@ from experiments.harness.study import (
     Study,
     UsageError,
 )
-from experiments.harness.sweep import elsewhere, sweep, unmeasured
-from experiments.harness.text import last_line
+from experiments.harness.sweep import sweep, unmeasured
+from experiments.harness.text import flat, last_line
 from experiments.harness.worker import Task
 from report.errors import MeasurementError, RidgepointError
 from report.records.filed import encode, parse
@@ -135,18 +133,19 @@ def command_of(request: Request, threads: int | None) -> tuple[str, ...]:
     Without ``threads`` they are left to the machine.  Of the folder of images only its own name
     stands there.
     """
-    words = ["python", "-m", "experiments", "run", request.study]
-    words += ["--device", request.device]
-    words += [] if threads is None else ["--threads", str(threads)]
-    words += ["--quick"] if request.quick else []
-    for setting in request.settings:
-        words += ["--set", setting]
-    words += [] if request.counters is None else ["--counters", request.counters]
-    words += [] if request.shard is None else [OPTION, "{}/{}".format(*request.shard)]
-    words += [] if request.label is None else ["--label", request.label]
-    words += [] if request.wait_quiet is None else ["--wait-quiet", f"{request.wait_quiet:g}"]
-    words += [] if request.images is None else ["--data", request.images.resolve().name]
-    return tuple(words)
+    given = {
+        "--device": request.device,
+        "--threads": threads,
+        "--quick": "" if request.quick else None,
+        "--counters": request.counters,
+        OPTION: request.shard and "{}/{}".format(*request.shard),
+        "--label": request.label,
+        "--wait-quiet": request.wait_quiet and f"{request.wait_quiet:g}",
+        "--data": request.images and request.images.resolve().name,
+    }
+    words = [str(w) for n, value in given.items() if value is not None for w in (n, value) if w]
+    settings = (word for setting in request.settings for word in ("--set", setting))
+    return ("python", "-m", "experiments", "run", request.study, *words, *settings)
 
 
 def places(request: Request) -> tuple[str, ...]:
@@ -165,7 +164,7 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     threads = runtime.checked_threads(request.threads)
     header = _header(request, study, plan, cases, threads)
     if request.if_missing and (there := _measured_before(request.records, header)):
-        observer.note("This is measured already; nothing is measured again.")
+        observer.note("Already measured; skipping.")
         return there
     session = Session(request.device, header.protocol, request.images, threads)
     if request.images is not None:
@@ -173,22 +172,21 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
 
         datasets.check(request.images)
     runtime.share_work()
-    run_log, journal = _opened(request, header, observer)
-    with journal:
+    with _opened(request, header, observer) as journal:
         try:
             if request.wait_quiet is not None:
                 noise = quiet.wait_quiet(request.wait_quiet, observer.note, threads)
                 if noise is not None:
                     observer.note(f"{noise} Measuring all the same.")
-            record, files = _measured(study, plan.ceilings, session, run_log, journal, observer)
+            record, files = _measured(study, plan.ceilings, session, journal, observer)
             path = write_record(record, request.records, files)
         except KeyboardInterrupt as interrupt:
             raise _interrupted(interrupt, request, journal) from interrupt
         except RidgepointError as error:
-            if not run_log.finished:
+            if not journal.finished:
                 raise
             raise MeasurementError(
-                f"{error} What was measured is kept; continue with: {_again(request, run_log)}"
+                f"{error} What was measured is kept; continue with: {_again(request, journal)}"
             ) from error
         journal.remove()
     return record, path
@@ -277,57 +275,37 @@ def _measured_before(records: Path, header: Header) -> tuple[Record, Path] | Non
     return None
 
 
-def _opened(request: Request, header: Header, observer: Observer) -> tuple[RunLog, Journal]:
+def _opened(request: Request, header: Header, observer: Observer) -> Journal:
     """A new journal, or to resume the newest one that can go on.
 
     Raises ``MeasurementError`` where none can.
     """
-    folder = request.records / header.study
-    unfinished = journals(folder, header.environment.key)
-    mine = [path for path in unfinished if _goes_on(path, header)]
+    folder, key = request.records / header.study, header.environment.key
+    unfinished = [each for each in readable(folder) if each.header.environment.key == key]
+    mine = [each for each in unfinished if not differences(each.header, header)]
     if mine and (request.resume or request.if_missing):
-        run_log = read_run_log(mine[-1])
-        return run_log, Journal(mine[-1], run_log.valid_bytes)
-    if request.resume:
-        if not unfinished:
-            raise MeasurementError(
-                f"--resume: {header.study} has no unfinished run on {header.environment.key}; run "
-                "without --resume."
-            )
-        found = "; ".join(differences(read_run_log(unfinished[-1]).header, header)[:_NAMED])
+        return mine[-1]
+    if request.resume and unfinished:
+        found = "; ".join(differences(unfinished[-1].header, header)[:_NAMED])
         raise MeasurementError(
-            f"--resume: {unfinished[-1].name} cannot be continued, since this differs: {found}; "
-            "give the same options, or run without --resume."
+            f"--resume: {unfinished[-1].path.name} cannot be continued, since this differs: "
+            f"{found}; give the same options, or run without --resume."
+        )
+    if request.resume:
+        for path in journals(folder):
+            read_journal(path)  # which says what is wrong with it
+        raise MeasurementError(
+            f"--resume: {header.study} has no unfinished run on {key}; run without --resume."
         )
     if mine:
-        observer.note(
-            f"An earlier run was not finished and is kept in {mine[-1].name}; --resume continues "
-            "it."
-        )
-    return _begun(folder, header)
-
-
-def _goes_on(path: Path, header: Header) -> bool:
-    with suppress(MeasurementError):  # of another version
-        return not differences(read_run_log(path).header, header)
-    return False
-
-
-def _begun(folder: Path, header: Header) -> tuple[RunLog, Journal]:
-    """A journal of a name that no run of the same second has."""
-    while True:
-        with suppress(FileExistsError):
-            path = journal_path(folder, header.started, header.environment.key)
-            journal = Journal(path, new=True)
-            journal.append(header)
-            return RunLog(header, valid_bytes=0), journal
-        time.sleep(0.1)
-        header = msgspec.structs.replace(header, started=_utc(datetime.now(UTC)))
+        name = mine[-1].path.name
+        observer.note(f"An unfinished run is kept in {name}; --resume continues it.")
+    return begun(folder, header)
 
 
 def differences(then: Header, now: Header) -> tuple[str, ...]:
     """What keeps two runs from being one, by name down to the single value, with both values."""
-    before, after = (dict(_values(_identity(each), "")) for each in (then, now))
+    before, after = (dict(flat(_identity(each))) for each in (then, now))
     pairs = ((name, before.get(name), after.get(name)) for name in {**before, **after})
     return tuple(f"{name} {_short(a)}, now {_short(b)}" for name, a, b in pairs if a != b)
 
@@ -343,64 +321,43 @@ def _identity(header: Header) -> dict[str, object]:
     }
 
 
-def _values(part: object, name: str) -> Iterator[tuple[str, object]]:
-    """Every single value in a part, by the names that lead to it."""
-    part = msgspec.to_builtins(part)
-    if isinstance(part, list | tuple):
-        part = dict(enumerate(part, 1))
-    if not isinstance(part, dict):
-        yield name, part
-        return
-    for key, value in part.items():
-        yield from _values(value, f"{name} {key}".strip())
-
-
 def _short(value: object) -> str:
     return "unset" if value is None else str(value)
 
 
 def _interrupted(interrupt: KeyboardInterrupt, request: Request, journal: Journal) -> StoppedError:
-    # The signal can come when a case is on disk and not in the run's own log yet.
-    run_log = read_run_log(journal.path)
-    kept = len(run_log.finished)
-    own = sum(measures_case(run_log.header.shard, i) for i in range(len(run_log.header.cases)))
+    kept = len(journal.finished)
+    own = sum(measures_case(journal.header.shard, i) for i in range(len(journal.header.cases)))
     code = exit_code_of(interrupt)
-    if kept == 0 and not run_log.rounds:
+    if kept == 0 and not journal.rounds:
         journal.remove()
         return StoppedError("Interrupted before a case was finished; nothing is kept.", code)
     return StoppedError(
         f"Interrupted: {kept} of {own} cases are kept (close {request.study} makes them a record "
-        f"as they are); continue with: {_again(request, run_log)}",
+        f"as they are); continue with: {_again(request, journal)}",
         code,
     )
 
 
-def _again(request: Request, run_log: RunLog) -> str:
+def _again(request: Request, journal: Journal) -> str:
     """The command that continues a run."""
-    return shlex.join((*run_log.header.command, *places(request), "--resume"))
+    return shlex.join((*journal.header.command, *places(request), "--resume"))
 
 
 # -------------------------------------------------------------------------- measuring and writing
 
 
 def _measured(
-    study: Study,
-    size: CeilingSize,
-    session: Session,
-    run_log: RunLog,
-    journal: Journal,
-    observer: Observer,
+    study: Study, size: CeilingSize, session: Session, journal: Journal, observer: Observer
 ) -> tuple[Record, dict[str, bytes]]:
     """The record, and the files to keep beside it."""
-    if run_log.ceilings is None:
-        before = _ceilings(session, size, "before", observer)
-        journal.append(before)
-        run_log.add(before)
-    alone = sweep(study, session, run_log, journal, observer)
-    rounds.measure(study, session, run_log, journal, observer)
+    if journal.ceilings is None:
+        journal.append(_ceilings(session, size, "before", observer))
+    sweep(study, session, journal, observer)
+    rounds.measure(study, session, journal, observer)
     after = _ceilings(session, size, "after", observer)
-    reason = counting.count(study, session, run_log, journal, observer)
-    return _record(study, run_log, alone, after, reason, datetime.now(UTC))
+    uncounted = counting.count(study, session, journal, observer)
+    return _record(study, journal, after, uncounted, datetime.now(UTC))
 
 
 def _ceilings(session: Session, size: CeilingSize, moment: Moment, observer: Observer) -> Ceilings:
@@ -422,41 +379,28 @@ def _ceilings(session: Session, size: CeilingSize, moment: Moment, observer: Obs
 
 
 def _record(
-    study: Study,
-    run_log: RunLog,
-    alone: Sequence[Case],
-    after: Ceilings,
-    uncounted: str | None,
-    finished: datetime,
-    ended_early: str | None = None,
+    study: Study, journal: Journal, after: Ceilings, uncounted: str | None, finished: datetime
 ) -> tuple[Record, dict[str, bytes]]:
     """The record of a run, as it will be read: never write what cannot be; and its files.
 
-    ``alone`` are the cases as each was measured by itself, ``uncounted`` is why not all of them
-    could be counted.  Raises ``MeasurementError`` for a run that ends before it began.
+    ``uncounted`` is why not all cases could be counted.
     """
-    header, end = run_log.header, _utc(finished)
-    if end < header.started:
-        raise MeasurementError(
-            f"The run began at {header.started} and ends at {end}, since the clock was set back; "
-            "set it right."
-        )
-    before = run_log.ceilings or Ceilings(reason=ended_early)
+    header, before = journal.header, journal.ceilings or Ceilings(reason=_ENDED)
     reasons = {"ceilings.before": before.reason, "ceilings.after": after.reason}
     missing = {name: reason for name, reason in reasons.items() if reason is not None}
-    cases = rounds.added(alone, run_log.rounds)
-    cases, not_counted = counting.added(study, run_log, cases, uncounted)
-    kept = [*sorted(run_log.files.values(), key=lambda file: file.name), *counting.files(run_log)]
-    files = {file.name: file.content for file in kept}
+    cases = rounds.added(tuple(_alone(study, journal)), journal.rounds)
+    cases, not_counted = counting.added(study, journal, cases, uncounted)
+    missing = {**header.environment.missing, **missing, **not_counted}
+    kept = [*sorted(journal.files.values(), key=lambda file: file.name), *counting.files(journal)]
     record = Record(
         schema=SCHEMA_VERSION,
         study=header.study,
         started=header.started,
-        finished=end,
+        finished=_utc(finished),
         command=header.command,
         code=header.code,
         protocol=header.protocol,
-        environment=environment.closed(header.environment, {**missing, **not_counted}, ended_early),
+        environment=msgspec.structs.replace(header.environment, missing=missing),
         ceilings=(*before.ceilings, *after.ceilings),
         shard=header.shard,
         cases=cases,
@@ -465,7 +409,22 @@ def _record(
             for file in kept
         ),
     )
+    files = {file.name: file.content for file in kept}
     return parse(encode(record), "the new record"), files
+
+
+def _alone(study: Study, journal: Journal) -> Iterator[Case]:
+    """Each case as it was measured by itself, or why this run did not."""
+    header = journal.header
+    for index, factors in enumerate(header.cases):
+        if index in journal.finished:
+            yield journal.finished[index]
+            continue
+        reason = f"{_ENDED.capitalize()}."
+        if header.shard is not None and not measures_case(header.shard, index):
+            of = header.shard.of
+            reason = f"This was left to shard {index % of + 1} of {of}."
+        yield unmeasured(study, factors, "unavailable", reason)
 
 
 def _utc(moment: datetime) -> str:
@@ -483,37 +442,22 @@ def close(name: str, records: Path) -> tuple[tuple[Record, Path], ...]:
     unavailable with that reason, and so is what a run measures at its end.  A record's time of
     finishing is that of its last outcome.  Raises ``MeasurementError`` if there is no such run.
     """
-    study, found = registry.load(name), journals(records / name)
-    if not found:
-        raise MeasurementError(f"{name} has no unfinished run in {records} to close.")
-    left = [path for path in found if not is_written(path)]
+    study, found = registry.load(name), readable(records / name)
+    left = [each for each in found if each.finished and not is_written(each.path)]
     if not left:
-        raise MeasurementError(f"{found[-1].name}: another run is writing this journal now.")
-    measured = []
-    for path in left:
-        with suppress(MeasurementError):  # of another version
-            measured += [path] if read_run_log(path).finished else []
-    if not measured:
+        names = ", ".join(each.path.name for each in found) or "none at all"
         raise MeasurementError(
-            f"{left[-1].name} holds no measured case that can be read, so that there is nothing to "
-            "write; delete it."
+            f"{name} has no unfinished run in {records} that holds a measured case and that no "
+            f"process is at (found {names}); run it."
         )
-    return tuple(_closed(study, path, records) for path in measured)
+    return tuple(_closed(study, journal, records) for journal in left)
 
 
-def _closed(study: Study, path: Path, records: Path) -> tuple[Record, Path]:
-    finished = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    run_log = read_run_log(path)
-    with Journal(path, run_log.valid_bytes) as journal:
-        study = study.on(run_log.header.environment.device)
-        known = {**run_log.finished, **elsewhere(study, run_log.header)}
-        reason = f"{_ENDED.capitalize()}."
-        alone = [
-            known.get(index) or unmeasured(study, factors, "unavailable", reason)
-            for index, factors in enumerate(run_log.header.cases)
-        ]
-        after = Ceilings(reason=_ENDED)
-        record, files = _record(study, run_log, alone, after, _ENDED, finished, _ENDED)
+def _closed(study: Study, journal: Journal, records: Path) -> tuple[Record, Path]:
+    finished = datetime.fromtimestamp(journal.path.stat().st_mtime, UTC)
+    with journal:
+        study = study.on(journal.header.environment.device)
+        record, files = _record(study, journal, Ceilings(reason=_ENDED), _ENDED, finished)
         written = write_record(record, records, files)
         journal.remove()
     return record, written

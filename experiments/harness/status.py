@@ -10,65 +10,66 @@ import getpass
 import shlex
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
-import msgspec
-
 from experiments import registry
-from experiments.harness.journal import Header, RunLog, is_written, journals, read_run_log
+from experiments.harness.journal import Header, Journal, is_written, readable
 from experiments.harness.rounds import turns
 from experiments.harness.text import last_line
 from report.errors import MeasurementError
 from report.records.pooling import unlike
 from report.records.record import Head, Shard
-from report.records.shards import OPTION, measures_case, measures_process, runs_of, without_option
-from report.records.store import Listed, list_records
+from report.records.shards import OPTION, measures_case, measures_process, without_option
+from report.records.store import list_records
 
 State: TypeAlias = Literal["measured", "running", "unfinished", "missing"]
 
 
 class ShardState(NamedTuple):
-    """What there is of one shard: ``done`` of ``planned`` measurements, and the file that tells it.
+    """What there is of one shard, and the file that tells it.
 
-    A measurement is a case by itself, or a case in one process.
+    Of one that is not finished ``done`` of ``planned`` measurements are kept, each a case by
+    itself, or a case in one process.
     """
 
-    number: int
-    state: State
-    done: int
-    planned: int
+    state: State = "missing"
     file: str = ""
+    done: int = 0
+    planned: int = 0
 
 
 class Sweep(NamedTuple):
     """A sweep on one kind of machine, as the ``head`` of one of its shards tells it."""
 
     head: Header | Head
-    cases: int
-    processes: int
-    shards: tuple[ShardState, ...]
+    shards: dict[int, ShardState]
+
+    @property
+    def shard(self) -> Shard:
+        """One of its shards."""
+        assert self.head.shard is not None
+        return self.head.shard
 
 
-def sweeps(study: str, records: Path) -> tuple[Sweep, ...]:
+def sweeps(study: str, records: Path) -> list[Sweep]:
     """All sweeps of a study, the newest last; raises ``RecordError`` as reading does."""
-    found: list[tuple[Header | Head, int, dict[int, Listed], dict[int, tuple[Path, RunLog]]]] = []
-    for run in runs_of(list_records(study, records)):
-        if run.record.shard is not None:
-            measured = {p.record.shard.number: p for p in run.parts if p.record.shard}
-            found.append((run.record, len(run.outcomes), measured, {}))
-    for path in journals(records / study):
-        with suppress(MeasurementError, OSError):  # of another version, or done meanwhile
-            log = read_run_log(path)
-            header = log.header
-            if header.shard is not None:
-                mine = next((each for each in found if _is_same_sweep(each[0], header)), None)
-                if mine is None:
-                    mine = (header, len(header.cases), {}, {})
-                    found.append(mine)
-                mine[3][header.shard.number] = (path, log)
-    return tuple(_sweep(*each) for each in sorted(found, key=lambda each: each[0].started))
+    found: list[Sweep] = []
+    parts: list[tuple[Header | Head, ShardState]] = [
+        (each.record, ShardState("measured", Path(each.file).name))
+        for each in list_records(study, records)
+    ]
+    parts += [(each.header, _of_journal(each)) for each in readable(records / study)]
+    for head, state in parts:
+        if head.shard is None:
+            continue
+        mine = next((each for each in found if _is_same_sweep(each.head, head)), None)
+        if mine is None:
+            found.append(mine := Sweep(head, {}))
+        there = mine.shards.get(head.shard.number, state)
+        if state.state == "measured" or there.state != "measured":
+            mine.shards[head.shard.number] = state
+    return sorted(found, key=lambda each: each.head.started)
 
 
 def _is_same_sweep(one: Header | Head, other: Header | Head) -> bool:
@@ -78,31 +79,15 @@ def _is_same_sweep(one: Header | Head, other: Header | Head) -> bool:
     return same and unlike(one, other) is None  # type: ignore[arg-type]
 
 
-def _sweep(
-    head: Header | Head,
-    cases: int,
-    measured: Mapping[int, Listed],
-    begun: Mapping[int, tuple[Path, RunLog]],
-) -> Sweep:
-    assert head.shard is not None
-    every = turns(head.protocol.processes) if registry.load(head.study).has_times else ()
-
-    def state(shard: Shard) -> ShardState:
-        planned = sum(measures_case(shard, index) for index in range(cases))
-        planned += sum(measures_process(shard, turn.process) for turn in every) * cases
-        number = shard.number
-        if number in measured:
-            file = measured[number].file.rpartition("/")[2]
-            return ShardState(number, "measured", planned, planned, file)
-        if number not in begun:
-            return ShardState(number, "missing", 0, planned)
-        path, log = begun[number]
-        done = min(len(log.finished) + len(log.rounds), planned)
-        word: State = "running" if is_written(path) else "unfinished"
-        return ShardState(number, word, done, planned, path.name)
-
-    shards = (msgspec.structs.replace(head.shard, number=n + 1) for n in range(head.shard.of))
-    return Sweep(head, cases, len(every), tuple(map(state, shards)))
+def _of_journal(journal: Journal) -> ShardState:
+    header, shard = journal.header, journal.header.shard
+    timed = turns(header.protocol.processes) if registry.load(header.study).has_times else ()
+    processes = sum(measures_process(shard, turn.process) for turn in timed)
+    planned = sum(measures_case(shard, index) for index in range(len(header.cases)))
+    planned += processes * len(header.cases)
+    done = min(len(journal.finished) + len(journal.rounds), planned)
+    word: State = "running" if is_written(journal.path) else "unfinished"
+    return ShardState(word, journal.path.name, done, planned)
 
 
 def status(study: str, records: Path, say: Callable[[str], None]) -> int:
@@ -115,10 +100,8 @@ def status(study: str, records: Path, say: Callable[[str], None]) -> int:
         say(f"{error} A shard that is missing here may wait in the queue.")
     places = () if records == Path("data") else ("--records", str(records))
     for sweep in found:
-        shard = sweep.head.shard
-        assert shard is not None
-        jobs = waiting.pop((shard.sweep, shard.of), {})
-        say("\n".join(_lines(sweep, shard.of, places, jobs)))
+        jobs = waiting.pop((sweep.shard.sweep, sweep.shard.of), {})
+        say("\n".join(_lines(sweep, places, jobs)))
     for (_, of), jobs in waiting.items():
         say(f"{study}: {len(jobs)} of {of} shards are in the queue, and nothing is measured yet")
         say("\n".join(f"  shard {number}/{of}  {text}" for number, text in sorted(jobs.items())))
@@ -129,24 +112,25 @@ def status(study: str, records: Path, say: Callable[[str], None]) -> int:
     return 0
 
 
-def _lines(sweep: Sweep, of: int, places: Sequence[str], jobs: Mapping[int, str]) -> Iterator[str]:
+def _lines(sweep: Sweep, places: Sequence[str], jobs: Mapping[int, str]) -> Iterator[str]:
     """A head, a line for each shard, and the next commands; ``jobs`` are those in the queue."""
-    head, nexts = sweep.head, []
-    processes = f", {sweep.processes} processes" if sweep.processes else ""
-    plan, key = head.protocol.plan, head.environment.key
-    yield f"{head.study}, {plan} plan on {key}: {sweep.cases} cases{processes}"
-    for each in sweep.shards:
-        here = each.state in ("measured", "running")
-        word = each.state if here or each.number not in jobs else "queued"
-        if word in ("unfinished", "missing"):
-            option = (OPTION, f"{each.number}/{of}", "--if-missing")
+    head, of, nexts, states = sweep.head, sweep.shard.of, [], set()
+    yield f"{head.study}, {head.protocol.plan} plan on {head.environment.key}"
+    for number in range(1, of + 1):
+        state, file, done, planned = sweep.shards.get(number, ShardState())
+        idle = state in ("unfinished", "missing")
+        word = "queued" if idle and number in jobs else state
+        states.add(word)
+        if word == state and idle:
+            option = (OPTION, f"{number}/{of}", "--if-missing")
             nexts.append(f"  {shlex.join((*without_option(head.command), *places, *option))}")
-        done = f"{each.done:5} of {each.planned:5} measurements"
-        row = f"  shard {each.number}/{of}  {word:10}  {done}  {each.file}".rstrip()
-        yield f"{row}  ({jobs[each.number]})" if each.number in jobs else row
+        share = f"{done} of {planned} measurements" if planned else ""
+        job = f"({jobs[number]})" if number in jobs else ""
+        cells = (f"shard {number}/{of}", f"{word:10}", share, file, job)
+        yield f"  {'  '.join(filter(None, cells))}".rstrip()
     if nexts:
         yield from ("Next:", *nexts)
-    elif all(each.state == "measured" for each in sweep.shards):
+    elif states == {"measured"}:
         yield "All shards are measured; papers merge them."
     else:
         yield "All that is missing is being measured, or waits in the queue."

@@ -2,90 +2,60 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 
-from experiments.harness.journal import Done, Finish, Header, Journal, Keep, RunLog
+from experiments.harness.journal import Done, Finish, Journal, Keep
 from experiments.harness.measure import layers_of_case
 from experiments.harness.processes import measured
 from experiments.harness.progress import Observer, outcome_text
 from experiments.harness.study import Factors, Session, Study
-from experiments.harness.text import factors_text, period_text
+from experiments.harness.text import factors_text
 from report.errors import MeasurementError
 from report.records.layers import Layer
 from report.records.record import Case, Status
 from report.records.shards import measures_case
 
 
-def sweep(
-    study: Study, session: Session, run_log: RunLog, journal: Journal, observer: Observer
-) -> tuple[Case, ...]:
-    """Measure every case that ``run_log`` has no outcome for; return all, in the order of the plan.
+def sweep(study: Study, session: Session, journal: Journal, observer: Observer) -> None:
+    """Measure every case of this run that ``journal`` has no outcome for.
 
     A case that fails is an outcome, not the end.
     """
-    cases = run_log.header.cases
-    others = elsewhere(study, run_log.header)
+    cases, shard = journal.header.cases, journal.header.shard
     waiting = {
         index: factors
         for index, factors in enumerate(cases)
-        if index not in run_log.finished and index not in others
+        if index not in journal.finished and measures_case(shard, index)
     }
     of = f"{len(waiting)} of " if len(waiting) < len(cases) else ""
-    observer.note(f"Measuring {of}{len(cases)} cases.")
-    planned, began, done = max(1, len(waiting)), time.monotonic(), 0
+    observer.begin(f"Measuring {of}{len(cases)} cases.")
+    done = 0
     for message in measured(study, "memory", session, "default", waiting, observer.debug):
         match message:
             case Keep():
-                _keep(message, run_log, journal)
+                _keep(message, journal)
             case Finish():
-                _finish(message, run_log, journal)
+                journal.append(message)
             case Done(case=index, status=status, reason=reason):
                 if reason is not None:
                     outcome = unmeasured(study, cases[index], status, reason)
-                    _finish(Finish(case=index, outcome=outcome), run_log, journal)
+                    journal.append(Finish(case=index, outcome=outcome))
                 done += 1
-                left = (time.monotonic() - began) / done * (planned - done)
-                text = f"{factors_text(cases[index])}: {outcome_text(run_log.finished[index])}"
-                observer.progressed(text, done / planned, period_text(left))
-            case _:
-                observer.progressed(None, done / planned, "")
-    found = {**run_log.finished, **others}
-    return tuple(found[index] for index in range(len(cases)))
+                text = f"{factors_text(cases[index])}: {outcome_text(journal.finished[index])}"
+                observer.progressed(text, done / len(waiting))
 
 
-def _keep(line: Keep, run_log: RunLog, journal: Journal) -> None:
+def _keep(file: Keep, journal: Journal) -> None:
     """Put a file into the journal, once; cases may leave the same one, but not two of a name."""
-    before = run_log.files.get(line.name)
-    if before is not None and before.content == line.content:
+    before = journal.files.get(file.name)
+    if before is not None and before.content == file.content:
         return
-    if before is not None and before.case != line.case:
+    if before is not None and before.case != file.case:
         raise MeasurementError(
-            f"The cases {before.case} and {line.case} leave different files of the name "
-            f"{line.name}; give them different names in the study."
+            f"The cases {before.case} and {file.case} leave different files of the name "
+            f"{file.name}; give them different names in the study."
         )
-    journal.append(line)
-    run_log.add(line)
-
-
-def _finish(line: Finish, run_log: RunLog, journal: Journal) -> None:
-    journal.append(line)
-    run_log.add(line)
-
-
-def elsewhere(study: Study, header: Header) -> dict[int, Case]:
-    """The cases that other shards of the sweep measure by themselves, by their number."""
-    shard = header.shard
-    return {
-        index: unmeasured(
-            study,
-            factors,
-            "unavailable",
-            f"This was left to shard {index % shard.of + 1} of {shard.of}.",
-        )
-        for index, factors in enumerate(header.cases)
-        if shard is not None and not measures_case(shard, index)
-    }
+    journal.append(file)
 
 
 def unmeasured(study: Study, factors: Factors, status: Status, reason: str) -> Case:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+import msgspec
 
 from report.records.record import Factor
 
@@ -34,6 +36,18 @@ def text_of(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
+
+
+def flat(part: object, name: str = "") -> Iterator[tuple[str, object]]:
+    """Every single value in a part by the names that lead to it: ``host.family``; None if empty."""
+    part = msgspec.to_builtins(part)
+    if isinstance(part, list | tuple):
+        part = dict(enumerate(part, 1))
+    if isinstance(part, dict) and part:
+        for key, value in part.items():
+            yield from flat(value, f"{name}.{key}".removeprefix("."))
+    else:
+        yield name, None if part == {} else part
 
 
 def factors_text(factors: Mapping[str, Factor]) -> str:

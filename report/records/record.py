@@ -149,13 +149,13 @@ class Host(_Part, frozen=True):
     machine: Text | None = None
 
 
-class Environment(_Part, frozen=True):
+class Environment(_Part, frozen=True, kw_only=True):
     """The machine and the software as they were during the run.
 
-    ``missing`` gives, for every field that is null, the reason why it could not be read.
-    ``load_before`` and ``load_after`` are the one-minute load averages of the system.  ``name`` is
-    what its people call the machine.  ``variables`` are those of the environment that change times
-    or results.
+    ``missing`` gives, for every field that is null, the reason why it could not be read.  ``name``
+    is what its people call the machine.  ``variables`` are those of the environment that change
+    times or results.  ``load_before`` and ``load_after`` are the one-minute load averages that runs
+    until November 2026 noted; later ones watch what disturbs each measurement.
     """
 
     device: Literal["cpu", "cuda"]
@@ -168,8 +168,8 @@ class Environment(_Part, frozen=True):
     python: Name
     torch: Torch
     precision: Precision
-    load_before: NonNegative | None
-    load_after: NonNegative | None
+    load_before: NonNegative | None = None
+    load_after: NonNegative | None = None
     missing: dict[str, Text]
     name: Name | None = None
     host: Host | None = None

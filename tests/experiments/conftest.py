@@ -16,7 +16,8 @@ import tiny_study
 
 from experiments import registry
 from experiments.harness import counting, rounds
-from experiments.harness.journal import Finish, Header, Journal, read_run_log
+from experiments.harness.journal import Finish, Header, Journal, read_journal
+from experiments.harness.progress import Observer
 from experiments.harness.run import run
 from experiments.harness.runtime import SHARED
 from experiments.harness.study import CounterChoice, Factors, Session, Study, replanned
@@ -29,13 +30,13 @@ ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent
 
 
-class Notes:
+class Notes(Observer):
     """An observer that remembers."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
         self.printed: list[str] = []
-        self.ended: list[tuple[str, float, str]] = []
+        self.ended: list[tuple[str, float]] = []
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -43,9 +44,8 @@ class Notes:
     def debug(self, text: str) -> None:
         self.printed.append(text)
 
-    def progressed(self, text: str | None, done: float, left: str) -> None:
-        if text is not None:
-            self.ended.append((text, done, left))
+    def progressed(self, text: str, done: float) -> None:
+        self.ended.append((text, done))
 
 
 @pytest.fixture
@@ -67,7 +67,6 @@ HOST = msgspec.structs.replace(factory.SERVER, microcode="0x1", c_library="glibc
 def make_environment(**changes: object) -> Environment:
     plain = factory.environment(
         "some-cpu-2t",
-        load_after=None,
         missing={"name": "the run was given no --label", "cpu.governor": "there is none"},
         host=HOST,
         variables={"OMP_NUM_THREADS": "2"},
@@ -98,8 +97,7 @@ def journal_to_count(path: Path, header: Header, other: Mapping[int, str]) -> Pa
 
     Each case has one time of 0.5 s but those of ``other``, which ended with that status.
     """
-    with Journal(path) as writing:
-        writing.append(msgspec.structs.replace(header, counters="auto"))
+    with Journal(path, msgspec.structs.replace(header, counters="auto")) as writing:
         for index, factors in enumerate(header.cases):
             status = other.get(index, "ok")
             outcome = Case(
@@ -120,14 +118,14 @@ def counted_run(
 
     Its cases, the reasons for what is missing, and the files beside the record.
     """
-    run_log = read_run_log(path)
-    run_log.header = msgspec.structs.replace(run_log.header, counters=counters)
-    with Journal(path, run_log.valid_bytes) as writing:
-        session = Session(run_log.header.environment.device, run_log.header.protocol)
-        reason = counting.count(study, session, run_log, writing, notes)
-    alone = [run_log.finished[index] for index in sorted(run_log.finished)]
-    cases, missing = counting.added(study, run_log, alone, reason)
-    return cases, missing, {file.name: file.content for file in counting.files(run_log)}
+    journal = read_journal(path)
+    journal.header = msgspec.structs.replace(journal.header, counters=counters)
+    with journal:
+        session = Session(journal.header.environment.device, journal.header.protocol)
+        reason = counting.count(study, session, journal, notes)
+    alone = [journal.finished[index] for index in sorted(journal.finished)]
+    cases, missing = counting.added(study, journal, alone, reason)
+    return cases, missing, {file.name: file.content for file in counting.files(journal)}
 
 
 def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> Stored:

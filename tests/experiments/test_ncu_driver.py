@@ -317,7 +317,7 @@ def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes, asked: 
     ((name, content),) = files.items()
     for item in unpack(content, "ncu", name):
         assert set(ncu_logs.series_of(item.logs, name)) <= set(cases[item.case].series)
-    assert [text for text, _, _ in notes.ended] == ["size=1: 4,000 FLOP", "size=3: 12,000 FLOP"]
+    assert [text for text, _ in notes.ended] == ["size=1: 4,000 FLOP", "size=3: 12,000 FLOP"]
     (query, _), (words, locale) = map(json.loads, asked.read_text().splitlines())
     assert (query, locale) == (["--query-metrics"], "C")
     said = " ".join(words)

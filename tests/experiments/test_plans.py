@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -11,7 +12,7 @@ from experiments import registry
 from experiments.backends.libraries import ON_GPU
 from experiments.conv_profiling import HELD_OUT, KNOWN
 from experiments.harness import code, counting, measure
-from experiments.harness.journal import RunLog
+from experiments.harness.journal import Journal
 from experiments.harness.selection import select
 from experiments.harness.study import Device, Factors, Session, Study, UsageError
 from report.records.record import Case, Policy
@@ -47,15 +48,16 @@ def test_every_case_stands_once_and_the_quick_plan_is_part_of_the_full_one(
         assert 1 <= each.minimum_samples <= each.maximum_samples
 
 
-def ended(study: Study, cases: tuple[Factors, ...], device: Device) -> RunLog:
+def ended(study: Study, cases: tuple[Factors, ...], device: Device) -> Journal:
     """A run all of whose cases went well, and are to be counted."""
-    outcomes = {
-        index: Case(factors=factors, status="ok", reason=None, layers=(), series=())
-        for index, factors in enumerate(cases)
-    }
     machine = make_environment(device=device)
     header = make_header(study, cases=cases, counters="auto", environment=machine)
-    return RunLog(header, valid_bytes=0, finished=outcomes)
+    journal = Journal(Path(), header)
+    for index, factors in enumerate(cases):
+        journal.finished[index] = Case(
+            factors=factors, status="ok", reason=None, layers=(), series=()
+        )
+    return journal
 
 
 @pytest.mark.parametrize(("name", "device"), BOTH)

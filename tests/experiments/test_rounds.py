@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from experiments import registry
 from experiments.harness import rounds, worker
-from experiments.harness.journal import Ended, Finish, Journal, read_run_log
+from experiments.harness.journal import Ended, Finish, Journal
 from experiments.harness.rounds import Turn, affordable, shuffled, to_repeat, turns, water_level
 from experiments.harness.study import Session, Study
 from report.records.record import Case, Policy, Round, Series
@@ -129,20 +129,17 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> Study:
 
 
 def run(study: Study, path: Path, notes: Notes, sizes: Sequence[int] = (1, 2, 3)) -> list[Case]:
-    """Measure in rounds what the journal in ``path`` does not hold yet."""
+    """Measure in rounds, with a journal in ``path``."""
     header = make_header(study, protocol=PROTOCOL, cases=tuple({"size": size} for size in sizes))
-    fresh = not path.exists()
-    with Journal(path, 0 if fresh else path.stat().st_size) as journal:
-        if fresh:
-            journal.append(header)
-            for index, factors in enumerate(header.cases):
-                alone = Case(factors=factors, status="ok", reason=None, layers=(), series=())
-                journal.append(Finish(case=index, outcome=alone))
-        run_log = read_run_log(path)
-        session = Session("cpu", PROTOCOL)
-        rounds.measure(study, session, run_log, journal, notes)
-        alone_cases = [run_log.finished[index] for index in sorted(run_log.finished)]
-    return list(rounds.added(alone_cases, run_log.rounds))
+    alone = [
+        Case(factors=factors, status="ok", reason=None, layers=(), series=())
+        for factors in header.cases
+    ]
+    with Journal(path, header) as journal:
+        for index, case in enumerate(alone):
+            journal.append(Finish(case=index, outcome=case))
+        rounds.measure(study, Session("cpu", PROTOCOL), journal, notes)
+    return list(rounds.added(alone, journal.rounds))
 
 
 def test_each_case_has_each_process_to_itself_with_its_policy_set(

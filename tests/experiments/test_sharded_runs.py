@@ -63,12 +63,12 @@ def test_an_interrupted_shard_goes_on_as_that_shard(driver: Driver) -> None:
     assert "1 of 3 cases are kept" in messages and "--shard 2/2" in messages
     code, messages = finished(driver.start("--shard", "1/2", "--resume"))
     assert code == 1
-    assert "shard number 2, now 1" in messages
+    assert "shard.number 2, now 1" in messages
     for words in (("--shard", "2/2", "--if-missing"), ("--shard", "1/2")):
         code, messages = finished(driver.start(*words))
         assert code == 0, messages
     assert sorted(driver.measured()) == sorted([*SIZES, "4"])
     code, messages = finished(driver.start("--shard", "2/2", "--if-missing"))
     assert code == 0, messages
-    assert "measured already" in messages
+    assert "Already measured" in messages
     assert all(case.status == "ok" for case in the_run(driver.data).cases)

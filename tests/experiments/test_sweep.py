@@ -9,7 +9,7 @@ import tiny_failing
 
 from experiments import registry
 from experiments.harness import worker
-from experiments.harness.journal import Journal, read_run_log
+from experiments.harness.journal import Journal, read_journal
 from experiments.harness.study import Session
 from experiments.harness.sweep import sweep
 from report.errors import MeasurementError
@@ -24,13 +24,12 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def swept(path: Path, notes: Notes, *ways: str) -> tuple[Case, ...]:
-    """The cases of these ways to end, and the journal that holds them."""
+    """The cases of these ways to end."""
     study = tiny_failing.STUDY
     cases = tuple({"way": way, "size": size} for size, way in enumerate(ways))
-    with Journal(path) as journal:
-        journal.append(make_header(study, cases=cases))
-        run_log = read_run_log(path)
-        return sweep(study, Session("cpu", study.full.protocol), run_log, journal, notes)
+    with Journal(path, make_header(study, cases=cases)) as journal:
+        sweep(study, Session("cpu", study.full.protocol), journal, notes)
+    return tuple(journal.finished[index] for index in range(len(cases)))
 
 
 @pytest.mark.parametrize("forks", [True, False])
@@ -54,7 +53,7 @@ def test_failures_are_outcomes_and_the_sweep_goes_on(
 def test_files_of_a_case_are_kept_once(tmp_path: Path, notes: Notes) -> None:
     path = tmp_path / ".j.journal.jsonl"
     swept(path, notes, "own file", "own file", "same file", "same file")
-    files = read_run_log(path).files
+    files = read_journal(path).files
     assert {name: file.content for name, file in files.items()} == {
         "trace-0": b"\x00\xff",
         "trace-1": b"\x00\xff",
