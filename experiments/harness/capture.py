@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import torch
@@ -38,8 +39,15 @@ def layers_of(module: nn.Module, *inputs: torch.Tensor, root: str = "layer") -> 
     would make the work too small.
     """
     found: list[Layer] = []
+
+    def record(
+        name: str, part: nn.Module, given: tuple[torch.Tensor, ...], output: torch.Tensor
+    ) -> None:
+        if not isinstance(part, nn.Identity):
+            found.append(_described(name, part, given[0], output))
+
     hooks = [
-        part.register_forward_hook(_recorder(name or root, found))
+        part.register_forward_hook(partial(record, name or root))
         for name, part in module.named_modules()
         if next(part.children(), None) is None
     ]
@@ -52,31 +60,20 @@ def layers_of(module: nn.Module, *inputs: torch.Tensor, root: str = "layer") -> 
     return tuple(found)
 
 
-def _recorder(name: str, found: list[Layer]) -> Callable[..., None]:
-    def record(module: nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
-        if not isinstance(module, nn.Identity):
-            found.append(_described(name, module, inputs[0], output))
-
-    return record
-
-
 def _described(name: str, module: nn.Module, source: torch.Tensor, output: torch.Tensor) -> Layer:
     for kind, convert in _CONVERTERS:
         if isinstance(module, kind):
-            return convert(module, _common(name, source, output))
+            common = {
+                "name": name,
+                "input_shape": tuple(source.shape),
+                "output_shape": tuple(output.shape),
+                "dtype": str(output.dtype).removeprefix("torch."),
+            }
+            return convert(module, common)
     raise MeasurementError(
         f"Layer {name}: {type(module).__name__} is not a layer that ridgepoint describes; "
         "add it to report/records/layers.py and experiments/harness/capture.py."
     )
-
-
-def _common(name: str, source: torch.Tensor, output: torch.Tensor) -> Common:
-    return {
-        "name": name,
-        "input_shape": tuple(source.shape),
-        "output_shape": tuple(output.shape),
-        "dtype": str(output.dtype).removeprefix("torch."),
-    }
 
 
 def _pair(value: int | tuple[int, ...]) -> tuple[int, int]:
@@ -138,23 +135,27 @@ def _adaptive(module: nn.AdaptiveAvgPool2d | nn.AdaptiveMaxPool2d, common: Commo
     return Pooling(**common, mode=mode, kernel=window, stride=window, padding=(0, 0))
 
 
-def _activation(function: Any) -> Convert:
-    return lambda module, common: Activation(**common, function=function)
+def _activation(module: nn.Module, common: Common) -> Layer:
+    function = next(name for kind, name in _ACTIVATIONS.items() if isinstance(module, kind))
+    return Activation(**common, function=function)
 
 
+_ACTIVATIONS: Final[dict[type[nn.Module], Any]] = {
+    nn.ReLU: "relu",
+    nn.ReLU6: "relu6",
+    nn.Sigmoid: "sigmoid",
+    nn.Tanh: "tanh",
+    nn.GELU: "gelu",
+    nn.SiLU: "silu",
+    nn.Hardswish: "hardswish",
+}
 _CONVERTERS: Final[tuple[tuple[type[nn.Module] | tuple[type[nn.Module], ...], Convert], ...]] = (
     ((nn.Conv2d, nn.ConvTranspose2d), _convolution),
     (nn.Linear, lambda m, common: Linear(**common, bias=m.bias is not None)),
     ((nn.MaxPool2d, nn.AvgPool2d), _pooling),
     ((nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d), _adaptive),
     ((nn.BatchNorm1d, nn.BatchNorm2d), lambda m, common: BatchNorm(**common, affine=m.affine)),
-    (nn.ReLU6, _activation("relu6")),  # before ReLU and Hardtanh, its relatives
-    (nn.ReLU, _activation("relu")),
-    (nn.Sigmoid, _activation("sigmoid")),
-    (nn.Tanh, _activation("tanh")),
-    (nn.GELU, _activation("gelu")),
-    (nn.SiLU, _activation("silu")),
-    (nn.Hardswish, _activation("hardswish")),
+    (tuple(_ACTIVATIONS), _activation),
     (nn.Softmax, lambda m, common: Softmax(**common, log=False)),
     (nn.LogSoftmax, lambda m, common: Softmax(**common, log=True)),
     ((nn.Dropout, nn.Dropout2d), lambda m, common: Dropout(**common, probability=m.p)),

@@ -37,11 +37,11 @@ from typing import Any, Final, NamedTuple
 from experiments.harness import machine, runtime, timing
 from experiments.harness.journal import Ceilings
 from experiments.harness.study import SEED, CeilingSize, Device
-from experiments.harness.timing import Clock, Duration, Workload
+from experiments.harness.timing import Duration, Workload
 from report.errors import MeasurementError
 from report.instruments.gates import BEYOND_CACHES
 from report.records.caches import capacities, last_capacity
-from report.records.record import Cache, Ceiling, Moment, Peak, WorkUnit
+from report.records.record import Cache, Ceiling, Moment
 
 #: Samples of each ceiling, whose best is what papers call the ceiling; and of the price of a page.
 RUNS: Final[dict[CeilingSize, int]] = {"large": 12, "small": 8}
@@ -72,8 +72,6 @@ _ON_GPU: Final = 2**30
 _WORTH_CALLING: Final = 4 * 2**20
 #: What a thread moves by one call that copies a block again and again (B): some ms.
 _MOVED: Final = 2**28
-#: The arrays of an operation, each of which is read or written once.
-_ARRAYS: Final[dict[Peak, int]] = {"copy": 2, "read": 2, "triad": 3}
 
 _PAGED: Final = 64 * 2**20
 #: Faults beyond those of the pages: tables, and what Python itself touches.
@@ -87,84 +85,49 @@ def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> 
     """
     torch = runtime.start_torch(device, threads)
     torch.manual_seed(SEED)
-    clock = timing.clock_of(device)
+    meter = _Meter(device, moment, RUNS[size])
     with torch.device(device), torch.no_grad(), timing.collector_off():
-        ceilings = tuple(
-            _sampled(instrument, RUNS[size], moment, clock)
-            for instrument in _instruments(torch, device, threads, size)
-        )
-        if device == "cuda":
-            return Ceilings(ceilings=ceilings)
+        ceilings = [*_arithmetic(torch, meter, SIDES[device, size])]
+        ceilings += _bandwidth(torch, meter, threads)
         try:
-            return Ceilings(ceilings=(*ceilings, _page_mapping(moment)))
+            ceilings += () if device == "cuda" else (_page_mapping(moment),)
         except MeasurementError as error:
-            return Ceilings(ceilings=ceilings, reason=str(error))
+            return Ceilings(ceilings=tuple(ceilings), reason=str(error))
+    return Ceilings(ceilings=tuple(ceilings))
 
 
-# ---------------------------------------------------------------------------------- instruments
+class _Meter(NamedTuple):
+    """Samples calls on a device at a moment of the run."""
 
+    device: Device
+    moment: Moment
+    runs: int
 
-class Instrument(NamedTuple):
-    """A program that does ``work`` in ``unit`` by one ``call``, which can be made again and again.
+    def durations(self, call: Callable[[], object]) -> list[Duration]:
+        """Samples of a call each, after a warm-up."""
+        workload, clock = Workload(call), timing.clock_of(self.device)
+        return [clock(workload) for _ in range(_WARMUP + self.runs)][_WARMUP:]
 
-    ``working_set`` is all that a call touches (B).
-    """
-
-    operation: Peak
-    name: str
-    dtype: str
-    size: str
-    work: int
-    unit: WorkUnit
-    call: Callable[[], object]
-    working_set: int | None = None
-
-
-def _sampled(instrument: Instrument, runs: int, moment: Moment, clock: Clock) -> Ceiling:
-    durations = _durations(instrument.call, runs, clock)
-    return Ceiling(
-        operation=instrument.operation,
-        moment=moment,
-        dtype=instrument.dtype,
-        size=instrument.size,
-        work=instrument.work,
-        work_unit=instrument.unit,
-        samples=tuple(each.wall for each in durations),
-        instrument=instrument.name,
-        working_set=instrument.working_set,
-    )
-
-
-def _durations(call: Callable[[], object], runs: int, clock: Clock) -> list[Duration]:
-    """Samples of a call each, after a warm-up."""
-    workload = Workload(call)
-    return [clock(workload) for _ in range(_WARMUP + runs)][_WARMUP:]
-
-
-def _instruments(
-    torch: Any, device: Device, threads: int, size: CeilingSize
-) -> Iterator[Instrument]:
-    """All of a plan; each is to be sampled before the next is taken."""
-    for dtype in _dtypes(torch, device):
-        fast, kind = dtype == "tfloat32", getattr(torch, dtype.replace("tfloat", "float"))
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = fast
-        for side in SIDES[device, size]:
-            yield from _products(torch, kind, dtype, device, side)
-        yield _convolution(torch, kind, dtype, device)
-    if device == "cuda":
-        sets, cached = (_ON_GPU,), 0
-    else:
-        caches = machine.caches()
-        sets = working_sets(caches, threads, runtime.cores_available(), _free_bytes() // 4)
-        cached = last_capacity(caches, threads) or 0
-    for wanted in sets:
-        if wanted >= _WORTH_CALLING:
-            yield from (_moving(torch, device, operation, wanted) for operation in _ARRAYS)
-        if wanted <= cached:
-            yield _copying(threads, wanted)
+    def ceiling(self, call: Callable[[], object], **facts: Any) -> Ceiling:
+        """The ceiling that a call shows; ``facts`` are the other fields."""
+        samples = tuple(each.wall for each in self.durations(call))
+        return Ceiling(moment=self.moment, samples=samples, **facts)
 
 
 # ----------------------------------------------------------------------------------- arithmetic
+
+
+def _arithmetic(torch: Any, meter: _Meter, sides: tuple[int, ...]) -> Iterator[Ceiling]:
+    """Products and a convolution in each type that the device multiplies by itself."""
+    for dtype in _dtypes(torch, meter.device):
+        fast, kind = dtype == "tfloat32", getattr(torch, dtype.replace("tfloat", "float"))
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = fast
+        for side in sides:
+            product = {"operation": "matrix_product", "dtype": dtype, "work_unit": "FLOP"}
+            product |= {"size": f"{side}x{side}x{side}", "work": 2 * side**3}
+            for name, call in _products(torch, kind, meter.device, side):
+                yield meter.ceiling(call, instrument=name, **product)
+        yield _convolution(torch, meter, dtype, kind)
 
 
 def _dtypes(torch: Any, device: Device) -> tuple[str, ...]:
@@ -176,45 +139,55 @@ def _dtypes(torch: Any, device: Device) -> tuple[str, ...]:
     return ("float32", "bfloat16") if native else ("float32",)
 
 
-def _products(torch: Any, kind: Any, dtype: str, device: Device, side: int) -> Iterator[Instrument]:
+def _products(
+    torch: Any, kind: Any, device: Device, side: int
+) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Programs that multiply square matrices, by name; each is sampled before the next."""
     left, right = torch.randn(side, side).to(kind), torch.randn(side, side).to(kind)
     out = torch.empty(side, side, dtype=kind)
-    product = partial(
-        Instrument,
-        "matrix_product",
-        dtype=dtype,
-        size=f"{side}x{side}x{side}",
-        work=2 * side**3,
-        unit="FLOP",
-    )
-    yield product(name="torch.mm", call=lambda: torch.mm(left, right, out=out))
+    yield "torch.mm", lambda: torch.mm(left, right, out=out)
     if device == "cpu" and torch.backends.mkldnn.is_available():
         from torch.utils import mkldnn
 
         linear = mkldnn.to_mkldnn(torch.nn.Linear(side, side, bias=False), kind)
         blocked = left.float().to_mkldnn(kind)
-        yield product(name="oneDNN product", call=lambda: linear(blocked))
+        yield "oneDNN product", lambda: linear(blocked)
 
 
-def _convolution(torch: Any, kind: Any, dtype: str, device: Device) -> Instrument:
+def _convolution(torch: Any, meter: _Meter, dtype: str, kind: Any) -> Ceiling:
     """Images channels last, the layout that both oneDNN and cuDNN take without reordering them."""
-    batch, channels, last = _IMAGES[device], _CHANNELS, torch.channels_last
+    batch, channels, last = _IMAGES[meter.device], _CHANNELS, torch.channels_last
     layer = torch.nn.Conv2d(channels, channels, _KERNEL, bias=False).to(kind)
     layer = layer.to(memory_format=last)
     images = torch.randn(batch, channels, _SIDE, _SIDE).to(kind).to(memory_format=last)
-    taps = channels**2 * _KERNEL**2
-    return Instrument(
+    return meter.ceiling(
+        lambda: layer(images),
         operation="convolution",
-        name="torch.nn.Conv2d",
+        instrument="torch.nn.Conv2d",
         dtype=dtype,
         size=f"{batch}x{channels}x{_SIDE}x{_SIDE}, {_KERNEL}x{_KERNEL} to {channels} channels",
-        work=2 * batch * taps * (_SIDE - _KERNEL + 1) ** 2,  # without padding
-        unit="FLOP",
-        call=lambda: layer(images),
+        work=2 * batch * (channels * _KERNEL * (_SIDE - _KERNEL + 1)) ** 2,  # without padding
+        work_unit="FLOP",
     )
 
 
 # ------------------------------------------------------------------------------------ bandwidth
+
+
+def _bandwidth(torch: Any, meter: _Meter, threads: int) -> Iterator[Ceiling]:
+    """All ways to move bytes over all working sets."""
+    sets, cached = (_ON_GPU,), 0
+    if meter.device == "cpu":
+        import psutil  # type: ignore[import-untyped]
+
+        caches, room = machine.caches(), int(psutil.virtual_memory().available) // 4
+        sets = working_sets(caches, threads, runtime.cores_available(), room)
+        cached = last_capacity(caches, threads) or 0
+    for wanted in sets:
+        if wanted >= _WORTH_CALLING:
+            yield from _moving(torch, meter, wanted)
+        if wanted <= cached:
+            yield _copying(meter, threads, wanted)
 
 
 def working_sets(caches: tuple[Cache, ...], threads: int, cores: int, room: int) -> tuple[int, ...]:
@@ -227,77 +200,58 @@ def working_sets(caches: tuple[Cache, ...], threads: int, cores: int, room: int)
     return tuple(sorted({min(each, room) for each in (*halves, beyond)}))
 
 
-def _free_bytes() -> int:
-    import psutil  # type: ignore[import-untyped]
+def _moving(torch: Any, meter: _Meter, wanted: int) -> Iterator[Ceiling]:
+    """Functions of PyTorch; the arrays are written before, so that they have pages."""
 
-    return int(psutil.virtual_memory().available)
+    def ceiling(operation: str, name: str, arrays: int, call: Callable[[], object]) -> Ceiling:
+        moved = _FLOAT_BYTES * arrays * elements[arrays]
+        size = f"{elements[arrays]} elements"
+        return meter.ceiling(call, operation=operation, instrument=name, size=size, **_bytes(moved))
 
-
-def _moving(torch: Any, device: Device, operation: Peak, wanted: int) -> Instrument:
-    each = _FLOAT_BYTES * _ARRAYS[operation]
-    elements = -(-wanted // each)
-    name, call = _call(torch, device, operation, elements)
-    return Instrument(
-        operation=operation,
-        name=name,
-        dtype="float32",
-        size=f"{elements} elements",
-        work=each * elements,
-        unit="B",
-        call=call,
-        working_set=each * elements,
-    )
+    elements = {arrays: -(-wanted // (_FLOAT_BYTES * arrays)) for arrays in (2, 3)}
+    first, second = torch.ones(elements[2]), torch.ones(elements[2])
+    yield ceiling("copy", "torch.copy_", 2, lambda: first.copy_(second))
+    if meter.device == "cpu":
+        yield ceiling("read", "torch.dot", 2, lambda: torch.dot(first, second))
+    else:
+        whole = torch.ones(2 * elements[2])
+        yield ceiling("read", "torch.sum", 2, whole.sum)
+    a, b, c = (torch.ones(elements[3]) for _ in "abc")
+    yield ceiling("triad", "torch.add", 3, lambda: torch.add(b, c, alpha=3.0, out=a))
 
 
-def _call(torch: Any, device: Device, operation: Peak, elements: int) -> tuple[str, Any]:
-    """The name of a function and its call; the arrays are written, so that they have pages."""
-    first, second = torch.ones(elements), torch.ones(elements)
-    if operation == "copy":
-        return "torch.copy_", lambda: first.copy_(second)
-    if operation == "triad":
-        third = torch.ones(elements)
-        return "torch.add", lambda: torch.add(second, third, alpha=3.0, out=first)
-    if device == "cpu":
-        return "torch.dot", lambda: torch.dot(first, second)
-    whole = torch.ones(2 * elements)
-    return "torch.sum", whole.sum
+def _bytes(working_set: int, times: int = 1) -> dict[str, Any]:
+    """What a ceiling of bandwidth says of so many bytes, all of which move so many times."""
+    moved = {"work": working_set * times, "work_unit": "B"}
+    return {"dtype": "float32", "working_set": working_set, **moved}
 
 
-def _copying(threads: int, wanted: int) -> Instrument:
-    """Copies between two blocks a thread, all of them together a working set, many in one call."""
-    block = wanted // (2 * threads)
-    copies = -(-_MOVED // (2 * block))
-    return Instrument(
-        operation="copy",
-        name="numpy.copyto",
-        dtype="float32",
-        size=f"{block // _FLOAT_BYTES} elements a thread",
-        work=2 * block * threads * copies,
-        unit="B",
-        call=_copies(threads, block, copies),
-        working_set=2 * block * threads,
-    )
+def _copying(meter: _Meter, threads: int, wanted: int) -> Ceiling:
+    """Copies between two blocks a thread, all of them together a working set, many in one call.
 
-
-def _copies(threads: int, block: int, copies: int) -> Callable[[], object]:
-    """Every thread copies its block (B) so many times, which NumPy takes for elements of an array.
-
-    The elements of both arrays lie in one place, by a stride of 0.
+    NumPy takes a block for one element, of which an array has many in one place, by a stride of 0.
     """
     import numpy as np
 
-    item = np.dtype((np.void, block))
+    block = wanted // (2 * threads)
+    copies = -(-_MOVED // (2 * block))
 
     def again(values: Any) -> Any:
-        return np.lib.stride_tricks.as_strided(values.view(item), (copies,), (0,))
+        item = values.view(np.dtype((np.void, block)))
+        return np.lib.stride_tricks.as_strided(item, (copies,), (0,))
 
     arrays = [
         tuple(again(np.ones(block, np.uint8)) for _ in ("to", "from")) for _ in range(threads)
     ]
-    if threads == 1:
-        return partial(np.copyto, *arrays[0])
-    pool = ThreadPoolExecutor(threads)
-    return lambda: list(pool.map(lambda each: np.copyto(*each), arrays))
+    with ThreadPoolExecutor(threads) as pool:
+        every = partial(pool.map, lambda each: np.copyto(*each), arrays)
+        return meter.ceiling(
+            partial(np.copyto, *arrays[0]) if threads == 1 else lambda: list(every()),
+            operation="copy",
+            instrument="numpy.copyto",
+            size=f"{block // _FLOAT_BYTES} elements a thread",
+            **_bytes(2 * block * threads, copies),
+        )
 
 
 # ---------------------------------------------------------------------------------------- pages
@@ -309,8 +263,8 @@ def _page_mapping(moment: Moment) -> Ceiling:
     Raises ``MeasurementError`` where not every page faulted once.
     """
     pages = _PAGED // mmap.PAGESIZE
-    durations = _durations(_touched, _PAGE_RUNS, timing.cpu_clock)
-    check_faults(pages, [each.page_faults for each in durations if each.page_faults is not None])
+    durations = _Meter("cpu", moment, _PAGE_RUNS).durations(_touched)
+    check_faults(pages, [each.page_faults or 0 for each in durations])
     return Ceiling(
         operation="page_mapping",
         moment=moment,
@@ -326,8 +280,6 @@ def _page_mapping(moment: Moment) -> Ceiling:
 
 def check_faults(pages: int, faults: list[int]) -> None:
     """Raise ``MeasurementError`` unless about as many ``faults`` as ``pages`` happened in each."""
-    if not faults:
-        raise MeasurementError("page mapping: the system does not count page faults")
     typical = statistics.median(faults)
     if not pages <= typical <= _MORE_FAULTS * pages:
         raise MeasurementError(

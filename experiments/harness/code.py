@@ -45,6 +45,7 @@ def measuring_sources(study: str, root: Path) -> tuple[Path, ...]:
         path = waiting.pop()
         if path not in found and path.is_file():
             found.add(path)
+            found |= {source for source in (path.with_suffix(".c"),) if source.is_file()}
             waiting += _imported(path, root)
     return tuple(sorted(found, key=lambda path: path.relative_to(root).as_posix()))
 

@@ -66,8 +66,7 @@ def _memories() -> Iterator[tuple[int, int]]:
 
 def _groups() -> Iterator[Path]:
     """The folders of this process's control group (version 2) and of those above it."""
-    own = re.search(r"^0::/(.*)$", text_of(_OWN), re.MULTILINE)
-    if own is not None:
+    if own := re.search(r"^0::/(.*)$", text_of(_OWN), re.MULTILINE):
         inner = Path(own[1])
         yield from (_GROUPS / above for above in (inner, *inner.parents))
 
@@ -83,18 +82,16 @@ def limited(growth: int | None = None) -> Iterator[None]:
 
     Only on Linux; elsewhere there is no limit.  A limit that is there already is never raised.
     """
-    if growth is None:
-        free = available()
-        growth = None if free is None else max(free - RESERVE, 0)
-    size = _field(Path("/proc/self/status"), "VmSize")
-    if growth is None or size is None or not sys.platform.startswith("linux"):
+    free, size = available(), _field(Path("/proc/self/status"), "VmSize")
+    if not sys.platform.startswith("linux") or free is None or size is None:
         yield
         return
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     there = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
-    resource.setrlimit(resource.RLIMIT_AS, (min([size + growth, *there]), hard))
+    wanted = max(free - RESERVE, 0) if growth is None else growth
+    resource.setrlimit(resource.RLIMIT_AS, (min([size + wanted, *there]), hard))
     try:
         yield
     finally:

@@ -12,11 +12,10 @@ is the default with a library that notes which blocks are taken and returned.
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Mapping
 from ctypes.util import find_library
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -41,11 +40,14 @@ _KEEPING: Final = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
 
 def variables(policy: Policy) -> Mapping[str, str]:
     """What a process needs in its environment to start under ``policy``."""
-    if policy in _TUNABLES:
-        return {"GLIBC_TUNABLES": _TUNABLES[policy]}
-    if policy == "jemalloc":
-        return {"LD_PRELOAD": os.fspath(jemalloc() or ""), "MALLOC_CONF": _KEEPING}
-    return {"LD_PRELOAD": os.fspath(allocations.library())} if policy == "traced" else {}
+    match policy:
+        case "jemalloc":
+            return {"LD_PRELOAD": jemalloc(), "MALLOC_CONF": _KEEPING}
+        case "traced":
+            return {"LD_PRELOAD": allocations.library()}
+        case "default":
+            return {}
+    return {"GLIBC_TUNABLES": _TUNABLES[policy]}
 
 
 def unavailable(policy: Policy, device: Device) -> str | None:
@@ -57,24 +59,19 @@ def unavailable(policy: Policy, device: Device) -> str | None:
     if policy == "jemalloc":
         return None if jemalloc() else "jemalloc is not installed (Debian: libjemalloc2)"
     library, version = platform.libc_ver()
-    if library != "glibc" or numbers(version) < TUNABLES_SINCE:
+    numbers = tuple(int(part) for part in version.split(".") if part.isdigit())
+    if library != "glibc" or numbers < TUNABLES_SINCE:
         return f"the C library ({library or 'no glibc'} {version}".rstrip() + ") cannot be told so"
     return allocations.unavailable() if policy == "traced" else None
 
 
-def numbers(version: str) -> tuple[int, ...]:
-    """``2.36`` as numbers that can be compared."""
-    return tuple(int(part) for part in version.split(".") if part.isdigit())
-
-
-@lru_cache(maxsize=1)
-def jemalloc() -> Path | None:
-    """The library's file, or None where it is not installed; only looked for on Linux."""
-    name = find_library("jemalloc") if platform.system() == "Linux" else None
-    if name is None:
-        return None
-    folders = (Path("/usr/lib") / f"{platform.machine()}-linux-gnu", Path("/usr/lib64"))
-    return next((f / name for f in (*folders, Path("/usr/lib")) if (f / name).exists()), None)
+@cache
+def jemalloc() -> str:
+    """The library's file, or nothing where it is not installed; only looked for on Linux."""
+    name = platform.system() == "Linux" and find_library("jemalloc")
+    folders = (f"/usr/lib/{platform.machine()}-linux-gnu", "/usr/lib64", "/usr/lib")
+    found = (Path(folder, name) for folder in folders) if name else ()
+    return next((str(path) for path in found if path.exists()), "")
 
 
 def as_recorded(policy: Policy) -> dict[str, str]:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from experiments.harness.study import Device, UsageError
 from report.errors import MeasurementError
-
-if TYPE_CHECKING:
-    import types
 
 INSTALL = "python -m pip install -e '.[experiments]'"
 #: Networks of others with what they import; their own torch is left alone.
@@ -46,7 +43,7 @@ def fix_threads(threads: int) -> None:
     os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(threads)
 
 
-def import_torch() -> types.ModuleType:
+def import_torch() -> Any:
     """torch; raises ``MeasurementError`` with the line that installs it."""
     try:
         import torch
@@ -57,7 +54,7 @@ def import_torch() -> types.ModuleType:
     return torch
 
 
-def start_torch(device: Device, threads: int) -> types.ModuleType:
+def start_torch(device: Device, threads: int) -> Any:
     """Fix the threads, import torch, check the device and fix the precision.
 
     TF32 is switched off, so that ``float32`` means IEEE single precision on every device; cuDNN
@@ -82,10 +79,8 @@ def start_torch(device: Device, threads: int) -> types.ModuleType:
 
 
 def share_work() -> None:
-    """Let all processes of this run share what torch.compile made, and weights, from nothing on."""
-    folder = _shared().name
-    os.environ[SHARED] = folder
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+    """Let all processes of this run share what one of them makes, from nothing on."""
+    os.environ[SHARED] = _shared().name
 
 
 def shared_folder() -> Path:
@@ -93,6 +88,6 @@ def shared_folder() -> Path:
     return Path(os.environ.get(SHARED) or _shared().name)
 
 
-@lru_cache(maxsize=1)
+@cache
 def _shared() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="ridgepoint-shared-")

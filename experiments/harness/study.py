@@ -14,7 +14,7 @@ from experiments.harness.text import period_text
 from report.errors import MeasurementError
 from report.records.layers import Layer
 from report.records.record import Factor as Level
-from report.records.record import Policy, Protocol, Series
+from report.records.record import Protocol, Series
 
 if TYPE_CHECKING:
     import torch
@@ -72,19 +72,12 @@ class Plan:
     def summary(self) -> str:
         """Processes, samples, time budget and ceilings in words."""
         p = self.protocol
-        ceilings = "no ceilings" if self.ceilings == "none" else f"{self.ceilings} ceilings"
-        most = "" if p.budget_s is None else f"{period_text(p.budget_s)} at most, "
+        most = "" if p.budget_s is None else f", {period_text(p.budget_s)} at most"
         return (
-            f"each in {_listed(p.processes)} ({p.minimum_samples} to {p.maximum_samples} "
-            f"samples, about {p.case_budget_s:g} s in each), {most}{ceilings}"
+            f"processes: {', '.join(f'{n} {policy}' for policy, n in p.processes.items())}; in "
+            f"each {p.minimum_samples} to {p.maximum_samples} samples, about {p.case_budget_s:g} s "
+            f"a case{most}; {'no' if self.ceilings == 'none' else self.ceilings} ceilings"
         )
-
-
-def _listed(processes: Mapping[Policy, int]) -> str:
-    """``6 processes with memory retained, 2 with default and 1 with jemalloc``."""
-    (policy, count), *others = processes.items()
-    parts = [f"{count} processes with memory {policy}", *(f"{n} with {p}" for p, n in others)]
-    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
 
 #: The lowest and the highest of six processes bound a median at 96.9 %; of eight at 99.2 %, so that

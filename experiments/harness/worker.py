@@ -33,7 +33,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -51,7 +51,7 @@ from experiments.harness.study import (
     Study,
 )
 from report.errors import MeasurementError
-from report.instruments.counters.ncu import Product, case_range, products
+from report.instruments.counters.ncu import case_range, products
 from report.records.record import Case, Moment, Policy, Round, Series, Status
 
 #: Far longer than any case takes in one process (s).
@@ -106,9 +106,15 @@ def work(task: Task, say: Callable[[Message], None], folder: Path) -> None:
     running: dict[int, int] = {}
 
     def measure(place: int) -> None:
-        status, reason = _attempt(act[task.role](study, task, place), say)
+        status: tuple[Status, str | None] = ("ok", None)
+        try:
+            for message in act[task.role](study, task, place):
+                say(message)
+        except Exception as error:
+            traceback.print_exc()
+            status = outcome_of(error)
         release(task.session.device)  # only now, since the exception's frames held its tensors
-        say(Done(case=task.cases[place][0], status=status, reason=reason))
+        say(Done(case=task.cases[place][0], status=status[0], reason=status[1]))
 
     def reap() -> None:
         child, code = os.wait()
@@ -144,18 +150,6 @@ def _prepare(study: Study, task: Task) -> None:
         # Else each child looks through, and thereby copies, all that has been imported.
         gc.collect()
         gc.freeze()
-
-
-def _attempt(
-    messages: Iterator[Message], say: Callable[[Message], None]
-) -> tuple[Status, str | None]:
-    try:
-        for message in messages:
-            say(message)
-    except Exception as error:
-        traceback.print_exc()
-        return outcome_of(error)
-    return "ok", None
 
 
 # --------------------------------------------------------------------------------------- children
@@ -263,13 +257,19 @@ def _float32_operations(folder: Path) -> int:
 
 
 def _calibrate(compute_capability: str) -> None:
-    """Profile the products that calibrate the counters."""
+    """Profile products of random matrices, which calibrate the counters."""
+    torch = runtime.import_torch()
+    kinds = {"bf16": torch.bfloat16, "fp16": torch.float16}
     for product in products(compute_capability):
+        kind = kinds.get(product.precision, torch.float32)
+        torch.manual_seed(0)
+        torch.backends.cuda.matmul.allow_tf32 = product.precision == "tf32"
         with suppress(Exception):  # a product that is missing calibrates nothing
-            multiply = _product(product)
-            multiply()
+            left = torch.randn(product.rows, product.depth, device="cuda", dtype=kind)
+            right = torch.randn(product.depth, product.columns, device="cuda", dtype=kind)
+            torch.mm(left, right)
             with _profiled(product.range):
-                multiply()
+                torch.mm(left, right)
         release("cuda")
 
 
@@ -300,45 +300,23 @@ def _profiled(name: str) -> Iterator[None]:
         torch.cuda.nvtx.range_end(handle)
 
 
-def _product(product: Product) -> Callable[[], object]:
-    """A product of random matrices."""
-    torch = runtime.import_torch()
-    kinds = {"bf16": torch.bfloat16, "fp16": torch.float16}
-    kind = kinds.get(product.precision, torch.float32)
-    torch.manual_seed(0)
-    left = torch.randn(product.rows, product.depth, device="cuda", dtype=kind)
-    right = torch.randn(product.depth, product.columns, device="cuda", dtype=kind)
-
-    def multiply() -> object:
-        torch.backends.cuda.matmul.allow_tf32 = product.precision == "tf32"
-        try:
-            return torch.mm(left, right)
-        finally:
-            torch.backends.cuda.matmul.allow_tf32 = False
-
-    return multiply
-
-
 # ------------------------------------------------------------------------------------ the program
-
-
-def _decoded(kind: type, value: Any) -> Any:
-    return kind(value)
 
 
 def main(task_path: Path, lines_path: Path) -> None:
     """Do the task; every line is one write, so that lines of several processes do not mix."""
-    task = msgspec.json.decode(task_path.read_bytes(), type=Task, dec_hook=_decoded)
-    with lines_path.open("ab", buffering=0) as stream:
-        work(task, lambda message: _write(stream.fileno(), message), lines_path.parent)
+    task = msgspec.json.decode(
+        task_path.read_bytes(), type=Task, dec_hook=lambda kind, value: kind(value)
+    )
+    with lines_path.open("ab") as stream:
+
+        def say(message: Message) -> None:
+            stream.write(msgspec.json.encode(message) + b"\n")
+            stream.flush()
+
+        work(task, say, lines_path.parent)
     if task.role == "lackey":
         os._exit(0)  # Python's own end takes long under valgrind
-
-
-def _write(descriptor: int, message: Message) -> None:
-    content = msgspec.json.encode(message) + b"\n"
-    while content:  # a signal or a full disk may cut a write short
-        content = content[os.write(descriptor, content) :]
 
 
 if __name__ == "__main__":

@@ -138,7 +138,7 @@ def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> 
     options = parser().parse_args(["run", study, "--quick", *words, "--records", str(records)])
     threads = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
-        for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TORCHINDUCTOR_CACHE_DIR", SHARED):
+        for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", SHARED):
             patch.setenv(variable, "1")  # restored afterwards; the run sets them itself
         patch.setattr(rounds, "REPEATS", 0)
         patch.setattr(registry, "load", partial(_small, registry.load, ceilings))

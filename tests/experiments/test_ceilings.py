@@ -24,6 +24,6 @@ def test_the_working_sets_show_every_cache_and_memory() -> None:
 
 def test_pages_that_did_not_fault_are_no_measurement() -> None:
     ceilings.check_faults(100, [100, 101, 102])
-    for faults in ([], [3, 3, 3], [200, 200]):
+    for faults in ([3, 3, 3], [200, 200]):
         with pytest.raises(MeasurementError, match=r"page mapping: .*page"):
             ceilings.check_faults(100, faults)
