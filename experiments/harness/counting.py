@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final
@@ -63,15 +63,14 @@ class Tool:
     """A program that counts ``quantities``, of which the first is told while it runs.
 
     ``calls`` says how often a case of so many multiply-adds is called, 0 for one that takes too
-    long; ``count`` yields what was counted of each case, and None for each tick.
+    long; ``count`` yields what was counted of each case.
     """
 
-    name: str
-    role: Role
+    name: Role
     quantities: tuple[str, ...]
     unavailable: Callable[[], str | None]
     calls: Callable[[int], int]
-    count: Callable[[Task], Iterator[Count | None]]
+    count: Callable[[Task], Generator[Count, None, None]]
 
 
 def lackey_unavailable() -> str | None:
@@ -83,11 +82,10 @@ def lackey_unavailable() -> str | None:
     return None
 
 
-def count_with_lackey(task: Task) -> Iterator[Count | None]:
-    """Run ``task`` under lackey and tell of every case as it is done; None for each tick.
+def count_with_lackey(task: Task) -> Generator[Count, None, None]:
+    """Run ``task`` under lackey and tell of every case as it is done.
 
-    Raises ``MeasurementError`` with what valgrind or torch said last, if all of it fails.  Closing
-    the generator ends all processes.
+    Raises ``MeasurementError`` with what valgrind or torch said last, if all of it fails.
     """
     with working(task, under=lambda folder: (*_LACKEY, f"--log-file={folder}/%p.log")) as running:
         for message in running.messages():
@@ -96,8 +94,6 @@ def count_with_lackey(task: Task) -> Iterator[Count | None]:
                     yield message
                 case Done(case=case, reason=str(reason)):
                     yield Count(case=case, missing={_MULTIPLY_ADDS: reason})
-                case _:
-                    yield None
         code, said = running.process.returncode, running.said()
     if code != 0:
         raise MeasurementError(f"lackey ended with exit code {code}: {last_line(said)}")
@@ -105,15 +101,13 @@ def count_with_lackey(task: Task) -> Iterator[Count | None]:
 
 LACKEY: Final = Tool(
     name="lackey",
-    role="lackey",
     quantities=(_MULTIPLY_ADDS,),
     unavailable=lackey_unavailable,
     calls=lambda work: 2 if work <= _LARGEST_UNDER_LACKEY else 0,
     count=count_with_lackey,
 )
 NCU: Final = Tool(
-    name=ncu_logs.TOOL,
-    role="ncu",
+    name="ncu",
     quantities=ncu_logs.QUANTITIES,
     unavailable=ncu.unavailable,
     calls=lambda work: 2 if work <= _LARGEST_TWICE else 1,
@@ -125,21 +119,32 @@ TOOLS: Final[dict[Device, Tool]] = {"cpu": LACKEY, "cuda": NCU}
 def count(study: Study, session: Session, journal: Journal, observer: Observer) -> str | None:
     """Count what the run asks for and the journal does not hold yet; why not all, if so.
 
-    Only interruptions are raised.
+    Every case is in the journal as soon as it is counted.  Only interruptions are raised.
     """
-    task = task_of(study, session, journal)
+    task, tool = task_of(study, session, journal), TOOLS[session.device]
     if not task.cases:
         return None
-    tool = TOOLS[session.device]
     reason = tool.unavailable()
-    if reason is None:
-        try:
-            _follow(tool, task, journal, observer)
-        except (RidgepointError, OSError) as error:
-            reason = str(error)
+    try:
+        if reason is None:
+            observer.begin(f"Counting the executed work of {len(task.cases)} cases by {tool.name}.")
+            with closing(tool.count(task)) as counts:
+                for done, found in enumerate(counts, 1):
+                    journal.append(found)
+                    text = f"{factors_text(journal.header.cases[found.case])}: {_told(found, tool)}"
+                    observer.progressed(text, done / len(task.cases))
+    except (RidgepointError, OSError) as error:
+        reason = str(error)
     if reason is not None:
         observer.note(f"{tool.name} counts nothing here: {reason}.")
     return reason
+
+
+def _told(found: Count, tool: Tool) -> str:
+    for series in found.series:
+        if series.quantity == tool.quantities[0]:
+            return f"{series.samples[0]:,} {series.unit}"
+    return next(iter(found.missing.values()))
 
 
 def task_of(study: Study, session: Session, journal: Journal) -> Task:
@@ -156,7 +161,7 @@ def task_of(study: Study, session: Session, journal: Journal) -> Task:
     gpu = header.environment.gpu
     on_cpu = session.device == "cpu"
     return Task(
-        role=tool.role,
+        role=tool.name,
         session=replace(session, threads=1) if on_cpu else session,
         module=registry.STUDIES[header.study],
         forks=on_cpu,
@@ -172,25 +177,6 @@ def multiply_adds(study: Study, factors: Factors) -> int:
     mode = subject_of(study, factors, "meta").mode
     passes = 3 if mode in ("forward_backward", "step") else 1
     return passes * sum(map(macs, layers_of_case(study, factors)))
-
-
-def _follow(tool: Tool, task: Task, journal: Journal, observer: Observer) -> None:
-    """Run a tool to its end, with every case in the journal as soon as it is counted."""
-    observer.begin(f"Counting the executed work of {len(task.cases)} cases with {tool.name}.")
-    done = 0
-    with closing(tool.count(task)) as events:  # type: ignore[type-var]
-        for event in events:
-            if event is None:
-                continue
-            journal.append(event)
-            done += 1
-            series = {each.quantity: each for each in event.series}
-            if shown := series.get(tool.quantities[0]):
-                result = f"{shown.samples[0]:,} {shown.unit}"
-            else:
-                result = next(iter(event.missing.values()))
-            text = f"{factors_text(journal.header.cases[event.case])}: {result}"
-            observer.progressed(text, done / len(task.cases))
 
 
 def added(

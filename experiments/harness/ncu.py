@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +20,7 @@ import msgspec
 
 from experiments.harness.journal import Count, Done
 from experiments.harness.processes import working
-from experiments.harness.text import last_line
+from experiments.harness.text import last_line, text_of
 from experiments.harness.worker import Task
 from report.errors import MeasurementError, RecordError
 from report.instruments.counters.ncu import case_range
@@ -66,11 +66,10 @@ def find_ncu() -> str | None:
     return next((os.fspath(versions[-1]) for versions in found if versions), None)
 
 
-def count(task: Task) -> Iterator[Count | None]:
+def count(task: Task) -> Generator[Count, None, None]:
     """Count every case of ``task`` and tell of each as soon as its process has ended.
 
-    Raises ``MeasurementError`` with the remedy where there are no counters.  Closing the generator
-    ends all processes.
+    Raises ``MeasurementError`` with the remedy where there are no counters.
     """
     program = find_ncu()
     if program is None:
@@ -82,19 +81,14 @@ def count(task: Task) -> Iterator[Count | None]:
         while left:
             cases, calls = zip(*left[:CASES], strict=True)
             part = msgspec.structs.replace(task, cases=cases, calls=calls)
-            done = set()
-            for event in _profiled(options, part):
-                done |= {event.case} if event else set()
-                yield event
-            left = [each for each in left if each[0][0] not in done]
+            for number, found in enumerate(_profiled(options, part), 1):
+                done = number
+                yield found
+            left = left[done:]
     except OSError as error:
         raise MeasurementError(
             f"ncu cannot be started ({error.strerror}); reinstall Nsight Compute"
         ) from error
-
-
-def _refused(why: CountersUnavailable) -> MeasurementError:
-    return MeasurementError(why.reason.rstrip("."))
 
 
 def _plan_for(program: str, compute_capability: str) -> MetricPlan:
@@ -108,31 +102,28 @@ def _plan_for(program: str, compute_capability: str) -> MetricPlan:
         check=False,
     )
     names = metric_names(done.stdout)
-    if not names:
-        if said := complaint(done.stdout + done.stderr):
-            raise _refused(said)
+    plan = metrics_for(compute_capability, names) if names else complaint(done.stdout + done.stderr)
+    if plan is None:
         raise MeasurementError("ncu --query-metrics lists no metric; run it by hand to see why")
-    plan = metrics_for(compute_capability, names)
     if isinstance(plan, CountersUnavailable):
         raise _refused(plan)
     return plan
 
 
-def _profiled(options: Sequence[str], task: Task) -> Iterator[Count | None]:
-    """One process over all cases of ``task``; it counts at least the first of them, or fails.
+def _refused(why: CountersUnavailable) -> MeasurementError:
+    return MeasurementError(why.reason.rstrip("."))
+
+
+def _profiled(options: Sequence[str], task: Task) -> Iterator[Count]:
+    """One process over the cases of ``task`` in order; it counts at least the first, or fails.
 
     If it ended early, the case at which it did has failed, and later ones are not among them.
     """
-    reasons: dict[int, str | None] = {}
     with working(
         task, _LANGUAGE, lambda folder: (*options, "--log-file", f"{folder}/ncu.csv")
     ) as running:
-        for message in running.messages():
-            if isinstance(message, Done):
-                reasons[message.case] = message.reason
-            yield None
-        file = running.folder / "ncu.csv"
-        log = file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
+        reasons = {m.case: m.reason for m in running.messages() if isinstance(m, Done)}
+        log = text_of(running.folder / "ncu.csv")
         said = _complaint(log, running.said())
     rows = read_table(log)
     if isinstance(rows, CountersUnavailable):
@@ -149,7 +140,7 @@ def _profiled(options: Sequence[str], task: Task) -> Iterator[Count | None]:
         ranges = tuple(case_range(factors, call) for call in range(calls))
         if reason is None and not launched.issuperset(ranges):
             reason = "No kernel ran on the GPU during this case."
-        yield _counted(case, logs_of(log, ranges)) if reason is None else failed(case, reason)
+        yield _failed(case, reason) if reason else _counted(case, logs_of(log, ranges))
         if case not in reasons:
             return
 
@@ -160,11 +151,10 @@ def _counted(case: int, logs: dict[str, str]) -> Count:
         series, missing = series_of(logs, place), missing_of(logs, place)
         return Count(case=case, series=series, missing=missing, logs=logs)
     except RecordError as error:
-        return failed(case, str(error))
+        return _failed(case, str(error))
 
 
-def failed(case: int, reason: str) -> Count:
-    """A case of which nothing was counted."""
+def _failed(case: int, reason: str) -> Count:
     return Count(case=case, missing=dict.fromkeys(QUANTITIES, reason))
 
 

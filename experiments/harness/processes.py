@@ -38,14 +38,14 @@ class Running:
     process: Popen[Any]
     folder: Path
 
-    def messages(self, tick_s: float = TICK_S) -> Iterator[Message | None]:
-        """What the worker says, and None for each tick, to its end."""
+    def messages(self) -> Iterator[Message]:
+        """What the worker says, to its end."""
         incomplete, running = b"", True
         with (self.folder / "lines.jsonl").open("rb") as stream:
             while running:
                 interrupt: BaseException | None = None
                 try:
-                    self.process.wait(tick_s)
+                    self.process.wait(TICK_S)
                     running = False
                 except TimeoutExpired:
                     pass
@@ -55,8 +55,6 @@ class Running:
                 yield from map(_decoder.decode, whole)
                 if interrupt is not None:
                     raise interrupt
-                if running:
-                    yield None
 
     def said(self) -> str:
         """What it and what it runs under have printed."""
@@ -101,8 +99,8 @@ def measured(
     policy: Policy,
     cases: Mapping[int, Factors],
     debug: Callable[[str], None],
-) -> Iterator[Message | None]:
-    """What workers say of ``cases``, each of which has a ``Done`` at last, and None for each tick.
+) -> Iterator[Message]:
+    """What workers say of ``cases``, each of which has a ``Done`` at last.
 
     Cases that need the same share a worker; where one ends it, another measures those that are
     left.  ``debug`` is given what they print.  Raises ``MeasurementError`` if a worker cannot be
@@ -123,7 +121,7 @@ def measured(
         done, began = 0, False
         with working(task, {**needs.variables, **policies.variables(policy)}) as running:
             for message in running.messages():
-                began |= message is not None
+                began = True
                 if isinstance(message, Done):
                     del left[message.case]
                     done += 1

@@ -10,9 +10,9 @@ as there is time; both are kept.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from statistics import median
 from typing import Final, NamedTuple
@@ -60,45 +60,25 @@ def shuffled(cases: Iterable[int], seed: int, turn: Turn) -> tuple[int, ...]:
 
 def affordable(
     cases: Iterable[int], log: Sequence[Ended], policy: Policy, turns_left: int, left_s: float
-) -> tuple[int, ...]:
-    """The cases that a process measures, so that all that is to come fits into ``left_s``.
+) -> set[int]:
+    """The cases that a process measures in its share of the time that is left.
 
-    ``turns_left`` counts this process and those after it, of all policies.  Each case is given the
-    same time in all, the largest with which everything fits; those that last longer are left out
-    of the processes that this time does not reach.  What has not been measured yet is not left out.
+    ``turns_left`` counts this process and those after it, of all policies.  What has not been
+    measured under ``policy`` yet is not left out; of the others those come first on which least
+    time has been spent, so that cases that last long are measured by fewer processes.
     """
-    cases = tuple(cases)
-    spent: dict[int, float] = dict.fromkeys(cases, 0.0)
-    latest: dict[int, float] = {}
+    spent, latest = defaultdict[int, float](float), dict[int, float]()
     for ended in log:
-        if ended.case in spent:
-            spent[ended.case] += ended.seconds
-            latest[ended.case] = ended.seconds
+        spent[ended.case] += ended.seconds
+        latest[ended.case] = ended.seconds
     tried = {ended.case for ended in log if ended.round.policy == policy}
-    demand = {case: (spent[case], latest.get(case, 0.0) * turns_left) for case in cases}
-    most = water_level(tuple(demand.values()), left_s)
-    return tuple(
-        case
-        for case in cases
-        if case not in tried or spent[case] + latest.get(case, 0.0) <= most * (1 + 1e-9)
-    )
-
-
-def water_level(demand: Sequence[tuple[float, float]], supply: float) -> float:
-    """The time that each may have in all, when ``supply`` is shared out.
-
-    ``demand`` are (spent, wanted) in s.  Whoever has had least is served first, as water fills a
-    vessel of uneven ground: nobody gets more than it wants.  Infinite where all can be served.
-    """
-    if sum(wanted for _, wanted in demand) <= supply:
-        return float("inf")
-    edges = sorted({spent for spent, _ in demand} | {spent + wanted for spent, wanted in demand})
-    for low, high in pairwise(edges):
-        needed = sum(min(max(high - spent, 0.0), wanted) for spent, wanted in demand)
-        if needed > supply:
-            below = sum(min(max(low - spent, 0.0), wanted) for spent, wanted in demand)
-            return low + (high - low) * (supply - below) / (needed - below)
-    return edges[-1]
+    room, chosen = left_s / turns_left, set()
+    for case in sorted(cases, key=lambda case: (case in tried, spent[case])):
+        takes = latest.get(case, 0.0)
+        if case not in tried or takes <= room:
+            room -= takes
+            chosen.add(case)
+    return chosen
 
 
 def to_repeat(
@@ -120,25 +100,6 @@ def to_repeat(
 # ------------------------------------------------------------------------------------- measuring
 
 
-@dataclass(frozen=True)
-class Rounds:
-    """What all rounds of a run share; ``cases`` are the timed ones by their number.
-
-    ``budget`` is the time for all rounds of this run (s), infinite where none was given.
-    """
-
-    study: Study
-    session: Session
-    cases: Mapping[int, Factors]
-    journal: Journal
-    observer: Observer
-    budget: float
-
-    def left(self, share: float = 1.0) -> float:
-        """Seconds of the budget, times ``share``, that this run and those before have left."""
-        return share * self.budget - sum(ended.seconds for ended in self.journal.rounds)
-
-
 def measure(study: Study, session: Session, journal: Journal, observer: Observer) -> None:
     """Measure what the journal does not hold yet; every outcome is in it before the next begins.
 
@@ -152,72 +113,78 @@ def measure(study: Study, session: Session, journal: Journal, observer: Observer
         # One that did not end well when it was measured once is not; another shard may have it.
         if index not in finished or finished[index].status == "ok"
     }
-    if not cases:
-        return
     planned = turns(protocol.processes)
     own = [turn for turn in planned if measures_process(shard, turn.process)]
-    share = len(own) / len(planned) if planned else 1.0
-    budget = float("inf") if protocol.budget_s is None else share * protocol.budget_s
-    rounds = Rounds(study, session, cases, journal, observer, budget)
+    if not cases or not own:
+        return
+    budget = float("inf")
+    if protocol.budget_s is not None:
+        budget = protocol.budget_s * len(own) / len(planned)
     # Every case is timed under the policy of the studies, where it is there.
-    main = "retained" if "retained" in protocol.processes else next(iter(protocol.processes), "")
+    main = "retained" if "retained" in protocol.processes else next(iter(protocol.processes))
     everywhere = [case for case, factors in cases.items() if study.under_every_policy(factors)]
     observer.begin(f"Measuring {len(cases)} cases in {len(own)} processes.")
+
+    def left(share: float = 1.0) -> float:
+        """Seconds of the budget, times ``share``, that this run and those before have left."""
+        return share * budget - sum(ended.seconds for ended in journal.rounds)
+
+    def take(turn: Turn, chosen: Iterable[int], done: float, share: float) -> None:
+        here = {case: cases[case] for case in shuffled(chosen, protocol.seed, turn)}
+        for part, text in _taken(turn, here, study, session, journal, observer):
+            observer.progressed(text, min(done + share * part, 1.0))
+
     for number, turn in enumerate(own):
         here = cases if turn.policy == main else everywhere
-        left = len(own) - number
-        chosen = affordable(here, journal.rounds, turn.policy, left, rounds.left())
-        _take(turn, chosen, rounds, number / len(own), 1 / len(own))
+        chosen = affordable(here, journal.rounds, turn.policy, len(own) - number, left())
+        take(turn, chosen, number / len(own), 1 / len(own))
     for policy, count in protocol.processes.items():
-        _repeat(policy, count, min(REPEATS, sum(turn.policy == policy for turn in own)), rounds)
+        for more in range(min(REPEATS, sum(turn.policy == policy for turn in own))):
+            disturbed = to_repeat(cases, journal.rounds, policy, count)
+            if disturbed and left(1 + REPEAT_SHARE) > 0:
+                observer.note(f"Measuring {len(disturbed)} disturbed cases again.")
+                take(Turn(count + 1 + more, policy), disturbed, 1.0, 0.0)
 
 
-def _repeat(policy: Policy, planned: int, most: int, rounds: Rounds) -> None:
-    """At most so many further processes for the cases that were disturbed."""
-    for process in range(planned + 1, planned + 1 + most):
-        cases = to_repeat(rounds.cases, rounds.journal.rounds, policy, planned)
-        if not cases or rounds.left(1 + REPEAT_SHARE) <= 0:
-            return
-        rounds.observer.note(f"Measuring {len(cases)} disturbed cases again.")
-        _take(Turn(process, policy), cases, rounds, done=1.0, share=0.0)
+def _taken(
+    turn: Turn,
+    cases: Mapping[int, Factors],
+    study: Study,
+    session: Session,
+    journal: Journal,
+    observer: Observer,
+) -> Iterator[tuple[float, str]]:
+    """Let one process measure the ``cases`` of which the journal holds nothing of it.
 
-
-def _take(turn: Turn, cases: Iterable[int], rounds: Rounds, done: float, share: float) -> None:
-    """One process, for the cases of which the journal holds nothing of it."""
-    log = rounds.journal
-    had = {e.case for e in log.rounds if (e.round.process, e.round.policy) == turn}
-    seed = log.header.protocol.seed
-    waiting = {case: rounds.cases[case] for case in shuffled(cases, seed, turn) if case not in had}
-    planned, began = len(had) + len(waiting), time.monotonic()
-    session, debug = replace(rounds.session, process=turn.process), rounds.observer.debug
-    for message in measured(rounds.study, "time", session, turn.policy, waiting, debug):
+    The share that is done and what came of it, case by case.
+    """
+    had = {e.case for e in journal.rounds if (e.round.process, e.round.policy) == turn}
+    waiting = {case: factors for case, factors in cases.items() if case not in had}
+    session, began = replace(session, process=turn.process), time.monotonic()
+    for message in measured(study, "time", session, turn.policy, waiting, observer.debug):
         match message:
             case Ended():
                 ended = message
             case Done(case=case, status=status, reason=str(reason)):
-                ended = Ended(
-                    case=case,
-                    round=Round(
-                        process=turn.process,
-                        policy=turn.policy,
-                        status=status,
-                        reason=reason,
-                        disturbance=None,
-                        series=(),
-                    ),
-                    seconds=time.monotonic() - began,
+                lost = Round(
+                    process=turn.process,
+                    policy=turn.policy,
+                    status=status,
+                    reason=reason,
+                    disturbance=None,
+                    series=(),
                 )
+                ended = Ended(case=case, round=lost, seconds=time.monotonic() - began)
             case _:
                 continue
         began = time.monotonic()
-        log.append(ended)
+        journal.append(ended)
         had.add(ended.case)
         times = ended.round.samples("time")
         result = duration_text(median(times)) if times else "ok"
         told = ended.round.reason or ended.round.disturbance or result
-        case_text = factors_text(rounds.cases[ended.case])
-        text = f"{case_text}: process {turn.process}, memory {turn.policy}, {told}"
-        rounds.observer.progressed(text, min(done + share * len(had) / planned, 1.0))
+        where = f"process {turn.process}, memory {turn.policy}"
+        yield len(had) / len({*cases, *had}), f"{factors_text(cases[ended.case])}: {where}, {told}"
 
 
 def added(cases: Sequence[Case], log: Sequence[Ended]) -> tuple[Case, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,9 +42,8 @@ class Played:
         )
         monkeypatch.setitem(counting.TOOLS, "cpu", tool)
 
-    def count(self, task: Task) -> Iterator[Count | None]:
+    def count(self, task: Task) -> Generator[Count, None, None]:
         self.asked.append([case for case, _ in task.cases])
-        yield None
         for case, factors in task.cases:
             if case in self.raising:
                 raise self.raising.pop(case)

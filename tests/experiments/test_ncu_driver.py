@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -198,8 +199,7 @@ def counted(stand_ins: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., d
     def go(**environment: str) -> dict[int, Count]:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        found = list(ncu.count(TASK))
-        return {event.case: event for event in found if isinstance(event, Count)}
+        return {found.case: found for found in ncu.count(TASK)}
 
     return go
 
@@ -220,15 +220,22 @@ def test_a_case_that_ends_the_program_fails_and_the_others_go_on_in_another(
     assert len(asked.read_text().splitlines()) == 1 + 2
 
 
-def test_leaving_early_ends_all_processes(
+def test_an_interruption_ends_all_processes(
     stand_ins: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("LINGER", "60")
-    monkeypatch.setenv("PID", str(tmp_path / "pid"))
     file = tmp_path / "pid"
-    with closing(ncu.count(TASK)) as events:  # type: ignore[type-var]
-        while not (file.exists() and file.read_text()):
-            next(events)
+    monkeypatch.setenv("LINGER", "60")
+    monkeypatch.setenv("PID", str(file))
+
+    def once_it_runs(*_: object) -> None:
+        if file.exists() and file.read_text():
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGALRM, once_it_runs)
+    signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+    with pytest.raises(KeyboardInterrupt), closing(ncu.count(TASK)) as counts:
+        next(counts)
     pid = int(file.read_text())
     for _ in range(100):
         if not _alive(pid):

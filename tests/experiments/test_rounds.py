@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from experiments import registry
 from experiments.harness import rounds, worker
 from experiments.harness.journal import Ended, Finish, Journal
-from experiments.harness.rounds import Turn, affordable, shuffled, to_repeat, turns, water_level
+from experiments.harness.rounds import Turn, affordable, shuffled, to_repeat, turns
 from experiments.harness.study import Session, Study
 from report.records.record import Case, Policy, Round, Series
 from tests.experiments.conftest import Notes, make_header
@@ -61,34 +61,32 @@ def ended(
     return Ended(case=case, round=found, seconds=seconds)
 
 
-DEMAND = st.lists(st.tuples(st.floats(0, 100), st.floats(0.01, 100)), min_size=1, max_size=12)
-
-
-@given(DEMAND, st.floats(0, 1500))
-def test_water_is_shared_out_to_the_last_drop_and_to_who_has_least(
-    demand: list[tuple[float, float]], supply: float
+@given(st.lists(st.floats(0.1, 50), min_size=1, max_size=9), st.integers(1, 9), st.floats(1, 900))
+def test_all_processes_stay_in_the_budget_and_leave_no_case_out(
+    durations: list[float], processes: int, budget: float
 ) -> None:
-    level = water_level(demand, supply)
-    given_ = [min(max(level - spent, 0.0), wanted) for spent, wanted in demand]
-    assert sum(given_) == pytest.approx(min(supply, sum(w for _, w in demand)), abs=1e-6)
-    for (spent, wanted), amount in zip(demand, given_, strict=True):
-        if 1e-9 < amount < wanted - 1e-9:  # who gets less than it wants stands at the level
-            assert spent + amount == pytest.approx(level)
-
-
-def test_long_cases_are_measured_by_fewer_processes() -> None:
-    durations = {0: 1.0, 1: 1.0, 2: 30.0}
-    log: list[Ended] = []
-    left = 80.0
-    for process in range(1, 7):
-        chosen = affordable(durations, log, "retained", turns_left=7 - process, left_s=left)
-        for case in chosen:
+    cases, log, spent = range(len(durations)), list[Ended](), 0.0
+    for process in range(1, processes + 1):
+        left = processes + 1 - process
+        for case in affordable(cases, log, "retained", left, budget - spent):
             log.append(ended(case, durations[case], process))
-            left -= durations[case]
+            spent += durations[case]
     counts = Counter(e.case for e in log)
-    assert (counts[0], counts[1]) == (6, 6)
-    assert counts[2] == 2
-    assert left >= 0
+    assert set(counts) == set(cases)
+    assert spent <= max(budget, sum(durations)) * (1 + 1e-9)
+    if processes * sum(durations) <= budget * (1 - 1e-9):
+        assert set(counts.values()) == {processes}
+    shortest = min(cases, key=durations.__getitem__)
+    assert spent > budget or counts[shortest] == processes or spent + durations[shortest] > budget
+
+
+def test_a_long_case_is_measured_by_fewer_processes() -> None:
+    log: list[Ended] = []
+    for process in range(1, 7):
+        left = 80.0 - sum(e.seconds for e in log)
+        for case in affordable(range(3), log, "retained", 7 - process, left):
+            log.append(ended(case, (1.0, 1.0, 30.0)[case], process))
+    assert Counter(e.case for e in log) == {0: 6, 1: 6, 2: 2}
 
 
 def test_a_disturbed_case_is_repeated_until_a_quiet_process_has_made_up_for_it() -> None:
