@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,9 +32,6 @@ TICK_S: Final = 0.01
 QUIET_S: Final = 5
 #: While a run waits, it says so every so often (s).
 _NOTE_EVERY_S: Final = 10
-#: A process shows among the busiest from this share of a processor on.
-_SHOWN: Final = 0.05
-_NAMED: Final = 3
 
 
 @dataclass(frozen=True)
@@ -51,103 +49,6 @@ class Reading:
     steal_s: float
     own_s: float
     waits_s: Mapping[int, float]
-
-
-# ------------------------------------------------------------------------------------ differences
-
-
-def others(before: Reading, after: Reading) -> float:
-    """Processor seconds that others used between two readings; never negative.
-
-    Children of this process that still run are others.  No more than all processors have in that
-    time, which ticks of 10 ms may say of a shorter one.
-    """
-    busy = min(after.busy_s - before.busy_s, (after.at_s - before.at_s) * after.processors)
-    return max(0.0, busy - (after.own_s - before.own_s))
-
-
-def waited(before: Reading, after: Reading) -> float:
-    """Seconds for which this process's threads were ready without a processor, summed up.
-
-    Of a thread that has ended in between nothing is known.
-    """
-    return sum(
-        max(0.0, wait - before.waits_s.get(thread, 0.0)) for thread, wait in after.waits_s.items()
-    )
-
-
-def disturbance(before: Reading, after: Reading, threads: int) -> str | None:
-    """What disturbed the stretch between two readings, in words; None if nothing did, or no /proc.
-
-    A stretch of wall time w with t threads in use is disturbed if
-
-    - its threads waited for a processor that others had for more than 2 % of w·t: the scatter of
-      one pinned thread between undisturbed processes is about 1 %, so that less could not be told
-      from it;
-    - the hypervisor took more than 10 % of one processor away;
-    - or others and the hypervisor together used more than 10 % of one processor where none was to
-      spare (no more of them than threads): they slow the thread down that shares it, and with it
-      all that wait at the end of a parallel loop.  With processors to spare others may use half of
-      those besides; from there on they take much of what all processors share, caches, bandwidth
-      and clock, although they take no processor away.
-
-    What rounding to ticks of 10 ms may have added up to never counts.
-    """
-    wall = after.at_s - before.at_s
-    used, taken = others(before, after), max(0.0, after.steal_s - before.steal_s)
-    least = rounding(after.processors)
-    spare = max(0, after.processors - threads)
-    most = max((TAKEN + BESIDE * spare) * wall, least)
-    if taken > max(TAKEN * wall, least) or used + taken > most:
-        return _taken(used, taken, wall, after.processors)
-    # What is over, the run's threads waited for each other: JAX has one more than it is given.
-    waiting = min(waited(before, after), used + taken)
-    if waiting > max(WAITING * wall * threads, least):
-        return f"threads waited for a processor {_percent(waiting / (wall * threads))} of the time"
-    return None
-
-
-def busy_now(before: Reading, after: Reading, threads: int) -> str | None:
-    """What would disturb a run of ``threads`` threads, judged while it does nothing; None if quiet.
-
-    Others must leave it its processors, but for a tenth of one.
-    """
-    wall = after.at_s - before.at_s
-    used, taken = others(before, after), max(0.0, after.steal_s - before.steal_s)
-    spare = max(0, after.processors - threads)
-    if used + taken > max((spare + TAKEN) * wall, rounding(after.processors)):
-        return _taken(used, taken, wall, after.processors)
-    return None
-
-
-def rounding(processors: int) -> float:
-    """Seconds that rounding to ticks may add to the busy time of so many processors, less our own.
-
-    Each processor has a clock for programs and one for the system, as our own time has; the
-    difference of two readings has a variance of a sixth of a squared tick a clock.  Four standard
-    deviations of the sum.
-    """
-    return 4 * TICK_S * math.sqrt(2 * (processors + 1) / 6)
-
-
-def _taken(used: float, taken: float, wall: float, processors: int) -> str:
-    """«other processes used 0.8 of 2 processors», and what the hypervisor took, if it matters."""
-    parts = []
-    if used >= taken or used > TAKEN * wall:
-        of = f"{processors} processor{'s' if processors > 1 else ''}"
-        parts.append(f"other processes used {used / wall:.1f} of {of}")
-    if taken > used or taken > TAKEN * wall:
-        parts.append(
-            f"the processor was taken away {_percent(taken / (wall * processors))} of the time"
-        )
-    return " and ".join(parts)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %" if share >= 0.01 else f"{100 * share:.1f} %"
-
-
-# ---------------------------------------------------------------------------------------- readings
 
 
 def unavailable() -> str | None:
@@ -196,32 +97,68 @@ def parse_wait(text: str) -> float:
     return int(text.split()[1]) * 1e-9 if text else 0.0
 
 
-def processes() -> dict[int, tuple[str, float]]:
-    """Name and processor time (s) of every other process that can be seen, by its number."""
-    import psutil  # type: ignore[import-untyped]
-
-    found = {}
-    for process in psutil.process_iter(["name", "cpu_times"]):
-        times = process.info["cpu_times"]
-        if times is not None and process.pid != os.getpid():
-            name = "".join(filter(str.isprintable, process.info["name"] or "?"))
-            found[process.pid] = (name, times.user + times.system)
-    return found
+# ----------------------------------------------------------------------------------- the judgement
 
 
-def busiest(
-    before: Mapping[int, tuple[str, float]], after: Mapping[int, tuple[str, float]], wall_s: float
-) -> tuple[str, ...]:
-    """The names of at most three processes that used most, those of one name together.
+def disturbance(before: Reading, after: Reading, threads: int) -> str | None:
+    """What disturbed the stretch between two readings, in words; None if nothing did, or no /proc.
 
-    A process that has begun in between counts from its beginning.
+    A stretch of wall time w with t threads in use is disturbed if
+
+    - its threads waited for a processor that others had for more than 2 % of w·t: the scatter of
+      one pinned thread between undisturbed processes is about 1 %, so that less could not be told
+      from it;
+    - the hypervisor took more than 10 % of one processor away;
+    - or others and the hypervisor together used more than 10 % of one processor where none was to
+      spare (no more of them than threads): they slow the thread down that shares it, and with it
+      all that wait at the end of a parallel loop.  With processors to spare others may use half of
+      those besides; from there on they take much of what all processors share, caches, bandwidth
+      and clock, although they take no processor away.
+
+    What rounding to ticks of 10 ms may have added up to never counts.
     """
-    used: dict[str, float] = {}
-    for number, (name, seconds) in after.items():
-        earlier = before.get(number, (name, 0.0))[1]
-        used[name] = used.get(name, 0.0) + max(0.0, seconds - earlier)
-    shown = [name for name, seconds in used.items() if seconds >= _SHOWN * wall_s]
-    return tuple(sorted(shown, key=lambda name: (-used[name], name))[:_NAMED])
+    wall = after.at_s - before.at_s
+    # Others have no more than all processors in that time, which ticks may say of a shorter one.
+    busy = min(after.busy_s - before.busy_s, wall * after.processors)
+    used = max(0.0, busy - (after.own_s - before.own_s))
+    taken = max(0.0, after.steal_s - before.steal_s)
+    least, spare = rounding(after.processors), max(0, after.processors - threads)
+    most = max((TAKEN + BESIDE * spare) * wall, least)
+    if taken > max(TAKEN * wall, least) or used + taken > most:
+        return _taken(used, taken, wall, after.processors)
+    # Of a thread that has ended in between nothing is known.
+    waits = (wait - before.waits_s.get(thread, 0.0) for thread, wait in after.waits_s.items())
+    # What is over, the run's threads waited for each other: JAX has one more than it is given.
+    waiting = min(sum(max(0.0, wait) for wait in waits), used + taken)
+    if waiting > max(WAITING * wall * threads, least):
+        return f"threads waited for a processor {_percent(waiting / (wall * threads))} of the time"
+    return None
+
+
+def rounding(processors: int) -> float:
+    """Seconds that rounding to ticks may add to the busy time of so many processors, less our own.
+
+    Each processor has a clock for programs and one for the system, as our own time has; the
+    difference of two readings has a variance of a sixth of a squared tick a clock.  Four standard
+    deviations of the sum.
+    """
+    return 4 * TICK_S * math.sqrt(2 * (processors + 1) / 6)
+
+
+def _taken(used: float, taken: float, wall: float, processors: int) -> str:
+    """«other processes used 0.8 of 2 processors», and what the hypervisor took, if it matters."""
+    parts = []
+    if used >= taken or used > TAKEN * wall:
+        of = f"{processors} processor{'s' if processors > 1 else ''}"
+        parts.append(f"other processes used {used / wall:.1f} of {of}")
+    if taken > used or taken > TAKEN * wall:
+        share = _percent(taken / (wall * processors))
+        parts.append(f"the processor was taken away {share} of the time")
+    return " and ".join(parts)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.01 else f"{100 * share:.1f} %"
 
 
 # ----------------------------------------------------------------------------------------- waiting
@@ -232,14 +169,25 @@ def watched(threads: int | None = None, seconds: float = 1.0) -> str | None:
 
     Watches that long, and names the programs.
     """
-    before, running = read(), processes()
+    busiest()
+    before = read()
     time.sleep(seconds)
-    after, now = read(), processes()
-    found = busy_now(before, after, threads or after.processors)
-    if found is None:
-        return None
-    names = busiest(running, now, after.at_s - before.at_s)
-    return f"{found} ({', '.join(names)})" if names else found
+    after = read()
+    found = disturbance(before, after, threads or after.processors)
+    names = ", ".join(busiest()) if found else ""
+    return f"{found} ({names})" if names else found
+
+
+def busiest() -> tuple[str, ...]:
+    """The programs that used most of the processors since the last call, three at most."""
+    import psutil  # type: ignore[import-untyped]
+
+    used: Counter[str] = Counter()
+    for process in psutil.process_iter(["name", "cpu_percent"]):
+        if process.pid != os.getpid():
+            name = "".join(filter(str.isprintable, process.info["name"] or "?"))
+            used[name] += process.info["cpu_percent"] or 0
+    return tuple(name for name, percent in used.most_common(3) if percent >= 5)
 
 
 def wait_quiet(minutes: float, say: Callable[[str], None], threads: int) -> str | None:
@@ -260,7 +208,6 @@ def wait_quiet(minutes: float, say: Callable[[str], None], threads: int) -> str 
             why = last or f"it was not watched for {QUIET_S} s"
             return f"The machine did not become quiet within {minutes:g} min: {why}."
         if found and now - said >= _NOTE_EVERY_S:
-            said, left = now, end - now
-            most = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
-            say(f"Waiting for a quiet machine, at most {most}: {last}.")
+            said = now
+            say(f"Waiting for a quiet machine, at most {(end - now) / 60:.1f} min: {last}.")
     return None

@@ -91,18 +91,12 @@ def test_what_rounding_to_ticks_adds_up_to_never_counts(processors: int) -> None
         )
 
     alarms = 0
-    for _ in range(2000):
+    for _ in range(500):
         phases = [random.random() for _ in range(processors)]
         own_phase, wall = random.random(), random.choice([0.001, 0.006, 0.02, 0.1, 0.5])
         before, after = (reading(at, phases, own_phase) for at in (50.0, 50.0 + wall))
         alarms += disturbance(before, after, processors) is not None
-    assert alarms <= 2
-
-
-def test_a_run_that_waits_needs_its_processors_for_itself() -> None:
-    assert quiet.busy_now(START, later(used=9.0), 1) is None
-    assert quiet.busy_now(START, later(used=12.0), 1) is not None
-    assert quiet.busy_now(START, later(used=2.0), 2) is not None
+    assert alarms <= 1
 
 
 STAT = """\
@@ -122,14 +116,6 @@ def test_what_linux_counts_is_read() -> None:
         assert os.sysconf("SC_CLK_TCK") == pytest.approx(1 / quiet.TICK_S)
 
 
-def test_the_busiest_processes_are_named() -> None:
-    before = {1: ("idle", 5.0), 2: ("cc1", 1.0), 3: ("cc1", 1.0), 4: ("b", 0.0), 5: ("a", 0.0)}
-    now = {2: ("cc1", 1.4), 3: ("cc1", 1.4), 4: ("b", 0.5), 5: ("a", 0.5), 6: ("new", 0.06)}
-    after = before | now
-    assert quiet.busiest(before, after, 1.0) == ("cc1", "a", "b")
-    assert quiet.busiest(before, before, 1.0) == ()
-
-
 class Machine:
     """A machine whose others use ``loads`` processors, one a second, and then the last for ever."""
 
@@ -139,7 +125,7 @@ class Machine:
         self.used = 0.0
         patch.setattr(quiet, "unavailable", lambda: None)
         patch.setattr(quiet, "read", lambda: later(wall=float(self.seconds), used=self.used))
-        patch.setattr(quiet, "processes", lambda: {7: ("cc1", self.used)})
+        patch.setattr(quiet, "busiest", lambda: ("cc1",))
         patch.setattr(time, "sleep", self.sleep)
         patch.setattr(time, "monotonic", lambda: float(self.seconds))
 
@@ -155,7 +141,7 @@ def test_the_quiet_seconds_must_follow_each_other(
     assert quiet.wait_quiet(1.0, notes.note, 2) is None
     assert machine.seconds == 11
     (said,) = notes.notes
-    assert "at most 59 s" in said and "1.5 of 2" in said and "(cc1)" in said
+    assert "at most 1.0 min" in said and "1.5 of 2" in said and "(cc1)" in said
 
 
 def test_waiting_ends_and_says_what_disturbs(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +169,7 @@ def test_busy_loops_on_this_machine_are_seen() -> None:
         for _ in range(2 * len(os.sched_getaffinity(0)))
     ]
     try:
-        assert "python" in str(quiet.watched(seconds=1.0))
+        assert "python" in str(quiet.watched(seconds=0.3))
     finally:
         for loop in loops:
             loop.kill()
