@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Final, NamedTuple
 
 from experiments.harness.progress import Observer
-from experiments.harness.run import Request, StoppedError, Terminated, close, run
+from experiments.harness.run import Request, StoppedError, close, run
 from experiments.harness.study import CeilingSize, CounterChoice, Device, UsageError
 from report.errors import RidgepointError
 
@@ -109,10 +109,10 @@ def _measured(part: Part, device: Device, seconds: float, records: Path, observe
 
 @contextmanager
 def _ended_after(seconds: float) -> Iterator[None]:
-    """Raise ``Terminated`` inside once ``seconds`` are over."""
+    """Interrupt what is inside once ``seconds`` are over."""
 
     def handle(number: int, frame: FrameType | None) -> None:
-        raise Terminated
+        raise KeyboardInterrupt(number)
 
     before = signal.signal(signal.SIGALRM, handle)
     signal.setitimer(signal.ITIMER_REAL, seconds)

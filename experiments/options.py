@@ -31,44 +31,46 @@ class _Parser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
+    debug = argparse.ArgumentParser(add_help=False)
+    debug.add_argument("--debug", action="store_true", help="show tracebacks")
+    data = argparse.ArgumentParser(add_help=False, parents=[debug])
+    data.add_argument(
+        "--records", type=Path, default=Path("data"), metavar="DIR", help="default: data"
+    )
     whole = _Parser(prog="python -m experiments")
     commands = whole.add_subparsers(dest="command", required=True)
     shown = commands.add_parser("list", help="the studies; of a named one, its factors and plans")
     shown.add_argument("study", nargs="*", help="the studies to tell more about")
     go = commands.add_parser(
         "run",
+        parents=[data],
         help="measure a study on this machine and write a record",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_measured(go, nargs="?")
     _add_several(go)
-    sent = commands.add_parser("submit", help="measure a study in shards, as jobs of a cluster")
+    sent = commands.add_parser(
+        "submit", parents=[data], help="measure a study in shards, as jobs of a cluster"
+    )
     _add_measured(sent)
     add_jobs(sent)
-    add_theory(
-        commands.add_parser("theory", help="work, bytes and memory of any network, from its code")
-    )
-    add_import(commands.add_parser("import", help="records of measurements that others published"))
-    hand_in = commands.add_parser("check", help="whether records are good to hand in")
+    theory = "work, bytes and memory of any network, from its code"
+    add_theory(commands.add_parser("theory", help=theory))
+    published = "records of measurements that others published"
+    add_import(commands.add_parser("import", parents=[data], help=published))
+    good = "whether records are good to hand in"
+    hand_in = commands.add_parser("check", parents=[debug], help=good)
     hand_in.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    hand_in.add_argument(
-        "--into",
-        type=Path,
-        metavar="DATA",
-        help="copy those that are to the folders of their studies in this data directory",
-    )
-    hand_in.add_argument("--debug", action="store_true", help="show tracebacks")
+    copied = "copy those that are to the folders of their studies in this data directory"
+    hand_in.add_argument("--into", type=Path, metavar="DATA", help=copied)
+    looked = "what this machine can measure, what disturbs it, and what to install"
+    commands.add_parser("doctor", parents=[data], help=looked)
     for name, meaning in (
-        ("doctor", "what this machine can measure, what disturbs it, and what to install"),
         ("status", "which shards of a study are measured or missing"),
         ("close", "make records of the unfinished runs of a study whose machines are gone"),
     ):
-        command = commands.add_parser(name, help=meaning)
-        if name != "doctor":
-            command.add_argument("study")
-        command.add_argument("--records", type=Path, default=Path("data"), metavar="DIR")
-        command.add_argument("--debug", action="store_true", help="show tracebacks")
+        commands.add_parser(name, parents=[data], help=meaning).add_argument("study")
     return whole
 
 
@@ -129,14 +131,7 @@ def _add_measured(go: argparse.ArgumentParser, nargs: str | None = None) -> None
         metavar="DIR",
         help="a folder with a data set of your own, for the studies that read images",
     )
-    where = go.add_argument_group("the machine and the record")
-    where.add_argument(
-        "--records",
-        type=Path,
-        default=Path("data"),
-        metavar="DIR",
-        help="where the record is written; default: data",
-    )
+    where = go.add_argument_group("the machine")
     where.add_argument(
         "--label",
         type=_label,
@@ -149,7 +144,6 @@ def _add_measured(go: argparse.ArgumentParser, nargs: str | None = None) -> None
         metavar="MIN",
         help="wait until other processes leave the processors alone, for at most so many minutes",
     )
-    where.add_argument("--debug", action="store_true", help="show tracebacks")
 
 
 def request_of(options: argparse.Namespace) -> Request:

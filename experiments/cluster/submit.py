@@ -122,7 +122,7 @@ def submit(request: run.Request, jobs: argparse.Namespace, observer: Observer) -
             with suppress(OSError, subprocess.SubprocessError):
                 job.cancel(check=False)
         said = "Interrupted: the jobs are ended, and what they measured is kept; the same command "
-        raise run.StoppedError(f"{said}goes on.", run.exit_code_of(interrupt)) from interrupt
+        raise run.StoppedError(f"{said}goes on.", interrupt) from interrupt
 
 
 def _submitted(

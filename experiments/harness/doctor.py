@@ -27,7 +27,8 @@ Level: TypeAlias = Literal["ok", "note", "problem"]
 _GIB: Final = 2**30
 #: What the largest quick run needs (B).
 _LITTLE_MEMORY: Final = 2 * _GIB
-_WATCH_S: Final = 1.0
+#: Governors that let a clock fall between calls.
+_SLOW: Final = ("powersave", "ondemand", "conservative")
 _NVIDIA: Final = Path("/proc/driver/nvidia/params")
 
 
@@ -60,68 +61,48 @@ def doctor(records: Path, say: Callable[[str], None]) -> int:
     return 0
 
 
-def _either(good: object, topic: str, yes: str, no: str) -> Check:
-    """A check that is ok, or worth a note."""
-    return Check("ok", topic, yes) if good else Check("note", topic, no)
+def _noted(topic: str, yes: str, no: str | None, level: Level = "note") -> Check:
+    """A check that is ok, but for what ``no`` says."""
+    return Check(level, topic, no) if no else Check("ok", topic, yes)
 
 
 def _checks(records: Path) -> Iterator[Check]:
     """Everything in the order of showing; PyTorch is the last."""
-    yield Check("ok", "Python", f"{platform.python_version()}, {machine.operating_system()}")
-    given = [f"{n}={v}" for n, v in variables("cuda").items() if not n.endswith("_NUM_THREADS")]
-    yield _either(
-        not given,
-        "variables",
-        "none is set that changes times or results",
-        f"{', '.join(given)} may change times or results; unset what you do not mean (records keep "
-        "them)",
-    )
     import psutil  # type: ignore[import-untyped]
 
-    usable, total = runtime.cores_available(), os.cpu_count() or 1
+    yield Check("ok", "Python", f"{platform.python_version()}, {machine.operating_system()}")
+    given = [f"{n}={v}" for n, v in variables("cuda").items() if not n.endswith("_NUM_THREADS")]
+    keep = "may change times or results; unset what you do not mean (records keep them)"
+    none = "none is set that changes times or results"
+    yield _noted("variables", none, f"{', '.join(given)} {keep}" if given else None)
     yield Check("ok", "processor", machine.model_name(machine.cpuinfo()))
-    yield processors(usable, psutil.cpu_count(logical=False), total, limits.processors())
+    cores, total = psutil.cpu_count(logical=False), os.cpu_count() or 1
+    yield processors(runtime.cores_available(), cores, total, limits.processors())
     room = psutil.virtual_memory()
     yield free_memory(room.available, room.total, limits.memory())
     reasons = [policies.unavailable(policy, "cpu") for policy in ("retained", "jemalloc")]
-    lacking = "; ".join(reason for reason in reasons if reason)
-    yield _either(not lacking, "policies", "all policies can be measured", lacking)
-    governor = machine.governor()
-    yield _either(
-        governor in ("performance", "schedutil", None),
-        "governor",
-        governor or "the system shows none",
-        f"{governor}; set another with: sudo cpupower frequency-set -g performance",
-    )
-    absolute = records.resolve()
-    folder = next(each for each in (absolute, *absolute.parents) if each.is_dir())
-    free = shutil.disk_usage(folder).free
-    room_left = f"{free / _GIB:.1f} GiB free in the folder of records"
-    more = "make room, or give another with --records"
-    yield _either(free >= _GIB, "disk", room_left, f"{room_left}; {more}")
+    yield _noted("policies", "all can be measured", "; ".join(filter(None, reasons)))
+    governor = machine.governor() or "the system shows none"
+    slow = f"{governor}; set another with: sudo cpupower frequency-set -g performance"
+    yield _noted("governor", governor, slow if governor in _SLOW else None)
     left = [f"{path.name} ({len(journals(path))})" for path in records.glob("*") if journals(path)]
-    yield _either(
-        not left,
-        "runs",
-        "none is unfinished",
-        f"unfinished: {', '.join(left)}; continue with --resume, or make a record of it with: "
-        "python -m experiments close STUDY",
-    )
+    close = "continue with --resume, or make a record of it with: python -m experiments close STUDY"
+    unfinished = f"unfinished: {', '.join(left)}; {close}" if left else None
+    yield _noted("runs", "none is unfinished", unfinished)
     if (blind := quiet.unavailable()) is not None:
         yield Check("note", "now", f"{blind}; close other programs before measuring")
-    elif (busy := quiet.watched(seconds=_WATCH_S)) is not None:
-        yield Check("problem", "now", f"{busy}; close them, or run with --wait-quiet 10")
     else:
-        yield Check("ok", "now", "others leave the processors alone")
+        busy = quiet.watched()
+        remedy = f"{busy}; close them, or run with --wait-quiet 10" if busy else None
+        yield _noted("now", "others leave the processors alone", remedy, "problem")
     driver = _NVIDIA.exists() or shutil.which("nvidia-smi") is not None
     root = hasattr(os, "geteuid") and os.geteuid() == 0
     for device, tool in TOOLS.items():
         if device == "cpu" or driver:
-            reason = tool.unavailable()
-            if device == "cuda":
-                reason = reason or profiling_permission(text_of(_NVIDIA), root)
-            no = f"cannot count here: {reason}"
-            yield _either(reason is None, tool.name, "can count executed work", no)
+            closed = profiling_permission(text_of(_NVIDIA), root) if device == "cuda" else None
+            reason = tool.unavailable() or closed
+            no = f"cannot count here: {reason}" if reason else None
+            yield _noted(tool.name, "can count executed work", no)
     yield from _torch(driver)
 
 
@@ -171,8 +152,8 @@ def _torch(driver: bool) -> Iterator[Check]:
         return
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     names = ", ".join(torch.cuda.get_device_name(index) for index in range(count))
-    unseen = "a driver is here, but PyTorch finds no GPU: install a CUDA build of PyTorch"
     there = f"{names}; measure on it with --device cuda" if names else "none; measures on CPU"
-    yield _either(names or not driver, "GPU", there, unseen)
+    unseen = "a driver is here, but PyTorch finds no GPU: install a CUDA build of PyTorch"
+    yield _noted("GPU", there, unseen if driver and not names else None)
     capability = torch.backends.cpu.get_cpu_capability()
     yield Check("ok", "PyTorch", f"{torch.__version__}, uses {capability} on this processor")

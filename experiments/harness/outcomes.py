@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from experiments.harness.text import first_line
 from report.errors import MeasurementError
@@ -13,12 +14,12 @@ class UnavailableError(MeasurementError):
     """This machine or this software cannot do what a case asks for; the message says what."""
 
 
-_NO_MEMORY = re.compile(
+_NO_MEMORY: Final = re.compile(
     r"can't allocate memory|not enough memory|cannot allocate memory|out of memory|"
     r"could not create a memory|bad_alloc|CU(?:BLAS|DNN)_STATUS_ALLOC_FAILED",
     re.IGNORECASE,
 )
-_ASKED = re.compile(r"tried to allocate ([\d.,]+ ?(?:bytes|[KMGT]?i?B))", re.IGNORECASE)
+_ASKED: Final = re.compile(r"tried to allocate ([\d.,]+ ?(?:bytes|[KMGT]?i?B))", re.IGNORECASE)
 
 
 def outcome_of(error: Exception) -> tuple[Status, str]:
@@ -26,7 +27,9 @@ def outcome_of(error: Exception) -> tuple[Status, str]:
     if isinstance(error, UnavailableError):
         return "unavailable", first_line(str(error))
     if is_out_of_memory(error):
-        return "out_of_memory", _memory_reason(str(error))
+        asked = _ASKED.search(str(error))
+        more = f" when {asked[1].replace('bytes', 'B')} more were asked for" if asked else ""
+        return "out_of_memory", f"Memory ran out{more}."
     return "failed", f"{type(error).__name__}: {first_line(str(error))}"
 
 
@@ -36,15 +39,5 @@ def is_out_of_memory(error: Exception) -> bool:
     CUDA's class is told by its name, so that this module needs no torch; the CPU allocator raises a
     plain ``RuntimeError``, which only its text tells from others.
     """
-    if isinstance(error, MemoryError):
-        return True
-    if any(kind.__name__ == "OutOfMemoryError" for kind in type(error).__mro__):
-        return True
-    return isinstance(error, RuntimeError) and _NO_MEMORY.search(str(error)) is not None
-
-
-def _memory_reason(message: str) -> str:
-    asked = _ASKED.search(message)
-    if asked is None:
-        return "Memory ran out."
-    return f"Memory ran out when {asked[1].replace('bytes', 'B')} more were asked for."
+    named = {kind.__name__ for kind in type(error).__mro__} & {"MemoryError", "OutOfMemoryError"}
+    return bool(named) or (isinstance(error, RuntimeError) and bool(_NO_MEMORY.search(str(error))))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
 from experiments.harness.text import bytes_text, duration_text, factors_text, period_text
 from report.instruments import gates
-from report.records.record import Case
+from report.records.record import Case, Record
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,6 +52,19 @@ class Observer:
         self.console.print(shown[:width].ljust(width), end=end, highlight=False, markup=False)
 
 
+def outcome(record: Record) -> bool:
+    """Print all cases, and name what of them is not to be trusted; whether any was measured."""
+    from rich.console import Console
+
+    Console(width=None if sys.stdout.isatty() else 120).print(table(record.cases))
+    measured = any(case.status == "ok" for case in record.cases)
+    nothing = None if measured else "No case could be measured; the record says why."
+    for warning in (instability(record.cases), gates.problem(record), nothing):
+        if warning:
+            print(warning, file=sys.stderr)
+    return measured
+
+
 def outcome_text(case: Case) -> str:
     """The median time of a case that is ok, else its status with the reason."""
     if case.status != "ok":
@@ -59,14 +73,13 @@ def outcome_text(case: Case) -> str:
     return f"{duration_text(median(times))} ({len(times)} samples)" if times else "ok"
 
 
-def instability(cases: Iterable[Case], named: int = 5) -> str | None:
+def instability(cases: Sequence[Case], named: int = 5) -> str | None:
     """Which results may be unstable and why, in one sentence; None if none is.
 
     Those whose processes fall into two groups, and those that were disturbed in every process;
     ``named`` of them by name.
     """
-    cases = tuple(cases)
-    reasons = [(factors_text(case.factors), _unstable(case)) for case in cases]
+    reasons = ((factors_text(case.factors), _unstable(case)) for case in cases)
     found = [f"{name} ({why})" for name, why in reasons if why]
     if not found:
         return None

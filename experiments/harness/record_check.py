@@ -28,9 +28,7 @@ def check_records(files: Sequence[Path], into: Path | None, say: Callable[[str],
     """
     bad = 0
     for path in files:
-        stored, checks = _looked_at(path)
-        if stored and into and all(check.level != "problem" for check in checks):
-            checks.append(_copied(stored, path, into))
+        checks = _looked_at(path, into)
         problem = any(check.level == "problem" for check in checks)
         say(f"{path}: {'cannot' if problem else 'can'} be handed in")
         for check in checks:
@@ -42,25 +40,26 @@ def check_records(files: Sequence[Path], into: Path | None, say: Callable[[str],
     return int(bad > 0)
 
 
-def _looked_at(path: Path) -> tuple[Stored | None, list[Check]]:
-    """The record with its checks; without one that cannot be read the reason alone."""
+def _looked_at(path: Path, into: Path | None) -> list[Check]:
+    """All checks of a record, which is copied if they allow it."""
     # Without links; what the record names lies in the same folder.
     folder = Path(os.path.realpath(path.parent))
     try:
         stored = read_anywhere(folder / path.name, folder)
-        return stored, list(checks_of(stored, folder))
+        checks = list(checks_of(stored, folder))
     except RidgepointError as error:
-        return None, [Check("problem", "format", str(error))]
+        return [Check("problem", "format", str(error))]
+    if into and all(check.level != "problem" for check in checks):
+        checks.append(_copied(path, into / stored.record.study / path.name))
+    return checks
 
 
-def _copied(stored: Stored, path: Path, into: Path) -> Check:
+def _copied(path: Path, target: Path) -> Check:
     """Copy a record, and never over another."""
-    target = into / stored.record.study / path.name
     try:
-        content = path.read_bytes()
         if not target.exists():
-            write_archive(target, content)
-        elif target.read_bytes() != content:
+            write_archive(target, path.read_bytes())
+        elif target.read_bytes() != path.read_bytes():
             return Check("problem", "copy", f"not copied: another {target} is there")
     except (RidgepointError, OSError) as error:
         return Check("problem", "copy", f"not copied to {target}: {error}")
@@ -82,13 +81,13 @@ def checks_of(stored: Stored, folder: Path) -> Iterator[Check]:
         yield Check("problem", "content", f"{why}; hand in the file that the experiment wrote")
     files = read_attachments(stored, ("*",), folder)
     yield Check("ok", "files", f"{len(files)} in the record, as it names them")
-    yield _complete(record)
+    yield _plan(record)
     yield _outcomes(record)
     yield _quiet(record)
     yield _plausible(record)
 
 
-def _complete(record: Record) -> Check:
+def _plan(record: Record) -> Check:
     """Whether the cases are those of the plan of today's experiment."""
     plan = record.protocol.plan
     if record.study not in registry.STUDIES or plan == "custom":
@@ -97,8 +96,8 @@ def _complete(record: Record) -> Check:
     planned = study.cases(default_levels(study, quick=plan == "quick"))
     there = [case.factors for case in record.cases]
     if lacking := [factors for factors in planned if factors not in there]:
-        text = f"{plan}; {len(lacking)} of {len(planned)} cases are not in it, such as "
-        return Check("note", "plan", text + factors_text(lacking[0]))
+        such = f"{len(lacking)} of {len(planned)} cases are not in it, such as "
+        return Check("note", "plan", f"{plan}; {such}{factors_text(lacking[0])}")
     if record.shard is not None:
         part = f"shard {record.shard.number} of {record.shard.of} of the {plan} plan"
         return Check("note", "plan", f"{part}; hand in the others too")
@@ -109,12 +108,11 @@ def _complete(record: Record) -> Check:
 
 
 def _outcomes(record: Record) -> Check:
-    bad = [case for case in record.cases if case.status == "failed"]
     if not any(case.status == "ok" for case in record.cases):
         return Check("problem", "outcomes", "no case could be measured; the record says why")
-    if bad:
-        text = f"{len(bad)} of {len(record.cases)} cases failed, such as "
-        text += f"{factors_text(bad[0].factors)}: {bad[0].reason}"
+    if bad := [case for case in record.cases if case.status == "failed"]:
+        first = f"{factors_text(bad[0].factors)}: {bad[0].reason}"
+        text = f"{len(bad)} of {len(record.cases)} cases failed, such as {first}"
         return Check("problem", "outcomes", text)
     return Check("ok", "outcomes", "no case failed")
 

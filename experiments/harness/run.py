@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -110,21 +111,12 @@ class Request:
 
 
 class StoppedError(MeasurementError):
-    """A person or the system stopped the run; ``exit_code`` is that of the signal."""
+    """A person or the system stopped the run by a signal, of which ``exit_code`` tells."""
 
-    def __init__(self, message: str, exit_code: int) -> None:
-        """Keep the sentence and the exit code."""
+    def __init__(self, message: str, interrupt: KeyboardInterrupt) -> None:
+        """An interrupt that a handler of ours raised holds the number of its signal."""
         super().__init__(message)
-        self.exit_code = exit_code
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, handled as Ctrl-C is."""
-
-
-def exit_code_of(interrupt: KeyboardInterrupt) -> int:
-    """128 + the number of the signal."""
-    return 143 if isinstance(interrupt, Terminated) else 130
+        self.exit_code = 128 + (interrupt.args or (signal.SIGINT,))[0]
 
 
 def command_of(request: Request, threads: int | None) -> tuple[str, ...]:
@@ -328,15 +320,14 @@ def _short(value: object) -> str:
 def _interrupted(interrupt: KeyboardInterrupt, request: Request, journal: Journal) -> StoppedError:
     kept = len(journal.finished)
     own = sum(measures_case(journal.header.shard, i) for i in range(len(journal.header.cases)))
-    code = exit_code_of(interrupt)
+    said = (
+        f"Interrupted: {kept} of {own} cases are kept (close {request.study} makes them a record "
+        f"as they are); continue with: {_again(request, journal)}"
+    )
     if kept == 0 and not journal.rounds:
         journal.remove()
-        return StoppedError("Interrupted before a case was finished; nothing is kept.", code)
-    return StoppedError(
-        f"Interrupted: {kept} of {own} cases are kept (close {request.study} makes them a record "
-        f"as they are); continue with: {_again(request, journal)}",
-        code,
-    )
+        said = "Interrupted before a case was finished; nothing is kept."
+    return StoppedError(said, interrupt)
 
 
 def _again(request: Request, journal: Journal) -> str:

@@ -54,13 +54,13 @@ def _parsed(study: Study, settings: Iterable[str]) -> dict[str, tuple[Level, ...
     factors = {factor.name: factor for factor in study.factors}
     chosen: dict[str, tuple[Level, ...]] = {}
     for setting in settings:
-        name, equals, values = setting.partition("=")
+        name, _, values = setting.partition("=")
         if name not in factors:
             raise UsageError(
                 f"--set {setting}: {study.name} has no factor {name!r}; possible are "
                 f"{', '.join(factors)}."
             )
-        if not (equals and values):
+        if not values:
             raise UsageError(f"--set {setting}: expected {name}=LEVEL or {name}=LEVEL,LEVEL.")
         if name in chosen:
             raise UsageError(f"--set {name} stands twice; give all levels in one, with commas.")
@@ -75,16 +75,11 @@ def _parsed(study: Study, settings: Iterable[str]) -> dict[str, tuple[Level, ...
 
 def overview(studies: Iterable[Study]) -> str:
     """A line a study: its name, the cases and the time limit of a full run, and its question."""
-    rows = [("STUDY", "CASES", "TIME LIMIT", "QUESTION")]
+    lines = [f"{'STUDY':<18} {'CASES':>5}  {'TIME LIMIT':>10}  QUESTION"]
     for study in studies:
-        budget = study.full.protocol.budget_s
+        budget, cases = study.full.protocol.budget_s, _count(study, quick=False)
         longest = "–" if budget is None else period_text(budget)
-        rows.append((study.name, str(_count(study, quick=False)), longest, study.question))
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    lines = [
-        f"{name:<{widths[0]}}  {cases:>{widths[1]}}  {longest:>{widths[2]}}  {question}"
-        for name, cases, longest, question in rows
-    ]
+        lines.append(f"{study.name:<18} {cases:>5}  {longest:>10}  {study.question}")
     return "\n".join((*lines, "", *_MEANING))
 
 

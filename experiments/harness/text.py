@@ -20,14 +20,17 @@ def without_paths(text: str) -> str:
 
 def last_line(text: str) -> str:
     """The last line that says something, which in a traceback is the error."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return without_paths(lines[-1]) if lines else "no message"
+    return _lines(text)[-1]
 
 
 def first_line(text: str) -> str:
     """The first line that says something."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return without_paths(lines[0]) if lines else "no message"
+    return _lines(text)[0]
+
+
+def _lines(text: str) -> list[str]:
+    lines = [without_paths(line.strip()) for line in text.splitlines() if line.strip()]
+    return lines or ["no message"]
 
 
 def text_of(path: Path) -> str:

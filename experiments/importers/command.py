@@ -76,10 +76,6 @@ def add_import(go: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="a condition that the file does not tell, such as precision=amp; may be repeated",
     )
-    go.add_argument(
-        "--records", type=Path, default=Path("data"), metavar="DIR", help="default: data"
-    )
-    go.add_argument("--debug", action="store_true", help="show tracebacks")
 
 
 def import_files(options: argparse.Namespace) -> int:

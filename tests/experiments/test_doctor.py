@@ -45,7 +45,7 @@ def test_counters_of_a_gpu_may_need_root() -> None:
 def test_only_a_machine_without_torch_makes_it_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(doctor, "_WATCH_S", 0.01)
+    monkeypatch.setattr(doctor.quiet, "watched", lambda: None)
     monkeypatch.setattr(doctor, "TOOLS", {})
     monkeypatch.setitem(sys.modules, "torch", None)
     (tmp_path / "tiny").mkdir()
