@@ -10,16 +10,16 @@ import pytest
 
 from report.engine import computing, pipeline
 from report.engine.pipeline import ROOT, Request
-from report.paper.findings import Download, Findings
+from report.paper.findings import Findings
 from report.paper.tables import Column, Table
 
 STUDY = "conv_scaling"
-TRACE = Download("trace-1.json.gz", gzip.compress(b"{}", mtime=0), "Trace of *one* call [gzip]")
+NAME, TRACE = "trace-1.json.gz", gzip.compress(b"{}", mtime=0)
 FINDINGS = Findings(
     values={},
     tables={"tbl-a": Table("tbl-a", "A.", (Column("Time", "s", "ms"),), ((0.5,),))},
     figures={},
-    downloads={"trace": TRACE},
+    downloads={NAME: ("Trace of *one* call [gzip]", TRACE)},
 )
 TEMPLATE = """---
 title: A paper
@@ -30,7 +30,7 @@ print-style: ieee
 
 # Results
 
-See {{ downloads["trace"] }}.
+See {{ downloads["trace-1.json.gz"] }}.
 
 {{ tables["tbl-a"] }}
 """
@@ -53,12 +53,12 @@ def test_a_reader_can_download_what_the_study_offers(out: Path) -> None:
     site = out / "html" / STUDY
     page = (site / "index.html").read_text("utf-8")
     assert 'href="files/trace-1.json.gz" class="download" download="">Trace of *one* call' in page
-    assert (site / "files" / TRACE.name).read_bytes() == TRACE.content
+    assert (site / "files" / NAME).read_bytes() == TRACE
     assert 'href="tables/tbl-a.csv"' in page
     assert (site / "tables" / "tbl-a.csv").read_text("utf-8") == "Time [s]\n0.5\n"
-    assert (out / "quarto" / STUDY / "files" / TRACE.name).read_bytes() == TRACE.content
+    assert (out / "quarto" / STUDY / "files" / NAME).read_bytes() == TRACE
     tex = (out / "tex" / STUDY / f"{STUDY}.tex").read_text("utf-8")
     assert r"See Trace of *one* call {[}gzip{]} (\texttt{trace-1.json.gz})." in tex
     values = json.loads((out / "values" / f"{STUDY}.json").read_text("utf-8"))
-    assert values["downloads"]["trace"]["file"] == "files/trace-1.json.gz"
-    assert values["downloads"]["trace"]["bytes"] == len(TRACE.content)
+    assert values["downloads"][NAME]["file"] == f"files/{NAME}"
+    assert values["downloads"][NAME]["bytes"] == len(TRACE)

@@ -8,7 +8,7 @@ import pytest
 
 from report.errors import TemplateError
 from report.missing import Missing
-from report.paper.findings import Claim, Download, Findings
+from report.paper.findings import Claim, Findings
 from report.paper.manuscript import render_manuscript
 from report.paper.tables import Column, Table
 from report.paper.values import Value
@@ -23,7 +23,7 @@ FINDINGS = Findings(
     figures={},
     claims={"linear": Claim("linear", "It *grows*.", "supported", "it does")},
     facts={"measured": False, "devices": ["x", "y"]},
-    downloads={"trace": Download("trace.json.gz", b"{}", "Trace of *one* call [gzip]")},
+    downloads={"trace.json.gz": ("Trace of *one* call [gzip]", b"{}")},
 )
 
 
@@ -59,7 +59,7 @@ def test_values_tables_facts_and_claims_are_printed(tmp_path: Path) -> None:
         "# Head {#sec-head}\n{## a comment ##}\n{{ v.flops }} and {{ v.copy }}.\n"
         "{% if facts.measured %}\nNever.\n{% endif %}\n"
         "{{ claims['linear'].sentence | md }} {{ facts.devices | join('; ') }}\n"
-        "{{ tables['tbl-a'] }}\n{{ downloads['trace'] }}\n{{ provenance }}\n",
+        "{{ tables['tbl-a'] }}\n{{ downloads['trace.json.gz'] }}\n{{ provenance }}\n",
     )
     assert text.startswith("# Head {#sec-head}\n[21,233,664\N{NO-BREAK SPACE}FLOP](#v-flops)")
     assert "[not measured](#v-copy){.value}." in text

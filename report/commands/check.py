@@ -23,7 +23,6 @@ from report.engine.task import unwritable
 from report.errors import RidgepointError
 from report.paper.manuscript import render_manuscript
 from report.paper.prose import check_prose
-from report.paper.tags import refusal
 from report.records.strict import read_strictly, refuse_first
 from report.studies import STUDIES
 
@@ -149,7 +148,7 @@ def results(study: str, request: Request, found: Survey) -> Results:
         found_now = compute(study, gather(study, request.data))
         template = request.papers / f"{study}.qmd.j2"
         manuscript = render_manuscript(template, found_now)
-        unsupported = [refusal(template.name, each) for each in manuscript.unsupported]
+        unsupported = [each.refusal(template.name) for each in manuscript.unsupported]
         content = {**found_now.as_json(study, ()), "unsupported": unsupported}
     claims = {id: claim["verdict"] for id, claim in content["claims"].items()}
     return Results(claims, tuple(_failed(content["audits"])), tuple(content["unsupported"]))

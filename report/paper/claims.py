@@ -7,12 +7,12 @@ import math
 from report.missing import Missing
 from report.paper.findings import Claim
 from report.quantity.evaluation import estimate, number
-from report.quantity.expression import Quantity
-from report.quantity.verdicts import Range, Several, Statement
+from report.quantity.verdicts import Several, Statement
 from report.statistics.estimates import CONFIDENCE, Estimate
 from report.text.format import (
     MINUS,
     NO_BREAK,
+    Number,
     bounded,
     interval_text,
     level_text,
@@ -22,32 +22,30 @@ from report.text.format import (
 
 #: Of so many parts each is printed; more are counted.
 _FEW = 3
-
-#: Shares below this are printed in parts per million.
+#: Shares below this are printed in parts per million, since digits begin after many zeros.
 _TINY, _MILLION = 1e-4, 1e6
 #: Digits of a bound that is no whole number, such as 1/0.9.
 _DIGITS = 4
 
 
 def judge(id: str, statement: Statement | Several) -> Claim:
-    """The claim ``id`` with its verdict and the numbers that decide it."""
-    return Claim(id, "", statement.judge(), described(statement))
+    """The claim ``id`` with its verdict, what was found and what was expected, in numbers.
 
-
-def described(statement: Statement | Several) -> str:
-    """What was found and what was expected, in numbers; if that decides nothing, why."""
-    return "; ".join((_numbers(statement), *_undecided(statement)))
+    If these decide nothing, also why.
+    """
+    because = "; ".join((_numbers(statement), *_undecided(statement)))
+    return Claim(id, "", statement.judge(), because)
 
 
 def _numbers(statement: Statement | Several) -> str:
     if isinstance(statement, Several):
         return _numbers_of(statement)
-    quantity, range = statement.quantity, statement.range
-    if _is_tiny(quantity):
-        share, scaled = number(quantity), _in_millionths(range)
-        assert isinstance(share, int | float)
-        return f"{quantity_text(share * _MILLION, 'ppm')}; expected {_expected(scaled)} ppm"
-    return f"{found_text(quantity)}; expected {_expected(range)}"
+    range, unit = statement.range, str(statement.quantity.unit)
+    found = number(statement.quantity)
+    if unit == "1" and isinstance(found, float) and 0 < abs(found) < _TINY:
+        expected = _expected(range.low * _MILLION, range.high * _MILLION, range.closed)
+        return f"{quantity_text(found * _MILLION, 'ppm')}; expected {expected} ppm"
+    return f"{_found(found, unit)}; expected {_expected(range.low, range.high, range.closed)}"
 
 
 def _numbers_of(several: Several) -> str:
@@ -65,39 +63,25 @@ def _undecided(statement: Statement | Several) -> tuple[str, ...]:
     if statement.judge() != "undecided":
         return ()
     if isinstance(statement, Several):
-        reasons = dict.fromkeys(r for part in statement.statements for r in _open(part))
-        return tuple(reasons) or ("joint level too low",)
+        verdicts = ((part, part.judge()) for part in statement.statements)
+        reasons = (
+            (verdict,) if verdict.startswith("not ") else _undecided(part)
+            for part, verdict in verdicts
+        )
+        return tuple(dict.fromkeys(r for each in reasons for r in each)) or ("joint level too low",)
     if statement.disturbed or statement.alone:
         return ("disturbed" if statement.disturbed else "one process",)
     found, range = estimate(statement.quantity), statement.range
     if isinstance(found, Missing) or found.bimodal:
         bimodal = isinstance(found, Estimate)
         return ("processes in two groups" if bimodal else "no bounded interval",)
-    for end in (range.low, range.high):
-        if found.low <= end <= found.high:
-            return (f"interval spans {_text(end)}",)
-    return (f"level below {100 * CONFIDENCE:.0f}{NO_BREAK}%",)
+    spanned = [end for end in (range.low, range.high) if found.low <= end <= found.high]
+    level = f"level below {100 * CONFIDENCE:.0f}{NO_BREAK}%"
+    return (f"interval spans {_text(spanned[0])}" if spanned else level,)
 
 
-def _open(part: Statement | Several) -> tuple[str, ...]:
-    """Why one part of a claim does not decide it."""
-    verdict = part.judge()
-    return (verdict,) if verdict.startswith("not ") else _undecided(part)
-
-
-def _is_tiny(quantity: Quantity) -> bool:
-    """Whether a share without an interval is so small that its digits begin after many zeros."""
-    found = number(quantity)
-    return str(quantity.unit) == "1" and isinstance(found, float) and 0 < abs(found) < _TINY
-
-
-def _in_millionths(range: Range) -> Range:
-    return Range(range.low * _MILLION, range.high * _MILLION, range.closed)
-
-
-def found_text(quantity: Quantity) -> str:
-    """A quantity with its interval, and its level where that is lower than usual."""
-    found, unit = number(quantity), str(quantity.unit)
+def _found(found: Number | Estimate | Missing, unit: str) -> str:
+    """A number with its interval, and its level where that is lower than usual."""
     if isinstance(found, Missing):
         return found.reason
     text = quantity_text(found, unit)
@@ -107,16 +91,15 @@ def found_text(quantity: Quantity) -> str:
     return text
 
 
-def _expected(range: Range) -> str:
-    if math.isinf(range.low) and math.isinf(range.high):
+def _expected(low: float, high: float, closed: bool) -> str:
+    below, above = math.isinf(low), math.isinf(high)
+    if below and above:
         return "any number"
-    if math.isinf(range.low):
-        return f"{'at most' if range.closed else 'below'} {_text(range.high)}"
-    if math.isinf(range.high):
-        return f"{'at least' if range.closed else 'above'} {_text(range.low)}"
-    if range.low == range.high:
-        return _text(range.low)
-    return f"{_text(range.low)} to {_text(range.high)}"
+    if below:
+        return f"{'at most' if closed else 'below'} {_text(high)}"
+    if above:
+        return f"{'at least' if closed else 'above'} {_text(low)}"
+    return _text(low) if low == high else f"{_text(low)} to {_text(high)}"
 
 
 def _text(bound: float) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from report.evidence.devices import Devices
-from report.evidence.naming import names
 from report.evidence.reported import Reported
 from report.paper.tables import Table
 from report.paper.values import Value
@@ -57,11 +56,6 @@ class Inputs:
         return named if "cpu" in named else filled(self.records)
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """A name for the device of each record; equal names are told apart by what differs."""
-        return names([stored.record.environment for stored in self.records])
-
-    @property
     def files(self) -> tuple[str, ...]:
         """The files of all records, each followed by those that are pooled with it."""
         own = (file for stored in self.records for run in stored.runs for file in run.files)
@@ -98,27 +92,6 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Download:
-    """A file that the page offers to its reader as ``files/<name>``.
-
-    ``title`` is plain text, the words of the link.  ``content`` must depend on the data alone, so
-    that a compressed file has no time stamp in it.
-    """
-
-    name: str
-    content: bytes
-    title: str
-
-    def as_markdown(self) -> str:
-        """A link in Quarto markdown, which print formats turn into plain text."""
-        return f"[{markdown(self.title)}](files/{self.name})"
-
-    def as_json(self) -> dict[str, Any]:
-        """The download for ``out/values/<study>.json``."""
-        return {"file": f"files/{self.name}", "title": self.title, "bytes": len(self.content)}
-
-
-@dataclass(frozen=True)
 class Claim:
     """A sentence that the data must support, with the verdict and the numbers it rests on."""
 
@@ -137,7 +110,9 @@ class Findings:
     """Everything that a paper's template may print.
 
     ``facts`` are plain texts and switches (device names, whether anything was measured); numbers
-    belong in ``values``; ``audits`` are the checks of what the source printed.
+    belong in ``values``; ``audits`` are the checks of what the source printed.  ``downloads`` are
+    files that the page offers as ``files/<name>``, with the words of the link and a content that
+    depends on the data alone: a compressed one has no time stamp in it.
     """
 
     values: Mapping[str, Value]
@@ -146,7 +121,7 @@ class Findings:
     claims: Mapping[str, Claim] = field(default_factory=dict)
     reconciliations: Mapping[str, Reconciliation] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
-    downloads: Mapping[str, Download] = field(default_factory=dict)
+    downloads: Mapping[str, tuple[str, bytes]] = field(default_factory=dict)
     audits: Sequence[Check] = ()
 
     def of_all_runs(self, inputs: Inputs) -> Findings:
@@ -155,22 +130,24 @@ class Findings:
         Values name their runs themselves, and all their shards here; a study names the record, and
         need not know.
         """
-        if not any(stored.others or stored.parts for stored in inputs.records):
-            return self
-        runs = {s.file: tuple(run.file for run in s.runs) for s in inputs.records}
         shards = {run.file: run.files for stored in inputs.records for run in stored.runs}
+        pooled = {s.file: sum((run.files for run in s.runs), ()) for s in inputs.records}
 
-        def every(sources: Iterable[str]) -> tuple[str, ...]:
-            return tuple(dict.fromkeys(f for file in sources for f in shards.get(file, (file,))))
-
-        def all_of(sources: tuple[str, ...]) -> tuple[str, ...]:
-            return every(f for file in sources for f in runs.get(file, (file,)))
+        def named(items: Mapping[str, Any], files: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+            every = {
+                id: [f for s in each.sources for f in files.get(s, (s,))]
+                for id, each in items.items()
+            }
+            return {
+                id: replace(each, sources=tuple(dict.fromkeys(every[id])))
+                for id, each in items.items()
+            }
 
         return replace(
             self,
-            values={k: replace(v, sources=every(v.sources)) for k, v in self.values.items()},
-            tables={k: replace(t, sources=all_of(t.sources)) for k, t in self.tables.items()},
-            figures={k: replace(f, sources=all_of(f.sources)) for k, f in self.figures.items()},
+            values=named(self.values, shards),
+            tables=named(self.tables, shards | pooled),
+            figures=named(self.figures, shards | pooled),
         )
 
     def as_json(self, study: str, records: tuple[str, ...]) -> dict[str, Any]:
@@ -186,6 +163,9 @@ class Findings:
             },
             "claims": {key: claim.as_json() for key, claim in self.claims.items()},
             "reconciliations": {key: r.as_json() for key, r in self.reconciliations.items()},
-            "downloads": {key: download.as_json() for key, download in self.downloads.items()},
+            "downloads": {
+                name: {"file": f"files/{name}", "title": title, "bytes": len(content)}
+                for name, (title, content) in self.downloads.items()
+            },
             "audits": [check.as_json() for check in self.audits],
         }

@@ -1,4 +1,4 @@
-"""All records of a study with what became of each, for those who look at the site."""
+"""All records of a study with what became of each, and its machines, for the pages of the site."""
 
 from __future__ import annotations
 
@@ -6,14 +6,70 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from report.paper.machines import facts_of
-from report.records.imported import ImportedEnvironment, StoredImport
+from report.evidence.peaks import in_binary
+from report.evidence.runs import Run
+from report.missing import Missing
+from report.quantity.evaluation import number
+from report.records.imported import StoredImport
 from report.records.record import Environment, Factor, Outcome
-from report.records.store import Listed
+from report.records.store import Listed, Stored
 from report.records.usage import Choices, fate
+from report.text.format import quantity_text
 
 #: Levels of a factor that a page names, and cases that ended alike.
 _MOST: Final = 24
+#: Ceilings that studies measure, as headings name them.
+_CEILINGS: Final = {"Matrix product": "matrix_product", "Copy bandwidth": "copy"}
+#: An entry of the list, of a record of which nothing is known.
+_UNKNOWN: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("origin", "started", "plan", "machine"), ""),
+    "commit": None,
+    "clean": True,
+    "facts": [],
+    "ok": 0,
+    "others": {},
+    "factors": [],
+    "failures": [],
+    "used": False,
+    "altered": [],
+}
+
+
+def machines(records: Iterable[Stored]) -> list[dict[str, Any]]:
+    """What each record says of its machine, with the ceilings that were measured on it."""
+    return [_machine(stored, stored.record.environment) for stored in records]
+
+
+def _machine(stored: Stored, environment: Environment) -> dict[str, Any]:
+    run = Run(stored, environment.label)
+    rates = {words: run.peak_rate(operation) for words, operation in _CEILINGS.items()}
+    return {
+        "key": environment.key,
+        "label": environment.label,
+        **_facts(environment),
+        "ceilings": {
+            words: ""
+            if isinstance(n := number(rate), Missing)
+            else quantity_text(n, str(rate.unit))
+            for words, rate in rates.items()
+        },
+        "measured": max(each.record.started for each in stored.runs)[:10],
+        "files": [file for each in stored.runs for file in each.files],
+    }
+
+
+def _facts(environment: Environment) -> dict[str, str]:
+    """The machine and its software, as pages print them; ``host`` is the processor beside a GPU."""
+    gpu, cpu = environment.gpu, environment.cpu
+    return {
+        "device": gpu.model if gpu else cpu.model,
+        "host": cpu.model if gpu else "",
+        "cores": str(cpu.cores_available),
+        "threads": str(environment.threads),
+        "memory": in_binary(gpu.memory_bytes if gpu else environment.memory_bytes),
+        "software": f"PyTorch {environment.torch.version}, Python {environment.python}",
+        "system": environment.operating_system,
+    }
 
 
 def listing(
@@ -31,26 +87,15 @@ def listing(
 
 def unusable(file: str, why: str) -> dict[str, Any]:
     """A file among the records that is left out, in the form of ``listing``."""
-    empty: dict[str, Any] = dict.fromkeys(("origin", "started", "plan", "machine"), "")
-    return {
-        **empty,
-        "file": file,
-        "commit": None,
-        "clean": True,
-        "facts": [],
-        **_outcomes(()),
-        "used": False,
-        "why": why,
-        "altered": [],
-        "left_out": True,
-    }
+    return {**_UNKNOWN, "file": file, "why": why, "left_out": True}
 
 
 def _own(item: Listed, used: bool, words: str) -> dict[str, Any]:
-    record = item.record
+    record, facts = item.record, _facts(item.record.environment)
+    beside = f", beside {facts['host']}" if facts["host"] else ""
     return {
+        **_UNKNOWN,
         "file": item.file,
-        "origin": "",
         "started": record.started,
         "plan": record.protocol.plan,
         "machine": record.environment.label,
@@ -59,7 +104,10 @@ def _own(item: Listed, used: bool, words: str) -> dict[str, Any]:
         "facts": [
             ("Finished", record.finished),
             ("Command", " ".join(record.command)),
-            *_machine(record.environment),
+            ("Device", facts["device"] + beside),
+            ("Size", f"{facts['cores']} cores, {facts['threads']} threads, {facts['memory']}"),
+            ("Software", facts["software"]),
+            ("System", facts["system"]),
         ],
         **_outcomes(item.outcomes),
         "used": used,
@@ -68,35 +116,27 @@ def _own(item: Listed, used: bool, words: str) -> dict[str, Any]:
     }
 
 
-def _machine(environment: Environment) -> list[tuple[str, str]]:
-    facts = facts_of(environment)
-    beside = f", beside {facts['host']}" if facts["host"] else ""
-    counts = f"{facts['cores']} cores, {facts['threads']} threads, {facts['memory']}"
-    return [
-        ("Device", facts["device"] + beside),
-        ("Size", counts),
-        ("Software", facts["software"]),
-        ("System", facts["system"]),
-    ]
-
-
 def _imported(item: StoredImport) -> dict[str, Any]:
-    record = item.record
+    record, origin, machine = item.record, item.record.origin, item.record.environment
+    # What the published file does not say of the machine is not filled in.
+    facts = (
+        ("Published at", origin.address or record.missing["address"]),
+        ("Published file", f"{origin.file}, SHA-256 {origin.sha256}"),
+        ("Instrument", origin.instrument),
+        ("Device", machine.model),
+        ("Software", machine.framework),
+        ("System", machine.operating_system),
+        *((name, _text(level)) for name, level in record.conditions.items()),
+    )
     return {
+        **_UNKNOWN,
         "file": item.file,
-        "origin": record.origin.attribution,
+        "origin": origin.attribution,
         "started": record.started or "",
         "plan": "imported",
-        "machine": record.environment.model,
-        "commit": record.origin.commit,
-        "clean": True,
-        "facts": [
-            ("Published at", record.origin.address or record.missing["address"]),
-            ("Published file", f"{record.origin.file}, SHA-256 {record.origin.sha256}"),
-            ("Instrument", record.origin.instrument),
-            *_published_machine(record.environment),
-            *((name, _text(level)) for name, level in record.conditions.items()),
-        ],
+        "machine": machine.model,
+        "commit": origin.commit,
+        "facts": [(name, text) for name, text in facts if text],
         **_outcomes(item.outcomes),
         "used": True,
         "why": "used beside the own records",
@@ -104,37 +144,21 @@ def _imported(item: StoredImport) -> dict[str, Any]:
     }
 
 
-def _published_machine(environment: ImportedEnvironment) -> list[tuple[str, str]]:
-    """What the published file says of the machine; nothing is filled in."""
-    known = (
-        ("Device", environment.model),
-        ("Software", environment.framework),
-        ("System", environment.operating_system),
-    )
-    return [(name, text) for name, text in known if text]
-
-
 def _outcomes(cases: Sequence[Outcome]) -> dict[str, Any]:
     """How many cases went well, how many others ended in which way, and which cases there are."""
     counts = Counter(case.status for case in cases)
     others = {status.replace("_", " "): counts[status] for status in sorted(counts)}
-    levels = _levels(cases)
+    levels: dict[str, dict[str, None]] = {}
+    for case in cases:
+        for name, level in case.factors.items():
+            levels.setdefault(name, {})[_text(level)] = None
     varied = {name for name, found in levels.items() if len(found) > 1}
     return {
         "ok": others.pop("ok", 0),
         "others": others,
-        "factors": [(name, _some(found)) for name, found in levels.items()],
+        "factors": [(name, _some([*found])) for name, found in levels.items()],
         "failures": _failures(cases, varied),
     }
-
-
-def _levels(cases: Iterable[Outcome]) -> dict[str, list[str]]:
-    """The levels of each factor in the order of measuring."""
-    found: dict[str, dict[str, None]] = {}
-    for case in cases:
-        for name, level in case.factors.items():
-            found.setdefault(name, {})[_text(level)] = None
-    return {name: list(levels) for name, levels in found.items()}
 
 
 def _failures(cases: Iterable[Outcome], varied: Container[str]) -> list[dict[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+import traceback
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,19 +17,17 @@ from figures.characters import visible
 from report.errors import TemplateError
 from report.paper.findings import Findings
 from report.paper.prose import check_prose
-from report.paper.sandbox import paper_environment
 from report.paper.tables import to_markdown
-from report.paper.tags import Page, Unsupported
+from report.paper.templating import Page, Unsupported, paper_environment
 from report.paper.values import Value
 from report.text.escape import markdown
 
-#: What every paper says of records that are not what their names say, of those that were asked for
-#: in this build alone, and of those that others measured; no author can forget it.
+#: What every paper says at its beginning of records that are not what their names say and of those
+#: that were asked for in this build alone, and at its end of those that others measured; no author
+#: can forget it.
 _SHARED: Final = Path(__file__).resolve().parents[2] / "templates" / "shared"
-_ALTERED: Final = "altered.qmd.j2"
-_ASKED: Final = "asked.qmd.j2"
-_IMPORTED: Final = "imported.qmd.j2"
-_EMPTY: Final = "nothing.qmd.j2"
+_OPENING: Final = "opening.qmd.j2"
+_ENDING: Final = "ending.qmd.j2"
 _FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 
 
@@ -58,7 +57,7 @@ def render_manuscript(
     """Render ``template`` with the findings of its study to Quarto markdown.
 
     The template sees ``v`` (values), ``tables``, ``figures``, ``claims``, ``facts`` and
-    ``downloads``, and has the tags of ``report.paper.tags``.  ``altered`` are the records (file, in
+    ``downloads``, and has the tags of ``templating``.  ``altered`` are the records (file, in
     which way) that were changed after they were measured, ``asked`` those that the user named for
     this build; the text then begins with saying so.  ``imported`` are the attributions of what
     others measured, with which the text ends.
@@ -76,24 +75,24 @@ def render_manuscript(
             figures={key: figure.as_markdown() for key, figure in findings.figures.items()},
             claims=findings.claims,
             facts=findings.facts,
-            downloads={key: item.as_markdown() for key, item in findings.downloads.items()},
+            downloads={
+                name: f"[{markdown(title)}](files/{name})"
+                for name, (title, _) in findings.downloads.items()
+            },
             provenance=provenance(findings.values.values(), asked),
         )
-        warnings = [
-            environment.get_template(name).render({key: content})
-            for name, key, content in ((_ALTERED, "altered", altered), (_ASKED, "asked", asked))
-            if content
-        ]
-        if findings.facts.get("empty"):
-            warnings.append(environment.get_template(_EMPTY).render())
-        ending = environment.get_template(_IMPORTED).render(imported=imported) if imported else ""
+        opening = environment.get_template(_OPENING).render(
+            altered=altered, asked=asked, empty=findings.facts.get("empty")
+        )
+        ending = environment.get_template(_ENDING).render(imported=imported)
     except jinja2.TemplateSyntaxError as error:
         raise _refusal(template, error.lineno, error.message or "syntax error") from error
     except Exception as error:
         # A template is a program, which can fail in every way.
         raise _refusal(template, _line(error, template), _words(error)) from error
-    text += ending
-    text = visible(_below_front_matter(text, "\n".join(warnings)) if warnings else text)
+    front = _FRONT_MATTER.match(text)
+    end = front.end() if front and opening else 0
+    text = visible(f"{text[:end]}{opening}{text[end:]}{ending}")
     return Manuscript(text, _captioned(findings, page), tuple(page.unsupported))
 
 
@@ -104,12 +103,6 @@ def _captioned(findings: Findings, page: Page) -> Findings:
         for id, claim in findings.claims.items()
     }
     return replace(findings, tables=page.tables, figures=page.figures, claims=claims)
-
-
-def _below_front_matter(text: str, block: str) -> str:
-    front = _FRONT_MATTER.match(text)
-    end = front.end() if front else 0
-    return f"{text[:end]}\n{block}\n{text[end:]}"
 
 
 def _read(template: Path) -> str:
@@ -141,16 +134,12 @@ def _words(error: Exception) -> str:
 
 def _line(error: Exception, template: Path) -> int | None:
     """The template's line, which Jinja leaves in the traceback."""
-    traceback, line = error.__traceback__, None
-    while traceback is not None:
-        if Path(traceback.tb_frame.f_code.co_filename) == template:
-            line = traceback.tb_lineno
-        traceback = traceback.tb_next
-    return line
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((f.lineno for f in reversed(frames) if Path(f.filename) == template), None)
 
 
 _MARK: Final = "chosen by --use"
-_HEADINGS: Final = ("Number", "Value", "Formula", "Samples", "From")
+_HEADINGS: Final[tuple[str, ...]] = ("Number", "Value", "Formula", "Samples", "From")
 #: Characters of a formula that a line of the list has room for.
 _FORMULA: Final = 200
 
@@ -161,16 +150,20 @@ def provenance(values: Iterable[Value], asked: Collection[str] = ()) -> str:
     Files that the user ``asked`` for in this build are marked.  A formula that would fill a page
     is cut; what opens over its number has it, as the file of values does.
     """
-    lines = ["| " + " | ".join(_HEADINGS) + " |", "| :--- | ---: | :--- | ---: | :--- |"]
+    rows = [_HEADINGS, (":---", "---:", ":---", "---:", ":---")]
     for value in values:
         data = value.as_json()
-        count = str(data["n"]) if data["n"] else ""
         files = (f"{file} ({_MARK})" if file in asked else file for file in value.sources)
-        origin = ", ".join(files) or ("none" if data["reason"] else "theory")
-        printed = data["reason"] or value.plain
         formula = textwrap.shorten(value.formula, _FORMULA, placeholder=" … (whole in values.json)")
-        cells = (value.name, printed, formula, count, origin)
-        text = list(map(markdown, cells))
-        text[0] = f"[{text[0]}]{{#{value.anchor}}}"
-        lines.append("| " + " | ".join(text) + " |")
-    return "\n".join(lines)
+        number, *others = map(
+            markdown,
+            (
+                value.name,
+                data["reason"] or value.plain,
+                formula,
+                str(data["n"] or ""),
+                ", ".join(files) or ("none" if data["reason"] else "theory"),
+            ),
+        )
+        rows.append((f"[{number}]{{#{value.anchor}}}", *others))
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

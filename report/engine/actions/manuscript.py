@@ -22,7 +22,6 @@ from report.paper.findings import Findings
 from report.paper.manuscript import render_manuscript
 from report.paper.summary import summary_of
 from report.paper.tables import to_csv, to_latex
-from report.paper.tags import refusal
 from report.records.files import read_file, shared
 from report.render.source import front_matter, in_style, style_of
 from report.render.styles import ONE_COLUMN
@@ -88,7 +87,7 @@ def write_source(
     _copy_pictures(papers / study, folder / "pictures")
     values = {
         **_values(study, origin, findings, front),
-        "unsupported": [refusal(template.name, each) for each in manuscript.unsupported],
+        "unsupported": [each.refusal(template.name) for each in manuscript.unsupported],
     }
     write_json(values, folder / "values.json")
     return values
@@ -114,9 +113,9 @@ def _write_tables(findings: Findings, folder: Path, *, one_column: bool) -> None
 
 def _write_downloads(findings: Findings, folder: Path) -> None:
     """No folder where the study offers nothing."""
-    for download in findings.downloads.values():
+    for name, (_, content) in findings.downloads.items():
         folder.mkdir(exist_ok=True)
-        (folder / download.name).write_bytes(download.content)
+        (folder / name).write_bytes(content)
 
 
 def _copy_pictures(origin: Path, folder: Path) -> None:

@@ -6,7 +6,7 @@ from report.engine.computing import compute_usable
 from report.engine.graph import CHOSEN, DETAILS, DRAWINGS, FINDINGS, RECORDS
 from report.engine.task import Done, Task, save
 from report.paper.details import details
-from report.paper.machines import machines
+from report.paper.listing import machines
 from report.system.outputs import write_json
 
 

@@ -12,7 +12,7 @@ from report.evidence.runs import run_of
 from report.instruments.trace import read_trace
 from report.missing import Missing
 from report.paper.environments import setup
-from report.paper.findings import Download, Findings, Inputs
+from report.paper.findings import Findings, Inputs
 from report.paper.kernels import kernels_of, tile_of
 from report.paper.reconciliations import as_figure
 from report.paper.study import Content, Study
@@ -91,16 +91,12 @@ study = Study(Paper)
 
 def findings(inputs: Inputs) -> Findings:
     """All that the paper prints, with the audit of the source and the trace to take along."""
-    found = study.findings(inputs)
-    title = f"Trace of the layer at batch {SHOWN_BATCH}"
-    files = [
-        Download(f"layer-{SHOWN_BATCH}.trace.json.gz", content, title)
-        for content, _ in Paper(inputs).traces[:1]
-    ]
+    name, title = f"layer-{SHOWN_BATCH}.trace.json.gz", f"Trace of the layer at batch {SHOWN_BATCH}"
+    traces = Paper(inputs).traces
     return replace(
-        found,
+        study.findings(inputs),
         audits=source.audit(inputs.reported),
-        downloads={file.name: file for file in files},
+        downloads={name: (title, traces[0][0])} if traces else {},
     )
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 from figures.scaling import Scaling
 from report.evidence.device_counts import replays
@@ -16,7 +16,6 @@ from report.paper.findings import Inputs
 from report.paper.machine_comparison import Comparison
 from report.paper.reconciliations import series_table
 from report.paper.study import Content, Study
-from report.paper.tables import Column, Table
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.fits import slope
@@ -507,17 +506,11 @@ def _memory(p: Paper, batch: int) -> dict[str, Content]:
 
 
 study.add_table(lambda p: setup(p.runs))
-study.add_table(lambda p: _terms("tbl-explained-reserved", p.reserved, p.source.file))
 study.add_table(
-    lambda p: _terms("tbl-variants", p.variants, *p.inputs.files[:1], first=Column("Variant"))
+    lambda p: series_table("tbl-explained-reserved", without_idle_terms(p.reserved), p.source.file)
 )
-
-
-def _terms(
-    id: str, found: Mapping[Any, Reconciliation], *sources: str, first: Column | None = None
-) -> Table | None:
-    """Reconciliations as rows, a column for each term."""
-    heads = (first,) if first else ()
-    return (
-        series_table(without_idle_terms(found), id, "", *heads, sources=sources) if found else None
+study.add_table(
+    lambda p: series_table(
+        "tbl-variants", without_idle_terms(p.variants), *p.inputs.files[:1], factor="Variant"
     )
+)

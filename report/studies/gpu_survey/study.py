@@ -13,7 +13,7 @@ from figures.dots import Dots
 from figures.scaling import Curve, Points, Scaling
 from report.evidence.published_gains import Card, Pairs, Way, cards, limits, pairs
 from report.evidence.published_rates import published
-from report.paper.environments import imported_setup
+from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.plots import distribution_rows
 from report.paper.study import Content, Study
@@ -21,6 +21,7 @@ from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.verdicts import Several, Statement, all_of
 from report.records import OPERATORS
+from report.records.imported import StoredImport
 from report.records.network_operators import NetworkOperators
 from report.statistics.estimates import CONFIDENCE
 from report.studies.gpu_survey import settings
@@ -366,4 +367,24 @@ def norms(p: Survey, norm: str) -> dict[str, Content]:
     }
 
 
-study.add_table(lambda p: imported_setup(p.inputs.imported))
+def _conditions(each: StoredImport) -> dict[str, Content]:
+    """The machine of a published table, and what was the same in all its rows."""
+    record, machine = each.record, each.record.environment
+    conditions = ", ".join(f"{name} {level}" for name, level in record.conditions.items())
+    return {
+        "Device": machine.model,
+        "Software": machine.framework or Missing(record.missing["framework"]),
+        "CUDA": machine.cuda or Missing(record.missing.get("cuda", "not recorded")),
+        "Conditions": conditions or Missing("the file states none"),
+        "Cases": len(record.cases),
+    }
+
+
+def _published(p: Survey) -> list[dict[str, Content]]:
+    rows = map(_conditions, p.inputs.imported)
+    return sorted(rows, key=lambda row: [*map(str, row.values())])
+
+
+@study.table("tbl-imported", rows=_published, wide=True)
+def imported(p: Survey, row: dict[str, Content]) -> dict[str, Content]:
+    return row
