@@ -72,7 +72,7 @@ def _tasks(study: str, out: Path, folder: Path) -> Iterator[Task]:
 def perform(task: Task) -> None:
     """Do one task; raises what the engine raises that refuses its source."""
     if task.kind == "figure":
-        from figures.drawing.render import render
+        from figures.render import render
 
         render(task.what[0], salt=task.what[1])
     elif task.kind == "typst":
@@ -107,7 +107,7 @@ def makespan(tasks: Sequence[Task], jobs: int) -> float:
 
 def _warm(_: int) -> None:
     """Makes a worker start and know the classes of drawings, without matplotlib."""
-    import figures.drawing.render  # noqa: F401
+    import figures.render  # noqa: F401
 
     time.sleep(_WARMING_S)
 

@@ -18,7 +18,7 @@ from benchmarks.timing import run_python
 _PRODUCTS: Final = ("html", "pdf", "tex", "values", "qmd")
 EDITED_STUDY: Final = "conv_scaling"
 EDITED_PAPER: Final = "conv_profiling"
-EDITED_DRAWING: Final = "figures/drawing/bars.py"
+EDITED_DRAWING: Final = "figures/bars.py"
 _WRAPPED: Final = """
 
 _draw_before_{turn} = draw

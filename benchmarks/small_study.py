@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from figures.canvas import Drawing
-from figures.scaling import Points, Scaling
+from figures.points import Points
+from figures.scaling import Scaling
 from report.paper.findings import Figure, Findings, Inputs
 from report.paper.tables import Column, Table
 from report.paper.values import Value

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from figures.drawing.render import render
+from figures.render import render
 from report.engine.actions.manuscript import write_source
 from report.engine.computing import compute_usable
 from report.engine.pipeline import ROOT

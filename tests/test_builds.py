@@ -64,11 +64,11 @@ EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
     "caption": (replace(TEMPLATE, "over the width on", "against the width on"), WRITTEN),
     "drawing function": (
         replace(
-            "figures/drawing/scaling.py",
+            "figures/scaling.py",
             "axes.set_xlabel(",
             "axes.set_title('x'); axes.set_xlabel(",
         ),
-        ("figures", *FORMATS),
+        ("study", "figures", *WRITTEN),
     ),
     "table of the study": (
         replace(f"report/studies/{STUDY}/study.py", '"Width": row', '"Breadth": row'),

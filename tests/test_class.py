@@ -10,7 +10,7 @@ import pytest
 
 import build
 from figures.dots import Dots
-from figures.drawing.render import render
+from figures.render import render
 from report.engine.computing import compute
 from report.engine.gather import choose
 from report.engine.pipeline import ROOT

@@ -14,7 +14,7 @@ import msgspec
 import pypandoc
 import pytest
 
-from figures.drawing.render import render
+from figures.render import render
 from report.engine.computing import compute
 from report.engine.pipeline import ROOT
 from report.errors import StudyError

@@ -1,118 +1,416 @@
-"""Figures: what depends on how they are drawn, and every mark where its number is."""
+"""Every kind of figure: the same bytes, every mark where its number is, nothing for nothing."""
 
 from __future__ import annotations
 
-from itertools import combinations
+import hashlib
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 import pytest
-from matplotlib.axes import Axes
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+from pypdf import PdfReader
 
-from figures.canvas import Drawing
-from figures.drawing import style
-from figures.drawing.render import render
-from figures.drawing.scaling import draw
-from figures.scaling import Band, Curve, Points, Scaling
+from figures import style
+from figures.bars import Bars, BarSeries
+from figures.canvas import Drawing, Panel
+from figures.dots import Dots, DotSeries
+from figures.fonts import FOLDER, register
+from figures.labels import spread
+from figures.points import Points
+from figures.render import render
+from figures.roofline import RoofLine, Roofline
+from figures.scaling import Band, Curve, Scaling
+from figures.svg import shorten
+from figures.timeline import Lane, Level, Span, Timeline
+from figures.waterfall import Bar, Waterfall
 from report.engine.code import Code
 from report.engine.contents import Contents
-from report.studies import STUDIES, module_of
-from tests.canvas import drawn
 
 ROOT = Path(__file__).parents[1]
 
-POINTS = Points(
-    "Run_1 $5", (1.0, 4.0, 16.0), (0.5, 1.25, 4.5), (0.4, 1.2, 4.0), (0.7, 1.3, 5.5), series=0
-)
+TIMES = Points("Run_1 $5", (1.0, 4.0, 16.0), (0.5, 1.25, 4.5), (0.4, 1.2, 4.0), (0.7, 1.3, 5.5))
 HOLLOW = Points("Reported", (4.0, 16.0), (1.0, 3.5), series=1, hollow=True)
-PANEL = Scaling(
+SCALING = Scaling(
     "Batch size",
     "Time (ms)",
-    (POINTS, HOLLOW),
-    (Curve("Theory", (1.0, 16.0), (0.3, 4.0)), Curve("Fit", (1.0, 16.0), (0.4, 4.1), "fit")),
+    (TIMES, HOLLOW),
+    (Curve("Theory", (1.0, 16.0), (0.3, 4.0)), Curve("Part", (1.0, 16.0), (0.2, 2.0), True)),
     (Band("Ceiling", 4.5, 4.6, 5.0, 2),),
     x_ticks=(1, 4, 16),
     title="Forward",
 )
-DRAWING = Drawing((PANEL, Scaling("x", "y", (HOLLOW,), y_scale="linear", y_from_zero=True)), True)
+LINEAR = Scaling("x", "y", (HOLLOW,), y_scale="linear", y_from_zero=True)
+DOTS = Dots(
+    ("a", "b", "c"),
+    (
+        DotSeries("Theory", (1.0, 1.0, 1.2), hollow=True),
+        DotSeries("Measured", (2.0, None, 1.3), 1, low=(1.5, None, 1.2), high=(3.0, None, 1.4)),
+    ),
+    "Ratio",
+    reference=1.0,
+    lines=(("equal", 1.1),),
+)
+BARS = Bars(
+    ("Theory", "A", "Nothing"),
+    (
+        BarSeries("Parameters", (1.0, 1.0, None)),
+        BarSeries("Rest", (None, -0.5, None), series=1),
+        BarSeries("More", (2.0, 3.0, None), series=2),
+    ),
+    "Memory (MB)",
+)
+TIMELINE = Timeline(
+    (
+        Lane("Forward", (Span(0, 60, 0, "conv2d"), Span(60, 61, 1, "max_pool2d"))),
+        Lane("Backward", (Span(61, 100, 0, "Convolution"),)),
+    ),
+    ("Convolution", "Pooling", "Never"),
+    "Time (ms)",
+    Level("Live (MB)", (0.0, 50.0), (4.0, 9.0)),
+)
+ROOF = RoofLine("Measured", (190, 200, 210), (28, 30, 32))
+ROOFLINE = Roofline(
+    "Intensity",
+    "Rate",
+    (ROOF,),
+    (Points("a", (1.0, 20.0), (10.0, 90.0), series=2, hollow=True, names=("", "most")),),
+    caches=(("L1", (348, 360, 372)),),
+)
 
 
-# --------------------------------------------------------------------- what depends on drawing
-
-#: The modules that draw, as the engine names them.
-DRAWING_CODE = {
-    path.relative_to(ROOT).as_posix() for path in (ROOT / "figures" / "drawing").glob("*.py")
-}
-
-
-@pytest.mark.parametrize("study", STUDIES)
-def test_a_study_does_not_depend_on_how_its_figures_are_drawn(study: str) -> None:
-    code = Code(str(ROOT), Contents()).closure(("report.engine.actions.study", module_of(study)))
-    assert "figures/canvas.py" in code
-    assert not DRAWING_CODE & set(code)
-
-
-def test_a_figure_depends_on_all_that_draws() -> None:
-    code = Code(str(ROOT), Contents()).closure(("report.engine.actions.figures",))
-    assert len(DRAWING_CODE) > 8
-    assert set(code) >= DRAWING_CODE
+def waterfall(start: float, terms: dict[str, float], measured: float | None) -> Waterfall:
+    """A reconciliation whose texts are its numbers."""
+    end = start + sum(terms.values())
+    left = None if measured is None else Bar("Residual", measured - end, f"{measured - end:+,}")
+    return Waterfall(
+        Bar("Theory", start, f"{start:,}"),
+        tuple(Bar(name, amount, f"{amount:+,}") for name, amount in terms.items()),
+        Bar("Sum", end, f"{end:,}"),
+        None if measured is None else Bar("Measured", measured, f"{measured:,}"),
+        left,
+        "FLOP",
+        "From zero (GFLOP)",
+        per_label=10.0,
+    )
 
 
-# ---------------------------------------------------------------------------- marks and data
+WATERFALL = waterfall(100, {"More": 50, "Less": -30}, 125)
+PANELS: dict[str, Panel] = {
+    "scaling": SCALING, "dots": DOTS, "bars": BARS, "timeline": TIMELINE,
+    "roofline": ROOFLINE, "empty": Roofline("x", "y", ()), "waterfall": WATERFALL,
+}  # fmt: skip
 
 
-def markers(axes: Axes) -> list[tuple[list[float], list[float]]]:
-    lines = [line for line in axes.lines if line.get_marker() in style.SERIES_MARKERS]
+@contextmanager
+def drawn(panel: Panel, inches: float = 3.5) -> Iterator[Figure]:
+    """The panel alone, as it is in print."""
+    with mpl.rc_context({**mpl.rcParamsDefault, **style.RC}):  # type: ignore[arg-type]
+        figure = Figure(figsize=(inches, 2.3), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.subplots()
+        panel.draw(axes)
+        panel.finish(axes)
+        figure.canvas.draw()
+        yield figure
+
+
+def lines_of(figure: Figure) -> list[Line2D]:
+    return [line for axes in figure.axes for line in axes.lines]
+
+
+def markers(figure: Figure) -> list[list[tuple[float, float]]]:
+    """The places of all marks, a list a series."""
     return [
-        (list(map(float, x)), list(map(float, y))) for x, y in (line.get_data() for line in lines)
+        list(zip(map(float, line.get_xdata()), map(float, line.get_ydata()), strict=True))
+        for line in lines_of(figure)
+        if line.get_marker() in style.SERIES_MARKERS
     ]
 
 
-def test_every_marker_stands_at_its_number() -> None:
-    with drawn(draw, PANEL) as figure:
-        (axes,) = figure.axes
-        assert markers(axes) == [
-            (list(POINTS.x), list(POINTS.y)),
-            (list(HOLLOW.x), list(HOLLOW.y)),
+def bars(figure: Figure) -> list[tuple[float, float, float]]:
+    """The row, the left and the right end of every bar."""
+    boxes = [
+        patch.get_bbox()
+        for axes in figure.axes
+        for patch in axes.patches
+        if isinstance(patch, Rectangle)
+    ]
+    return [(round((b.y0 + b.y1) / 2, 6), round(b.xmin, 6), round(b.xmax, 6)) for b in boxes]
+
+
+def texts(figure: Figure) -> list[str]:
+    return [text.get_text() for axes in figure.axes for text in axes.texts if text.get_text()]
+
+
+# --------------------------------------------------------------------------------- bytes and data
+
+#: What a user may have set for drawings of their own.
+SETTINGS = {
+    "lines.linewidth": 9, "font.size": 30, "axes.grid": False, "savefig.bbox": "tight",
+    "image.cmap": "gray", "path.simplify": False, "svg.fonttype": "none", "axes.facecolor": "red",
+}  # fmt: skip
+
+
+def test_the_same_drawing_gives_the_same_bytes_whatever_a_user_sets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Builds in other time zones, locales and with other hash seeds are those of ``--verify``."""
+
+    def digests() -> list[str]:
+        made = [render(Drawing((panel,), wide=True), "study/fig-x") for panel in PANELS.values()]
+        return [hashlib.sha256(each.pdf + each.svg).hexdigest() for each in made]
+
+    first = digests()
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
+    with mpl.rc_context(SETTINGS):
+        before = dict(mpl.rcParams)
+        assert digests() == first
+        assert dict(mpl.rcParams) == before, "the settings of others"
+
+
+DATA = {
+    "scaling": """
+        Run_1 $5||Batch size|1.0|Time (ms)|0.5|0.4|0.7
+        Run_1 $5||Batch size|4.0|Time (ms)|1.25|1.2|1.3
+        Run_1 $5||Batch size|16.0|Time (ms)|4.5|4.0|5.5
+        Reported||Batch size|4.0|Time (ms)|1.0||
+        Reported||Batch size|16.0|Time (ms)|3.5||
+        Theory||Batch size|1.0|Time (ms)|0.3||
+        Theory||Batch size|16.0|Time (ms)|4.0||
+        Part||Batch size|1.0|Time (ms)|0.2||
+        Part||Batch size|16.0|Time (ms)|2.0||
+        Ceiling||||Time (ms)|4.6|4.5|5.0""",
+    "dots": """
+        |equal|||Ratio|1.1||
+        Theory|a|||Ratio|1.0||
+        Theory|b|||Ratio|1.0||
+        Theory|c|||Ratio|1.2||
+        Measured|a|||Ratio|2.0|1.5|3.0
+        Measured|b|||Ratio|||
+        Measured|c|||Ratio|1.3|1.2|1.4""",
+    "bars": """
+        Parameters|Theory|||Memory (MB)|1.0||
+        Parameters|A|||Memory (MB)|1.0||
+        Parameters|Nothing|||Memory (MB)|||
+        Rest|Theory|||Memory (MB)|||
+        Rest|A|||Memory (MB)|-0.5||
+        Rest|Nothing|||Memory (MB)|||
+        More|Theory|||Memory (MB)|2.0||
+        More|A|||Memory (MB)|3.0||
+        More|Nothing|||Memory (MB)|||""",
+    "timeline": """
+        Convolution|Forward: conv2d|start, Time (ms)|0|end, Time (ms)|60||
+        Pooling|Forward: max_pool2d|start, Time (ms)|60|end, Time (ms)|61||
+        Convolution|Backward: Convolution|start, Time (ms)|61|end, Time (ms)|100||
+        Live (MB)||Time (ms)|0.0|Live (MB)|4.0||
+        Live (MB)||Time (ms)|50.0|Live (MB)|9.0||""",
+    "roofline": """
+        Measured|peak|||Rate|200|190|210
+        Measured|bandwidth|||Rate / Intensity|30|28|32
+        L1|bandwidth|||Rate / Intensity|360|348|372
+        a||Intensity|1.0|Rate|10.0||
+        a|most|Intensity|20.0|Rate|90.0||""",
+    "empty": "",
+    "waterfall": """
+        |Theory|||FLOP|100||
+        |More|||FLOP|50||
+        |Less|||FLOP|-30||
+        |Sum|||FLOP|120||
+        |Measured|||FLOP|125||
+        |Residual|||FLOP|5||""",
+}
+
+
+@pytest.mark.parametrize("kind", PANELS)
+def test_the_data_of_a_figure_hold_all_that_it_draws_in_numbers(kind: str) -> None:
+    rows = ["|".join("" if c is None else str(c) for c in row) for row in PANELS[kind].rows()]
+    assert rows == [line.strip() for line in DATA[kind].strip().splitlines()]
+    named = Drawing((PANELS[kind],)).data()
+    assert {row[0] for row in named} <= {PANELS[kind].title or "1"}
+
+
+def test_a_figure_depends_on_all_that_draws() -> None:
+    code = set(Code(str(ROOT), Contents()).closure(("report.engine.actions.figures",)))
+    assert code >= {path.relative_to(ROOT).as_posix() for path in (ROOT / "figures").glob("*.py")}
+
+
+# -------------------------------------------------------------------------------- where marks are
+
+
+def test_every_mark_stands_at_its_number() -> None:
+    with drawn(SCALING) as figure:
+        assert markers(figure) == [
+            [(1, 0.5), (4, 1.25), (16, 4.5)],
+            [(4, 1.0), (16, 3.5)],
         ]
+        (bars, *_) = [c for c in figure.axes[0].containers if c.get_label().startswith("Run")]
+        ends = [[round(float(y), 6) for _, y in pair] for pair in bars[2][0].get_segments()]
+        assert ends == [[0.4, 0.7], [1.2, 1.3], [4.0, 5.5]]
+    with drawn(DOTS) as figure:
+        assert markers(figure) == [[(1, 0), (1, 1), (1.2, 2)], [(2, 0), (1.3, 2)]]
+        intervals = [list(line.get_xdata()) for line in lines_of(figure)]
+        assert [1.5, 3.0] in intervals
+        assert [1.2, 1.4] in intervals
+    with drawn(BARS) as figure:
+        assert bars_of(figure, 0) == [(0, 1), (1, 3)]
+        assert bars_of(figure, 1) == [(-0.5, 0), (0, 1), (1, 4)]
+        assert texts(figure) == ["not measured"]
 
 
-def test_every_interval_ends_where_it_ends() -> None:
-    with drawn(draw, PANEL) as figure:
-        (axes,) = figure.axes
-        (bars, *_) = [c for c in axes.containers if c.get_label().startswith("Run")]
-        (segments,) = [lines.get_segments() for lines in bars[2]]
-        ends = [(float(s[0][1]), float(s[1][1])) for s in segments]
-        assert ends == [pytest.approx(e) for e in zip(POINTS.low, POINTS.high, strict=True)]
+def bars_of(figure: Figure, row: int) -> list[tuple[float, float]]:
+    return sorted((left, right) for place, left, right in bars(figure) if place == row)
+
+
+def test_spans_of_time_lie_in_their_lanes_and_labels_where_they_have_room() -> None:
+    with drawn(TIMELINE) as figure:
+        assert bars(figure) == [(0, 0, 60), (0, 60, 61), (1, 61, 100)]
+        assert texts(figure) == ["conv2d", "Convolution"]
+
+
+def test_a_roof_has_its_corner_at_its_ridge_and_a_cache_leads_up_to_it() -> None:
+    assert ROOF.ridge == pytest.approx(200 / 30)
+    with drawn(ROOFLINE) as figure:
+        low, high = figure.axes[0].get_xlim()
+        assert (low, high) == pytest.approx((200 / 360 / 2.5, 50))
+        roof, memory, cache = (
+            [list(map(float, line)) for line in line.get_data()] for line in lines_of(figure)[-3:]
+        )
+        assert roof[0] == pytest.approx([low, 200 / 30, high])
+        assert roof[1] == pytest.approx([30 * low, 200, 200])
+        assert memory == [roof[0][:2], roof[1][:2]]
+        assert cache[0] == pytest.approx([low, 200 / 360, 200 / 30])
+        assert cache[1] == pytest.approx([360 * low, 200, 200])
+        assert sorted(texts(figure)) == ["L1", "memory", "most"]
+
+
+STEPS = {
+    "both ways": (WATERFALL, [(0, 10), (10, 15), (12, 15), (0, 12), (0, 12.5), (12, 12.5)], "+5"),
+    "below zero": (
+        waterfall(100, {"Less": -150}, -50), [(0, 10), (-5, 10), (-5, 0), (-5, 0)], "+0",
+    ),
+    "no terms": (waterfall(100, {}, 90), [(0, 10), (0, 10), (0, 9), (9, 10)], "-10"),
+    "all zero": (waterfall(0, {"More": 0}, 0), [], "+0"),
+    "not measured": (waterfall(100, {"More": 1}, None), [(0, 10), (10, 10.1), (0, 10.1)], ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", STEPS)
+def test_bars_start_where_the_steps_before_them_end_and_the_residual_has_its_number(
+    case: str,
+) -> None:
+    panel, expected, residual = STEPS[case]
+    with drawn(panel) as figure:
+        assert [(left, right) for _, left, right in bars(figure)] == expected
+        assert texts(figure)[-1] == (residual or "not measured")
 
 
 def test_nothing_measured_is_said_and_not_drawn() -> None:
-    with drawn(draw, Scaling("x", "y", title="Forward")) as figure:
-        (axes,) = figure.axes
-        assert [text.get_text() for text in axes.texts] == ["not measured"]
-        assert markers(axes) == []
-    empty = render(Drawing((Scaling("x", "y", y_scale="linear", y_from_zero=True),)), "x")
-    assert empty.svg
+    for panel in (Scaling("x", "y"), Roofline("x", "y", ()), Dots(("a",), (), "x")):
+        with drawn(panel) as figure:
+            assert texts(figure) == ["not measured"]
+            assert markers(figure) == []
 
 
-# ------------------------------------------------------------------------------------ colours
+def test_panels_of_a_row_have_the_range_of_both() -> None:
+    small, large = (replace(LINEAR, points=(Points("a", (x,), (x,)),)) for x in (2.0, 50.0))
+    apart, alike = (
+        [
+            each.points[0][:2]
+            for each in render(Drawing((small, large), True, same_axes=s), "x").series
+        ]
+        for s in (False, True)
+    )
+    assert alike[0][1] > apart[0][1] + 0.2, "the smaller value stands lower"
+
+
+# ------------------------------------------------------------------------------ names and looks
+
+
+def test_lines_are_named_at_their_ends_and_in_no_legend() -> None:
+    near = tuple(Points(n, (1.0, 2.0), (1.0, y), joined=True) for n, y in (("a", 2.0), ("b", 2.01)))
+    with drawn(Scaling("x", "y", near, direct=True), inches=7.16) as figure:
+        boxes = [text.get_window_extent() for text in figure.axes[0].texts]
+        assert texts(figure) == ["a", "b"]
+        assert not boxes[0].overlaps(boxes[1])
+        assert figure.axes[0].get_legend() is None
+
+
+@given(st.lists(st.floats(0, 100), max_size=8))
+def test_names_that_are_moved_apart_keep_their_order(places: list[float]) -> None:
+    moved = spread(places, 10, 100)
+    order = sorted(range(len(places)), key=lambda i: places[i])
+    gaps = [moved[b] - moved[a] for a, b in pairwise(order)]
+    assert all(gap >= 10 - 1e-9 for gap in gaps)
+    assert all(place <= 100 + 1e-9 for place in moved)
+
+
+def test_series_lie_where_they_are_drawn_and_their_ids_are_in_the_drawing() -> None:
+    made = render(Drawing((SCALING, LINEAR), True), "study/fig-x")
+    names = [series.name for series in made.series]
+    assert names == ["Run_1 $5", "Reported", "Theory", "Part", "Reported"]
+    assert all(f'id="{id}"' in made.svg.decode() for each in made.series for id in each.ids)
+    points = made.series[0].points
+    assert points == tuple(sorted(points, key=lambda point: (point[0], -point[1])))
+    assert points[0][2] == "Run_1 $5. Time (ms): 0.5 [0.4, 0.7]. Batch size: 1."
+    assert "style=" not in made.svg.decode(), "a strict policy forbids styles in a picture"
 
 
 #: How two kinds of colour blindness see linear RGB (Viénot, Brettel and Mollon 1999).
 BLINDNESS = {
+    "normal": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
     "protan": ((0.11238, 0.88762, 0.0), (0.11238, 0.88762, 0.0), (0.00401, -0.00401, 1.0)),
     "deutan": ((0.29275, 0.70725, 0.0), (0.29275, 0.70725, 0.0), (-0.02234, 0.02234, 1.0)),
 }
 
 
-@pytest.mark.parametrize("kind", ["normal", *BLINDNESS])
+@pytest.mark.parametrize("kind", BLINDNESS)
 def test_series_differ_in_colour_or_at_least_in_their_marker(kind: str) -> None:
     def seen(colour: str) -> tuple[float, ...]:
         rgb = [(int(colour[i : i + 2], 16) / 255) ** 2.2 for i in (1, 3, 5)]
-        matrix: Any = BLINDNESS.get(kind, ((1, 0, 0), (0, 1, 0), (0, 0, 1)))
-        return tuple(sum(w * c for w, c in zip(row, rgb, strict=True)) for row in matrix)
+        return tuple(sum(w * c for w, c in zip(row, rgb, strict=True)) for row in BLINDNESS[kind])
 
     pairs = list(combinations(style.SERIES_COLOURS, 2))
     apart = [sum((a - b) ** 2 for a, b in zip(seen(x), seen(y), strict=True)) for x, y in pairs]
     assert min(apart) > 0.005
     assert len(set(style.SERIES_MARKERS)) == len(style.SERIES_COLOURS)
+
+
+def test_paths_are_rounded_and_looks_are_attributes() -> None:
+    path = '<path d="M 1.234567 2 \nL 3.999999 -0.001 \nz\n" style="fill: red; fill: none"/>'
+    assert shorten(path) == '<path d="M 1.23 2 L 4 0 z" fill="none"/>'
+
+
+# ------------------------------------------------------------------------------------------ fonts
+
+
+def text_of(pdf: bytes) -> str:
+    return PdfReader(io.BytesIO(pdf)).pages[0].extract_text()
+
+
+def test_a_glyph_of_any_font_of_the_project_is_drawn() -> None:
+    rare = "\N{CYRILLIC CAPITAL LETTER ZHE} \N{WHITE SMILING FACE} µ"
+    pdf = render(Drawing((replace(LINEAR, x_label=rare),)), "x").pdf
+    assert all(char in text_of(pdf) for char in rare)
+    named: Any = PdfReader(io.BytesIO(render(Drawing((LINEAR,)), "x").pdf)).pages[0]
+    fonts = [font.get_object()["/BaseFont"] for font in named["/Resources"]["/Font"].values()]
+    assert [re.sub(r"^/\w+\+", "", name) for name in fonts] == ["DejaVuSansBasic"]
+
+
+def test_text_is_set_in_fonts_of_the_project_alone() -> None:
+    """Fonts stand in a PDF in the order of their paths, which must not depend on the machine."""
+    register()
+    for family in style.FAMILIES:
+        assert Path(findfont(FontProperties(family=family))).parent == FOLDER

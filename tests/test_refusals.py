@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from figures.characters import visible
-from figures.drawing.scaling import draw
-from figures.scaling import Points, Scaling
+from figures.points import Points
+from figures.scaling import Scaling
 from report.commands.check import read_expected
 from report.engine.computing import compute, compute_usable
 from report.engine.gather import gather
@@ -529,5 +529,5 @@ def test_of_thousands_of_levels_a_few_are_named_on_an_axis() -> None:
 
     points = Points("all", tuple(map(float, range(1, 5001))), (1.0,) * 5000)
     axes = Canvas().subplots()
-    draw(Scaling("x", "y", (points,), x_ticks=points.x), axes)
+    Scaling("x", "y", (points,), x_ticks=points.x).draw(axes)
     assert 10 < len(axes.get_xticks()) <= 25

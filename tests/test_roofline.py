@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from figures.roofline import CacheRoof, Ceiling, Marks, RoofLine, Roofline
 from report.statistics.estimates import Estimate
 from report.theory.memory import compulsory_traffic
 from report.theory.roofline import (
@@ -103,36 +100,3 @@ def test_convolutions_are_told_apart_by_kernel_and_groups() -> None:
         "3 × 3 grouped convolution",
         DEPTHWISE,
     ]
-
-
-# ------------------------------------------------------------------------------------- drawing
-
-
-def drawn(*marks: Marks, roofs: int = 1) -> Roofline:
-    lines = (
-        RoofLine("Measured", Ceiling(190, 200, 210), Ceiling(28, 30, 32)),
-        RoofLine("Data sheet", Ceiling(250, 250, 250), Ceiling(40, 40, 40), "sheet"),
-    )
-    return Roofline("Intensity", "Rate", lines[:roofs], marks, "A $device")
-
-
-def test_the_span_holds_all_points_and_ridges() -> None:
-    low, high = drawn(Marks("a", (0.5, 80.0), (1.0, 100.0))).span
-    assert low < 0.5
-    assert high > 80
-    assert Roofline("x", "y", ()).span == (0.1, 100.0)
-
-
-def cached(*bandwidths: float) -> Roofline:
-    """A roof with caches of so many times the bandwidth of memory."""
-    caches = tuple(
-        CacheRoof(f"L{number}", Ceiling(29 * times, 30 * times, 31 * times))
-        for number, times in enumerate(bandwidths, 1)
-    )
-    return replace(drawn(Marks("a", (1.0, 20.0), (10.0, 90.0))), caches=caches)
-
-
-def test_slopes_are_those_of_memory_and_caches_from_the_slowest_on() -> None:
-    assert [slope.label for slope in cached(12, 6, 2).slopes] == ["memory", "L3", "L2", "L1"]
-    assert drawn().slopes == ()
-    assert replace(cached(3), roofs=()).slopes == ()

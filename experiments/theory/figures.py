@@ -9,9 +9,10 @@ from typing import Final
 
 from experiments.theory.roofs import NamedRoof
 from figures.canvas import Drawing
-from figures.drawing.render import render
-from figures.roofline import Marks, Roofline
-from figures.scaling import Band, Points, Scaling
+from figures.points import Points
+from figures.render import render
+from figures.roofline import Roofline
+from figures.scaling import Band, Scaling
 from figures.timeline import Lane, Level, Span, Timeline
 from report.paper.roofs import GIGA, roof_line
 from report.records.operations import Phase
@@ -64,7 +65,7 @@ def memory(found: Theory) -> Drawing:
 def roofline(found: Theory, roof: NamedRoof) -> Drawing:
     """The kinds of operators that have multiply-adds, at the rates that the roof allows them."""
     marks = tuple(
-        Marks(
+        Points(
             row.name,
             (row.intensity,),
             ((row.rate or 0.0) / GIGA,),

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from figures.dots import Dots, DotSeries
-from figures.scaling import Band, Curve, Points
+from figures.points import Points
+from figures.scaling import Band, Curve
 from report.missing import Missing
 from report.quantity.distribution import PERCENTS, Distribution
 from report.quantity.evaluation import number
@@ -55,7 +56,7 @@ def theory_line(
 ) -> Curve:
     """A line of theory, which is known at every level."""
     (drawn,) = points(label, over, shown)
-    return Curve(label, drawn.x, drawn.y, "part" if part else "theory")
+    return Curve(label, drawn.x, drawn.y, part)
 
 
 def band(label: str, ceiling: Quantity, shown: str, series: int) -> tuple[Band, ...]:

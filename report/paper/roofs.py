@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from figures.roofline import CacheRoof, Ceiling, RoofLine
+from figures.roofline import Ceiling, RoofLine
 from report.statistics.estimates import Estimate
 from report.theory.roofline import Roof
 
@@ -19,10 +19,10 @@ def roof_line(roof: Roof, label: str, look: Look, unit: float) -> RoofLine:
     return RoofLine(label, _ceiling(roof.peak, unit), _ceiling(roof.bandwidth, unit), look)
 
 
-def cache_lines(caches: Mapping[str, Estimate], unit: float) -> tuple[CacheRoof, ...]:
+def cache_lines(caches: Mapping[str, Estimate], unit: float) -> tuple[tuple[str, Ceiling], ...]:
     """The slopes of caches by their names; none where they were not measured."""
-    return tuple(CacheRoof(name, _ceiling(rate, unit)) for name, rate in caches.items())
+    return tuple((name, _ceiling(rate, unit)) for name, rate in caches.items())
 
 
 def _ceiling(found: Estimate, unit: float) -> Ceiling:
-    return Ceiling(found.low / unit, found.value / unit, found.high / unit)
+    return found.low / unit, found.value / unit, found.high / unit

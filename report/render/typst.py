@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from figures.drawing.fonts import FOLDER, printable
+from figures.fonts import FOLDER, printable
 from report.errors import RenderError
 from report.render.command import run
 from report.render.pandoc import TEMPLATES, Edition, convert

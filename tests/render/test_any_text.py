@@ -16,7 +16,7 @@ from pypdf import PdfReader
 from figures.bars import Bars, BarSeries
 from figures.canvas import Drawing
 from figures.characters import visible
-from figures.drawing.render import render
+from figures.render import render
 from report.paper.tables import Column, Table, to_latex, to_markdown
 from report.render.html import PageLinks, render_html
 from report.render.latex import LatexTools, compile_latex, write_latex

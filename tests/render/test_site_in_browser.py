@@ -13,8 +13,9 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
 from figures.canvas import Drawing
-from figures.drawing.render import render
-from figures.scaling import Points, Scaling
+from figures.points import Points
+from figures.render import render
+from figures.scaling import Scaling
 from report.render.html import PageLinks, write_page
 from report.render.settings import Settings
 from report.render.shell import script_of, write_assets

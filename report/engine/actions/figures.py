@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from figures.canvas import Drawing
+from figures.canvas import COLUMNS, Drawing
 from figures.characters import visible
-from figures.data import COLUMNS, rows
-from figures.drawing.render import Rendered, render
+from figures.render import Rendered, render
 from report.engine.graph import DRAWINGS, OPENED
 from report.engine.task import Done, Task, files_in, load
 from report.system.outputs import write_json
@@ -24,7 +23,7 @@ def perform(task: Task) -> Done:
         rendered = render(drawing, f"{task.study}/fig-{name}")
         (folder / f"{name}.pdf").write_bytes(rendered.pdf)
         (folder / f"{name}.svg").write_bytes(rendered.svg)
-        if data := list(rows(drawing)):
+        if data := list(drawing.data()):
             content = visible(csv_of([COLUMNS, *data])).encode()
             (folder / f"{name}.csv").write_bytes(content)
         opened[name] = _opened(drawing, rendered)

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from figures.dots import Dots, DotSeries
-from figures.scaling import Curve, Points, Scaling
+from figures.points import Points
+from figures.scaling import Curve, Scaling
 from report.paper.plots import points
 from report.quantity.evaluation import estimate
 from report.quantity.expression import Quantity

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from figures.scaling import Points, Scaling, alike
+from figures.points import Points
+from figures.scaling import Scaling
 from report.paper.plots import points, theory_line
 from report.quantity.expression import Quantity
 from report.records.record import Policy
@@ -27,12 +28,11 @@ _RAISED: Final[Mapping[Policy, str]] = {
 
 def cliff(runs: Sequence[Run]) -> Iterator[Scaling]:
     """Time of an image over pages that it maps, a column for each run."""
-    times = [
-        replace(_panel(run, _KINDS, Run.time, "Time of an image (µs)", "µs"), title=run.short)
-        for run in runs
-    ]
-    pages = [_panel(run, _KINDS, Run.faults, "Pages an image", "1") for run in runs]
-    yield from (*alike(times), *alike(pages))
+    for run in runs:
+        times = _panel(run, _KINDS, Run.time, "Time of an image (µs)", "µs")
+        yield replace(times, title=run.short)
+    for run in runs:
+        yield _panel(run, _KINDS, Run.faults, "Pages an image", "1")
 
 
 def thresholds(run: Run) -> Iterator[Scaling]:

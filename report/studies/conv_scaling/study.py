@@ -417,7 +417,7 @@ def _pages_follow(run: Run) -> Several:
 # ------------------------------------------------------------------------------------- figures
 
 
-@study.figure("fig-cliff", height=3.4, rows=2, wide=True)
+@study.figure("fig-cliff", height=3.4, rows=2, wide=True, same_axes=True)
 def _fig_cliff(p: Paper) -> Iterator[Scaling]:
     return figures.cliff(p.both)
 

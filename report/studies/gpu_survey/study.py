@@ -10,7 +10,8 @@ from typing import Final, Literal
 
 from figures.bars import Bars, BarSeries
 from figures.dots import Dots
-from figures.scaling import Curve, Points, Scaling
+from figures.points import Points
+from figures.scaling import Curve, Scaling
 from report.evidence.published_gains import Card, Pairs, Way, cards, limits, pairs
 from report.evidence.published_rates import published
 from report.missing import Missing
@@ -298,7 +299,7 @@ def example(p: Survey) -> Iterator[Bars]:
         BarSeries("compute-bound operators", tuple(arithmetic), series=1),
         BarSeries("measured, eager", tuple(measured), series=2),
     )
-    yield Bars(tuple(names), series, f"Time of an image of {words} (µs)", stacked=True)
+    yield Bars(tuple(names), series, f"Time of an image of {words} (µs)")
 
 
 def _bounded(network: NetworkOperators, batch: int, card: Card) -> tuple[float, float]:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from figures.scaling import Points, Scaling, alike
+from figures.points import Points
+from figures.scaling import Scaling
 from report.missing import Missing
 from report.paper.plots import points, theory_line
 from report.quantity.evaluation import number
@@ -63,7 +64,6 @@ def workspace(found: Mapping[str, Sequence[tuple[Run, Call]]]) -> Iterator[Scali
 
 def tiling(runs: Sequence[Run]) -> Iterator[Scaling]:
     """Time over peak of tiled calls, both relative to whole maps, a panel for each machine."""
-    panels = []
     for run in runs:
         drawn = []
         for series, (form, name) in enumerate(TILED.items()):
@@ -78,13 +78,10 @@ def tiling(runs: Sequence[Run]) -> Iterator[Scaling]:
                 x, y = zip(*xy, strict=True)
                 drawn.append(Points(name, x, y, series=series, joined=True))
         if drawn:
-            panels.append(
-                Scaling(
-                    "Peak (% of whole maps)", "Time over whole maps", tuple(drawn),
-                    title=run.short, x_scale="linear",
-                )
+            yield Scaling(
+                "Peak (% of whole maps)", "Time over whole maps", tuple(drawn),
+                title=run.short, x_scale="linear",
             )  # fmt: skip
-    return iter(alike(panels))
 
 
 def _value(quantity: Quantity) -> float | None:

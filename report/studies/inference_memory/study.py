@@ -790,7 +790,7 @@ def _fig_workspace(p: Paper) -> Iterator[Scaling]:
     return figures.workspace({name: each for name, each in calls.items() if each})
 
 
-@study.figure("fig-tiling", height=2.4, wide=True)
+@study.figure("fig-tiling", height=2.4, wide=True, same_axes=True)
 def _fig_tiling(p: Paper) -> Iterator[Scaling]:
     return figures.tiling([run for run in (p.clock, p.gpu) if run])
 

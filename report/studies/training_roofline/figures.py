@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from figures.dots import Dots, DotSeries
-from figures.roofline import Marks, Roofline, alike
-from figures.scaling import Band, Points, Scaling
+from figures.points import Points
+from figures.roofline import Roofline
+from figures.scaling import Band, Scaling
 from report.missing import Missing
 from report.paper.plots import points, theory_line
 from report.paper.roofs import GIGA, TERA, cache_lines, roof_line
@@ -33,7 +34,7 @@ _CLASSES: Final = {
 
 def source_roofs(source: Source) -> tuple[Roofline, ...]:
     """The source's points as it drew them (hollow), and where they belong, a panel a GPU."""
-    return alike(_source_panel(source, device) for device in (RTX, T4))
+    return tuple(_source_panel(source, device) for device in (RTX, T4))
 
 
 def _source_panel(source: Source, device: str) -> Roofline:
@@ -47,13 +48,13 @@ def _source_panel(source: Source, device: str) -> Roofline:
         rows = [case.row for case in cases if case.row]
         x = tuple(float(row.printed("intensity").number) for row in rows)
         y = tuple(float(row.printed("rate").number) for row in rows)
-        drawn += [Marks("", x, y, series=series, hollow=True)] * bool(rows)
+        drawn += [Points("", x, y, series=series, hollow=True)] * bool(rows)
         x = tuple(value_of(theory.intensity(network, case.batch)) for case in cases)
         y = tuple(value_of(case.rate) / TERA for case in cases)
         names = tuple(
             "collapsed" if rate < max(y) / 2 else network if rate == max(y) else "" for rate in y
         )
-        drawn.append(Marks("", x, y, series=series, names=names))
+        drawn.append(Points("", x, y, series=series, names=names))
     roofs = (
         roof_line(printed, labels[0], "printed", TERA),
         roof_line(known, labels[1], "sheet", TERA),
@@ -125,7 +126,7 @@ def memory(run: Run, source: Source) -> Iterator[Scaling]:
 def layers(run: Run) -> tuple[Roofline, ...]:
     """Every layer with multiply-adds under the measured roofs, a panel a network."""
     shown = (each for name, each in run.profiles.items() if name in (HEAVY, LIGHT))
-    return alike(map(_layer_panel, shown))
+    return tuple(map(_layer_panel, shown))
 
 
 def _layer_panel(profile: Profile) -> Roofline:
@@ -137,7 +138,7 @@ def _layer_panel(profile: Profile) -> Roofline:
         # One name a class, at its lowest point, where no roof and few marks are.
         name = part.name.removesuffix(" convolution") if len(found) > 1 else ""
         names = tuple(name * (rate == min(y)) for rate in y)
-        drawn += [Marks("", x, y, series=_CLASSES.get(part.name, 5), names=names)] * bool(found)
+        drawn += [Points("", x, y, series=_CLASSES.get(part.name, 5), names=names)] * bool(found)
     lines = () if isinstance(roof, Missing) else (roof_line(roof, "", "measured", GIGA),)
     # Between the first cache and the last one there is no room for the names of others.
     caches = cache_lines(profile.run.cache_roofs(), GIGA)

@@ -391,7 +391,7 @@ def _fig_shares(p: Paper) -> Iterator[Dots]:
     yield figures.shares(p.shares)
 
 
-@study.figure("fig-source-roofline", height=2.0, wide=True)
+@study.figure("fig-source-roofline", height=2.0, wide=True, same_axes=True)
 def _fig_source(p: Paper) -> Iterator[Roofline]:
     yield from figures.source_roofs(p.source)
 
@@ -401,7 +401,7 @@ def _fig_memory(p: Paper) -> Iterator[Scaling]:
     return figures.memory(p.gpu, p.source) if p.gpu else iter(())
 
 
-@study.figure("fig-layers", height=2.1, wide=True)
+@study.figure("fig-layers", height=2.1, wide=True, same_axes=True)
 def _fig_layers(p: Paper) -> Iterator[Roofline]:
     yield from figures.layers(p.cpu) if p.cpu else ()
 

@@ -1,6 +1,6 @@
 """An SVG in fewer bytes and without styles, which a strict policy of content forbids.
 
-matplotlib writes six decimals, and every point of a line.
+matplotlib writes six decimals.
 """
 
 from __future__ import annotations
@@ -20,17 +20,15 @@ _SHEET: Final = re.compile(
 )
 _METADATA: Final = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
 
-Command = list[str]
-
 
 def shorten(svg: str) -> str:
-    """``svg`` with rounded coordinates, and without points inside a level or upright line.
+    """``svg`` with rounded coordinates, whose looks stand in attributes.
 
-    Looks stand in attributes, and what says how the file was made is left out.
+    What says how the file was made is left out.
     """
     svg = _STYLE.sub(_as_attributes, _METADATA.sub("", _SHEET.sub("", svg)))
     svg = svg.replace("<svg ", '<svg stroke-linejoin="round" ', 1)
-    return _PATH.sub(lambda path: path[1] + _shorter(path[2]), svg)
+    return _PATH.sub(lambda path: path[1] + _NUMBER.sub(_rounded, " ".join(path[2].split())), svg)
 
 
 def _as_attributes(style: re.Match[str]) -> str:
@@ -40,31 +38,6 @@ def _as_attributes(style: re.Match[str]) -> str:
     return "".join(f' {name}="{value}"' for name, value in last.items())
 
 
-def _shorter(path: str) -> str:
-    drawn: list[Command] = []
-    for line in _NUMBER.sub(_rounded, path).splitlines():
-        command = line.split()
-        if command[0] == "L" and drawn and drawn[-1] == command:
-            continue
-        if len(drawn) > 1 and _within(drawn[-2], drawn[-1], command):
-            drawn.pop()
-        drawn.append(command)
-    return " ".join(part for command in drawn for part in command)
-
-
 def _rounded(number: re.Match[str]) -> str:
     text = f"{float(number[0]):.{_DECIMALS}f}".rstrip("0").rstrip(".")
     return "0" if text == "-0" else text
-
-
-def _within(before: Command, point: Command, after: Command) -> bool:
-    """Whether ``point`` lies on the level or upright line from ``before`` to ``after``."""
-    if before[0] not in "ML" or (point[0], after[0]) != ("L", "L"):
-        return False
-    return any(
-        before[level] == point[level] == after[level]
-        and (float(point[along]) - float(before[along]))
-        * (float(after[along]) - float(point[along]))
-        >= 0
-        for level, along in ((1, 2), (2, 1))
-    )

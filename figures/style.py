@@ -22,11 +22,13 @@ GRID: Final = "#d9dde2"
 THEORY: Final = "#4d4d4d"
 MUTED: Final = "#6b7280"
 SERIES_COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", INK)
-HATCHES: Final = ("", "////", "||||", "xxxx", "\\\\\\\\", "----", "++++")
+_HATCHES: Final = ("", "////", "||||", "xxxx", "\\\\\\\\", "----", "++++")
 SERIES_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
 
 #: The smallest type of a figure (pt): labels inside it, and legends.
 SMALL: Final = 7
+#: The diameter of a ring (pt), which stands around a filled point, so that both are seen.
+RING: Final = 5.5
 
 #: Up to this many decades a logarithmic axis has room for ticks at 1, 2 and 5.
 FEW_DECADES: Final = 2.5
@@ -36,6 +38,7 @@ _NARROW_TICKS: Final = 5
 
 #: The typeface of the figures, and in which order others stand in for what it does not hold.
 FAMILIES: Final = (
+    "DejaVu Sans Basic",
     "DejaVu Sans",
     "Noto Sans Devanagari",
     "Noto Sans Bengali",
@@ -87,6 +90,11 @@ def colour(index: int) -> str:
 def marker(index: int) -> str:
     """The marker of the series ``index``, repeated after six."""
     return SERIES_MARKERS[index % len(SERIES_MARKERS)]
+
+
+def hatching(index: int) -> str:
+    """The hatching of the series ``index``, none for the first; repeated as colours are."""
+    return _HATCHES[index % len(_HATCHES)]
 
 
 def legend_label(text: str) -> str:

@@ -1,11 +1,11 @@
-"""Places the names of series: beside the ends of their lines, or in a legend above the axes."""
+"""Places names: of rows, of series beside the ends of their lines or in a legend above the axes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from figures.drawing import style
+from figures import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,6 +15,18 @@ if TYPE_CHECKING:
 _LINE, _AWAY = 1.25 * style.SMALL, 4.0
 #: The share of a figure's height that its axes have, before they are laid out.
 _AXES_SHARE: Final = 0.72
+
+
+def name_rows(names: Sequence[str], axes: Axes) -> None:
+    """Rows with these names from top to bottom, without ticks."""
+    axes.set_yticks(range(len(names)), labels=list(names))
+    axes.set_ylim(len(names) - 0.45, -0.55)
+    axes.tick_params(axis="y", length=0)
+
+
+def say_not_measured(axes: Axes) -> None:
+    """In the middle of a panel without any mark."""
+    axes.text(0.5, 0.5, "not measured", ha="center", va="center", transform=axes.transAxes)
 
 
 def legend_above(axes: Axes, columns: int, least: int = 1, **options: Any) -> Legend:

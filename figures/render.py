@@ -1,0 +1,183 @@
+"""From a description to bytes: PDF for print and SVG for the page, the same in every build."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import matplotlib as mpl
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+# Kinds of figures are named here, since a description that is loaded brings its own code along,
+# and a build has to know on which code a drawing rests.
+from figures import (  # noqa: F401
+    bars,
+    dots,
+    roofline,
+    scaling,
+    style,
+    timeline,
+    waterfall,
+)
+from figures.canvas import Drawing, Drawn, Panel
+from figures.fonts import families, printable, register
+from figures.svg import shorten
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_Described = TypeVar("_Described")
+#: Characters of a line that leave room for the axes beside it.
+_LINE: Final = 45
+
+
+@dataclass(frozen=True)
+class Series:
+    """A series of one panel: the ids of its elements in the SVG, and its points.
+
+    A point is its distance from the left and from the top as a share of the figure, and its value
+    in words.
+    """
+
+    name: str
+    ids: tuple[str, ...]
+    points: tuple[tuple[float, float, str], ...]
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """The finished figure in both formats, and where its series lie in the SVG."""
+
+    pdf: bytes
+    svg: bytes
+    series: tuple[Series, ...] = ()
+
+
+def render(drawing: Drawing, salt: str) -> Rendered:
+    """Draw ``drawing``; ``salt`` (its id) keeps the ids inside several SVGs of a page apart."""
+    register()
+    width = style.PAGE_INCHES if drawing.wide else style.COLUMN_INCHES
+    panels = tuple(map(_legible, drawing.panels))
+    own = {"svg.hashsalt": salt, "font.family": families(_texts(panels))}
+    settings: dict[Any, Any] = {**mpl.rcParamsDefault, **style.RC, **own}
+    # The defaults come first, so that a user's matplotlibrc changes nothing.
+    with mpl.rc_context(settings):
+        figure = Figure(figsize=(width, drawing.height), layout="constrained")
+        canvas = FigureCanvasPdf(figure)
+        grid = figure.subplots(drawing.rows, len(panels) // drawing.rows, squeeze=False)
+        drawn = [panel.draw(axes) for panel, axes in zip(panels, grid.flat, strict=True)]
+        if drawing.same_axes:
+            for row in grid:
+                _equalise(row)
+        for panel, axes in zip(panels, grid.flat, strict=True):
+            panel.finish(axes)
+        _lay_out(figure)
+        placed = zip(drawing.panels, grid.flat, drawn, strict=True)
+        series = tuple(_series(placed, f"series-{salt.rpartition('/')[2]}"))
+        # Dates would make two builds differ.
+        pdf = _written(canvas.print_pdf, figure, {"CreationDate": None})
+        svg = _written(FigureCanvasSVG(figure).print_svg, figure, {"Date": None})
+        return Rendered(pdf, shorten(svg.decode("utf-8")).encode("utf-8"), series)
+
+
+def _equalise(panels: Sequence[Axes]) -> None:
+    """Give all panels the smallest range that holds what each shows; a common one stays."""
+    for axis in ("x", "y"):
+        ranges = [getattr(axes, f"get_{axis}lim")() for axes in panels]
+        if len(set(ranges)) > 1:
+            # An axis that runs downwards, such as that of rows, has its larger end first.
+            outer = (max, min) if all(first > last for first, last in ranges) else (min, max)
+            common = [end(each) for end, each in zip(outer, zip(*ranges, strict=True), strict=True)]
+            for axes in panels:
+                getattr(axes, f"set_{axis}lim")(common)
+
+
+def _legible(described: _Described) -> _Described:
+    """The same description with texts that can be drawn as they are."""
+    changed: Any = described
+    if isinstance(described, str):
+        text = printable(described).replace("$", r"\$")
+        # A text that is far too long for a line of a figure stands in several.
+        changed = textwrap.fill(text, _LINE) if len(text) > 2 * _LINE else text
+    elif isinstance(described, tuple):
+        changed = tuple(map(_legible, described))
+    elif is_dataclass(described) and not isinstance(described, type):
+        parts = {f.name: _legible(getattr(described, f.name)) for f in fields(described)}
+        changed = replace(described, **parts)
+    return changed  # type: ignore[no-any-return]
+
+
+def _texts(described: object) -> Iterator[str]:
+    """All texts of a description."""
+    if isinstance(described, str):
+        yield described
+    elif isinstance(described, tuple):
+        for item in described:
+            yield from _texts(item)
+    elif is_dataclass(described):
+        for field in fields(described):
+            yield from _texts(getattr(described, field.name))
+
+
+def _lay_out(figure: Figure) -> None:
+    """Place the panels once, as the PDF needs it, so that both formats show one picture.
+
+    Left to itself, matplotlib computes the layout for each format and draws each of them twice.
+    """
+    engine, dpi = figure.get_layout_engine(), figure.dpi
+    assert engine is not None
+    engine.execute(figure)
+    figure.set_layout_engine("none")
+    figure.dpi = dpi
+
+
+def _written(print_: Callable[..., None], figure: Figure, metadata: dict[str, None]) -> bytes:
+    """What a canvas prints; it leaves the figure with the 72 dpi of its format, which is undone."""
+    dpi, stream = figure.dpi, io.BytesIO()
+    print_(stream, metadata=metadata)
+    figure.dpi = dpi
+    return stream.getvalue()
+
+
+def _series(panels: Iterable[tuple[Panel, Axes, Drawn]], prefix: str) -> Iterator[Series]:
+    """The series of all panels, which are laid out; ids of their artists begin with ``prefix``."""
+    for number, (panel, axes, drawn) in enumerate(panels):
+        for order, (described, artists) in enumerate(each for each in drawn if each[1]):
+            ids = tuple(f"{prefix}-{number}-{order}-{place}" for place in range(len(artists)))
+            for id, artist in zip(ids, artists, strict=True):
+                artist.set_gid(id)
+            points = zip(_places(described, axes), _words(described, panel), strict=True)
+            seen = tuple((*at, text) for at, text in points if all(0 <= each <= 1 for each in at))
+            yield Series(_unescaped(described.label), ids, seen)
+
+
+def _places(described: Any, axes: Axes) -> Iterator[tuple[float, float]]:
+    """Where the points of a series lie as shares of the figure, some of them perhaps outside."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    to_figure = axes.transData - figure.transFigure
+    for point in zip(described.x, described.y, strict=True):
+        x, y = to_figure.transform(point)
+        yield round(float(x), 4), round(1 - float(y), 4)
+
+
+def _words(described: Any, panel: Any) -> Iterator[str]:
+    """What each point of a series says: its value, its interval, its place."""
+    low, high, names = (getattr(described, part, ()) for part in ("low", "high", "names"))
+    for number, (x, y) in enumerate(zip(described.x, described.y, strict=True)):
+        name = f", {names[number]}" if number < len(names) and names[number] else ""
+        interval = f" [{low[number]:,.4g}, {high[number]:,.4g}]" if low else ""
+        yield _unescaped(
+            f"{described.label}{name}. "
+            f"{panel.y_label}: {y:,.4g}{interval}. {panel.x_label}: {x:,.6g}."
+        )
+
+
+def _unescaped(text: str) -> str:
+    """A text of a panel that can be drawn as it is for a reader."""
+    return text.replace(r"\$", "$")
