@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from experiments.harness.study import UsageError
-from experiments.importers import ncu_csv, profiles, tidy_csv, timm_csv
+from experiments.importers import profiles, tidy_csv, timm_csv
 from experiments.importers.imported import FETCH_AGAIN, Imported, RefusedError, Source
 from report.errors import RecordError
 from report.records.files import read_file
@@ -47,7 +47,7 @@ FORMATS: Final[dict[str, tuple[Callable[[Source], bool], Callable[[Source], Impo
     "memory_timeline": (profiles.is_timeline, profiles.read_memory),
     "timm_csv": (timm_csv.detects, timm_csv.read),
     "tidy_csv": (tidy_csv.detects, tidy_csv.read),
-    "ncu_csv": (ncu_csv.detects, ncu_csv.read),
+    "ncu_csv": (profiles.is_ncu, profiles.read_ncu),
 }
 #: What a file raises that holds something else than its format says, in a place not foreseen.
 _UNFORESEEN: Final = (
@@ -68,13 +68,9 @@ def add_import(go: argparse.ArgumentParser) -> None:
     go.add_argument("--address", metavar="URL", help="where the file is published")
     go.add_argument("--commit", metavar="HASH", help="the revision of it there")
     go.add_argument("--device", metavar="NAME", help="full name of the device, as vendors write it")
+    untold = "a condition that the file does not tell, such as precision=amp; may be repeated"
     go.add_argument(
-        "--set",
-        dest="settings",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a condition that the file does not tell, such as precision=amp; may be repeated",
+        "--set", dest="settings", action="append", default=[], metavar="NAME=VALUE", help=untold
     )
 
 
@@ -83,7 +79,7 @@ def import_files(options: argparse.Namespace) -> int:
     given = dict(map(_pair, options.settings))
     found = []
     for path in options.files:
-        raw = read_file(path, str(path), "mend the name")
+        raw = read_file(path, str(path), "correct the name")
         if not raw.strip():
             raise RefusedError(f"{path.name}: the file is empty; fetch it again.")
         found.append(_record(Source(path.name, raw, options.device, given), options))
@@ -127,7 +123,7 @@ def _record(source: Source, options: argparse.Namespace) -> tuple[ImportedRecord
     for stored in list_imports(study, options.records):
         if stored.record.origin.sha256 == sha256:
             raise RecordError(f"{source.name}: imported already as {stored.file}; nothing to do.")
-    files, missing = _files(source)
+    kept = _files(source)
     record = ImportedRecord(
         schema=IMPORT_SCHEMA,
         study=study,
@@ -153,21 +149,21 @@ def _record(source: Source, options: argparse.Namespace) -> tuple[ImportedRecord
         cases=imported.cases,
         attachments=tuple(
             Attachment(name=name, sha256=digest(content), meaning="the published file")
-            for name, content in files.items()
+            for name, content in kept.items()
         ),
     )
     # A reason for all that is null, and for what else the importer names.
-    null = {name: imported.unstated for name, value in nullable(record).items() if value is None}
-    for name in null.keys() & {"address", "commit"}:
-        null[name] = "not given when it was imported"
-    missing = {**null, **imported.missing, **missing}
+    untold = dict.fromkeys(("address", "commit"), "not given when it was imported")
+    null = [name for name, value in nullable(record).items() if value is None]
+    missing = {name: untold.get(name, imported.unstated) for name in null} | dict(imported.missing)
+    if not kept:
+        size = f"it has {len(source.raw):,} bytes; its SHA-256 tells it from others"
+        missing["published_file"] = size
     text = encode(msgspec.structs.replace(record, missing=missing))
     if len(text) > LARGEST_RECORD:
-        raise source.refused(
-            f"its record would have {len(text):,} bytes, more than {LARGEST_RECORD:,}; import a "
-            "part of the file"
-        )
-    return parse_import(text, source.name, FETCH_AGAIN), files
+        large = f"its record would have {len(text):,} bytes, more than {LARGEST_RECORD:,}"
+        raise source.refused(f"{large}; import a part of the file")
+    return parse_import(text, source.name, FETCH_AGAIN), kept
 
 
 def _checked(option: str, text: str, kind: object) -> str:
@@ -177,13 +173,10 @@ def _checked(option: str, text: str, kind: object) -> str:
         raise UsageError(f"{option} {text!r} is not possible; --help says what it is.") from None
 
 
-def _files(source: Source) -> tuple[dict[str, bytes], dict[str, str]]:
-    """The published file, to be kept beside the record, or why it is not."""
+def _files(source: Source) -> dict[str, bytes]:
+    """The published file as it is kept beside the record; nothing of one that is too large."""
     name = re.sub(r"[^a-z0-9._-]+|(?<=[._-])[._-]+", "-", source.name.lower()).strip("._-")
-    packed = source.raw
-    if len(packed) > LARGEST_KEPT and source.content is source.raw:
-        packed, name = gzip.compress(source.raw, mtime=0), f"{name}.gz"
-    if len(packed) > LARGEST_KEPT:
-        why = f"it has {len(source.raw):,} bytes; its SHA-256 tells it from others"
-        return {}, {"published_file": why}
-    return {_checked("The name", name, FileName): packed}, {}
+    content = source.raw
+    if len(content) > LARGEST_KEPT and source.content is source.raw:
+        content, name = gzip.compress(source.raw, mtime=0), f"{name}.gz"
+    return {_checked("The name", name, FileName): content} if len(content) <= LARGEST_KEPT else {}

@@ -53,6 +53,12 @@ class Source:
             raise self.refused(f"byte {error.start} is no UTF-8 text; fetch it again") from error
 
     @property
+    def first_line(self) -> str:
+        """The header of a table, or whatever a file of another format begins with."""
+        first = self.content.partition(b"\n")[0].decode("utf-8", "replace")
+        return first.strip().removeprefix("\ufeff")
+
+    @property
     def lines(self) -> list[str]:
         """The lines of a text; refuses one that ends in the middle of a line."""
         if not self.text.endswith("\n"):
@@ -80,7 +86,7 @@ class Source:
         """Refuse conditions that are none of the ``possible`` ones."""
         for name in self.given:
             if name not in possible:
-                raise self.refused(f"--set {name}: possible are {', '.join(possible)}; mend it")
+                raise self.refused(f"--set {name}: possible are {', '.join(possible)}; fix it")
 
     def refused(self, what: str) -> RefusedError:
         """An error that names this file, ``what`` was found and what to do."""

@@ -1,36 +1,39 @@
-"""What profilers of PyTorch leave: traces and memory timelines.
+"""What profilers leave: PyTorch's traces and memory timelines, and Nsight Compute's tables.
 
-Neither says which network ran; its user must.  Papers read the same files with the same readers, of
-``report.instruments``.
+PyTorch's do not say which network ran; their user must.  Papers read the same files with the same
+readers, of ``report.instruments``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from typing import Final
 
-from experiments.importers.imported import (
-    FETCH_AGAIN,
-    Imported,
-    Source,
-    case,
-    environment,
-    scaled,
-)
+from experiments.importers.imported import FETCH_AGAIN, Imported, Source, case, environment, scaled
+from report.instruments.counters.ncu import quantities
+from report.instruments.counters.ncu_metrics import plan_for
+from report.instruments.counters.ncu_output import CountersUnavailable, KernelRow, read_table
 from report.instruments.memory_timeline import CATEGORIES, read_timeline
-from report.instruments.trace import Trace, read_trace
-from report.records.record import Factor, Sample
+from report.instruments.trace import read_trace
+from report.records.record import LONGEST_NAME, Case, Factor, Sample
 
 #: Where a memory timeline begins.
 _TIMELINE: Final = re.compile(rb"\s*\[\s*\[\s*-?\d+\s*,\s*\d+\s*,\s*-?\d+\s*,\s*\d+\s*\]")
+#: The header of a table, and what a log says that may hold none.
+_BEGIN: Final = re.compile(rb'"Kernel Name"|^==(?:PROF|WARNING|ERROR)== ', re.MULTILINE)
+_CAPABILITY: Final = re.compile(r"\d+\.\d+")
+#: Counted bytes and operations; a count of launches says nothing of one launch.
+_LAUNCHES: Final = "ncu_kernel_launches"
+_WORK: Final = "ncu_cuda_core_flops"
+#: How metrics end that are sums over the GPU; others are rates, which say nothing of work.
+_TOTAL: Final = ".sum"
 #: Conditions that a profile needs, and others that it may have.
 _NEEDED: Final = ("network", "batch", "precision", "direction")
 _COUNTS: Final = {"batch", "image"}
 _KNOWN: Final = (*_NEEDED, "image", "layout", "optimizer")
 
 
-def conditions(source: Source) -> dict[str, Factor]:
+def _conditions(source: Source) -> dict[str, Factor]:
     """The conditions that the user gave; raises ``RefusedError`` for a missing or unknown one."""
     source.refuse_others(_KNOWN)
     for name in _NEEDED:
@@ -40,12 +43,9 @@ def conditions(source: Source) -> dict[str, Factor]:
         number = scaled(source.given[name], "1", whole=True)
         if not number:
             said = f"--set {name}={source.given[name]}"
-            raise source.refused(f"{said}: expected a whole number from 1 on; mend it")
+            raise source.refused(f"{said}: expected a whole number from 1 on; fix it")
         found[name] = number
     return found
-
-
-# ----------------------------------------------------------------------------------------- traces
 
 
 def is_trace(source: Source) -> bool:
@@ -60,7 +60,14 @@ def read_kineto(source: Source) -> Imported:
     ``RecordError`` for a damaged one.
     """
     trace = read_trace(source.content, source.name, FETCH_AGAIN)
-    measured = {name: samples for name, samples in _of_kernels(trace).items() if samples}
+    found = {
+        "kernel_time": [k.duration / 1e9 for k in trace.kernels if not k.transfer],
+        "cupti_fp32_additions": [k.additions for k in trace.counted],
+        "cupti_fp32_multiplications": [k.multiplications for k in trace.counted],
+        "cupti_fp32_multiply_adds": [k.multiply_adds for k in trace.counted],
+        "memory_events": [event.change for event in trace.memory if not event.on_host],
+    }
+    measured = {name: samples for name, samples in found.items() if samples}
     if not measured:
         raise source.refused("found no kernel and no memory of a GPU; import a trace of a GPU")
     names = {device.name for device in trace.devices}
@@ -76,25 +83,12 @@ def read_kineto(source: Source) -> Imported:
         ),
         cases=(case({"subject": "trace"}, measured),),
         unstated="the trace does not say it",
-        conditions=conditions(source),
+        conditions=_conditions(source),
         missing={
             "repetitions": "a kernel of one call; calls follow each other in the order of launches",
             "processes": "one process wrote the trace",
         },
     )
-
-
-def _of_kernels(trace: Trace) -> Mapping[str, Iterable[Sample]]:
-    return {
-        "kernel_time": [k.duration / 1e9 for k in trace.kernels if not k.transfer],
-        "cupti_fp32_additions": [k.additions for k in trace.counted],
-        "cupti_fp32_multiplications": [k.multiplications for k in trace.counted],
-        "cupti_fp32_multiply_adds": [k.multiply_adds for k in trace.counted],
-        "memory_events": [event.change for event in trace.memory if not event.on_host],
-    }
-
-
-# -------------------------------------------------------------------------------------- timelines
 
 
 def is_timeline(source: Source) -> bool:
@@ -105,17 +99,59 @@ def is_timeline(source: Source) -> bool:
 def read_memory(source: Source) -> Imported:
     """The most bytes of each category; raises ``RefusedError``, and ``RecordError`` if damaged."""
     found = read_timeline(source.content, source.name)
-    if source.device is None:
-        raise source.refused("it does not say the device; give it with --device")
     return Imported(
         instrument="PyTorch profiler, export_memory_timeline",
-        environment=environment("cuda", source.device),
+        environment=environment("cuda", source.device_or(None)),
         cases=tuple(
             case({"subject": "timeline", "category": name}, {"allocated_peak": [highest]})
             for name, highest in found.highest.items()
             if name in CATEGORIES
         ),
         unstated="the timeline does not say it",
-        conditions=conditions(source),
+        conditions=_conditions(source),
         missing={"repetitions": "steps follow each other in one process"},
     )
+
+
+def is_ncu(source: Source) -> bool:
+    """Whether a table of kernels stands in it, or a message of ncu."""
+    return _BEGIN.search(source.content) is not None
+
+
+def read_ncu(source: Source) -> Imported:
+    """Every launch as a case; the device must be named, since the table has its number alone.
+
+    Raises ``RefusedError`` for a table that is damaged or without a counter that is known.
+    """
+    rows = read_table(source.text)
+    if isinstance(rows, CountersUnavailable):
+        raise source.refused(rows.reason.rstrip("."))
+    device = source.device_or(None)
+    cases = tuple(_launch(source, number, row) for number, row in enumerate(rows, start=1))
+    if not any(each.series for each in cases):
+        raise source.refused(
+            "no launch has a sum that is known here, as dram__bytes.sum is; profile with --metrics"
+        )
+    return Imported(
+        instrument="Nsight Compute",
+        environment=environment("cuda", device),
+        cases=cases,
+        unstated="Nsight Compute's table does not say it",
+        conditions=source.given,
+        missing={"times": "a profiled kernel runs alone; its time is not that of the program"},
+    )
+
+
+def _launch(source: Source, number: int, row: KernelRow) -> Case:
+    if not _CAPABILITY.fullmatch(row.compute_capability):
+        raise source.refused(f"launch {number}: its compute capability is not in the file")
+    known = frozenset(name.removesuffix(_TOTAL) for name in row.values if name.endswith(_TOTAL))
+    plan = plan_for(row.compute_capability, known)
+    if isinstance(plan, CountersUnavailable):
+        raise source.refused(plan.reason.rstrip("."))
+    # Without single precision the work of the ordinary cores is not known as a whole.
+    unknown = {_LAUNCHES, _WORK} if "fp32" in plan.missing else {_LAUNCHES}
+    counted = quantities([row], plan)
+    measured: dict[str, list[Sample]] = {n: [v] for n, v in counted.items() if n not in unknown}
+    factors: dict[str, Factor] = {"launch": number, "kernel": row.kernel[:LONGEST_NAME]}
+    return case(factors, measured, None if measured else "no counter of it is known here")

@@ -28,8 +28,8 @@ _KINDS: Final[dict[str, Literal["cpu", "cuda"]]] = {"cpu": "cpu", "gpu": "cuda"}
 
 def detects(source: Source) -> bool:
     """Whether a column of the first line names a unit in brackets."""
-    first = source.content.partition(b"\n")[0].decode("utf-8", "replace").removeprefix("\ufeff")
-    return any(_MEASURED.fullmatch(cell.strip('" \r')) for cell in first.split(","))
+    cells = source.first_line.split(",")
+    return any(_MEASURED.fullmatch(cell.strip('" ')) for cell in cells)
 
 
 def read(source: Source) -> Imported:
@@ -41,7 +41,7 @@ def read(source: Source) -> Imported:
     found: dict[tuple[tuple[str, Factor], ...], dict[str, list[Sample]]] = {}
     for line, row in enumerate(rows[1:], start=2):
         if len(row) != len(columns):
-            raise source.refused(f"line {line}: found {len(row)} cells of {len(columns)}; mend it")
+            raise source.refused(f"line {line}: found {len(row)} cells of {len(columns)}; fix it")
         cells = dict(zip(rows[0], row, strict=True))
         levels = tuple(
             (n, _level(cells[n])) for n, c in zip(rows[0], columns, strict=True) if not c
@@ -52,7 +52,7 @@ def read(source: Source) -> Imported:
                 quantity, factor = column
                 number = scaled(cells[name], factor, whole=QUANTITIES[quantity].whole)
                 if number is None:
-                    raise source.refused(f"line {line}, {name}: found {cells[name]!r}; mend it")
+                    raise source.refused(f"line {line}, {name}: found {cells[name]!r}; fix it")
                 measured.setdefault(quantity, []).append(number)
     if not found:
         raise source.refused("found a header and no row; fetch the file again")
@@ -78,7 +78,7 @@ def _column(source: Source, name: str) -> tuple[str, str] | None:
     wanted, factor = _UNITS.get(unit, ("", ""))
     if wanted != QUANTITIES[quantity].unit:
         raise source.refused(
-            f"column {name}: {quantity} is measured in {QUANTITIES[quantity].unit}; mend the unit"
+            f"column {name}: {quantity} is measured in {QUANTITIES[quantity].unit}; fix the unit"
         )
     return quantity, factor
 

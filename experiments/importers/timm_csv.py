@@ -47,8 +47,7 @@ def detects(source: Source) -> bool:
 
 
 def _kinds(source: Source) -> list[str]:
-    first = source.content.partition(b"\n")[0].decode("utf-8", "replace")
-    names = first.strip().removeprefix("\ufeff").split(",")
+    names = source.first_line.split(",")
     return [kind for kind in _DIRECTIONS if {"model", f"{kind}_step_time"} <= set(names)]
 
 
@@ -58,15 +57,13 @@ def read(source: Source) -> Imported:
     if more:
         raise source.refused("found inference and training in one table; split it")
     conditions, machine = _conditions(source, kind)
-    rows, prefix = csv.DictReader(source.lines, restkey=""), f"{kind}_"
-    names = {name: name.removeprefix(prefix) for name in rows.fieldnames or ()}
+    rows = csv.DictReader(source.lines, restkey="")
+    names = {name: name.removeprefix(f"{kind}_") for name in rows.fieldnames or ()}
     for name, plain in names.items():
         if plain not in (*_NEEDED, *_MEASURED):
             raise source.refused(f"column {name}: its unit is not known; remove the column")
-    for plain in _NEEDED:
-        if plain not in names.values():
-            name = plain if plain == "model" else f"{prefix}{plain}"
-            raise source.refused(f"column {name}: not found; fetch the file again")
+    if lacking := set(_NEEDED) - set(names.values()):
+        raise source.refused(f"column {min(lacking)}: not found; fetch the file again")
     found: dict[tuple[Factor, ...], tuple[int, Case]] = {}
     for line, row in enumerate(rows, start=2):
         if "" in row or None in row.values():
@@ -126,9 +123,7 @@ def _conditions(source: Source, kind: str) -> tuple[dict[str, str], ImportedEnvi
     matched = _NAME.fullmatch(source.name.removesuffix(".gz"))
     named = matched.groupdict() if matched else {}
     if named and named["kind"] != kind:
-        raise source.refused(
-            f"the name says {named['kind']}, the columns say {kind}; mend the name"
-        )
+        raise source.refused(f"the name says {named['kind']}, the columns say {kind}; fix the name")
     said: dict[str, str | None] = dict.fromkeys(_CONDITIONS)
     if named:
         digits, cuda = named["torch"], named["cuda"].removeprefix("cu")
@@ -142,20 +137,19 @@ def _conditions(source: Source, kind: str) -> tuple[dict[str, str], ImportedEnvi
         }
     source.refuse_others(said)
     known = {name: source.said(name, value) for name, value in said.items()}
-    device = source.device
-    if not device:
-        token = named.get("device") or "nothing"
-        full = re.fullmatch(r"rtx(\d{4})", token)
-        if full is None:
-            raise source.refused(
-                f"its name calls the device {token}, which is no full name; give it with --device"
-            )
-        device = f"NVIDIA GeForce RTX {full[1]}"
+    token = named.get("device") or "nothing"
+    if device := re.fullmatch(r"rtx(\d{4})", token):
+        token = f"NVIDIA GeForce RTX {device[1]}"
+    elif not source.device:
+        raise source.refused(
+            f"its name calls the device {token}, which is no full name; give it with --device"
+        )
+    on_cpu = known["cuda"] == "none"
     machine = environment(
-        "cpu" if known["cuda"] == "none" else "cuda",
-        device,
+        "cpu" if on_cpu else "cuda",
+        source.device or token,
         framework=f"PyTorch {known['torch']}",
-        cuda=None if known["cuda"] == "none" else known["cuda"],
+        cuda=None if on_cpu else known["cuda"],
     )
     conditions = {name: known[name] for name in _CONDITIONS[:3]}
     return {"direction": _DIRECTIONS[kind], **conditions}, machine
