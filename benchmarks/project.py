@@ -131,7 +131,7 @@ def change_record(folder: Path) -> None:
     edited is left out of every paper.
     """
     from report.records.choice import choose_records
-    from report.records.store import packed, read_attachments, read_study, short_digest, text_of
+    from report.records.store import digest, packed, read_attachments, read_study, text_of
 
     data = folder / "data"
     stored = choose_records(read_study(EDITED_STUDY, data))[0].primary
@@ -140,7 +140,7 @@ def change_record(folder: Path) -> None:
     samples = _largest_forward(content)
     samples[samples.index(min(samples))] = 2 * max(samples)
     text = json.dumps(content, indent=1).encode()
-    name = f"{path.stem.rpartition('-')[0]}-{short_digest(text)}{path.suffix}"
+    name = f"{path.stem.rpartition('-')[0]}-{digest(text)[:8]}{path.suffix}"
     path.with_name(name).write_bytes(packed(text, read_attachments(stored, ("*",), data)))
     path.unlink()
 

@@ -25,7 +25,7 @@ from benchmarks.results import CORES, ROOT, Point, Sample
 from benchmarks.timing import run_python
 from report.records.choice import choose_records
 from report.records.filed import encode
-from report.records.record import Record, Series
+from report.records.record import Record
 from report.records.store import list_records, packed, read_record, read_study, record_name
 
 STUDY: Final = "conv_scaling"
@@ -110,7 +110,7 @@ def sized(record: Record, cases: int, number: int) -> Record:
         msgspec.structs.replace(
             case,
             factors={**case.factors, "copy": index},
-            series=(Series(quantity="time", unit="s", samples=case.samples("time")[:10]),),
+            series={"time": case.samples("time")[:10]},
             rounds=(),
             layers=case.layers[:1],
         )

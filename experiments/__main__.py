@@ -33,8 +33,8 @@ from experiments.options import parser, request_of
 from experiments.theory.command import theory
 from report.errors import RidgepointError
 from report.records import ENDING
+from report.records.choice import fate_of
 from report.records.record import Record
-from report.records.usage import fate_of
 from report.system.completion import complete
 from report.system.streams import check_output, open_streams
 

@@ -11,7 +11,8 @@ import msgspec
 
 from report.engine.pipeline import ROOT
 from report.records.filed import encode
-from report.records.record import Case, Record, Series
+from report.records.quantities import QUANTITIES
+from report.records.record import Case, Measured, Record
 from report.records.store import read_study, record_name
 from tests import factory
 
@@ -37,11 +38,11 @@ def machine(base: Record, number: int) -> Record:
     random = Random(number)
     slow = 2 ** random.uniform(0.5, 3)
 
-    def timed(series: tuple[Series, ...], factor: float) -> tuple[Series, ...]:
-        return tuple(
-            _changed(s, samples=tuple(x * factor for x in s.samples)) if s.unit == "s" else s
-            for s in series
-        )
+    def timed(series: Measured, factor: float) -> Measured:
+        return {
+            name: tuple(x * factor for x in samples) if QUANTITIES[name].unit == "s" else samples
+            for name, samples in series.items()
+        }
 
     def of_case(case: Case) -> Case:
         # No two machines are slower by the same factor in all that they do.

@@ -16,9 +16,10 @@ import msgspec
 from report.engine.gather import gather
 from report.engine.pipeline import ROOT
 from report.paper.findings import Inputs
-from report.records.imported import ImportedRecord, StoredImport
-from report.records.record import Case, Environment, Record, Series
-from report.records.store import Stored
+from report.records.imported import ImportedRecord
+from report.records.quantities import QUANTITIES
+from report.records.record import Case, Environment, Measured, Record, Sample
+from report.records.store import Stored, StoredImport
 
 _changed = msgspec.structs.replace
 Change: TypeAlias = Callable[[Inputs], Inputs]
@@ -97,24 +98,31 @@ def _kept(change: Callable[[int, Case], Case | None], cases: tuple[Case, ...]) -
     return tuple(case for case in made if case)
 
 
-def of_series(change: Callable[[Series], Series]) -> Change:
+#: What becomes of the samples of a quantity; None of those that are left out.
+SeriesChange: TypeAlias = Callable[[str, tuple[Sample, ...]], tuple[Sample, ...] | None]
+
+
+def of_series(change: SeriesChange) -> Change:
     """The inputs with every series changed."""
-    return of_cases(lambda _, case: _each_series(case, lambda all_: tuple(map(change, all_))))
+    return of_cases(lambda _, case: _each_series(case, change))
 
 
-def _each_series(case: Case, change: Callable[[tuple[Series, ...]], tuple[Series, ...]]) -> Case:
+def _each_series(case: Case, change: SeriesChange) -> Case:
     """The case with its own series changed, and those of its rounds."""
-    rounds = tuple(_changed(round_, series=change(round_.series)) for round_ in case.rounds)
-    return _changed(case, series=change(case.series), rounds=rounds)
+
+    def changed(series: Measured) -> Measured:
+        made = {name: change(name, samples) for name, samples in series.items()}
+        return {name: samples for name, samples in made.items() if samples is not None}
+
+    rounds = tuple(_changed(round_, series=changed(round_.series)) for round_ in case.rounds)
+    return _changed(case, series=changed(case.series), rounds=rounds)
 
 
 def without(*units: str, names: Collection[str] = ()) -> Change:
     """The inputs without every series in one of these units, or of one of these names."""
-
-    def stays(one: Series) -> bool:
-        return one.unit not in units and one.quantity not in names
-
-    return of_cases(lambda _, case: _each_series(case, lambda all_: tuple(filter(stays, all_))))
+    return of_series(
+        lambda name, samples: None if QUANTITIES[name].unit in units or name in names else samples
+    )
 
 
 def ended(*statuses: Any) -> Change:
@@ -124,7 +132,7 @@ def ended(*statuses: Any) -> Change:
         status = statuses[place % len(statuses)]
         if status is None:
             return case
-        return _changed(case, status=status, reason="It ended.", series=(), rounds=())
+        return _changed(case, status=status, reason="It ended.", series={}, rounds=())
 
     return of_cases(change)
 
@@ -132,8 +140,8 @@ def ended(*statuses: Any) -> Change:
 def silenced(place: int, case: Case) -> Case:
     """A case without any series, or with series that are empty."""
     if place % 2:
-        return _changed(case, series=(), rounds=())
-    return _each_series(case, lambda all_: tuple(_changed(one, samples=()) for one in all_))
+        return _changed(case, series={}, rounds=())
+    return _each_series(case, lambda *_: ())
 
 
 # ---------------------------------------------------------------------------------------- noise
@@ -155,11 +163,11 @@ def noise(inputs: Inputs, seed: int = 5) -> Inputs:
         random.shuffle(factors)
         return tuple(s * factor for s, factor in zip(samples, factors, strict=True))
 
-    def timed(one: Series) -> Series:
-        return _changed(one, samples=noisy(one.samples)) if one.unit == "s" else one
+    def timed(name: str, samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
+        return noisy(samples) if QUANTITIES[name].unit == "s" else samples
 
     def change(record: Record) -> Record:
-        cases = tuple(_each_series(c, lambda all_: tuple(map(timed, all_))) for c in record.cases)
+        cases = tuple(_each_series(case, timed) for case in record.cases)
         peaks = tuple(_changed(c, samples=noisy(c.samples)) for c in record.ceilings)
         return _changed(record, cases=cases, ceilings=peaks)
 
@@ -169,12 +177,11 @@ def noise(inputs: Inputs, seed: int = 5) -> Inputs:
 def scattering(factor: float) -> Change:
     """All durations ``factor`` times as far from the median of their series."""
 
-    def wider(one: Series) -> Series:
-        if one.unit != "s" or not one.samples:
-            return one
-        middle = median(one.samples)
-        samples = (max(middle + factor * (s - middle), middle / 99) for s in one.samples)
-        return _changed(one, samples=tuple(samples))
+    def wider(name: str, samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
+        if QUANTITIES[name].unit != "s" or not samples:
+            return samples
+        middle = median(samples)
+        return tuple(max(middle + factor * (s - middle), middle / 99) for s in samples)
 
     return of_series(wider)
 
@@ -215,7 +222,7 @@ def _failed(place: int, case: Case) -> Case:
     if case.status == "ok" and place % 10 != 9:
         return case
     status = "failed" if case.status == "ok" else case.status
-    return _changed(case, status=status, reason=HOSTILE, series=(), rounds=())
+    return _changed(case, status=status, reason=HOSTILE, series={}, rounds=())
 
 
 def _files(content: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -12,7 +12,6 @@ from zipfile import ZipFile
 import msgspec
 
 from report.records.layers import Convolution, Layer
-from report.records.quantities import QUANTITIES
 from report.records.record import (
     SCHEMA_VERSION,
     Cache,
@@ -24,13 +23,13 @@ from report.records.record import (
     Factor,
     Gpu,
     Host,
+    Measured,
     Policy,
     Precision,
     Protocol,
     Record,
     Round,
     Sample,
-    Series,
     Status,
     Torch,
 )
@@ -91,21 +90,16 @@ def layer(batch: int, name: str = "conv2") -> Convolution:
     return msgspec.structs.replace(mnist_conv2(batch), name=name)
 
 
-def series(quantity: str, samples: Iterable[Sample]) -> Series:
-    """A series in the unit of its quantity."""
-    return Series(quantity=quantity, unit=QUANTITIES[quantity].unit, samples=tuple(samples))
+def measured(samples: Mapping[str, Iterable[Sample]]) -> Measured:
+    """Series by their quantities, empty ones left out."""
+    found = {name: tuple(each) for name, each in samples.items()}
+    return {name: each for name, each in found.items() if each}
 
 
-def round_(process: int, measured: Mapping[str, Iterable[Sample]], **change: Any) -> Round:
+def round_(process: int, samples: Mapping[str, Iterable[Sample]], **change: Any) -> Round:
     """What a process measured, quantity → samples; it went well if ``change`` does not tell."""
-    plain = Round(
-        process=process,
-        policy="retained",
-        status="ok",
-        reason=None,
-        disturbance=None,
-        series=tuple(series(name, samples) for name, samples in measured.items()),
-    )
+    series = {name: tuple(each) for name, each in samples.items()}
+    plain = Round(process=process, policy="retained", series=series)
     return msgspec.structs.replace(plain, **change)
 
 
@@ -138,7 +132,7 @@ def case(
         status=status,
         reason=reason,
         layers=(layer(batch),) if layers is None else layers,
-        series=tuple(series(name, samples) for name, samples in found.items() if samples),
+        series=measured(found),
     )
 
 
@@ -202,13 +196,13 @@ def by_processes(cases: Iterable[Case], number: int = 7) -> list[Case]:
     """
 
     def one(case: Case, step: int) -> Case:
-        own = tuple(series for series in case.series if series.quantity in _OF_PROCESSES)
+        own = {name: found for name, found in case.series.items() if name in _OF_PROCESSES}
         if case.rounds or case.status != "ok" or not own:
             return case
-        rest = tuple(series for series in case.series if series not in own)
+        rest = {name: found for name, found in case.series.items() if name not in own}
         offsets = [n * step % number - number // 2 for n in range(number)]
         rounds = (
-            round_(n, {}, policy=None, series=tuple(_later(each, offset) for each in own))
+            round_(n, {name: _later(name, s, offset) for name, s in own.items()}, policy=None)
             for n, offset in enumerate(offsets, start=1)
         )
         return msgspec.structs.replace(case, series=rest, rounds=tuple(rounds))
@@ -216,12 +210,9 @@ def by_processes(cases: Iterable[Case], number: int = 7) -> list[Case]:
     return [one(case, 1 + place % (number - 1)) for place, case in enumerate(cases)]
 
 
-def _later(series: Series, offset: int) -> Series:
+def _later(name: str, samples: Sequence[Sample], offset: int) -> Sequence[Sample]:
     """Durations that are longer by so many thousandths; counts as they are."""
-    if not series.quantity.endswith("time"):
-        return series
-    samples = tuple(sample * (1 + 1e-3 * offset) for sample in series.samples)
-    return msgspec.structs.replace(series, samples=samples)
+    return [s * (1 + 1e-3 * offset) for s in samples] if name.endswith("time") else samples
 
 
 def measurement(

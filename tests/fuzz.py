@@ -63,7 +63,7 @@ def _use_record(path: Path, random: Random) -> str:
     """Read a record of a study, and now and then compute its paper from it."""
     data, study = path.parents[1], path.parent.name
     stored, whole = read_record(path, data), small(study)
-    if stored.record != whole.record and stored.untouched:
+    if stored.record != whole.record and not stored.edited:
         assert path.name != record_name(whole.record), "unnoticed"
     if random.randrange(_COMPUTED) == 0:
         shutil.copytree(ROOT / "data" / "reported", data / "reported")
@@ -72,7 +72,7 @@ def _use_record(path: Path, random: Random) -> str:
         found = compute(study, gather(study, data))
         json.dumps(found.as_json(study, ()), allow_nan=False)
         render_manuscript(ROOT / "templates" / "papers" / f"{study}.qmd.j2", found)
-    return "used" if stored.untouched else "used and marked"
+    return "used and marked" if stored.edited else "used"
 
 
 def _use(reader: Callable[[Path], object]) -> Callable[[Path, Random], str]:

@@ -60,7 +60,7 @@ def layer_case(call: Known, pass_: Any = "forward", **series: Iterable[Any]) -> 
         status="ok",
         reason=None,
         layers=(layer,),
-        series=tuple(factory.series(name, samples) for name, samples in found.items() if samples),
+        series=factory.measured(found),
     )
 
 
@@ -81,7 +81,7 @@ def trace_case() -> Case:
         status="ok",
         reason=None,
         layers=(BASE.layer(64),),
-        series=(factory.series("memory_events", [4, -4]),),
+        series={"memory_events": (4, -4)},
     )  # fmt: skip
 
 

@@ -81,7 +81,7 @@ def case(
         "subject": subject, "dataset": "digits", "dtype": "float32", "backend": library,
         "hidden": size.hidden, "samples": size.images, **more.pop("factors", {}),
     }  # fmt: skip
-    series = tuple(factory.series(name, samples) for name, samples in more.items())
+    series = factory.measured(more)
     return Case(
         factors=factors, status="ok", reason=None, layers=layers(size), series=series,
         rounds=tuple(rounds),

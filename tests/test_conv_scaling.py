@@ -215,12 +215,8 @@ def changed(quantity: str, samples: tuple[float, ...], policy: Policy) -> Record
     rounds_ = tuple(
         msgspec.structs.replace(
             each,
-            series=tuple(
-                msgspec.structs.replace(s, samples=samples)
-                if s.quantity == quantity and each.policy == policy
-                else s
-                for s in each.series
-            ),
+            series=each.series
+            | ({quantity: samples} if each.policy == policy and quantity in each.series else {}),
         )
         for each in case.rounds
     )

@@ -58,7 +58,7 @@ def test_every_sample_stands_once() -> None:
     frame = sample_frame((FIRST, SECOND))
     records = (FIRST.record, SECOND.record)
     series = [each for record in records for case in record.cases for each in case.all_series]
-    assert list(frame["value"]) == [sample for each in series for sample in each.samples]
+    assert list(frame["value"]) == [sample for _, samples in series for sample in samples]
 
 
 def test_cells_of_the_csv_are_as_in_the_record() -> None:

@@ -10,7 +10,7 @@ from report.quantity.evaluation import estimate
 from report.quantity.expression import measured
 from report.quantity.process import Process
 from report.quantity.verdicts import Statement, expect
-from report.records.record import Case, Ceiling, Record, Round, Series
+from report.records.record import Case, Ceiling, Record, Round
 from report.statistics.estimates import Estimate
 from report.text.format import quantity_text
 from tests import factory
@@ -65,22 +65,19 @@ def round_of(time: float, **changes: object) -> Round:
     plain = Round(
         process=1,
         policy="retained",
-        status="ok",
-        reason=None,
-        disturbance=None,
-        series=(Series(quantity="time", unit="s", samples=(time,)),),
+        series={"time": (time,)},
     )
     return msgspec.structs.replace(plain, **changes)
 
 
 def record(*rounds: Round, ceilings: tuple[Ceiling, ...] = ()) -> Record:
-    case = Case(factors={"size": 1}, status="ok", reason=None, layers=(), series=(), rounds=rounds)
+    case = Case(factors={"size": 1}, rounds=rounds)
     whole = factory.measurement("2026-11-01T10:00:00Z")
     return msgspec.structs.replace(whole, cases=(case,), ceilings=ceilings)
 
 
 def test_only_what_was_watched_counts_as_undisturbed() -> None:
-    failed = round_of(1.0, status="failed", reason="It broke.", series=())
+    failed = round_of(1.0, status="failed", reason="It broke.", series={})
     loud, unwatched = round_of(1.0, disturbance="a test"), round_of(1.0, policy=None)
     assert gates.disturbed([record(round_of(1.0), loud, failed, unwatched)]) == (1, 2)
     assert gates.disturbed([record(unwatched, failed)]) is None

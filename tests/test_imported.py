@@ -16,16 +16,19 @@ from report.records.imported import (
     ImportedEnvironment,
     ImportedRecord,
     Origin,
-    StoredImport,
-    encode,
-    list_imports,
+    encode_import,
     nullable,
     parse_import,
-    read_import,
-    write_import,
 )
 from report.records.record import Case
-from report.records.store import list_records, read_attachments
+from report.records.store import (
+    StoredImport,
+    list_imports,
+    list_records,
+    read_attachments,
+    read_import,
+    write_record,
+)
 from tests import factory
 
 
@@ -35,7 +38,7 @@ def case(network: str, measured: dict[str, list[float]], reason: str | None = No
         status="unavailable" if reason else "ok",
         reason=reason,
         layers=(),
-        series=tuple(factory.series(name, samples) for name, samples in measured.items()),
+        series={name: tuple(samples) for name, samples in measured.items()},
     )
 
 
@@ -80,17 +83,17 @@ SAMPLES = st.fixed_dictionaries(
 def test_what_is_written_is_read_again(cases: dict[str, Any]) -> None:
     """Whether the cases are rows of a table or not."""
     record = imported(*(case(name, *found) for name, found in cases.items()))
-    assert parse_import(encode(record), "x.json") == record
+    assert parse_import(encode_import(record), "x.json") == record
 
 
 def test_a_written_file_is_listed_apart_from_own_records(tmp_path: Path) -> None:
-    path = write_import(imported(case("a", {"mean_time": [0.5]})), tmp_path, {})
+    path = write_record(imported(case("a", {"mean_time": [0.5]})), tmp_path)
     (stored,) = list_imports("gpu_survey", tmp_path)
     assert stored.file == path.relative_to(tmp_path).as_posix()
-    assert not stored.alterations
+    assert not stored.edited
     assert list_records("gpu_survey", tmp_path) == ()
     factory.edit(path, "0.5", "0.4")
-    assert read_import(path, tmp_path).alterations
+    assert read_import(path, tmp_path).edited
 
 
 @pytest.mark.parametrize(
@@ -109,7 +112,7 @@ def test_a_written_file_is_listed_apart_from_own_records(tmp_path: Path) -> None
 )
 def test_what_cannot_be_is_refused_with_its_place(old: str, new: str, said: str) -> None:
     cases = [case("a", {"mean_time": [0.5]}), case("b", {"mean_time": [0.25]})]
-    text = encode(imported(*cases)).decode()
+    text = encode_import(imported(*cases)).decode()
     assert old in text
     with pytest.raises(RecordError, match=said) as caught:
         parse_import(text.replace(old, new, 1).encode(), "data/x.json")
@@ -130,7 +133,7 @@ IMPORTS = [
 def test_what_was_imported_is_whole(stored: StoredImport) -> None:
     """Its file is the one that was written, its licence lies here, and it can be found again."""
     data = factory.ROOT / "data"
-    assert not stored.alterations
+    assert not stored.edited
     assert (factory.ROOT / "LICENSES" / f"{stored.record.origin.licence}.txt").exists()
     assert stored.record.origin.address
     assert stored.record.origin.commit

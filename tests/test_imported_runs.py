@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from report.engine.gather import choose, load
-from report.records.imported import write_import
+from report.records.store import write_record
 from tests import factory
 from tests.papers import compose
 from tests.test_imported import case, imported
@@ -26,7 +26,7 @@ def data(tmp_path: Path) -> Path:
             case("b", {}, "no time"),
             study=STUDY,
         )
-        write_import(record, data, {})
+        write_record(record, data)
     return data
 
 

@@ -114,7 +114,7 @@ def case(of: Call, machine: Environment, **change: Any) -> Case:
         status="ok",
         reason=None,
         layers=networks.layers_of(of.network, of.image, of.batch),
-        series=tuple(factory.series(name, each) for name, each in {**found, **change}.items()),
+        series=factory.measured({**found, **change}),
     )
 
 
@@ -128,8 +128,7 @@ def limit(network: str, mebibytes: int, more: int = 0, layout: Any = "contiguous
         factors={"subject": "limit", "network": network, "image": asked.image, "layout": layout,
                  "memory_limit": mebibytes},
         status="ok", reason=None, layers=(),
-        series=(factory.series("batch_tried", (ran, ran + 1)),
-                factory.series("batch_ran", (1, 0))),
+        series={"batch_tried": (ran, ran + 1), "batch_ran": (1, 0)},
     )  # fmt: skip
 
 
@@ -137,7 +136,7 @@ def accuracy(precision: str, right: Iterable[int]) -> Case:
     factors = {"subject": "accuracy", "network": "ResNet-110", "dataset": "digits"}
     return Case(
         factors={**factors, "precision": precision}, status="ok", reason=None, layers=(),
-        series=(factory.series("image_correct", right),),
+        series=factory.measured({"image_correct": right}),
     )  # fmt: skip
 
 

@@ -41,10 +41,14 @@ def test_the_first_property_that_differs_for_all_is_named() -> None:
 @pytest.mark.parametrize(
     ("brand", "family", "model", "label"),
     [
-        ("AMD EPYC", 25, 1, "AMD EPYC (Zen 3)"),
-        ("AMD EPYC", 25, 17, "AMD EPYC (Zen 4)"),
-        ("AMD EPYC", 26, 2, "AMD EPYC (Zen 5)"),
-        ("AMD EPYC", 26, 250, "AMD EPYC"),
+        ("AMD EPYC", 0x17, 0x2F, "AMD EPYC (Zen)"),
+        ("AMD EPYC", 0x17, 0x30, "AMD EPYC (Zen 2)"),
+        ("AMD EPYC", 0x17, 0x91, "AMD EPYC (Zen 2)"),
+        ("AMD EPYC", 0x17, 0x92, "AMD EPYC"),
+        ("AMD EPYC", 0x19, 0x0F, "AMD EPYC (Zen 3)"),
+        ("AMD EPYC", 0x19, 0x10, "AMD EPYC (Zen 4)"),
+        ("AMD EPYC", 0x1A, 0x7F, "AMD EPYC (Zen 5)"),
+        ("AMD EPYC", 0x1A, 0x80, "AMD EPYC"),
         ("AMD EPYC", None, None, "AMD EPYC"),
         ("AMD EPYC 7763 64-Core Processor", 25, 1, "AMD EPYC 7763 64-Core Processor"),
         ("Intel Xeon", 25, 1, "Intel Xeon"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -11,21 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from report.records.filed import encode, parse
-from report.records.quantities import LARGEST, SHORTEST_S, Quantity
-from report.records.record import Case, Round, Shard
+from report.records.layers import ELEMENT_BYTES
+from report.records.quantities import FIXED, QUANTITIES
+from report.records.record import Case, Environment, Round, Series, Shard, by_quantity
 from tests import factory
 from tests.test_refusals import CASE, RECORD
 
 PLACE = "data/conv_scaling/x.json"
+GOOD: dict[str, Any] = json.loads(encode(RECORD))
 
 
 def in_rounds(**change: Any) -> Case:
     """A case that two processes measured; ``change`` is that of the second one's round."""
     first, second = CASE.rounds
     return msgspec.structs.replace(CASE, rounds=(first, msgspec.structs.replace(second, **change)))
-
-
-GOOD: dict[str, Any] = json.loads(encode(RECORD))
 
 
 #: Layers of one network at several batches, of several networks, and of different batches in one.
@@ -90,7 +90,8 @@ def test_layers_stand_once_whatever_the_batch() -> None:
         ((0.003008995, 1e-9, 0), "ns", [3008995, 1, 0]),
         ((0.1 + 0.2,), "s", [0.1 + 0.2]),
         ((1e-9, 1.5e-9), "s", [1e-9, 1.5e-9]),
-        ((1e9,), "s", [1e9]),
+        ((2**53 / 1e9,), "ns", [2**53]),
+        ((2**54 / 1e9,), "s", [2**54 / 1e9]),
     ],
 )
 def test_whole_nanoseconds_are_written_so_where_not_a_bit_is_lost(
@@ -116,17 +117,66 @@ def test_samples_of_a_case_are_those_of_its_rounds_under_the_policy() -> None:
     assert factory.case(1, time=(1.0, 2.0)).samples("cpu_time") == ()
 
 
-@given(st.lists(st.one_of(st.integers(-5, 5), st.floats()), max_size=6), st.booleans())
-def test_admitted_are_finite_numbers_of_the_range(samples: list[float], signed: bool) -> None:
-    quantity = Quantity("s", "a duration", signed=signed)
-    sound = -LARGEST <= sum(samples) <= LARGEST and all(
-        -LARGEST <= s <= LARGEST and (signed or s == 0 or s >= SHORTEST_S) for s in samples
-    )
-    assert quantity.admits(tuple(samples)) == sound
+def test_a_study_yields_each_quantity_once() -> None:
+    one = Series(quantity="time", unit="s", samples=(1.0,))
+    assert by_quantity([one]) == {"time": (1.0,)}
+    with pytest.raises(ValueError, match="time twice"):
+        by_quantity([one, one])
 
 
-@given(st.lists(st.one_of(st.integers(-5, 5), st.just(1.0)), max_size=4))
-def test_whole_numbers_are_integers(samples: list[int]) -> None:
-    quantity = Quantity("B", "bytes", whole=True)
-    sound = all(type(sample) is int and sample >= 0 for sample in samples)
-    assert quantity.admits(tuple(samples)) == sound
+# ------------------------------------------------------------------------------------- quantities
+
+#: A number → the quantities among four that admit it: a duration, a share, a count, a difference.
+ADMITTED: dict[float, str] = {
+    0: "time train_accuracy page_faults memory_events",
+    1: "time train_accuracy page_faults memory_events",
+    2**63 - 1: "time train_accuracy page_faults memory_events",
+    0.5: "time train_accuracy",
+    1e-12: "time train_accuracy",
+    0.99e-12: "train_accuracy",
+    -1: "memory_events",
+    -0.5: "",
+}
+
+
+@pytest.mark.parametrize("number", ADMITTED)
+def test_what_a_quantity_admits(number: float) -> None:
+    names = ["time", "train_accuracy", "page_faults", "memory_events"]
+    alone = [name for name in names if QUANTITIES[name].admits((number,))]
+    among = [name for name in names if QUANTITIES[name].admits((1, number, 2))]
+    assert alone == among == ADMITTED[number].split()
+
+
+def test_nothing_is_admitted_and_true_is_no_count() -> None:
+    assert all(quantity.admits(()) for quantity in QUANTITIES.values())
+    assert not QUANTITIES["page_faults"].admits((True,))
+    assert not QUANTITIES["page_faults"].admits((1.0,))
+
+
+def test_the_table_of_quantities_says_unit_sign_and_kind() -> None:
+    expected = {
+        "time": ("s", False, False), "page_faults": ("1", False, True),
+        "memory_events": ("B", True, True), "device_temperature": ("°C", True, False),
+        "lackey_multiply_adds": ("MAC", False, True), "ncu_cuda_core_flops": ("FLOP", False, True),
+        "image_rate": ("1/s", False, False), "device_clock": ("Hz", False, False),
+    }  # fmt: skip
+    found = {name: QUANTITIES[name] for name in expected}
+    assert {n: (q.unit, q.signed, q.whole) for n, q in found.items()} == expected
+    assert not any(quantity.meaning.startswith("whole") for quantity in QUANTITIES.values())
+    assert QUANTITIES["block_bytes"].meaning.endswith("in order, then that of its result")
+    assert {"allocated_peak", "requested_after", "ncu_fp32_additions"} < FIXED < QUANTITIES.keys()
+    assert not FIXED & {"reserved_peak", "time", "ncu_dram_bytes", "lackey_multiply_adds_base"}
+
+
+def test_elements_have_the_bytes_of_their_type() -> None:
+    bits = {name: int(re.sub(r"\D", "", name)) for name in ELEMENT_BYTES}
+    assert {name: 8 * size for name, size in ELEMENT_BYTES.items()} == bits
+
+
+def test_labels_of_machines_are_their_names_or_devices() -> None:
+    def gpu(model: str) -> Environment:
+        return factory.environment(gpu=msgspec.structs.replace(factory.GPU, model=model))
+
+    assert gpu("NVIDIA H100 80GB HBM3").label == "NVIDIA H100"
+    assert gpu("80GB").label == "80GB"
+    assert factory.environment(name="mine", threads=1).label == "mine, 1 thread"

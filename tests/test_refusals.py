@@ -25,20 +25,20 @@ from report.evidence.reported import read_reported
 from report.instruments.counters.logs import unpack
 from report.instruments.memory_timeline import read_timeline
 from report.instruments.trace import read_trace
-from report.records import unpacking
+from report.records import files as reading
+from report.records.choice import choices_of, fate
 from report.records.editions import read_editions
 from report.records.filed import encode, parse
-from report.records.imported import list_imports
 from report.records.record import Record
 from report.records.store import (
     digest,
+    list_imports,
     list_records,
     name_of,
     record_name,
     write_record,
 )
 from report.records.strict_yaml import YamlError, parse_yaml
-from report.records.usage import choices_of, fate
 from report.render.shell import script_of
 from report.render.source import front_matter
 from report.studies import STUDIES
@@ -150,7 +150,7 @@ REFUSALS: tuple[Refusal, ...] = tuple(Refusal(*row) for row in (
     ("record", change(*TIME, 1, to="1"), "series.time[1]", 'found "1"'),
     ("record", change("cases", to={}), "cases", "found an object"),
     ("record", change(*TIME, 3, to=-1e-3), "series.time[3]", "-0.001"),
-    ("record", change(*TIME, 0, to=1e300), "series.time[0]", "64 bits"),
+    ("record", change(*TIME, 0, to=1e300), "series.time[0]", "float <="),
     ("record", change(*TIME, 0, to=1e-300), "time[0]", "at least 1e-12"),
     ("record", change(*BEFORE, 0, to=-1), "series.allocated_before[0]", "found -1"),
     ("record", change(*BEFORE, 2, to=0.5), "allocated_before[2]", "found 0.5"),
@@ -363,7 +363,7 @@ PACKED: dict[str, Callable[[bytes, str], Any]] = {
 
 @pytest.mark.parametrize("name", PACKED)
 def test_what_unpacks_to_too_much_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpacking, "LARGEST_UNPACKED", 1000)
+    monkeypatch.setattr(reading, "LARGEST_UNPACKED", 1000)
     with pytest.raises(RecordError, match=r"x\.gz: found more than 1,000 B when unpacked; "):
         PACKED[name](gzip.compress(bytes(1001)), "x.gz")
 

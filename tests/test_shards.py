@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from report.engine.gather import choose
-from report.instruments.counters.logs import (
-    CaseLogs,
-    joined_logs,
-    pack,
-)
+from report.instruments.counters.logs import CaseLogs, joined_logs, pack
+from report.records.choice import choices_of, fate
 from report.records.record import Attachment, Case, Ceiling, Record, Shard
 from report.records.shards import (
     conflict,
@@ -27,10 +23,11 @@ from report.records.shards import (
     runs_of,
     whole,
 )
-from report.records.store import Stored, record_name, write_record
+from report.records.store import Stored, list_records, record_name, write_record
 from tests import factory
 
 SWEEP = "a" * 64
+changed = msgspec.structs.replace
 
 
 def part(record: Record, number: int, of: int) -> Record:
@@ -40,151 +37,181 @@ def part(record: Record, number: int, of: int) -> Record:
     def case(index: int, found: Case) -> Case:
         rounds = tuple(r for r in found.rounds if measures_process(shard, r.process))
         if measures_case(shard, index):
-            return msgspec.structs.replace(found, rounds=rounds)
-        left = {"status": "unavailable", "reason": "This was left to another shard.", "series": ()}
+            return changed(found, rounds=rounds)
         if any(r.status == "ok" for r in rounds):
-            left |= {"status": "ok", "reason": None}
-        return msgspec.structs.replace(found, rounds=rounds, **left)  # type: ignore[arg-type]
+            return changed(found, rounds=rounds, series={})
+        reason = "This was left to another shard."
+        return changed(found, rounds=rounds, series={}, status="unavailable", reason=reason)
 
-    return msgspec.structs.replace(
+    def ceiling(each: Ceiling) -> Ceiling:
+        """A run of samples for each shard, in their order."""
+        n = len(each.samples)
+        return changed(each, samples=each.samples[(number - 1) * n // of : number * n // of])
+
+    return changed(
         record,
         cases=tuple(case(index, found) for index, found in enumerate(record.cases)),
-        ceilings=tuple(ceilings(record.ceilings, shard)),
+        ceilings=tuple(map(ceiling, record.ceilings)),
         command=(*record.command, "--shard", f"{number}/{of}"),
         shard=shard,
     )
-
-
-def ceilings(found: Iterable[Ceiling], shard: Shard) -> Iterable[Ceiling]:
-    """A run of samples for each shard, in their order."""
-    for each in found:
-        n = len(each.samples)
-        first = (shard.number - 1) * n // shard.of
-        samples = each.samples[first : shard.number * n // shard.of]
-        yield msgspec.structs.replace(each, samples=samples)
 
 
 def split(record: Record, of: int) -> list[Record]:
     return [part(record, number, of) for number in range(1, of + 1)]
 
 
-def timed(times: int, **change: Any) -> Record:
+def timed(**change: Any) -> Record:
     """A made-up record of four cases in eight processes, one of which never fits into memory."""
     cases = [
-        msgspec.structs.replace(
+        changed(
             factory.case(batch, memory=factory.memory(batch, batch)),
-            rounds=factory.rounds([[1.0 + batch + k, 2.0] for k in range(times)]),
+            rounds=factory.rounds([[1.0 + batch + k, 2.0] for k in range(8)]),
         )
         for batch in (1, 4, 16)
     ]
     cases += [factory.case(64, status="out_of_memory", reason="It needs more memory.")]
     plain = factory.record(cases)
-    protocol = msgspec.structs.replace(plain.protocol, processes={"retained": 8}, budget_s=60.0)
-    return msgspec.structs.replace(plain, **{"protocol": protocol, **change})
-
-
-def item(record: Record) -> Stored:
-    return factory.stored(record)
-
-
-# ------------------------------------------------------------------------------------- merging
+    protocol = changed(plain.protocol, processes={"retained": 8}, budget_s=60.0)
+    return changed(plain, **{"protocol": protocol, **change})
 
 
 @given(st.integers(1, 30), st.integers(1, 8), st.integers(1, 20))
 def test_every_case_and_process_belongs_to_one_shard(cases: int, of: int, processes: int) -> None:
     shards = [Shard(number=n, of=of, sweep=SWEEP) for n in range(1, of + 1)]
     for index in range(cases):
+        assert [measures_case(s, index) for s in shards].index(True) == index % of
         assert sum(measures_case(shard, index) for shard in shards) == 1
     for process in range(1, processes + 1):
         assert sum(measures_process(shard, process) for shard in shards) == 1
+    assert measures_case(None, cases) and measures_process(None, processes)
+
+
+def number(item: Stored) -> int:
+    assert item.record.shard is not None
+    return item.record.shard.number
 
 
 @given(st.integers(1, 8), st.randoms())
 def test_the_shards_of_a_record_merge_to_that_record_in_any_order(of: int, random: Any) -> None:
-    record = timed(8)
-    items = [item(one) for one in split(record, of)]
+    record = timed()
+    items = [factory.stored(one) for one in split(record, of)]
     random.shuffle(items)
     (run,) = runs_of(items)
     assert missing_shards(run) == ()
     assert whole(run).record == record
-
-
-# ----------------------------------------------------------------------- replicates and conflicts
+    if of > 2:
+        (run,) = runs_of([each for each in items if number(each) not in (2, of)])
+        assert missing_shards(run) == (2, of)
 
 
 def test_of_a_shard_that_was_measured_twice_the_newest_counts() -> None:
-    parts = [item(one) for one in split(timed(8), 4)]
-    again = item(msgspec.structs.replace(parts[1].record, started="2026-11-02T10:00:00Z"))
+    parts = [factory.stored(one) for one in split(timed(), 4)]
+    again = factory.stored(changed(parts[1].record, started="2026-11-02T10:00:00Z"))
     run, left = runs_of([*parts, again])
     assert (run.parts[1], left.parts) == (again, (parts[1],))
-    assert whole(run).record.cases == timed(8).cases
+    assert whole(run).record.cases == timed().cases
 
 
-def test_processes_that_repeat_what_was_disturbed_have_numbers_of_their_own() -> None:
-    parts = split(timed(8), 2)
-    extra = factory.round_(9, {"time": (1.0,)})
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        # Of eight planned processes; those beyond repeat what was disturbed.
+        ([(1, 9), (2, 9)], [1, 2, 9, 10]),
+        ([(7, 8, 9, 10), (8, 9)], [7, 8, 8, 9, 10, 11]),
+        ([(9,), (), (9, 10)], [9, 11, 14]),
+    ],
+)
+def test_processes_that_repeat_what_was_disturbed_have_numbers_of_their_own(
+    own: list[tuple[int, ...]], expected: list[int]
+) -> None:
     parts = [
-        msgspec.structs.replace(
+        changed(
             each,
             cases=(
-                msgspec.structs.replace(
-                    each.cases[0], rounds=(*each.cases[0].rounds, extra), status="ok", reason=None
+                changed(
+                    each.cases[0],
+                    rounds=tuple(factory.round_(n, {"time": (1.0,)}) for n in numbers),
                 ),
-                *each.cases[1:],
             ),
         )
-        for each in parts
+        for each, numbers in zip(split(timed(), len(own)), own, strict=True)
     ]
-    assert [r.process for r in merged(parts).cases[0].rounds] == list(range(1, 11))
+    assert [r.process for r in merged(parts).cases[0].rounds] == expected
 
 
-@pytest.mark.parametrize("what", ["sweep", "of", "code", "threads"])
-def test_shards_of_unlike_runs_are_not_merged(what: str) -> None:
-    one, other = split(timed(8), 2)
-    change: dict[str, Any] = {
-        "sweep": {"shard": Shard(number=2, of=2, sweep="b" * 64)},
-        "of": {"shard": Shard(number=2, of=3, sweep=SWEEP)},
-        "code": {"code": msgspec.structs.replace(other.code, measuring_code="1" * 64)},
-        "threads": {"environment": msgspec.structs.replace(other.environment, threads=1)},
-    }[what]
-    items = (item(one), item(msgspec.structs.replace(other, **change)))
-    assert [run.files for run in runs_of(items)] == [(found.file,) for found in items]
+def test_shards_of_unlike_runs_are_not_merged() -> None:
+    one, other = split(timed(), 2)
+    for change in (
+        {"shard": Shard(number=2, of=2, sweep="b" * 64)},
+        {"shard": Shard(number=2, of=3, sweep=SWEEP)},
+        {"shard": Shard(number=1, of=2, sweep=SWEEP), "started": "2026-11-02T10:00:00Z"},
+        {"code": changed(other.code, measuring_code="1" * 64)},
+        {"environment": changed(other.environment, threads=1)},
+    ):
+        items = [factory.stored(one), factory.stored(changed(other, **change))]
+        assert [run.files for run in runs_of(items)] == [(found.file,) for found in items]
 
 
 def test_other_cases_and_other_bytes_are_conflicts() -> None:
-    one, other = split(timed(8), 2)
+    one, other = split(timed(), 2)
     assert conflict([one], other) is None
-    assert conflict([one], msgspec.structs.replace(other, cases=other.cases[:2])) is not None
-    twin = msgspec.structs.replace(
-        one, cases=(factory.case(1, memory=factory.memory(2, 2)), *one.cases[1:])
-    )
+    assert conflict([one], changed(other, cases=other.cases[:2])) == "its cases are others"
+    twin = changed(one, cases=(factory.case(1, memory=factory.memory(2, 2)), *one.cases[1:]))
     assert str(conflict([one], twin)).startswith("allocated_after is 4,098, not 4,097,")
 
 
 def test_the_logs_of_two_shards_are_one_file() -> None:
     logs = [CaseLogs(case=n, logs={"call": str(n)}) for n in range(4)]
-    record = timed(8)
     named = Attachment(name="lackey.json.gz", sha256="0" * 64, meaning="counts")
-    parts = [msgspec.structs.replace(one, attachments=(named,)) for one in split(record, 2)]
+    parts = [changed(one, attachments=(named,)) for one in split(timed(), 2)]
     assert merged(parts).attachments == (named,)
     whole_file = joined_logs(pack("lackey", logs[::2]), pack("lackey", logs[1::2]), "here")
     assert whole_file == pack("lackey", logs)
     assert joined_logs(whole_file, whole_file, "here") == whole_file
 
 
-# ------------------------------------------------------------------------------- choice and lines
-
-
-def saved(folder: Path, *records: Record) -> tuple[Path, list[str]]:
-    data = factory.data_folder(folder)
-    return data, [f"conv_scaling/{write_record(record, data).name}" for record in records]
+# -------------------------------------------------------------------------------- choice and words
 
 
 def test_a_whole_run_wins_over_a_newer_sweep_that_lacks_a_shard(tmp_path: Path) -> None:
-    parts = split(timed(8, started="2026-11-05T10:00:00Z"), 2)
-    data, files = saved(tmp_path, timed(8), parts[0])
-    assert choose("conv_scaling", data).runs == ((files[0],),)
-    write_record(parts[1], data)
-    assert choose("conv_scaling", data).runs == (
-        (files[1], f"conv_scaling/{record_name(parts[1])}", files[0]),
+    one, other = split(timed(started="2026-11-05T10:00:00Z"), 2)
+    data = factory.data_folder(tmp_path, timed(), one)
+    run, first, second = (f"conv_scaling/{record_name(r)}" for r in (timed(), one, other))
+    assert choose("conv_scaling", data).runs == ((run,),)
+    assert _fate(data, first) == (
+        False,
+        "not used, an incomplete sweep beside a full run, merged from 1 of 2 shards, missing 2",
+    )  # fmt: skip
+    write_record(other, data)
+    assert choose("conv_scaling", data).runs == ((first, second, run),)
+    assert _fate(data, first)[1] == (
+        "used as cpu, the newest full run of its machine, merged from 2 shards, pooled with 1 "
+        "other run"
     )
+    name = first.partition("/")[2]
+    assert _fate(data, second)[1] == f"merged with {name}, shard 2 of 2, merged from 2 shards"
+
+
+def _fate(data: Path, file: str) -> tuple[bool, str]:
+    return fate(choices_of(list_records("conv_scaling", data), data), file)
+
+
+def test_of_many_missing_shards_a_few_are_named(tmp_path: Path) -> None:
+    record = changed(factory.measurement(), shard=Shard(number=5, of=9000, sweep=SWEEP))
+    data = factory.data_folder(tmp_path, record)
+    words = _fate(data, f"conv_scaling/{record_name(record)}")[1]
+    assert words.startswith("used as cpu, an incomplete sweep that stands in for this machine")
+    assert words.endswith("missing 1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13 and 8987 more")
+
+
+def test_a_shard_that_contradicts_the_others_is_not_merged(tmp_path: Path) -> None:
+    one, other = split(timed(), 2)
+    odd = changed(other, cases=(changed(other.cases[0], layers=()), *other.cases[1:]))
+    data = factory.data_folder(tmp_path, one, odd)
+    first, second = (f"conv_scaling/{record_name(r)}" for r in (one, odd))
+    assert choose("conv_scaling", data).runs == ((first,),)
+    used, words = _fate(data, second)
+    name = first.partition("/")[2]
+    assert not used
+    assert words.startswith(f"not used, not merged with {name}: other layers ran for batch 1, ")

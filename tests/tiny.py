@@ -95,7 +95,6 @@ def _case(width: int) -> Case:
         status="ok",
         reason=None,
         layers=(layer,),
-        series=(),
         rounds=factory.rounds(map(factory.scattered, times)),
     )
 

@@ -63,7 +63,7 @@ def case(step: Step, process: int, time: Seconds = seconds, **series: Any) -> Ca
         status="ok",
         reason=None,
         layers=layers_of(step.network, step.batch, step.image),
-        series=tuple(factory.series(name, each) for name, each in series.items()),
+        series=factory.measured(series),
         rounds=(factory.round_(process, {"time": whole}),),
     )
 
@@ -81,7 +81,6 @@ def profile(step: Step, process: int, slower: float = 1.0) -> Case:
         status="ok",
         reason=None,
         layers=layers_of(step.network, step.batch, step.image),
-        series=(),
         rounds=(factory.round_(process, measured),),
     )
 

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from experiments.datasets.images import Bytes, DataSetError, Images, Split, refusal
-from report.records.unpacking import LARGEST_UNPACKED, UnpackingError, gunzip
+from report.records.files import LARGEST_UNPACKED, UnpackingError, gunzip
 
 #: Its last byte is the number of sizes that follow.
 _MAGIC: Final = {"labels": 2049, "images": 2051}

@@ -45,6 +45,7 @@ from experiments.harness.worker import Role, Task
 from report.errors import MeasurementError, RidgepointError
 from report.instruments.counters import ncu_logs
 from report.instruments.counters.logs import CaseLogs, attachment_name, pack
+from report.records.quantities import QUANTITIES
 from report.records.record import Case
 from report.theory.work import macs
 
@@ -141,9 +142,9 @@ def count(study: Study, session: Session, journal: Journal, observer: Observer) 
 
 
 def _told(found: Count, tool: Tool) -> str:
-    for series in found.series:
-        if series.quantity == tool.quantities[0]:
-            return f"{series.samples[0]:,} {series.unit}"
+    first = tool.quantities[0]
+    if samples := found.series.get(first):
+        return f"{samples[0]:,} {QUANTITIES[first].unit}"
     return next(iter(found.missing.values()))
 
 
@@ -192,7 +193,7 @@ def added(
     missing = {} if reason is None else dict.fromkeys(tool.quantities, reason)
     missing |= _once({index: counts[index].missing for index in sorted(counts)})
     found = (
-        msgspec.structs.replace(case, series=(*case.series, *counts[index].series))
+        msgspec.structs.replace(case, series=case.series | counts[index].series)
         if index in counts
         else case
         for index, case in enumerate(cases)

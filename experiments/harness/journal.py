@@ -25,9 +25,9 @@ from report.records.record import (
     Ceiling,
     Code,
     Environment,
+    Measured,
     Protocol,
     Round,
-    Series,
     Shard,
     Status,
 )
@@ -44,7 +44,7 @@ class _Line(
 class Header(_Line, frozen=True, kw_only=True, tag="run"):
     """The first line: all of the record that is known when the run begins."""
 
-    journal: Literal[4] = 4
+    journal: Literal[5] = 5
     study: str
     started: str
     command: tuple[str, ...]
@@ -94,7 +94,7 @@ class Count(_Line, frozen=True, kw_only=True, tag="count"):
     """
 
     case: int
-    series: tuple[Series, ...] = ()
+    series: Measured = {}
     missing: dict[str, str] = {}
     logs: dict[str, str] = {}
 

@@ -17,7 +17,7 @@ from experiments.harness.text import factors_text
 from report.errors import RidgepointError
 from report.instruments import gates
 from report.records.record import Record
-from report.records.store import Stored, read_anywhere, read_attachments, write_archive
+from report.records.store import EDITED, Stored, read_anywhere, read_attachments, write_archive
 
 
 def check_records(files: Sequence[Path], into: Path | None, say: Callable[[str], None]) -> int:
@@ -74,10 +74,10 @@ def checks_of(stored: Stored, folder: Path) -> Iterator[Check]:
     record = stored.record
     label = record.environment.label
     yield Check("ok", "machine", f"{label}, {record.study}, {record.started[:10]}")
-    if stored.untouched:
+    if not stored.edited:
         yield Check("ok", "content", "is what its experiment wrote")
     else:
-        why = " and ".join(stored.alterations)
+        why = EDITED
         yield Check("problem", "content", f"{why}; hand in the file that the experiment wrote")
     files = read_attachments(stored, ("*",), folder)
     yield Check("ok", "files", f"{len(files)} in the record, as it names them")

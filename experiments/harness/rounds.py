@@ -172,7 +172,7 @@ def _taken(
                     status=status,
                     reason=reason,
                     disturbance=None,
-                    series=(),
+                    series={},
                 )
                 ended = Ended(case=case, round=lost, seconds=time.monotonic() - began)
             case _:

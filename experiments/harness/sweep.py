@@ -63,4 +63,4 @@ def unmeasured(study: Study, factors: Factors, status: Status, reason: str) -> C
     layers: tuple[Layer, ...] = ()
     with suppress(Exception):
         layers = layers_of_case(study, factors)
-    return Case(factors=factors, status=status, reason=reason, layers=layers, series=())
+    return Case(factors=factors, status=status, reason=reason, layers=layers)

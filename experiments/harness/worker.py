@@ -52,7 +52,7 @@ from experiments.harness.study import (
 )
 from report.errors import MeasurementError
 from report.instruments.counters.ncu import case_range, products
-from report.records.record import Case, Moment, Policy, Round, Series, Status
+from report.records.record import Case, Moment, Policy, Round, Series, Status, by_quantity
 
 #: Far longer than any case takes in one process (s).
 LIMIT_S: Final = 1800
@@ -199,7 +199,7 @@ def _remember(study: Study, task: Task, place: int) -> Iterator[Message]:
     for file in found:
         if isinstance(file, CaseFile):
             yield Keep(case=index, name=file.name, meaning=file.meaning, content=file.content)
-    series = tuple(each for each in found if isinstance(each, Series))
+    series = by_quantity(each for each in found if isinstance(each, Series))
     outcome = Case(factors=factors, status="ok", reason=None, layers=layers, series=series)
     yield Finish(case=index, outcome=outcome)
 
@@ -215,7 +215,7 @@ def _time(study: Study, task: Task, place: int) -> Iterator[Message]:
     else:
         workload = build(study, factors, session.device)
         found = timing.warmed_and_repeated(workload, session.protocol, session.device)
-    series = tuple(each for each in found if isinstance(each, Series))
+    series = by_quantity(each for each in found if isinstance(each, Series))
     round_ = Round(
         process=session.process,
         policy=task.policy,
@@ -239,8 +239,7 @@ def _count(folder: Path, study: Study, task: Task, place: int) -> Iterator[Messa
         workload.once()
         levels.append(_float32_operations(folder))
     count = levels[1] - levels[0]
-    series = Series(quantity="lackey_multiply_adds", unit="MAC", samples=(count,))
-    yield Count(case=index, series=(series,))
+    yield Count(case=index, series={"lackey_multiply_adds": (count,)})
 
 
 def _float32_operations(folder: Path) -> int:

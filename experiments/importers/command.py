@@ -25,14 +25,12 @@ from report.records.imported import (
     Licence,
     Origin,
     Revision,
-    encode,
-    list_imports,
+    encode_import,
     nullable,
     parse_import,
-    write_import,
 )
 from report.records.record import Attachment, FileName, Slug
-from report.records.store import digest
+from report.records.store import digest, list_imports, write_record
 
 #: A published file of at most so many bytes, gzipped if it is text, is kept beside its record.
 LARGEST_KEPT: Final = 150_000
@@ -84,7 +82,7 @@ def import_files(options: argparse.Namespace) -> int:
             raise RefusedError(f"{path.name}: the file is empty; fetch it again.")
         found.append(_record(Source(path.name, raw, options.device, given), options))
     for record, files in found:
-        print(f"Record: {write_import(record, options.records, files)}")
+        print(f"Record: {write_record(record, options.records, files)}")
     if not (_STUDIES / options.study).is_dir():
         print(f"There is no study {options.study} yet; python build.py --new begins one.")
     return 0
@@ -159,7 +157,7 @@ def _record(source: Source, options: argparse.Namespace) -> tuple[ImportedRecord
     if not kept:
         size = f"it has {len(source.raw):,} bytes; its SHA-256 tells it from others"
         missing["published_file"] = size
-    text = encode(msgspec.structs.replace(record, missing=missing))
+    text = encode_import(msgspec.structs.replace(record, missing=missing))
     if len(text) > LARGEST_RECORD:
         large = f"its record would have {len(text):,} bytes, more than {LARGEST_RECORD:,}"
         raise source.refused(f"{large}; import a part of the file")

@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import Any, Final, Literal
 
 from report.errors import RidgepointError
+from report.records.files import UnpackingError, gunzip
 from report.records.imported import ImportedEnvironment
-from report.records.quantities import LARGEST, QUANTITIES
-from report.records.record import Case, Factor, Sample, Series
-from report.records.unpacking import UnpackingError, gunzip
+from report.records.quantities import LARGEST
+from report.records.record import Case, Factor, Sample
 
 #: What to do about a published file that cannot be used.
 FETCH_AGAIN: Final = "fetch the published file again"
@@ -129,10 +129,7 @@ def case(
         status="ok" if reason is None else "unavailable",
         reason=reason,
         layers=(),
-        series=tuple(
-            Series(quantity=name, unit=QUANTITIES[name].unit, samples=tuple(samples))
-            for name, samples in measured.items()
-        ),
+        series={name: tuple(samples) for name, samples in measured.items()},
     )
 
 

@@ -75,7 +75,7 @@ def read(source: Source) -> Imported:
     if not found:
         raise source.refused("found a header and no row; fetch the file again")
     cases = [one for _, one in found.values()]
-    measured = {series.quantity for one in cases for series in one.series}
+    measured = {name for one in cases for name in one.series}
     return Imported(
         instrument="benchmark.py of timm",
         environment=machine,

@@ -7,10 +7,9 @@ from pathlib import Path
 
 from report.engine.quarantine import usable_records
 from report.errors import RecordError
-from report.records.choice import Choice, is_full, kind
+from report.records.choice import Choice, Choices, choices_of, is_full, kind
 from report.records.editions import ROLES, Edition, Role, read_editions, write_edition
 from report.records.store import Listed
-from report.records.usage import Choices, choices_of
 from report.studies import STUDIES
 
 
@@ -45,7 +44,7 @@ def accept_records(study: str, data: Path, asked: Sequence[str]) -> Path:
     return write_edition(study, Edition(roles, compared, date), data)
 
 
-def _cast(choices: Choices) -> dict[Role, Choice[Listed]]:
+def _cast(choices: Choices) -> dict[Role, Choice]:
     return {role: choice for choice in choices for role in choice.roles}
 
 
@@ -53,5 +52,5 @@ def _started(item: Listed) -> tuple[str, str]:
     return item.record.started, item.file
 
 
-def _key(choice: Choice[Listed]) -> str:
+def _key(choice: Choice) -> str:
     return choice.primary.record.environment.key

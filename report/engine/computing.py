@@ -15,7 +15,7 @@ from report.evidence.runs import Run
 from report.instruments import gates
 from report.paper.findings import Findings, Inputs
 from report.paper.machine_comparison import Comparison, described, with_all_machines
-from report.records.once import each_read_once
+from report.records.store import each_read_once
 from report.records.strict import no_cycles
 from report.studies import find_study, module_of
 

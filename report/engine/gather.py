@@ -19,20 +19,21 @@ from report.instruments.counters.logs import joined_logs
 from report.paper.findings import Inputs
 from report.paper.listing import listing, unusable
 from report.records import OPERATORS
+from report.records.choice import Choices, choices_of
 from report.records.editions import ROLES, Role, read_editions
 from report.records.files import shared
-from report.records.imported import StoredImport, read_import
+from report.records.imported import ImportedRecord
 from report.records.network_operators import read_operators
 from report.records.shards import runs_of, whole
 from report.records.store import (
-    Listed,
+    EDITED,
+    Filed,
     Stored,
-    parts_of,
     read_attachments,
+    read_import,
     read_record,
 )
 from report.records.strict import no_cycles
-from report.records.usage import Choices, choices_of
 from report.studies import STUDIES, attachments_of
 
 
@@ -115,10 +116,8 @@ def choose(
     choices = choices_of(listed, data, edition, asked)
     imported, lost = usable_imports(study, data, faulty)
     quarantined += lost
-    used: list[Listed | StoredImport] = [
-        part for choice in choices for item in choice.used for part in parts_of(item)
-    ]
-    there: list[Listed | StoredImport] = [*listed, *imported]
+    used = [part for choice in choices for item in choice.used for part in item.shards]
+    there: list[Filed[Any]] = [*listed, *imported]
     return Chosen(
         origin=_origin(study, choices, there, data, edition.date if edition else None),
         runs=tuple(tuple(f for item in choice.used for f in item.files) for choice in choices),
@@ -169,30 +168,30 @@ def _pooled(files: Sequence[str], data: Path) -> Stored:
 def _origin(
     study: str,
     choices: Choices,
-    there: Sequence[Listed | StoredImport],
+    there: Sequence[Filed[Any]],
     data: Path,
     date: str | None,
 ) -> Origin:
     used = [item for choice in choices for item in choice.used]
-    imported = [item for item in there if isinstance(item, StoredImport)]
+    imported = [item for item in there if isinstance(item.record, ImportedRecord)]
     files = (*(f for item in used for f in item.files), *(item.file for item in imported))
     return Origin(
         records=files,
         devices=labels([choice.primary for choice in choices]),
         measured=max(filter(None, (date, *(i.record.started[:10] for i in used))), default=None),
         reported=_reported(study, data),
-        altered=tuple((i.file, way) for i in there for way in i.alterations),
+        altered=tuple((i.file, EDITED) for i in there if i.edited),
         asked=tuple(f for c in choices if c.by == "--use" for i in c.used for f in i.files),
         imported=tuple(each.as_json() for each in attributions(imported)),
     )
 
 
-def _alterations(listed: Iterable[Listed | StoredImport]) -> Iterator[str]:
+def _alterations(listed: Iterable[Filed[Any]]) -> Iterator[str]:
     """Which records are not what their experiment wrote, used or not."""
     for item in listed:
-        if item.alterations:
+        if item.edited:
             yield (
-                f"data/{item.file}: {' and '.join(item.alterations)}, so it was edited "
+                f"data/{item.file}: {EDITED}, so it was edited "
                 "after it was measured; restore it with git, or run the experiment again."
             )
 
@@ -209,7 +208,7 @@ def _of_shards(stored: Stored, patterns: tuple[str, ...], data: Path) -> dict[st
     What was counted of its cases is joined; other files belong to one case, and so to one shard.
     """
     found: dict[str, bytes] = {}
-    for part in parts_of(stored):
+    for part in stored.shards:
         for name, content in read_attachments(part, patterns, data).items():
             place = f"{part.file}/{name}"
             found[name] = joined_logs(found[name], content, place) if name in found else content

@@ -19,12 +19,13 @@ from report.evidence.case_checks import check_layers
 from report.records import IMPORTED
 from report.records.choice import NoMachineError, choose_records
 from report.records.editions import EDITIONS, Edition
-from report.records.imported import StoredImport, import_paths, read_import
 from report.records.store import (
     EDITED,
     Listed,
-    parts_of,
+    StoredImport,
+    import_paths,
     read_attachments,
+    read_import,
     read_record,
     survey_records,
 )
@@ -73,7 +74,7 @@ def usable_records(
         raise next(
             (RecordError(b.why) for b in bad if f"-{error.key}-" in b.file), error
         ) from error
-    untouched = tuple(i for i in listed if EDITED not in i.alterations or i.file in named)
+    untouched = tuple(i for i in listed if not i.edited or i.file in named)
     if untouched:
         bad += [Quarantined(i.file, _edited(i)) for i in listed if i not in untouched]
     elif bad and not listed:
@@ -127,7 +128,7 @@ def _broken(
 ) -> Iterator[Quarantined]:
     """The records among those that a paper would use which cannot be used after all."""
     for choice in choose_records(listed, edition, asked):
-        for item in (part for used in choice.used for part in parts_of(used)):
+        for item in (part for used in choice.used for part in used.shards):
             try:
                 check_of(study)(check_layers(read_record(data / item.file, data)))
                 if item.file in choice.primary.files:

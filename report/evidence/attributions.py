@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from report.records.imported import StoredImport
+from report.records.store import StoredImport
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeGuard
 
 from report.errors import StudyError
-from report.records.imported import StoredImport
 from report.records.record import Sample
+from report.records.store import StoredImport
 
 #: The image size at which most of the networks were trained (px).
 _USUAL: Final = 224
@@ -81,7 +81,7 @@ def _condition(stored: StoredImport, name: str) -> str:
 
 def _rows(stored: StoredImport) -> Iterator[Row]:
     for index, case in enumerate(stored.record.cases):
-        samples = {each.quantity: each.samples for each in case.series}
+        samples = case.series
         rate, parameters = (_one(samples, name) for name in ("image_rate", "parameters"))
         if case.status != "ok" or not rate:
             continue

@@ -21,8 +21,8 @@ from report.quantity.expression import Leaf, Quantity, absent, exact
 from report.quantity.process import Process
 from report.records.layers import Layer
 from report.records.quantities import FIXED, QUANTITIES
-from report.records.record import Case, Factor, Policy, Round, Sample
-from report.records.store import Named, Stored
+from report.records.record import Case, Factor, Head, Policy, Round, Sample
+from report.records.store import Filed, Stored
 from report.statistics.estimates import identical
 from report.theory.work import flops, forward_macs
 
@@ -293,7 +293,7 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def labels(records: Sequence[Named]) -> tuple[str, ...]:
+def labels(records: Sequence[Filed[Head]]) -> tuple[str, ...]:
     """A name for each record's device; equal names are told apart by what differs, in words."""
     return names([item.record.environment for item in records])
 

@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from report.records import strict
-from report.records.unpacking import unpacked
+from report.records.files import unpacked
 
 #: The numbers of torch's ``Category``, and of the ``None`` of tensors that it could not place.
 CATEGORIES: Final = (

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from report.records import strict
-from report.records.unpacking import unpacked
+from report.records.files import unpacked
 
 #: A process or a thread of the trace: a number, or a word for what is neither.
 Place: TypeAlias = int | str

@@ -10,7 +10,7 @@ from report.paper.values import Value
 from report.quantity.evaluation import number
 from report.quantity.expression import Derived, Quantity, Sampled
 from report.quantity.process import Process
-from report.records.store import Stored, parts_of
+from report.records.store import Stored
 from report.statistics.estimates import Estimate
 from report.text.format import quantity_text, scale_for
 
@@ -35,7 +35,7 @@ def details(values: Iterable[Value], records: Iterable[Stored]) -> dict[str, Any
     return {
         "values": found,
         "series": [_of_series(leaf, shards) for leaf in series],
-        "records": {part.file: _of_record(part) for run in runs for part in parts_of(run)},
+        "records": {part.file: _of_record(part) for run in runs for part in run.shards},
     }
 
 

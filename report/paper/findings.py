@@ -14,9 +14,8 @@ from report.paper.values import Value
 from report.quantity.verdicts import Verdict
 from report.records.choice import filled
 from report.records.editions import Role
-from report.records.imported import StoredImport
 from report.records.network_operators import NetworkOperators
-from report.records.store import Stored
+from report.records.store import Stored, StoredImport
 from report.text.escape import markdown
 from report.theory.reconciliation import Reconciliation
 

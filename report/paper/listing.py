@@ -10,10 +10,9 @@ from report.evidence.peaks import in_binary
 from report.evidence.runs import Run
 from report.missing import Missing
 from report.quantity.evaluation import number
-from report.records.imported import StoredImport
+from report.records.choice import Choices, fate
 from report.records.record import Environment, Factor, Outcome
-from report.records.store import Listed, Stored
-from report.records.usage import Choices, fate
+from report.records.store import EDITED, Listed, Stored, StoredImport
 from report.text.format import quantity_text
 
 #: Levels of a factor that a page names, and cases that ended alike.
@@ -109,10 +108,10 @@ def _own(item: Listed, used: bool, words: str) -> dict[str, Any]:
             ("Software", facts["software"]),
             ("System", facts["system"]),
         ],
-        **_outcomes(item.outcomes),
+        **_outcomes(item.record.cases),
         "used": used,
         "why": words,
-        "altered": list(item.alterations),
+        "altered": [EDITED] * item.edited,
     }
 
 
@@ -137,10 +136,10 @@ def _imported(item: StoredImport) -> dict[str, Any]:
         "machine": machine.model,
         "commit": origin.commit,
         "facts": [(name, text) for name, text in facts if text],
-        **_outcomes(item.outcomes),
+        **_outcomes(item.record.cases),
         "used": True,
         "why": "used beside the own records",
-        "altered": list(item.alterations),
+        "altered": [EDITED] * item.edited,
     }
 
 

@@ -9,16 +9,17 @@ of a run are merged before; as long as some are missing, it is no full one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Generic, TypeAlias
+from pathlib import Path
+from typing import Final, TypeAlias
 
 from report.errors import RecordError
-from report.records.editions import EDITIONS, Edition, Role
+from report.records.editions import EDITIONS, Edition, Role, read_editions
 from report.records.pooling import contradiction, unlike
 from report.records.record import Record
 from report.records.shards import conflict, joined, merged, missing_shards, runs_of
-from report.records.store import Item, Named
+from report.records.store import Item, Listed, read_record, survey_records
 
 #: The roles that a machine takes, the first that is free.
 _FREE: Final[Mapping[str, tuple[Role, ...]]] = {
@@ -26,7 +27,11 @@ _FREE: Final[Mapping[str, tuple[Role, ...]]] = {
     "cuda": ("gpu", "third", "fourth"),
 }
 #: The runs of each machine by its key, the best last.
-_Machines: TypeAlias = Mapping[str, Sequence[Item]]
+_Machines: TypeAlias = Mapping[str, Sequence[Listed]]
+_USE: Final = "--use"
+_EDITION: Final = f"data/{EDITIONS}"
+#: Missing shards that are named one by one.
+_MOST_NAMED: Final = 12
 
 
 class NoMachineError(RecordError):
@@ -38,7 +43,7 @@ class NoMachineError(RecordError):
 
 
 @dataclass(frozen=True)
-class Choice(Generic[Item]):
+class Choice:
     """The records of one machine, and the roles that it plays; none if it is only compared.
 
     ``primary`` speaks for the machine, ``others`` are further runs that are pooled with it, and
@@ -46,21 +51,36 @@ class Choice(Generic[Item]):
     named the records, where they are not the newest run.
     """
 
-    primary: Item
-    others: tuple[Item, ...] = ()
-    left: tuple[tuple[Item, str], ...] = ()
+    primary: Listed
+    others: tuple[Listed, ...] = ()
+    left: tuple[tuple[Listed, str], ...] = ()
     by: str = ""
     roles: tuple[Role, ...] = ()
 
     @property
-    def used(self) -> tuple[Item, ...]:
+    def used(self) -> tuple[Listed, ...]:
         """All records that the paper is computed from."""
         return (self.primary, *self.others)
 
 
+Choices: TypeAlias = tuple[Choice, ...]
+
+
+def choices_of(
+    listed: Iterable[Listed], data: Path, edition: Edition | None = None, asked: Sequence[str] = ()
+) -> Choices:
+    """The records that a paper uses, as ``choose_records``, less those that contradict others.
+
+    Whole records are read only where some are pooled.  Raises ``RecordError`` as ``choose_records``
+    and ``read_record`` do.
+    """
+    choices = choose_records(listed, edition, asked)
+    return tuple(without_contradictions(choice, data) for choice in choices)
+
+
 def choose_records(
-    stored: Iterable[Item], edition: Edition | None = None, asked: Sequence[str] = ()
-) -> tuple[Choice[Item], ...]:
+    listed: Iterable[Listed], edition: Edition | None = None, asked: Sequence[str] = ()
+) -> Choices:
     """The records that a paper uses of each of its machines, newest machine first.
 
     Of a machine the newest run of the full plan wins, and older full runs of the same measurement
@@ -69,25 +89,24 @@ def choose_records(
     machine without a role takes the first role that fits it.  Without an edition all machines are
     used.  Raises ``RecordError`` for a name of no record, or for records that cannot be pooled.
     """
-    machines: dict[str, list[Item]] = {}
-    for item in sorted(runs_of(stored), key=_preference):
-        machines.setdefault(item.record.environment.key, []).append(item)
+    machines: dict[str, list[Listed]] = {}
+    for item in sorted(runs_of(listed), key=_preference):
+        machines.setdefault(_key(item), []).append(item)
     places = {f: key for key, items in machines.items() for item in items for f in item.files}
-    named = dict.fromkeys(asked, "--use")
-    if edition:
-        cast, compared = _as_named(edition, machines, places)
-        named = {**dict.fromkeys(edition.files, f"data/{EDITIONS}"), **named}
-    else:
-        cast = {role: _key(item) for role, item in filled(i[-1] for i in machines.values()).items()}
-        compared = [*machines]
-    keys = dict.fromkeys(_place(file, places, "--use") for file in asked)
-    displaced = _recast(cast, keys, machines)
+    best = filled(items[-1] for items in machines.values())
+    before = (
+        _cast(edition, machines, places)
+        if edition
+        else {role: _key(item) for role, item in best.items()}
+    )
+    cast = _recast(before, [_place(file, places, _USE) for file in asked], machines)
+    compared = edition.compared if edition else machines
     choices = (
         replace(
-            _of_machine(machines[key], named),
+            _of_machine(machines[key], {_USE: asked, _EDITION: edition.files if edition else ()}),
             roles=tuple(role for role, who in cast.items() if who == key),
         )
-        for key in dict.fromkeys((*cast.values(), *displaced, *compared))
+        for key in dict.fromkeys((*cast.values(), *before.values(), *compared))
         if key in machines
     )
     return tuple(sorted(choices, key=lambda c: c.primary.record.started, reverse=True))
@@ -109,33 +128,27 @@ def filled(items: Iterable[Item]) -> dict[Role, Item]:
     return roles
 
 
-def _key(item: Named) -> str:
+def _key(item: Listed) -> str:
     return item.record.environment.key
 
 
-def _as_named(
-    edition: Edition, machines: _Machines[Item], places: Mapping[str, str]
-) -> tuple[dict[Role, str], Iterable[str]]:
-    """The machine of each role, and those that are only compared, by their keys."""
+def _cast(edition: Edition, machines: _Machines, places: Mapping[str, str]) -> dict[Role, str]:
+    """The machine of each role by its key, as the edition names them."""
     cast: dict[Role, str] = {}
     for role, who in edition.roles.items():
-        if not isinstance(who, str):
-            keys = dict.fromkeys(_place(file, places, f"data/{EDITIONS}") for file in who)
-            if len(keys) != 1:
-                raise RecordError(
-                    f"data/{EDITIONS}: {role}: found records of {len(keys)} machines; name records "
-                    "of one."
-                )
-            cast[role] = next(iter(keys))
-        elif who in machines:
-            cast[role] = who
-        else:
+        keys = {who} if isinstance(who, str) else {_place(file, places, _EDITION) for file in who}
+        if len(keys) != 1:
+            raise RecordError(
+                f"{_EDITION}: {role}: found records of {len(keys)} machines; name records of one."
+            )
+        (cast[role],) = keys
+        if cast[role] not in machines:
             raise NoMachineError(
-                who,
-                f"data/{EDITIONS}: {role}: no record of the machine {who}; the machines are "
+                cast[role],
+                f"{_EDITION}: {role}: no record of the machine {who}; the machines are "
                 f"{', '.join(machines) or 'none'}.",
             )
-    return cast, edition.compared
+    return cast
 
 
 def _place(file: str, places: Mapping[str, str], by: str) -> str:
@@ -146,44 +159,42 @@ def _place(file: str, places: Mapping[str, str], by: str) -> str:
 
 
 def _recast(
-    cast: dict[Role, str], keys: Iterable[str], machines: _Machines[Item]
-) -> tuple[str, ...]:
-    """Give each machine of ``keys`` a role in ``cast``; returns those that lost one."""
-    asked = dict.fromkeys(keys)
-    before = tuple(cast.values())
-    for key in asked:
+    before: Mapping[Role, str], asked: Iterable[str], machines: _Machines
+) -> dict[Role, str]:
+    """The cast in which each machine of ``asked`` has a role, the first that fits it."""
+    cast, keys = dict(before), dict.fromkeys(asked)
+    for key in keys:
         if key not in cast.values():
             device = machines[key][-1].record.environment.device
-            free = (role for role in _FREE[device] if cast.get(role) not in asked)
+            free = (role for role in _FREE[device] if cast.get(role) not in keys)
             if role := next(free, None):
                 cast[role] = key
-    return tuple(key for key in before if key not in cast.values())
+    return cast
 
 
-def _preference(item: Named) -> tuple[bool, str, str]:
+def _preference(item: Listed) -> tuple[bool, str, str]:
     return (is_full(item), item.record.started, item.file)
 
 
-def is_full(item: Named) -> bool:
+def is_full(item: Listed) -> bool:
     """Whether a run is one of the full plan that lacks nothing."""
     return item.record.protocol.plan == "full" and not missing_shards(item)
 
 
-def kind(item: Named) -> str:
+def kind(item: Listed) -> str:
     """What a run is that is no full one, in words."""
     if missing_shards(item):
         return "an incomplete sweep"
     return f"a {item.record.protocol.plan} run"
 
 
-def _of_machine(items: Sequence[Item], named: Mapping[str, str]) -> Choice[Item]:
+def _of_machine(items: Sequence[Listed], named: Mapping[str, Sequence[str]]) -> Choice:
     """The choice among the records of one machine, in the order of preference, best last.
 
-    ``named`` are files and who named them; what the user asks for wins over the edition.
+    ``named`` are files by who named them: what the user asks for wins over the edition.
     """
-    for by in ("--use", f"data/{EDITIONS}"):
-        files = {file for file, who in named.items() if who == by}
-        if ours := [item for item in items if not files.isdisjoint(item.files)]:
+    for by, files in named.items():
+        if ours := [item for item in items if not set(files).isdisjoint(item.files)]:
             return _exactly(items, ours, by)
     primary, *rest = reversed(items)
     reasons = {item.file: _why_left(primary, item) for item in rest}
@@ -196,8 +207,8 @@ def _of_machine(items: Sequence[Item], named: Mapping[str, str]) -> Choice[Item]
     )
 
 
-def _exactly(items: Sequence[Item], named: Sequence[Item], by: str) -> Choice[Item]:
-    """Exactly the records that the user named."""
+def _exactly(items: Sequence[Listed], named: Sequence[Listed], by: str) -> Choice:
+    """Exactly the records that somebody named."""
     primary, *others = _newest_first(named)
     for other in others:
         if why := unlike(primary.record, other.record):
@@ -205,68 +216,120 @@ def _exactly(items: Sequence[Item], named: Sequence[Item], by: str) -> Choice[It
                 f"{by}: {primary.file} and {other.file} are both records of {_key(primary)} and "
                 f"cannot be pooled, since the latter is {why}; name one of them."
             )
-    taken = {item.file for item in named}
-    left = (item for item in _newest_first(items) if item.file not in taken)
+    left = (item for item in _newest_first(items) if item not in named)
     return Choice(primary, tuple(others), tuple((i, f"{by} names another") for i in left), by)
 
 
-def _newest_first(items: Iterable[Item]) -> list[Item]:
+def _newest_first(items: Iterable[Listed]) -> list[Listed]:
     return sorted(items, key=lambda item: (item.record.started, item.file), reverse=True)
 
 
-def _why_left(primary: Named, item: Named) -> str:
+def _why_left(primary: Listed, item: Listed) -> str:
     """Why a record is not used beside the one that speaks for its device; nothing if it is."""
-    if is_full(primary) and not is_full(item):
-        return f"{kind(item)} beside a full {'run' if missing_shards(item) else 'one'}"
     if not is_full(primary):
         return "older"
+    if not is_full(item):
+        return f"{kind(item)} beside a full {'run' if missing_shards(item) else 'one'}"
     why = unlike(primary.record, item.record)
     return f"older and {why}" if why else ""
 
 
-def without_contradictions(choice: Choice[Item], read: Callable[[Item], Record]) -> Choice[Item]:
+# ------------------------------------------------------------------------------- contradictions
+
+
+def without_contradictions(choice: Choice, data: Path) -> Choice:
     """The choice less the runs and shards that found another value of what is always the same.
 
-    ``read`` gives the record of a file; it is not called where nothing is pooled or merged.
+    Nothing is read where nothing is pooled or merged.
     """
     if not (choice.others or any(len(item.parts) > 1 for item in choice.used)):
         return choice
-    (primary, first, lost), *agreed = (_agreed(item, read) for item in choice.used)
-    choice = replace(
-        choice,
-        primary=primary,
-        others=tuple(item for item, _, _ in agreed),
-        left=(*lost, *(each for *_, more in agreed for each in more), *choice.left),
-    )
-    found = {item.file: contradiction(first, record) for item, record, _ in agreed}
-    refused = tuple(
-        (item, f"not the same measurement: {found[item.file]} as in {short(choice.primary)}")
-        for item in choice.others
-        if found[item.file]
-    )
-    kept = tuple(item for item in choice.others if not found[item.file])
-    return replace(choice, others=kept, left=(*refused, *choice.left))
+    (primary, first, lost), *agreed = (_agreed(item, data) for item in choice.used)
+    others, refused = [], [*lost]
+    for item, record, conflicting in agreed:
+        refused += conflicting
+        if why := contradiction(first, record):
+            refused.append((item, f"not the same measurement: {why} as in {short(primary)}"))
+        else:
+            others.append(item)
+    return replace(choice, primary=primary, others=tuple(others), left=(*refused, *choice.left))
 
 
-def _agreed(
-    item: Item, read: Callable[[Item], Record]
-) -> tuple[Item, Record, tuple[tuple[Item, str], ...]]:
+def _agreed(item: Listed, data: Path) -> tuple[Listed, Record, list[tuple[Listed, str]]]:
     """A run of the shards that agree, its record, and the other shards with the reason."""
-    if not item.parts:
-        return item, read(item), ()
-    kept: list[Item] = []
+    kept: list[Listed] = []
     records: list[Record] = []
     refused = []
-    for part in item.parts:
-        record = read(part)
+    for part in item.shards:
+        record = read_record(data / part.file, data).record
         if why := conflict(records, record):
             refused.append((part, f"not merged with {short(item)}: {why} as there"))
         else:
             kept.append(part)
             records.append(record)
-    return joined(kept), merged(records), tuple(refused)
+    if not item.parts:
+        return item, records[0], []
+    return joined(kept), merged(records), refused
 
 
-def short(item: Named) -> str:
+# ---------------------------------------------------------------------------------------- words
+
+
+def short(item: Listed) -> str:
     """The name of a record's file without its folder."""
     return item.file.rpartition("/")[2]
+
+
+def fate(choices: Iterable[Choice], file: str) -> tuple[bool, str]:
+    """Whether a build uses the record ``file``, and as what or why not, in a few words."""
+    for choice in choices:
+        if choice.primary.file == file:
+            return True, _primary(choice)
+        for item, why in choice.left:
+            if file in item.files:
+                return False, f"not used, {why}{_merged(item)}"
+        for item in choice.used:
+            if item.file == file:
+                return True, f"pooled with {short(choice.primary)}{_merged(item)}"
+            for part in item.parts:
+                if part.file == file and (shard := part.record.shard):
+                    of = f"shard {shard.number} of {shard.of}"
+                    return True, f"merged with {short(item)}, {of}{_merged(item)}"
+    return False, f"not used, {_EDITION} names other machines"
+
+
+def fate_of(study: str, file: str, data: Path) -> tuple[bool, str]:
+    """``fate`` in the next build from ``data``, which is read for it; raises ``RecordError``."""
+    edition = read_editions(data).get(study)
+    return fate(choices_of(survey_records(study, data)[0], data, edition), file)
+
+
+def _primary(choice: Choice) -> str:
+    """What the record is that speaks for its machine, and in which role."""
+    item, count = choice.primary, len(choice.others)
+    roles = f"used as {' and '.join(choice.roles)}" if choice.roles else "used for comparison"
+    if choice.by:
+        words = f"as {choice.by} names it"
+    elif not is_full(item):
+        words = f"{kind(item)} that stands in for this machine, which has no full "
+        words += "run" if missing_shards(item) else "one"
+    elif all(other.record.started <= item.record.started for other in choice.others):
+        words = "the newest full run of its machine"
+    else:
+        words = "a full run of its machine that kept more files than newer ones"
+    pooled = f", pooled with {count} other run{'s' if count > 1 else ''}" if count else ""
+    return f"{roles}, {words}{_merged(item)}{pooled}"
+
+
+def _merged(item: Listed) -> str:
+    """Of how many shards a run was merged, and which are missing; nothing of a whole run."""
+    shard = item.record.shard
+    if not item.parts or shard is None:
+        return ""
+    missing = missing_shards(item)
+    if not missing:
+        return f", merged from {shard.of} shards"
+    named = ", ".join(map(str, missing[:_MOST_NAMED]))
+    more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+    there = f"{shard.of - len(missing)} of {shard.of} shards"
+    return f", merged from {there}, missing {named}{more}"

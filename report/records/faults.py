@@ -13,7 +13,7 @@ from report.records.quantities import QUANTITIES
 from report.records.strict import repeated
 
 if TYPE_CHECKING:
-    from report.records.record import Attachment, Case, Factor, Record, Round, Series
+    from report.records.record import Attachment, Case, Factor, Record, Round
 
 
 def faults(record: Record) -> Iterator[str]:
@@ -68,15 +68,9 @@ def _outcome_faults(found: Case | Round, where: str) -> Iterator[str]:
         yield f"{where}.reason: found {found.reason!r}, but what is ok has null here"
     if found.status != "ok" and found.reason is None:
         yield f"{where}.reason: found null, but what is {found.status} needs a reason"
-    for series in found.series:
-        if not QUANTITIES[series.quantity].admits(series.samples):
-            yield f"{where}.series.{series.quantity}{_series_fault(series)}"
-
-
-def _series_fault(series: Series) -> str:
-    """What is wrong with a series that is known to be wrong."""
-    quantity = QUANTITIES[series.quantity]
-    for index, sample in enumerate(series.samples):
-        if not quantity.admits((sample,)):
-            return f"[{index}]: {series.quantity} is {quantity.range}, found {sample}"
-    return f": {series.quantity} is {quantity.range}, and so must be the sum, which is not"
+    for name, samples in found.series.items():
+        quantity = QUANTITIES[name]
+        if not quantity.admits(samples):
+            index = next(i for i, sample in enumerate(samples) if not quantity.admits((sample,)))
+            place = f"{where}.series.{name}[{index}]"
+            yield f"{place}: {name} is {quantity.range}, found {samples[index]}"

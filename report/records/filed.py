@@ -8,8 +8,8 @@ written as such, and read as the same floats in seconds.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from typing import Annotated, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -20,33 +20,22 @@ from report.records.layers import Extent, Layer
 from report.records.quantities import QUANTITIES
 from report.records.record import (
     SCHEMA_VERSION,
-    Attachment,
     Case,
     Ceiling,
-    Factors,
     Head,
+    Measured,
     Outcome,
-    Policy,
-    Reason,
     Record,
-    Repeats,
     Round,
     Sample,
-    Series,
-    Status,
     Text,
-    Whole,
 )
 
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
-#: Samples of each quantity, in the unit that ``units`` gives for it.
-Measured: TypeAlias = dict[str, tuple[Sample, ...]]
 #: The layers of a network in their order: each one's name, and its number in ``layers``.
 Network: TypeAlias = Annotated[tuple[tuple[str, Number], ...], msgspec.Meta(min_length=1)]
 
-Kind = TypeVar("Kind", bound=msgspec.Struct)
 OnDisk = TypeVar("OnDisk")
-InMemory = TypeVar("InMemory")
 
 REMEDY: Final = "restore the file with git, or run the experiment again"
 _VERSION: Final = re.compile(rb'\s*\{\s*"schema":\s*([0-9]{1,9})\s*,')
@@ -55,72 +44,37 @@ _NANO: Final = 1e9
 _LARGEST_NANO: Final = 2**53
 
 
-class _Filed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
-    """A part of a file; no other field is allowed."""
-
-
-class LayersRef(_Filed, frozen=True, array_like=True, kw_only=False):
+class LayersRef(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The layers of a case: those of ``networks[network]`` at ``batch`` images."""
 
     network: Number
     batch: Extent
 
 
-class FiledRound(_Filed, frozen=True, kw_only=True, omit_defaults=True):
-    """One process's measurement of a case; it went well where nothing else is said."""
+class FiledCase(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A case in a file; ``layers`` is absent where none ran."""
 
-    process: Repeats
-    policy: Policy | None
-    status: Status = "ok"
-    reason: Reason | None = None
-    disturbance: Reason | None = None
-    series: Measured
-
-
-class FiledCase(_Filed, frozen=True, kw_only=True, omit_defaults=True):
-    """One combination of factors with its outcome; it went well where nothing else is said.
-
-    ``layers`` is absent where none ran, ``series`` and ``rounds`` where nothing was measured so.
-    """
-
-    factors: Factors
-    status: Status = "ok"
-    reason: Reason | None = None
     layers: LayersRef | None = None
-    series: Measured = {}
-    rounds: tuple[FiledRound, ...] = ()
+    series: Measured = msgspec.field(default_factory=dict)
+    rounds: tuple[Round, ...] = ()
 
 
-class FiledCeiling(Ceiling, frozen=True, kw_only=True, omit_defaults=True):
-    """A measured peak; its samples are durations in ``unit``."""
-
-    unit: Literal["s", "ns"]
-
-
-class FiledRecord(Whole, frozen=True, kw_only=True):
-    """One invocation of one experiment on one machine.
+class FiledRecord(Head, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A record in a file.
 
     ``layers`` are as of one image, or, where the layers of one network differ in their images, as
     they ran.
     """
 
-    attachments: tuple[Attachment, ...]
     units: dict[str, Text]
-    ceilings: tuple[FiledCeiling, ...]
+    ceilings: tuple[Ceiling, ...]
     layers: tuple[Layer, ...]
     networks: tuple[Network, ...]
     cases: tuple[FiledCase, ...]
 
 
-class _Listed(Head, frozen=True, kw_only=True):
-    """Head and outcomes in one look at the text, most of which is neither."""
-
-    cases: tuple[Outcome, ...]
-
-
-_decoder = msgspec.json.Decoder(FiledRecord)
-_listed = msgspec.json.Decoder(_Listed)
-_head = msgspec.json.Decoder(Head)
+_record: Final = msgspec.json.Decoder(FiledRecord)
+_head: Final = msgspec.json.Decoder(Head)
 
 
 # -------------------------------------------------------------------------------------- writing
@@ -128,36 +82,34 @@ _head = msgspec.json.Decoder(Head)
 
 def encode(record: Record) -> bytes:
     """The record as JSON, a line for each part that a person reads as one."""
-    units = units_of(record.cases)
+    units = _units(record.cases)
     layers: dict[Layer, int] = {}
     networks: dict[Network, int] = {}
     # By identity, since cases share their layers and comparing all of them would take long.
     known = {id(case.layers): case.layers for case in record.cases}
     refs = {key: _ref(found, layers, networks) for key, found in known.items()}
-    cases = tuple(filed_case(case, units, refs[id(case.layers)]) for case in record.cases)
+    cases = tuple(_filed(case, units, refs[id(case.layers)]) for case in record.cases)
     return laid_out(
-        alike(
-            FiledRecord,
-            record,
-            units=units,
-            ceilings=tuple(map(_filed_ceiling, record.ceilings)),
-            cases=cases,
-            layers=tuple(layers),
-            networks=tuple(networks),
-        )
+        fields_of(record, Head)
+        | {
+            "units": units,
+            "ceilings": tuple(map(_filed_ceiling, record.ceilings)),
+            "layers": tuple(layers),
+            "networks": tuple(networks),
+            "cases": cases,
+        }
     )
 
 
-def alike(kind: type[Kind], part: msgspec.Struct, **others: Any) -> Kind:
-    """A ``kind`` with the fields of ``part``, but for ``others``."""
-    same = (name for name in kind.__struct_fields__ if name not in others)
-    return kind(**{name: getattr(part, name) for name in same}, **others)
+def fields_of(record: msgspec.Struct, kind: type[msgspec.Struct]) -> dict[str, object]:
+    """The fields of ``kind`` in a record, but for its cases."""
+    return {name: getattr(record, name) for name in kind.__struct_fields__ if name != "cases"}
 
 
-def laid_out(filed: msgspec.Struct) -> bytes:
+def laid_out(members: Mapping[str, object]) -> bytes:
     """A file's text: a line for each member at the top, and for each of what these hold."""
-    members = (f'"{name}": {_lines(getattr(filed, name))}' for name in filed.__struct_fields__)
-    return ("{\n " + ",\n ".join(members) + "\n}\n").encode()
+    lines = (f'"{name}": {_lines(part)}' for name, part in members.items())
+    return ("{\n " + ",\n ".join(lines) + "\n}\n").encode()
 
 
 def _lines(part: object) -> str:
@@ -175,24 +127,23 @@ def _one_line(part: object) -> str:
     if not isinstance(part, FiledCase) or not part.rounds:
         return _compact(part)
     rounds = ",\n   ".join(map(_compact, part.rounds))
-    return (
-        f'{_compact(msgspec.structs.replace(part, rounds=()))[:-1]},"rounds":[\n   {rounds}\n  ]}}'
-    )
+    plain = _compact(msgspec.structs.replace(part, rounds=()))
+    return f'{plain[:-1]},"rounds":[\n   {rounds}\n  ]}}'
 
 
 def _compact(part: object) -> str:
     return msgspec.json.encode(part).decode()
 
 
-def units_of(cases: Iterable[Case]) -> dict[str, str]:
+def _units(cases: Iterable[Case]) -> dict[str, str]:
     """The unit of each quantity in the file: nanoseconds where all its samples are whole ones."""
-    series = [each for case in cases for each in case.all_series]
-    units = {each.quantity: each.unit for each in series}
-    inexact = {each.quantity for each in series if not _is_nano(each.samples)}
-    return {
-        name: "ns" if unit == "s" and name not in inexact else unit
-        for name, unit in sorted(units.items())
-    }
+    units: dict[str, str] = {}
+    for case in cases:
+        for name, samples in case.all_series:
+            unit = units.setdefault(name, "ns" if QUANTITIES[name].unit == "s" else "")
+            if unit == "ns" and not _is_nano(samples):
+                units[name] = "s"
+    return {name: units[name] or QUANTITIES[name].unit for name in sorted(units)}
 
 
 def _is_nano(samples: Sequence[Sample]) -> bool:
@@ -203,35 +154,29 @@ def _is_nano(samples: Sequence[Sample]) -> bool:
     )
 
 
-def _filed_ceiling(ceiling: Ceiling) -> FiledCeiling:
-    if _is_nano(ceiling.samples):
-        return alike(FiledCeiling, ceiling, samples=_nano(ceiling.samples), unit="ns")
-    return alike(FiledCeiling, ceiling, unit="s")
+def _filed_ceiling(ceiling: Ceiling) -> Ceiling:
+    if not _is_nano(ceiling.samples):
+        return ceiling
+    return msgspec.structs.replace(ceiling, samples=_nano(ceiling.samples), unit="ns")
 
 
-def filed_case(case: Case, units: Mapping[str, str], layers: LayersRef | None) -> FiledCase:
+def _filed(case: Case, units: Mapping[str, str], layers: LayersRef | None) -> FiledCase:
     """A case as it lies in a file with these ``units``."""
-    return alike(
-        FiledCase,
-        case,
+
+    def measured(found: Measured) -> Measured:
+        return {name: _nano(s) if units[name] == "ns" else s for name, s in found.items()}
+
+    return FiledCase(
         factors=dict(sorted(case.factors.items())),
+        status=case.status,
+        reason=case.reason,
         layers=layers,
-        series=_measured(case.series, units),
+        series=measured(case.series),
         rounds=tuple(
-            alike(FiledRound, round_, series=_measured(round_.series, units))
+            msgspec.structs.replace(round_, series=measured(round_.series))
             for round_ in case.rounds
         ),
     )
-
-
-def _measured(series: Iterable[Series], units: Mapping[str, str]) -> Measured:
-    found: Measured = {}
-    for each in series:
-        if each.quantity in found:
-            raise ValueError(f"found the quantity {each.quantity} twice")
-        nano = units[each.quantity] == "ns"
-        found[each.quantity] = _nano(each.samples) if nano else each.samples
-    return found
 
 
 def _nano(samples: Iterable[Sample]) -> tuple[int, ...]:
@@ -252,7 +197,7 @@ def _ref(
     return LayersRef(networks.setdefault(network, len(networks)), batch or 1)
 
 
-def _batch(layers: Sequence[Layer]) -> int | None:
+def _batch(layers: Iterable[Layer]) -> int | None:
     """The images that all layers have in their shapes; None where they differ."""
     found = {shape[0] for layer in layers for shape in (layer.input_shape, layer.output_shape)}
     return found.pop() if len(found) == 1 else None
@@ -278,57 +223,28 @@ def parse(text: bytes, place: str) -> Record:
     ``place`` names the file in messages.  Raises ``RecordError`` with the file, the field, what was
     found and what to do.
     """
-    return read_filed(text, place, REMEDY, _decoder, SCHEMA_VERSION, _record, faults)
-
-
-def read_filed(
-    text: bytes,
-    place: str,
-    remedy: str,
-    decoder: msgspec.json.Decoder[OnDisk],
-    version: int,
-    assemble: Callable[[OnDisk], InMemory],
-    faults_of: Callable[[InMemory], Iterable[str]],
-) -> InMemory:
-    """What ``assemble`` makes of a file that ``decoder`` reads, if nothing is wrong with either.
-
-    ``assemble`` raises ``ContentError``; raises ``RecordError`` as ``parse`` does.
-    """
     with strict.no_cycles():
-        check_version(text, place, version)
-        filed = strict.parse_json(text, decoder.decode, place, remedy)
-        strict.refuse_repeated_keys(text, place, remedy)
-        try:
-            record = assemble(filed)
-        except ContentError as error:
-            raise RecordError(f"{place}: {error}; {remedy}.") from error
-        strict.refuse_first(faults_of(record), place, remedy)
+        filed = decoded(text, _record, SCHEMA_VERSION, place, REMEDY)
+        strict.refuse_first(_faults(filed), place, REMEDY)
+        record = _whole(filed)
+        strict.refuse_first(faults(record), place, REMEDY)
     return record
 
 
-class ContentError(ValueError):
-    """What a file says cannot be read: «field: what was found»."""
+def parse_head(text: bytes, place: str) -> Head:
+    """Read what a list of records tells of one; raises ``RecordError`` as ``parse`` does."""
+    check_version(text, place, SCHEMA_VERSION)
+    return strict.parse_json(text, _head.decode, place, REMEDY)
 
 
-class Listing(NamedTuple):
-    """What a list of records tells of one."""
-
-    head: Head
-    outcomes: tuple[Outcome, ...]
-
-
-def parse_listing(text: bytes, place: str) -> Listing:
-    """Read the head of a record, and how each of its cases ended.
-
-    There are no outcomes where the cases are wrong: only whether a record is used needs them to be
-    right, and is told by who uses it.  Raises ``RecordError`` for a wrong head as ``parse`` does.
-    """
-    try:
-        both = _listed.decode(text)
-    except strict.NO_JSON:
-        check_version(text, place, SCHEMA_VERSION)
-        return Listing(strict.parse_json(text, _head.decode, place, REMEDY), ())
-    return Listing(alike(Head, both), both.cases)
+def decoded(
+    text: bytes, decoder: msgspec.json.Decoder[OnDisk], version: int, place: str, remedy: str
+) -> OnDisk:
+    """What a file of this ``version`` holds; raises ``RecordError`` as ``parse`` does."""
+    check_version(text, place, version)
+    filed = strict.parse_json(text, decoder.decode, place, remedy)
+    strict.refuse_repeated_keys(text, place, remedy)
+    return filed
 
 
 def check_version(text: bytes, place: str, known: int) -> None:
@@ -341,102 +257,90 @@ def check_version(text: bytes, place: str, known: int) -> None:
         raise RecordError(f"{place}: schema: found version {int(stated[1])}, {than}; {what}.")
 
 
-def _record(filed: FiledRecord) -> Record:
-    """The record in memory; cases of the same layers share them.  Raises ``ContentError``."""
-    units = known_units(filed.units)
-    known: dict[LayersRef | None, tuple[Layer, ...]] = {None: ()}
-    cases = []
+def _faults(filed: FiledRecord) -> Iterator[str]:
+    """What refers to nothing in a file, so that no record can be made of it."""
+    yield from unit_faults(filed.units, ("s", "ns"))
+    for index, network in enumerate(filed.networks):
+        if beyond := [number for _, number in network if number >= len(filed.layers)]:
+            yield _beyond(f"networks[{index}]", "layer", beyond[0], filed.layers)
     for index, case in enumerate(filed.cases):
-        if case.layers is not None and case.layers not in known:
-            known[case.layers] = _layers(case.layers, filed, f"cases[{index}].layers")
-        cases.append(whole_case(case, units, known[case.layers], f"cases[{index}]"))
-    return alike(
-        Record,
-        filed,
-        ceilings=tuple(
-            _ceiling(each, f"ceilings[{index}]") for index, each in enumerate(filed.ceilings)
-        ),
-        cases=tuple(cases),
-    )
+        where = f"cases[{index}]"
+        rounds = {f"{where}.rounds[{n}]": each.series for n, each in enumerate(case.rounds)}
+        for place, series in {where: case.series, **rounds}.items():
+            if without := series.keys() - filed.units.keys():
+                yield f"{place}.series.{min(without)}: found a quantity that is not in units"
+        if case.layers is not None:
+            yield from _ref_faults(case.layers, filed, f"{where}.layers")
 
 
-def known_units(units: Mapping[str, str]) -> Mapping[str, str]:
-    """The ``units`` of a file, checked; raises ``ContentError``."""
+def unit_faults(units: Mapping[str, str], of_durations: Collection[str]) -> Iterator[str]:
+    """What is wrong with the ``units`` of a file, in which durations have one ``of_durations``."""
     for name, unit in units.items():
         quantity = QUANTITIES.get(name)
         if quantity is None:
-            raise ContentError(
-                f"units.{name}: found a name that is no quantity of report/records/quantities.py"
-            )
-        if unit != quantity.unit and (unit, quantity.unit) != ("ns", "s"):
-            raise ContentError(f"units.{name}: measured in {quantity.unit}, found {unit!r}")
-    return units
+            yield f"units.{name}: found a name that is no quantity of report/records/quantities.py"
+        elif unit not in (of_durations if quantity.unit == "s" else (quantity.unit,)):
+            yield f"units.{name}: measured in {quantity.unit}, found {unit!r}"
 
 
-def whole_case(
-    case: FiledCase, units: Mapping[str, str], layers: tuple[Layer, ...], where: str
-) -> Case:
-    """A case of a file with these ``units``; raises ``ContentError``."""
-    return alike(
-        Case,
-        case,
+def _ref_faults(ref: LayersRef, filed: FiledRecord, where: str) -> Iterator[str]:
+    if ref.network >= len(filed.networks):
+        yield _beyond(where, "network", ref.network, filed.networks)
+    elif ref.batch > 1 and _batch(filed.layers[n] for _, n in filed.networks[ref.network]) != 1:
+        yield (
+            f"{where}: found {ref.batch} images, but the layers of networks[{ref.network}] are not "
+            "those of one image"
+        )
+
+
+def _beyond(where: str, what: str, number: int, there: Sized) -> str:
+    return f"{where}: found {what} {number}, but the record has {len(there)}"
+
+
+def _whole(filed: FiledRecord) -> Record:
+    """The record in memory; cases of the same layers share them."""
+    nano = {name for name, unit in filed.units.items() if unit == "ns"}
+    refs = {case.layers for case in filed.cases}
+    layers = {ref: _layers(ref, filed) if ref else () for ref in refs}
+    return Record(
+        **fields_of(filed, Head),  # type: ignore[arg-type]
+        ceilings=tuple(map(_ceiling, filed.ceilings)),
+        cases=tuple(_case(case, layers[case.layers], nano) for case in filed.cases),
+    )
+
+
+def _ceiling(filed: Ceiling) -> Ceiling:
+    if filed.unit == "s":
+        return filed
+    return msgspec.structs.replace(filed, samples=_seconds(filed.samples), unit="s")
+
+
+def _case(filed: FiledCase, layers: tuple[Layer, ...], nano: Collection[str]) -> Case:
+    """A case of a file in which the quantities ``nano`` are in nanoseconds."""
+
+    def measured(found: Measured) -> Measured:
+        return {name: _seconds(s) if name in nano else s for name, s in found.items()}
+
+    return Case(
+        factors=filed.factors,
+        status=filed.status,
+        reason=filed.reason,
         layers=layers,
-        series=_series(case.series, units, f"{where}.series"),
+        series=measured(filed.series),
         rounds=tuple(
-            alike(
-                Round,
-                round_,
-                series=_series(round_.series, units, f"{where}.rounds[{index}].series"),
-            )
-            for index, round_ in enumerate(case.rounds)
+            msgspec.structs.replace(round_, series=measured(round_.series))
+            for round_ in filed.rounds
         ),
     )
 
 
-def _series(measured: Measured, units: Mapping[str, str], where: str) -> tuple[Series, ...]:
-    if missing := measured.keys() - units.keys():
-        raise ContentError(f"{where}.{min(missing)}: found a quantity that is not in units")
-    return tuple(
-        Series(quantity=name, unit="s", samples=_seconds(samples, f"{where}.{name}"))
-        if units[name] == "ns"
-        else Series(quantity=name, unit=units[name], samples=samples)
-        for name, samples in measured.items()
-    )
+def _seconds(samples: Iterable[Sample]) -> tuple[float, ...]:
+    return tuple([sample / _NANO for sample in samples])
 
 
-def _seconds(samples: tuple[Sample, ...], where: str) -> tuple[Sample, ...]:
-    try:
-        return tuple([sample / _NANO for sample in samples])
-    except OverflowError:
-        raise ContentError(f"{where}: found a number of more than 64 bits") from None
-
-
-def _ceiling(filed: FiledCeiling, where: str) -> Ceiling:
-    nano = filed.unit == "ns"
-    samples = _seconds(filed.samples, f"{where}.samples") if nano else filed.samples
-    return alike(Ceiling, filed, samples=samples)
-
-
-def _layers(ref: LayersRef, filed: FiledRecord, where: str) -> tuple[Layer, ...]:
-    """The layers to which a case refers; raises ``ContentError`` where there are none."""
-    if ref.network >= len(filed.networks):
-        raise ContentError(
-            f"{where}: found network {ref.network}, but the record has {len(filed.networks)}"
-        )
-    network = filed.networks[ref.network]
-    if missing := [number for _, number in network if number >= len(filed.layers)]:
-        raise ContentError(
-            f"networks[{ref.network}]: found layer {missing[0]}, but the record has "
-            f"{len(filed.layers)}"
-        )
+def _layers(ref: LayersRef, filed: FiledRecord) -> tuple[Layer, ...]:
     layers = tuple(
-        msgspec.structs.replace(filed.layers[number], name=name) for name, number in network
+        msgspec.structs.replace(filed.layers[number], name=name)
+        for name, number in filed.networks[ref.network]
     )
-    if ref.batch == 1:
-        return layers
-    if _batch(layers) != 1:
-        raise ContentError(
-            f"{where}: found {ref.batch} images, but the layers of networks[{ref.network}] are not "
-            "those of one image"
-        )
-    return _at_batch(layers, ref.batch)
+    return layers if ref.batch == 1 else _at_batch(layers, ref.batch)

@@ -1,15 +1,31 @@
-"""The only way a file of the data directory is opened: regular files inside it and nothing else."""
+"""The only way a file of the data directory is opened, and that packed ones are unpacked."""
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
 import stat
+import zlib
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from report.errors import RecordError
 
 PROJECT: Final = Path(__file__).resolve().parents[2] / "data"
+#: More than any file here holds (B), since a small packed one may hold any number of bytes.
+LARGEST_UNPACKED: Final = 2**28
+_GZIP: Final = b"\x1f\x8b"
+
+
+class SupportsRead(Protocol):
+    """What bytes are read from."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+class UnpackingError(ValueError):
+    """A file that cannot be unpacked, or holds too much; the message says which, in a few words."""
 
 
 def shared(name: str, data: Path) -> Path:
@@ -39,3 +55,30 @@ def read_file(path: Path, place: str, remedy: str, data: Path | None = None) -> 
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise RecordError(f"{place}: cannot be read ({reason}); {remedy}.") from error
+
+
+def read_bounded(stream: SupportsRead) -> bytes:
+    """All bytes of a stream that unpacks; raises ``UnpackingError`` for too many."""
+    found = stream.read(LARGEST_UNPACKED + 1)
+    if len(found) > LARGEST_UNPACKED:
+        raise UnpackingError(f"found more than {LARGEST_UNPACKED:,} B when unpacked")
+    return found
+
+
+def gunzip(content: bytes) -> bytes:
+    """The bytes of a file that may be gzipped; raises ``UnpackingError``."""
+    if not content.startswith(_GZIP):
+        return content
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
+            return read_bounded(stream)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UnpackingError(f"not a whole gzip file ({str(error).rstrip('.')})") from error
+
+
+def unpacked(content: bytes, place: str, remedy: str) -> bytes:
+    """As ``gunzip``, for a file that messages call ``place``; raises ``RecordError``."""
+    try:
+        return gunzip(content)
+    except UnpackingError as error:
+        raise RecordError(f"{place}: {error}; {remedy}.") from error

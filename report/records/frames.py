@@ -13,9 +13,10 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from report.records.imported import StoredImport
+from report.records.imported import ImportedRecord
+from report.records.quantities import QUANTITIES
 from report.records.record import Case
-from report.records.store import Stored
+from report.records.store import Stored, StoredImport
 from report.system.spreadsheet import csv_of
 
 if TYPE_CHECKING:
@@ -57,11 +58,11 @@ def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> N
         cells = {name: _cell(common.get(name)) for name in names}
         rounds = ((each.process, each.policy, each.series) for each in case.rounds)
         for process, policy, measured in ((None, None, case.series), *rounds):
-            for series in measured:
-                own = (process, policy, series.quantity, series.unit)
+            for name, samples in measured.items():
+                own = (process, policy, name, QUANTITIES[name].unit)
                 row = cells | dict(zip(_OWN, map(_cell, own), strict=True))
                 begin = ",".join(row.values())
-                lines = (f"{begin},{i},{value!r}\n" for i, value in enumerate(series.samples))
+                lines = (f"{begin},{i},{value!r}\n" for i, value in enumerate(samples))
                 stream.write("".join(lines))
 
 
@@ -79,12 +80,12 @@ def _cases(stored: Iterable[Stored | StoredImport]) -> Iterator[tuple[dict[str, 
     """The cases that have samples, with what all of these have in common."""
     for item in stored:
         for index, case in enumerate(item.record.cases):
-            if case.all_series:
+            if any(case.all_series):
                 yield _case_columns(item, index, case), case
 
 
 def _case_columns(item: Stored | StoredImport, index: int, case: Case) -> dict[str, Any]:
-    conditions = item.record.conditions if isinstance(item, StoredImport) else {}
+    conditions = item.record.conditions if isinstance(item.record, ImportedRecord) else {}
     return {
         **conditions,
         **case.factors,

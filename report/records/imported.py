@@ -11,28 +11,14 @@ line for each row; in memory every row is a case as any other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
-from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
-from report.errors import RecordError
-from report.records import ENDING, IMPORTED
 from report.records.faults import attachment_faults, case_faults, moment_faults
-from report.records.filed import (
-    ContentError,
-    FiledCase,
-    alike,
-    filed_case,
-    known_units,
-    laid_out,
-    read_filed,
-    whole_case,
-)
-from report.records.files import read_file
-from report.records.once import kept
+from report.records.filed import decoded, fields_of, laid_out, unit_faults
+from report.records.quantities import QUANTITIES
 from report.records.record import (
     Attachment,
     Bytes,
@@ -43,23 +29,13 @@ from report.records.record import (
     Factor,
     Factors,
     Name,
-    Outcome,
     Positive,
     Sample,
     Slug,
     Text,
     Timestamp,
 )
-from report.records.store import (
-    digest,
-    name_of,
-    packed,
-    parts_of_name,
-    place_in,
-    short_digest,
-    text_of,
-    write_archive,
-)
+from report.records.strict import no_cycles, refuse_first
 
 #: The version of imported records; those of version 1 were converted.
 IMPORT_SCHEMA: Final = 2
@@ -125,8 +101,8 @@ class ImportedEnvironment(_Part, frozen=True):
     power_limit: Positive | None = None
 
 
-class ImportedWhole(_Part, frozen=True, kw_only=True):
-    """What an imported record says beside its cases, in memory as in its file.
+class ImportedRecord(_Part, frozen=True, kw_only=True):
+    """One published file of measurements.
 
     ``conditions`` hold for all cases, such as the precision; ``rounding`` is the step to which the
     file rounds a quantity, a power of ten in its unit; ``missing`` gives the reason for all that is
@@ -144,13 +120,8 @@ class ImportedWhole(_Part, frozen=True, kw_only=True):
     rounding: dict[str, Positive]
     missing: dict[str, Text]
     converted_from: Digest | None = None
-
-
-class ImportedRecord(ImportedWhole, frozen=True, kw_only=True):
-    """One published file of measurements."""
-
-    cases: tuple[Case, ...]
     attachments: tuple[Attachment, ...]
+    cases: tuple[Case, ...]
 
     @property
     def label(self) -> str:
@@ -194,88 +165,53 @@ def _silent_nulls(record: ImportedRecord) -> Iterator[str]:
 
 # ------------------------------------------------------------------------------------- the file
 
-_REMEDY: Final = "restore the file with git, or import the published file again"
+REMEDY: Final = "restore the file with git, or import the published file again"
+
+#: A case that went well: its levels, and a sample of each column, null where it has none.
+Row: TypeAlias = tuple[tuple[Factor, ...], tuple[Sample | None, ...]]
 
 
-class Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A case that went well: its levels, and a sample of each column, null where it has none."""
-
-    levels: tuple[Factor, ...]
-    samples: tuple[Sample | None, ...]
-
-
-class FiledImport(ImportedWhole, frozen=True, kw_only=True):
-    """One published file of measurements.
+class FiledImport(ImportedRecord, frozen=True, kw_only=True):
+    """One published file of measurements as it lies in a file.
 
     ``rows`` are cases of the same ``factors`` with at most one sample of each quantity of
     ``columns``; they come before the other ``cases``.
     """
 
-    attachments: tuple[Attachment, ...]
     units: dict[str, Text]
     factors: tuple[Text, ...]
     columns: tuple[Text, ...]
     rows: tuple[Row, ...]
-    cases: tuple[FiledCase, ...]
 
 
-@dataclass(frozen=True)
-class StoredImport:
-    """An imported record with its file, relative to the data directory, and that file's digest."""
-
-    record: ImportedRecord
-    file: str
-    sha256: str
-    #: In which ways the content is not what the file's name says, in words; none if it is.
-    alterations: tuple[str, ...] = ()
-
-    @property
-    def label(self) -> str:
-        """The device in words, with who measured on it."""
-        return self.record.label
-
-    @property
-    def outcomes(self) -> tuple[Outcome, ...]:
-        """How each of its cases ended."""
-        return tuple(Outcome(c.factors, c.status, c.reason) for c in self.record.cases)
+_decoder: Final = msgspec.json.Decoder(FiledImport)
 
 
-_decoder = msgspec.json.Decoder(FiledImport)
-
-
-# -------------------------------------------------------------------------------------- writing
-
-
-def encode(record: ImportedRecord) -> bytes:
+def encode_import(record: ImportedRecord) -> bytes:
     """The record as JSON, a line for each row and case."""
-    units = {each.quantity: each.unit for case in record.cases for each in case.all_series}
+    names = sorted({name for case in record.cases for name, _ in case.all_series})
     factors, columns, rows = _table(record.cases)
+    cases = record.cases[len(rows) :]
     return laid_out(
-        alike(
-            FiledImport,
-            record,
-            units=dict(sorted(units.items())),
-            factors=factors,
-            columns=columns,
-            rows=rows,
-            cases=tuple(filed_case(case, units, None) for case in record.cases[len(rows) :]),
-        )
+        fields_of(record, ImportedRecord)
+        | {
+            "units": {name: QUANTITIES[name].unit for name in names},
+            "factors": factors,
+            "columns": columns,
+            "rows": rows,
+            "cases": tuple(
+                msgspec.structs.replace(case, factors=dict(sorted(case.factors.items())))
+                for case in cases
+            ),
+        }
     )
-
-
-def write_import(record: ImportedRecord, data: Path, attachments: dict[str, bytes]) -> Path:
-    """Write ``record`` with the files that it names, once; raises ``RecordError``."""
-    text = encode(record)
-    name = name_of(text, record.origin.imported, record.environment.key)
-    return write_archive(data / record.study / IMPORTED / name, packed(text, attachments))
 
 
 def _table(cases: Sequence[Case]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[Row, ...]]:
     """Factors and columns of the first case, and the first cases that are rows of these."""
     if not cases:
         return (), (), ()
-    factors = tuple(sorted(cases[0].factors))
-    columns = tuple(series.quantity for series in cases[0].series)
+    factors, columns = tuple(sorted(cases[0].factors)), tuple(cases[0].series)
     rows = tuple(takewhile(bool, (_row(case, factors, columns) for case in cases)))
     found = tuple(row for row in rows if row)
     return (factors, columns, found) if len(found) > 1 else ((), (), ())
@@ -283,77 +219,41 @@ def _table(cases: Sequence[Case]) -> tuple[tuple[str, ...], tuple[str, ...], tup
 
 def _row(case: Case, factors: Sequence[str], columns: Sequence[str]) -> Row | None:
     """The case as a row; None if it is no row of these columns."""
-    samples = {series.quantity: series.samples for series in case.series}
-    plain = case.status == "ok" and not case.rounds
-    single = all(len(found) == 1 for found in samples.values())
-    ordered = [column for column in columns if column in samples] == list(samples)
-    if not (plain and single and ordered and tuple(sorted(case.factors)) == tuple(factors)):
+    plain = case.status == "ok" and not case.rounds and sorted(case.factors) == [*factors]
+    single = all(len(samples) == 1 for samples in case.series.values())
+    ordered = [column for column in columns if column in case.series] == [*case.series]
+    if not (plain and single and ordered):
         return None
-    levels = tuple(case.factors[name] for name in factors)
-    return Row(levels, tuple(samples.get(column, (None,))[0] for column in columns))
+    samples = (case.series.get(column, (None,))[0] for column in columns)
+    return tuple(case.factors[name] for name in factors), tuple(samples)
 
 
-# -------------------------------------------------------------------------------------- reading
-
-
-def parse_import(text: bytes, place: str, remedy: str = _REMEDY) -> ImportedRecord:
+def parse_import(text: bytes, place: str, remedy: str = REMEDY) -> ImportedRecord:
     """Read one imported record; raises ``RecordError`` as ``report.records.filed.parse`` does."""
-    return read_filed(text, place, remedy, _decoder, IMPORT_SCHEMA, _record, faults)
+    with no_cycles():
+        filed = decoded(text, _decoder, IMPORT_SCHEMA, place, remedy)
+        refuse_first(_table_faults(filed), place, remedy)
+        cases = (*_of_rows(filed), *filed.cases)
+        record = ImportedRecord(**fields_of(filed, ImportedRecord), cases=cases)  # type: ignore[arg-type]
+        refuse_first(faults(record), place, remedy)
+    return record
 
 
-def _record(filed: FiledImport) -> ImportedRecord:
-    """Raises ``ContentError``."""
-    return alike(ImportedRecord, filed, cases=tuple(_cases(filed)))
-
-
-def _cases(filed: FiledImport) -> Iterator[Case]:
-    """All cases, those of the rows first; raises ``ContentError``."""
-    units = known_units(filed.units)
+def _table_faults(filed: FiledImport) -> Iterator[str]:
+    yield from unit_faults(filed.units, ("s",))
     expected = (len(filed.factors), len(filed.columns))
-    for index, row in enumerate(filed.rows):
-        if (len(row.levels), len(row.samples)) != expected:
-            raise ContentError(f"rows[{index}]: found another number of cells than of columns")
-        case = FiledCase(
-            factors=dict(zip(filed.factors, row.levels, strict=True)),
-            series={
-                name: (sample,)
-                for name, sample in zip(filed.columns, row.samples, strict=True)
-                if sample is not None
-            },
+    for index, (levels, samples) in enumerate(filed.rows):
+        if (len(levels), len(samples)) != expected:
+            yield f"rows[{index}]: found another number of cells than of columns"
+    names = {*filed.columns, *(name for case in filed.cases for name, _ in case.all_series)}
+    for name in sorted(names - filed.units.keys()):
+        yield f"units.{name}: this field is missing"
+
+
+def _of_rows(filed: FiledImport) -> Iterator[Case]:
+    for levels, samples in filed.rows:
+        columns = zip(filed.columns, samples, strict=True)
+        yield Case(
+            factors=dict(zip(filed.factors, levels, strict=True)),
+            series={name: (sample,) for name, sample in columns if sample is not None},
         )
-        yield whole_case(case, units, (), f"rows[{index}]")
-    for index, case in enumerate(filed.cases):
-        if case.layers is not None:
-            raise ContentError(f"cases[{index}].layers: imported cases do not have layers")
-        yield whole_case(case, units, (), f"cases[{index}]")
-
-
-def list_imports(study: str, data: Path) -> tuple[StoredImport, ...]:
-    """All imported records of a study in the order of their names; none is not an error.
-
-    Raises ``RecordError`` for the first one that cannot be used.
-    """
-    return tuple(read_import(path, data) for path in import_paths(study, data))
-
-
-def import_paths(study: str, data: Path) -> list[Path]:
-    """The files of imported records of a study in the order of their names."""
-    paths = (data / study / IMPORTED).glob(f"*{ENDING}")
-    return sorted(path for path in paths if not path.name.startswith("."))
-
-
-@kept
-def read_import(path: Path, data: Path) -> StoredImport:
-    """Read and check one imported record, as ``list_imports`` does; raises ``RecordError``."""
-    place = place_in(path, data)
-    name = parts_of_name(path, place)
-    content = read_file(path, place, _REMEDY, data)
-    text = text_of(content, place, _REMEDY)
-    record = parse_import(text, place)
-    if (record.study, IMPORTED) != (path.parent.parent.name, path.parent.name):
-        raise RecordError(
-            f"{place}: study: found {record.study!r}; move the file to {record.study}/{IMPORTED}."
-        )
-    same = short_digest(text) == name["hash"]
-    altered = () if same else ("its content does not match its name",)
-    return StoredImport(record, path.relative_to(data).as_posix(), digest(content), altered)

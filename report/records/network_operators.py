@@ -13,9 +13,8 @@ from typing import Annotated, Final
 
 import msgspec
 
-from report.records.files import read_file
+from report.records.files import read_file, unpacked
 from report.records.strict import parse_json, place_of
-from report.records.unpacking import unpacked
 
 _REMEDY: Final = "restore the file with git"
 

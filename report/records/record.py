@@ -9,6 +9,7 @@ file.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
@@ -47,7 +48,7 @@ FileName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+([._-][a-z
 Commit: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$")]
 Factor: TypeAlias = bool | Number | Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
 Factors: TypeAlias = dict[Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)], Factor]
-Sample: TypeAlias = int | float
+Sample: TypeAlias = Number
 #: A positive duration, in s or in whole ns.
 Duration: TypeAlias = Count | Annotated[float, msgspec.Meta(ge=SHORTEST_S, le=LARGEST)]
 Status: TypeAlias = Literal["ok", "out_of_memory", "unavailable", "failed"]
@@ -192,20 +193,34 @@ class Environment(_Part, frozen=True, kw_only=True):
 
 
 class Series(_Part, frozen=True):
-    """Raw samples of one quantity in the order in which they were taken."""
+    """Raw samples of one quantity in the order in which they were taken, as a study yields them."""
 
     quantity: Text
     unit: Text
     samples: tuple[Sample, ...]
 
 
-class Ceiling(_Part, frozen=True):
+#: The samples of each quantity, in the one unit that it has.
+Measured: TypeAlias = dict[str, tuple[Sample, ...]]
+
+
+def by_quantity(series: Iterable[Series]) -> Measured:
+    """The samples of each quantity; raises ``ValueError`` for one that stands twice."""
+    found: Measured = {}
+    for each in series:
+        if each.quantity in found:
+            raise ValueError(f"found the quantity {each.quantity} twice")
+        found[each.quantity] = each.samples
+    return found
+
+
+class Ceiling(_Part, frozen=True, omit_defaults=True):
     """A measured peak: repeated runs of a known amount of work in a fresh process.
 
     ``work`` is what one run does, in ``work_unit``: floating-point operations of a product or a
-    convolution, bytes moved (read and written), or pages mapped; ``samples`` are durations in
-    seconds.  ``instrument`` is the program that did it; ``working_set`` (B) is all that it touches
-    again and again, over its arrays and threads.
+    convolution, bytes moved (read and written), or pages mapped; ``samples`` are durations, in a
+    file perhaps in whole nanoseconds.  ``instrument`` is the program that did it; ``working_set``
+    (B) is all that it touches again and again, over its arrays and threads.
     """
 
     operation: Peak
@@ -217,10 +232,11 @@ class Ceiling(_Part, frozen=True):
     samples: tuple[Duration, ...]
     instrument: Name | None = None
     working_set: Count | None = None
+    unit: Literal["s", "ns"] = "s"
 
 
-class Round(_Part, frozen=True):
-    """One process's measurement of a case, under one memory policy.
+class Round(_Part, frozen=True, kw_only=True, omit_defaults=True):
+    """One process's measurement of a case, under one memory policy; well if nothing else is said.
 
     Processes are counted from 1; the cases of a process are measured one after the other, in an
     order of its own.  ``policy`` is null where a record does not say it.  ``disturbance`` says in
@@ -230,39 +246,45 @@ class Round(_Part, frozen=True):
 
     process: Repeats
     policy: Policy | None
-    status: Status
-    reason: Reason | None
-    disturbance: Reason | None
-    series: tuple[Series, ...]
+    status: Status = "ok"
+    reason: Reason | None = None
+    disturbance: Reason | None = None
+    series: Measured
 
     def samples(self, quantity: str) -> tuple[Sample, ...]:
         """The raw samples of ``quantity``, empty if the round has none."""
-        return _samples(self.series, quantity)
+        return self.series.get(quantity, ())
 
 
-class Case(_Part, frozen=True):
-    """One combination of factors with its outcome; ``reason`` is null exactly when it is ok.
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """How one combination of factors ended; ``reason`` is null exactly when it went well."""
+
+    factors: Factors
+    status: Status = "ok"
+    reason: Reason | None = None
+
+
+class Case(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One combination of factors with what was measured of it.
 
     ``series`` are what is the same in every process, or was measured by the run's own; ``rounds``
     are what processes of their own measured, in the order of measuring.
     """
 
-    factors: Factors
-    status: Status
-    reason: Reason | None
-    layers: tuple[Layer, ...]
-    series: tuple[Series, ...]
+    layers: tuple[Layer, ...] = ()
+    series: Measured = {}
     rounds: tuple[Round, ...] = ()
 
     @property
-    def all_series(self) -> tuple[Series, ...]:
-        """Its own series, then those of its rounds."""
-        return (*self.series, *(series for round_ in self.rounds for series in round_.series))
+    def all_series(self) -> Iterator[tuple[str, tuple[Sample, ...]]]:
+        """Quantity and samples of its own series, then of those of its rounds."""
+        yield from self.series.items()
+        for round_ in self.rounds:
+            yield from round_.series.items()
 
     def samples(self, quantity: str, policy: Policy = "retained") -> tuple[Sample, ...]:
         """The raw samples of ``quantity``, process after process, empty if the case has none."""
-        own = _samples(self.series, quantity)
-        return own or tuple(
+        return self.series.get(quantity) or tuple(
             sample for round_ in self.rounds_under(policy) for sample in round_.samples(quantity)
         )
 
@@ -276,10 +298,6 @@ class Case(_Part, frozen=True):
         if not found and len({round_.policy for round_ in well}) == 1:
             found = well
         return tuple(round_ for round_ in found if round_.disturbance is None) or found
-
-
-def _samples(series: tuple[Series, ...], quantity: str) -> tuple[Sample, ...]:
-    return next((s.samples for s in series if s.quantity == quantity), ())
 
 
 class Protocol(_Part, frozen=True):
@@ -326,8 +344,8 @@ class Shard(_Part, frozen=True):
     sweep: Digest
 
 
-class Whole(_Part, frozen=True, kw_only=True):
-    """What a record says beside its cases, in memory as in its file.
+class Head(_Part, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """What tells one run from another, and how its cases ended: a record without its samples.
 
     ``shard`` is null for a run that measured all that was planned; ``converted_from`` is the digest
     of the file of an older version that was converted to this one, null for any other.
@@ -343,25 +361,12 @@ class Whole(_Part, frozen=True, kw_only=True):
     environment: Environment
     shard: Shard | None = None
     converted_from: Digest | None = None
+    attachments: tuple[Attachment, ...]
+    cases: tuple[Outcome, ...]
 
 
-class Record(Whole, frozen=True, kw_only=True):
+class Record(Head, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One invocation of one experiment on one machine."""
 
     ceilings: tuple[Ceiling, ...]
     cases: tuple[Case, ...]
-    attachments: tuple[Attachment, ...]
-
-
-class Head(Whole, frozen=True, kw_only=True, forbid_unknown_fields=False):
-    """The fields of a ``Record`` that tell one run from another, read without its cases."""
-
-    attachments: tuple[Attachment, ...]
-
-
-class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """How one combination of factors ended; ``reason`` is null exactly when it went well."""
-
-    factors: Factors
-    status: Status = "ok"
-    reason: Reason | None = None

@@ -15,7 +15,7 @@ import msgspec
 
 from report.records.pooling import contradiction, unlike
 from report.records.record import Case, Ceiling, Head, Record, Round, Shard, Status
-from report.records.store import Item, Named, Stored
+from report.records.store import Filed, Item, Stored
 
 #: The option of a run that makes it a shard, as a record's command names it.
 OPTION: Final = "--shard"
@@ -63,23 +63,20 @@ def _fits(run: Sequence[Item], item: Item) -> bool:
 
 def joined(parts: Iterable[Item]) -> Item:
     """Shards of one run as one item, that of the first shard; whole records are not merged yet."""
-    first, *others = sorted(parts, key=lambda item: _shard_of(item.record).number)
-    return first.with_parts((first, *others))
+    ordered = sorted(parts, key=_number)
+    return replace(ordered[0], parts=tuple(ordered))
 
 
-def _shard_of(record: Record | Head) -> Shard:
-    if record.shard is None:
-        raise ValueError(f"a whole run of {record.study} taken for a shard")
-    return record.shard
+def _number(part: Filed[Head]) -> int:
+    return part.record.shard.number if part.record.shard else 0
 
 
-def missing_shards(item: Named) -> tuple[int, ...]:
+def missing_shards(item: Filed[Head]) -> tuple[int, ...]:
     """The shards that a run lacks, by their numbers; none of a run that was measured at once."""
-    if not item.parts:
+    if not item.parts or item.record.shard is None:
         return ()
-    there = {_shard_of(part.record).number for part in item.parts}
-    of = _shard_of(item.record).of
-    return tuple(number for number in range(1, of + 1) if number not in there)
+    there = set(map(_number, item.parts))
+    return tuple(n for n in range(1, item.record.shard.of + 1) if n not in there)
 
 
 def conflict(parts: Sequence[Record], further: Record) -> str | None:
@@ -157,9 +154,11 @@ def _case(parts: Sequence[Record], index: int) -> Case:
 
 def _process(part: Record, round_: Round) -> int:
     """The number of a process in the run, beyond those planned if it repeats what was disturbed."""
-    planned, shard = part.protocol.processes.get(round_.policy or "default", 0), _shard_of(part)
+    planned, shard = part.protocol.processes.get(round_.policy or "default", 0), part.shard
     repeat = round_.process - planned
-    return round_.process if repeat <= 0 else planned + (repeat - 1) * shard.of + shard.number
+    if repeat <= 0 or shard is None:
+        return round_.process
+    return planned + (repeat - 1) * shard.of + shard.number
 
 
 def outcome(rounds: Sequence[Round]) -> tuple[Status, str | None]:

@@ -22,7 +22,7 @@ from experiments.harness.run import run
 from experiments.harness.runtime import SHARED
 from experiments.harness.study import CounterChoice, Factors, Session, Study, replanned
 from experiments.options import parser, request_of
-from report.records.record import Case, Code, Environment, Series
+from report.records.record import Case, Code, Environment
 from report.records.store import Stored, read_study
 from tests import factory
 
@@ -105,7 +105,7 @@ def journal_to_count(path: Path, header: Header, other: Mapping[int, str]) -> Pa
                 status=status,  # type: ignore[arg-type]
                 reason=None if status == "ok" else "It did not go well.",
                 layers=(),
-                series=(Series(quantity="time", unit="s", samples=(0.5,)),) * (status == "ok"),
+                series={"time": (0.5,)} if status == "ok" else {},
             )
             writing.append(Finish(case=index, outcome=outcome))
     return path
@@ -145,7 +145,7 @@ def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> 
         run(request_of(options), Notes())
     torch.set_num_threads(threads)
     (stored,) = read_study(study, records)
-    assert stored.untouched
+    assert not stored.edited
     assert list((records / study).glob(".*")) == []
     return stored
 

@@ -93,7 +93,7 @@ def test_a_whole_run_of_the_tiny_study(
     (stored,) = read_study("tiny", tmp_path / "data")
     assert f"Record: data/{stored.file}" in out and "500 ms" in out
     assert "left] size=9: 500 ms" in err
-    assert stored.untouched
+    assert not stored.edited
     assert stored.record.command == (
         *("python", "-m", "experiments", "run", "tiny", "--device", "cpu", "--threads", "1"),
         *("--set", "size=2,9"),

@@ -15,7 +15,6 @@ from experiments.harness import counting, machine
 from experiments.harness.journal import Count
 from experiments.harness.study import CounterChoice, Session
 from experiments.harness.worker import Task
-from report.records.record import Series
 from tests.experiments.conftest import FOLDER, Notes, counted_run, journal_to_count, make_header
 
 STUDY = counted_study.STUDY
@@ -51,7 +50,7 @@ class Played:
                 yield Count(case=case, missing={NAME: "no luck"})
                 continue
             samples = (100 * int(factors["size"]),)
-            yield Count(case=case, series=(Series(quantity=NAME, unit="MAC", samples=samples),))
+            yield Count(case=case, series={NAME: samples})
 
 
 @pytest.fixture
@@ -116,7 +115,7 @@ def test_lackey_counts_every_multiply_add_and_nothing_else(monkeypatch: pytest.M
     )
     events = list(counting.count_with_lackey(task))
     found = {event.case: event for event in events if event is not None}
-    assert [found[case].series[0].samples for case in (0, 1, 2)] == [(10,), (1000,), (0,)]
+    assert [found[case].series[NAME] for case in (0, 1, 2)] == [(10,), (1000,), (0,)]
     assert found[3].missing == {NAME: "ValueError: no such size in file.py"}
     assert "killed" in found[4].missing[NAME]
     assert len(events) - events.count(None) == len(SIZES)

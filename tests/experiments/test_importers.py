@@ -17,8 +17,8 @@ from experiments.__main__ import main
 from experiments.importers.command import FORMATS, read_any
 from experiments.importers.imported import Source
 from report.errors import RidgepointError
-from report.records.imported import ImportedRecord, list_imports
-from report.records.store import read_attachments
+from report.records.imported import ImportedRecord
+from report.records.store import list_imports, read_attachments
 from tests import factory
 
 HERE = Path(__file__).parent / "imported"

@@ -45,7 +45,7 @@ def test_stopped_and_resumed(driver: Driver, number: int, code: int) -> None:
     returned, messages = finished(driver.start("--resume"))
     assert returned == 0, messages
     (stored,) = read_study("tiny", driver.data)
-    assert stored.untouched
+    assert not stored.edited
     assert [case.factors["size"] for case in stored.record.cases] == [1, 2, 3, 4, 5, 6]
     assert {case.status for case in stored.record.cases} == {"ok"}
     assert "--resume" not in stored.record.command
@@ -73,7 +73,7 @@ def test_a_run_whose_machine_is_gone_becomes_a_record_of_what_it_measured(driver
     assert returned == 0, messages
     (stored,) = read_study("tiny", driver.data)
     record = stored.record
-    assert stored.untouched and driver.journals() == []
+    assert not stored.edited and driver.journals() == []
     assert [case.status for case in record.cases] == ["ok"] * 2 + ["unavailable"] * 4
     assert record.cases[0].samples("time")
     assert record.cases[5].reason == "The run was ended before this was measured."

@@ -15,10 +15,7 @@ from report.records.record import Case
 from tests.experiments.conftest import make_header
 
 HEADER = make_header(tiny_study.STUDY)
-CASES = tuple(
-    Case(factors={"size": size}, status="ok", reason=None, layers=(), series=())
-    for size in range(3)
-)
+CASES = tuple(Case(factors={"size": size}) for size in range(3))
 
 
 @pytest.fixture

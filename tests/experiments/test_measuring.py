@@ -9,7 +9,7 @@ import gzip
 import json
 import mmap
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -28,7 +28,7 @@ from report.errors import MeasurementError
 from report.instruments.trace import read_trace
 from report.records.filed import encode
 from report.records.quantities import QUANTITIES
-from report.records.record import Case, Series
+from report.records.record import Case
 from report.records.store import Stored, read_attachments, record_name
 from tests.experiments.conftest import ROOT, measured
 
@@ -82,12 +82,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
     return of
 
 
-def rows(case: Case) -> Iterator[Series]:
-    yield from case.series
-    for round_ in case.rounds:
-        yield from round_.series
-
-
 # ------------------------------------------------------------------------------- what all have
 
 
@@ -101,12 +95,10 @@ def test_every_case_has_its_outcome_layers_and_samples(
         wanted = "out_of_memory" if does_not_fit(case.factors) else "ok"
         assert (case.status, case.reason is None) == (wanted, wanted == "ok"), case.reason
         assert case.layers == layers_of_case(found.study, case.factors)
-        for series in rows(case):
-            quantity = QUANTITIES[series.quantity]
-            assert (series.unit, quantity.admits(series.samples)) == (quantity.unit, True)
-            assert series.samples
+        for quantity, samples in case.all_series:
+            assert samples and QUANTITIES[quantity].admits(samples)
         if wanted == "ok":
-            assert any(rows(case))
+            assert any(case.all_series)
             assert bool(case.rounds) == found.study.is_timed(case.factors)
 
 
@@ -209,9 +201,7 @@ def test_training_from_scratch_learns_and_says_what_its_library_is(
     (case,) = found.of("training")
     assert len(case.samples("test_accuracy")) == 501 and case.samples("test_accuracy")[-1] > 0.9
     (timed,) = found.of("scaling")
-    assert {"time", "call_time", "product_alone_time"} <= {
-        s.quantity for s in timed.rounds[0].series
-    }
+    assert {"time", "call_time", "product_alone_time"} <= set(timed.rounds[0].series)
     assert set(found.files()) == {"images.json", "backend.numpy.json"}
 
 

@@ -74,7 +74,7 @@ def test_a_broken_file(tmp_path: Path, name: str, content: bytes, place: str, wo
 def test_a_small_file_that_unpacks_to_too_much(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("report.records.unpacking.LARGEST_UNPACKED", 2**21)
+    monkeypatch.setattr("report.records.files.LARGEST_UNPACKED", 2**21)
     file = write_idx(tmp_path, packed=True) / f"{IMAGES}.gz"
     file.write_bytes(gzip.compress(bytes(2**23)))
     assert "found more than 2,097,152 B" in refused(mnist, tmp_path)

@@ -212,7 +212,7 @@ def test_a_case_that_ends_the_program_fails_and_the_others_go_on_in_another(
 ) -> None:
     found = counted(CRASHING="2")
     for case in (0, 2):
-        samples = {series.quantity: series.samples for series in found[case].series}
+        samples = found[case].series
         assert samples["ncu_fp32_additions"] == (1000 * (case + 1),) * 2
         assert all(product.range in found[case].logs["table"] for product in products("9.0"))
     assert found[1].missing.keys() == set(ncu_logs.QUANTITIES)
@@ -323,7 +323,7 @@ def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes, asked: 
     assert missing == {}
     ((name, content),) = files.items()
     for item in unpack(content, "ncu", name):
-        assert set(ncu_logs.series_of(item.logs, name)) <= set(cases[item.case].series)
+        assert ncu_logs.series_of(item.logs, name).items() <= cases[item.case].series.items()
     assert [text for text, _ in notes.ended] == ["size=1: 4,000 FLOP", "size=3: 12,000 FLOP"]
     (query, _), (words, locale) = map(json.loads, asked.read_text().splitlines())
     assert (query, locale) == (["--query-metrics"], "C")
@@ -371,6 +371,6 @@ def test_why_something_is_not_counted_is_told_for_every_quantity(
     cases, reasons, _ = counted_run(COUNTED, journal, notes, counters)
     assert reasons.keys() == set(missing)
     assert all(said in reason for reason in reasons.values())
-    counts = {n: {s.quantity for s in case.series} - {"time"} for n, case in enumerate(cases)}
+    counts = {n: case.series.keys() - {"time"} for n, case in enumerate(cases)}
     assert [n for n, found in counts.items() if found] == counted_cases
     assert not any(set(missing) & found for found in counts.values())

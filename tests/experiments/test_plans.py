@@ -54,9 +54,7 @@ def ended(study: Study, cases: tuple[Factors, ...], device: Device) -> Journal:
     header = make_header(study, cases=cases, counters="auto", environment=machine)
     journal = Journal(Path(), header)
     for index, factors in enumerate(cases):
-        journal.finished[index] = Case(
-            factors=factors, status="ok", reason=None, layers=(), series=()
-        )
+        journal.finished[index] = Case(factors=factors)
     return journal
 
 

@@ -7,24 +7,19 @@ import io
 from rich.console import Console
 
 from experiments.harness.progress import instability, table
-from report.records.record import Case, Round, Series
+from report.records.record import Case, Round
 
 GOOD = Case(
     factors={"batch": 1024, "pass": "forward_backward", "subject": "layer"},
     status="ok",
     reason=None,
     layers=(),
-    series=(
-        Series(quantity="time", unit="s", samples=(0.003, 0.001, 0.002)),
-        Series(quantity="allocated_peak", unit="B", samples=(718_900_000,) * 3),
-    ),
+    series={"time": (0.003, 0.001, 0.002), "allocated_peak": (718_900_000,) * 3},
 )
 BAD = Case(
     factors={"batch": 2048, "pass": "forward_backward", "subject": "layer"},
     status="out_of_memory",
     reason="Memory ran out when 400 B more were asked for.",
-    layers=(),
-    series=(),
 )
 
 
@@ -44,14 +39,12 @@ def in_processes(*medians: float, disturbance: str | None = None) -> Case:
         Round(
             process=process,
             policy="retained",
-            status="ok",
-            reason=None,
             disturbance=disturbance,
-            series=(Series(quantity="time", unit="s", samples=(time,)),),
+            series={"time": (time,)},
         )
         for process, time in enumerate(medians, 1)
     )
-    return Case(factors={"size": 1}, status="ok", reason=None, layers=(), series=(), rounds=rounds)
+    return Case(factors={"size": 1}, rounds=rounds)
 
 
 def test_processes_that_disagree_are_named_with_both_ends() -> None:

@@ -17,7 +17,7 @@ from experiments.harness import rounds, worker
 from experiments.harness.journal import Ended, Finish, Journal
 from experiments.harness.rounds import Turn, affordable, shuffled, to_repeat, turns
 from experiments.harness.study import Session, Study
-from report.records.record import Case, Policy, Round, Series
+from report.records.record import Case, Policy, Round
 from tests.experiments.conftest import Notes, make_header
 
 # ---------------------------------------------------------------------------------------- planning
@@ -56,7 +56,7 @@ def ended(
         status="failed" if reason else "ok",
         reason=reason,
         disturbance=disturbance,
-        series=() if reason else (Series(quantity="time", unit="s", samples=(seconds,)),),
+        series={} if reason else {"time": (seconds,)},
     )
     return Ended(case=case, round=found, seconds=seconds)
 
@@ -100,7 +100,7 @@ def test_a_disturbed_case_is_repeated_until_a_quiet_process_has_made_up_for_it()
 
 
 def test_a_case_whose_rounds_all_failed_has_their_outcome() -> None:
-    case = Case(factors={"size": 1}, status="ok", reason=None, layers=(), series=())
+    case = Case(factors={"size": 1})
     (lost,) = rounds.added(
         [case], [ended(0, 1.0, reason="It broke."), ended(0, 1.0, 2, reason="x")]
     )
@@ -129,10 +129,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> Study:
 def run(study: Study, path: Path, notes: Notes, sizes: Sequence[int] = (1, 2, 3)) -> list[Case]:
     """Measure in rounds, with a journal in ``path``."""
     header = make_header(study, protocol=PROTOCOL, cases=tuple({"size": size} for size in sizes))
-    alone = [
-        Case(factors=factors, status="ok", reason=None, layers=(), series=())
-        for factors in header.cases
-    ]
+    alone = [Case(factors=factors) for factors in header.cases]
     with Journal(path, header) as journal:
         for index, case in enumerate(alone):
             journal.append(Finish(case=index, outcome=case))

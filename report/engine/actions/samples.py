@@ -12,8 +12,7 @@ from report.engine.graph import CHOSEN, RECORDS_FOLDER, SAMPLES
 from report.engine.task import Done, Task
 from report.instruments.counters.logs import gzip_writer
 from report.records.frames import write_samples
-from report.records.imported import read_import
-from report.records.store import read_record
+from report.records.store import read_import, read_record
 
 #: Most of a build would go into a file that is smaller by a sixth, and into its small pieces.
 _QUICK: Final = 1

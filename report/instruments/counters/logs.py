@@ -16,7 +16,7 @@ import msgspec
 
 from report.errors import RecordError
 from report.records import strict
-from report.records.unpacking import unpacked
+from report.records.files import unpacked
 
 #: The highest level takes three times as long as this one for files that are 5 % smaller.
 _COMPRESSION: Final = 6

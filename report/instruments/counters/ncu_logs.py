@@ -27,8 +27,7 @@ from report.instruments.counters.ncu_output import (
     part_of,
     read_table,
 )
-from report.records.quantities import QUANTITIES as KNOWN
-from report.records.record import Series
+from report.records.record import Measured
 
 TOOL: Final = "ncu"
 
@@ -89,7 +88,7 @@ def read_log(logs: Mapping[str, str], place: str) -> CaseLog:
     return CaseLog(tuple(map(tuple, calls.values())), plan, distrusted)
 
 
-def series_of(logs: Mapping[str, str], place: str) -> tuple[Series, ...]:
+def series_of(logs: Mapping[str, str], place: str) -> Measured:
     """The series of a case, one sample a call; those of a unit that is not trusted are left out.
 
     Raises ``RecordError`` as ``read_log`` does.
@@ -97,15 +96,8 @@ def series_of(logs: Mapping[str, str], place: str) -> tuple[Series, ...]:
     log = read_log(logs, place)
     missing = _missing(log)
     samples = [quantities(call, log.plan) for call in log.calls]
-    return tuple(
-        Series(
-            quantity=name,
-            unit=KNOWN[name].unit,
-            samples=tuple(sample[name] for sample in samples),
-        )
-        for name in QUANTITIES
-        if name not in missing
-    )
+    names = [name for name in QUANTITIES if name not in missing]
+    return {name: tuple(sample[name] for sample in samples) for name in names}
 
 
 def missing_of(logs: Mapping[str, str], place: str) -> dict[str, str]:

@@ -22,8 +22,8 @@ from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.verdicts import Several, Statement, all_of
 from report.records import OPERATORS
-from report.records.imported import StoredImport
 from report.records.network_operators import NetworkOperators
+from report.records.store import StoredImport
 from report.statistics.estimates import CONFIDENCE
 from report.studies.gpu_survey import settings
 from report.studies.gpu_survey.settings import COMPILING, INSTEAD, MARGIN, STEPS, UNCHANGED
