@@ -16,7 +16,6 @@ from report.render.problems import filter_problem
 from report.render.settings import Settings
 from report.render.shell import parts, write_assets
 from report.render.source import Source, read_source
-from report.render.supplement import split, whole
 from report.text.escape import bibtex, latex
 from report.text.format import first_names
 
@@ -81,7 +80,7 @@ def page_edition(paper: Source, links: PageLinks) -> Edition:
 def render_html(source: Path, study: str, links: PageLinks) -> str:
     """The complete page of the paper in the folder ``source``; raises ``RenderError``."""
     paper = read_source(source, study)
-    return whole(_finished(_converted(paper, links), paper, links)[0])
+    return _finished(_converted(paper, links), paper, links)[0]
 
 
 def _converted(paper: Source, links: PageLinks) -> str:
@@ -89,7 +88,7 @@ def _converted(paper: Source, links: PageLinks) -> str:
 
 
 def _finished(page: str, paper: Source, links: PageLinks) -> tuple[str, str]:
-    """The page with its supplement, and the entry that it is cited by, from what pandoc wrote."""
+    """The page, and the entry that it is cited by, from what pandoc wrote."""
     # pandoc ends a void element as XML does, which checkers of HTML warn of.
     page = re.sub(r"<(br|hr) />", r"<\1>", _ALIGNED.sub(r'\1 class="\2"', page))
     page = _GROUPED.sub(r"<mn>\1</mn>", page)
@@ -126,8 +125,8 @@ def write_page(
 ) -> Path:
     """Write ``index.html``, what it shows and what it offers into ``target``; returns its path.
 
-    ``written`` is what pandoc made of ``page_edition``; it is called where there is none.  On a
-    site the supplement is a page of its own.  Raises ``RenderError`` before anything is written.
+    ``written`` is what pandoc made of ``page_edition``; it is called where there is none.
+    Raises ``RenderError`` before anything is written.
     """
     paper = read_source(source, study)
     made = _converted(paper, links) if written is None else written
@@ -142,8 +141,7 @@ def write_page(
     if not links.root:
         write_assets(target)
     index = target / "index.html"
-    pages = split(page) if links.root else {index.name: whole(page)}
-    for name, text in {BIBTEX: entry, **pages}.items():
+    for name, text in {BIBTEX: entry, index.name: page}.items():
         (target / name).write_text(text, "utf-8", newline="\n")
     return index
 

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any, Final
-from xml.etree import ElementTree
 
 #: What has no words of its own: numbers of tables, the list of numbers and their files.
 _SILENT: Final = ("table", "pre", "script", "nav")
 _HEADINGS: Final = ("h2", "h3", "h4")
 _KINDS: Final = {"fig-": "Figure", "tbl-": "Table"}
-_FORMULA: Final = re.compile(r"<math\b.*?</math>", re.DOTALL)
-#: What joins the parts of an element of MathML: the base with what stands below and above it.
-_JOINTS: Final = {
-    "mfrac": "/",
-    "msub": "_",
-    "msup": "^",
-    "msubsup": "_^",
-    "munder": "_",
-    "mover": "^",
-    "munderover": "_^",
-}
-#: Spaces within brackets and before commas, which joining the parts of a formula leaves.
-_LOOSE: Final = re.compile(r"(?<=[(\[{|]) +| +(?=[)\]}|,.;])")
+#: A formula of MathML with its source, and what in that is layout.
+_FORMULA: Final = re.compile(r"<math\b.*?<annotation[^>]*>(.*?)</annotation>.*?</math>", re.DOTALL)
+_LAYOUT: Final = re.compile(
+    r"\\(?:[dt]?frac|text\w*|math\w+|operatorname|nolimits|left|right|(?:begin|end)\{\w+\})"
+    r"|[{}\\]|&amp;"
+)
+_SPACE: Final = re.compile(r"\\[^\w\s]")
 #: Characters of a section that are searched.
 _MOST: Final = 6000
 
@@ -41,15 +33,14 @@ class _Part:
     text: list[str] = field(default_factory=list)
 
 
-@dataclass
 class _Reader(HTMLParser):
     """Collects the words of a page by the section, figure or table in which they stand."""
 
-    parts: list[_Part] = field(default_factory=list)
-    open: list[tuple[str, _Part | None]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
+    def __init__(self, page: str) -> None:
         super().__init__()
+        self.parts: list[_Part] = []
+        self.open: list[tuple[str, _Part | None]] = []
+        self.feed(_FORMULA.sub(_as_words, page))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         id = dict(attrs).get("id") or ""
@@ -75,52 +66,21 @@ class _Reader(HTMLParser):
         (here.title if tags[-1] in _HEADINGS else here.text).append(data)
 
 
+def _as_words(formula: re.Match[str]) -> str:
+    """A formula in one line, about as one would type it: ``I_ridge = P/beta``."""
+    return _LAYOUT.sub("", _SPACE.sub(" ", formula[1].replace("}{", "/")))
+
+
 def index_of_paper(
-    title: str, abstract: str, pages: Mapping[str, str]
+    title: str, abstract: str, address: str, page: str
 ) -> Iterator[Mapping[str, str]]:
-    """The paper, and the sections, figures and tables of its ``pages``: place → HTML."""
-    for number, (address, page) in enumerate(pages.items()):
-        if number == 0:
-            yield _entry("Paper", title, title, address, abstract)
-        reader = _Reader()
-        reader.feed(_FORMULA.sub(lambda math: html.escape(formula_text(math[0])), page))
-        for part in reader.parts:
-            text = _words(part.text)
-            name = _words(part.title) or text.partition(". ")[0]
-            if text and part.id != "cite":
-                yield _entry(part.kind, title, name, f"{address}#{part.id}", text)
-
-
-def formula_text(math: str) -> str:
-    """A formula of MathML in one line, as one would type it: ``I^* = P/W``.
-
-    One that is no XML, which a page may hold as raw HTML, has no text.
-    """
-    try:
-        return _LOOSE.sub("", _words([_line(ElementTree.fromstring(math))]))
-    except ElementTree.ParseError:
-        return ""
-
-
-def _line(element: ElementTree.Element) -> str:
-    tag = element.tag.rpartition("}")[2]
-    if tag == "annotation":
-        return ""
-    parts = [_line(child) for child in element]
-    if tag in _JOINTS:
-        first, *others = map(_grouped, parts)
-        return first + "".join(map("".join, zip(_JOINTS[tag], others, strict=True)))
-    if tag == "msqrt":
-        return "√" + _grouped(" ".join(parts))
-    # Letters that stand upright side by side are a word, such as the name of a function.
-    word = all(child.get("mathvariant") == "normal" for child in element)
-    return ("" if word else " ").join(((element.text or "").strip("\u2061"), *parts))
-
-
-def _grouped(part: str) -> str:
-    """A part of a formula in brackets where it is more than one symbol."""
-    part = _words([part])
-    return f"({part})" if " " in part else part
+    """The paper at ``address``, and the sections, figures and tables of its ``page``."""
+    yield _entry("Paper", title, title, address, abstract)
+    for part in _Reader(page).parts:
+        text = _words(part.text)
+        name = _words(part.title) or text.partition(". ")[0]
+        if text and part.id != "cite":
+            yield _entry(part.kind, title, name, f"{address}#{part.id}", text)
 
 
 def index_of_claims(

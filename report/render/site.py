@@ -65,8 +65,7 @@ class Paper:
     """A study with what the pages over all of them say of it.
 
     ``values`` is the content of ``values/<study>.json``, ``records`` that of ``records.json`` and
-    ``machines`` a part of ``details.json``, ``pages`` the HTML of the paper and its supplement by
-    their places on the site; each may be empty.
+    ``machines`` a part of ``details.json``, ``html`` the page of the paper; each may be empty.
     """
 
     entry: Entry
@@ -74,12 +73,7 @@ class Paper:
     records: Sequence[Mapping[str, Any]] = ()
     machines: Sequence[Mapping[str, Any]] = ()
     reported: str = ""
-    pages: Mapping[str, str] = field(default_factory=dict)
-
-    def address(self, id: str) -> str:
-        """Where the element ``id`` stands: in the paper or in its supplement."""
-        found = (page for page, text in self.pages.items() if f' id="{id}"' in text)
-        return f"{next(found, self.entry.page)}#{id}"
+    html: str = ""
 
     @property
     def verdicts(self) -> list[tuple[str, int]]:
@@ -221,6 +215,6 @@ def _index(papers: Iterable[Paper]) -> Iterator[Mapping[str, str]]:
     """All that can be searched: the papers with their parts, then their claims."""
     for paper in papers:
         entry = paper.entry
-        yield from index_of_paper(entry.title, entry.abstract, paper.pages)
+        yield from index_of_paper(entry.title, entry.abstract, entry.page, paper.html)
     for paper in papers:
         yield from index_of_claims(paper.entry.study, paper.entry.title, paper.claims)

@@ -72,12 +72,11 @@ def site(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     single = single_file(folder / "single")
     shutil.rmtree(folder / "single")
     (folder / "single.html").write_text(single, "utf-8")
-    pages = {PAPER: write_paper(source, folder / "sample", "../")}
-    pages["sample/supplement.html"] = (folder / "sample/supplement.html").read_text("utf-8")
+    page = write_paper(source, folder / "sample", "../")
     (folder / "reported").mkdir()
     (folder / "reported" / "sample.json").write_text("{}")
     entry = Entry("sample", "Sample", "Of a layer.", PAPER)
-    full = Paper(entry, FULL.values, FULL.records[:1], FULL.machines, FULL.reported, pages)
+    full = Paper(entry, FULL.values, FULL.records[:1], FULL.machines, FULL.reported, page)
     write_site([full], folder, Settings())
     write_assets(folder)
     return folder
@@ -107,7 +106,7 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
 def test_pages_fit_every_screen_without_a_complaint(browser: webdriver.Chrome, site: Path) -> None:
     axe = site_checks.axe_core()
     pages = sorted(page.relative_to(site).as_posix() for page in site.rglob("*.html"))
-    assert len(pages) == 9
+    assert len(pages) == 8
     root = site.as_uri()
     faults = {
         name: site_checks.faults(browser, (site / name).as_uri(), root, axe) for name in pages

@@ -12,7 +12,6 @@ from report.engine.task import Done, Task
 from report.records.files import shared
 from report.render.settings import read_settings
 from report.render.site import Entry, Paper, write_site
-from report.render.supplement import SUPPLEMENT
 
 
 def perform(task: Task) -> Done:
@@ -25,15 +24,14 @@ def perform(task: Task) -> Done:
 
 def _paper(task: Task, study: str, pdf: str) -> Paper:
     page, paper = f"{study}/index.html", f"{study}/{study}.pdf" if pdf else None
-    artifacts, html = task.stage / ARTIFACTS / study, task.stage / "html"
-    pages = (page, f"{study}/{SUPPLEMENT}")
+    artifacts, html = task.stage / ARTIFACTS / study, task.stage / "html" / page
     return Paper(
         Entry.of(task.entry(study), study=study, page=page, pdf=paper),
         _read(task.stage / "values" / f"{study}.json", {}),
         _read(artifacts / RECORDS, []),
         _read(artifacts / DETAILS, {}).get("machines", []),
         _copy_reported(task, study),
-        {name: (html / name).read_text("utf-8") for name in pages if (html / name).exists()},
+        html.read_text("utf-8") if html.exists() else "",
     )
 
 

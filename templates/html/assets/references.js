@@ -24,25 +24,13 @@
     return [element("h2", "", heading.textContent.replace(/\s#$/, "")), ...(first ? [copy(first)] : [])];
   };
 
-  // A figure, a table or an entry of the bibliography that stands on the other page of the paper.
-  const elsewhere = async id => {
-    try {
-      await site.load("elsewhere.js");
-    } catch {
-      return null;
-    }
-    const text = site.elsewhere[id];
-    return text ? new DOMParser().parseFromString(text, "text/html").body.firstElementChild : null;
-  };
-
-  document.addEventListener("click", async event => {
+  document.addEventListener("click", event => {
     const chosen = event.target.closest?.("a.reference, .citation a, a[role='doc-biblioref']");
     if (!chosen || chosen.closest("dialog") || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
     const id = decodeURIComponent(chosen.hash.slice(1));
-    if (!id) return;
+    const target = id && document.getElementById(id);
+    if (!target) return;
     event.preventDefault();
-    const target = document.getElementById(id) ?? await elsewhere(id);
-    if (!target) { location.href = chosen.href; return; }
     chosen.focus({ preventScroll: true });
     const go = element("a", "button", "Go there");
     go.href = chosen.getAttribute("href");
