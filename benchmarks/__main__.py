@@ -8,7 +8,8 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -19,8 +20,6 @@ from benchmarks.project import Project
 from benchmarks.results import Builds, Results, Sample, Scale, Scenario, Timed, environment
 
 PARTS: Final = ("builds", "scale", "render")
-#: Repetitions of each scenario.
-REPEATS: Final = {**dict.fromkeys(Scenario, 3), Scenario.NOOP: 7}
 _HERE: Final = Path(__file__).parent
 
 
@@ -28,29 +27,27 @@ def builds() -> Builds:
     """In each turn of a scenario ridgepoint's two routes and their engines go one by one."""
     begun, timed = environment(), []
     with tempfile.TemporaryDirectory(prefix="benchmarks-") as scratch:
-        prepared = Path(scratch) / "engines"
         projects = [Project(engine, Path(scratch) / engine) for engine in ("typst", "latex")]
         for scenario in Scenario:
-            samples: dict[str, list[Sample]] = {}
-            faults: dict[str, list[str]] = {}
-            for turn in range(REPEATS[scenario]):
-                for project in projects:
-                    print(f"builds: {project.engine}, {scenario}, {turn + 1}", file=sys.stderr)
-                    own, bare = f"ridgepoint_{project.engine}", f"engines_{project.engine}"
-                    if scenario is not Scenario.STYLE or project.engine == "latex":
-                        project.change(scenario, turn)
-                        samples.setdefault(own, []).append(project.build())
-                        last = turn == REPEATS[scenario] - 1
-                        faults.setdefault(own, []).extend(project.faults(scenario, last))
-                    if scenario is Scenario.COLD:
-                        sample = engines.measured(prepared, project.engine)
-                        samples.setdefault(bare, []).append(sample)
-            timed += [
-                Timed(tool=tool, scenario=scenario, samples=tuple(found),
-                      faults=tuple(dict.fromkeys(faults.get(tool, ()))))
-                for tool, found in samples.items()
-            ]  # fmt: skip
+            timed += _in_turns(scenario, projects, Path(scratch) / "engines")
     return Builds(environment=begun, timed=tuple(timed))
+
+
+def _in_turns(scenario: Scenario, projects: Sequence[Project], prepared: Path) -> Iterator[Timed]:
+    samples: dict[str, list[Sample]] = {}
+    repeats = 7 if scenario is Scenario.NOOP else 3
+    for turn, project in product(range(repeats), projects):
+        if scenario is Scenario.STYLE and project.engine != "latex":
+            continue
+        print(f"builds: {project.engine}, {scenario}, {turn + 1}", file=sys.stderr)
+        own = f"ridgepoint_{project.engine}"
+        project.change(scenario, turn)
+        samples.setdefault(own, []).append(project.build())
+        if scenario is Scenario.COLD:
+            bare = engines.measured(prepared, project.engine)
+            samples.setdefault(f"engines_{project.engine}", []).append(bare)
+    for tool, found in samples.items():
+        yield Timed(tool=tool, scenario=scenario, samples=tuple(found))
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -14,30 +14,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 import msgspec
 
-from benchmarks.results import CORES, ROOT, Sample
-from benchmarks.timing import run_python
+from benchmarks.results import CORES, ROOT, Sample, run_python
 
 #: The kinds of tasks; what takes long comes first, so that the cores are done at the same time.
 ORDER: Final = ("latexmk", "pandoc", "typst", "figure")
 _WARMING_S: Final = 0.2
 
-
-@dataclass(frozen=True)
-class Task:
-    """One piece of work of an engine; ``what`` is a folder, a source, editions or a drawing."""
-
-    kind: str
-    study: str
-    what: Any
+#: The kind of a task, and what does it; it raises what the engine raises that refuses its source.
+Task: TypeAlias = tuple[str, Callable[[], object]]
 
 
 def prepare(folder: Path, studies: Sequence[str], data: Path = ROOT / "data") -> list[Task]:
@@ -49,60 +42,48 @@ def prepare(folder: Path, studies: Sequence[str], data: Path = ROOT / "data") ->
 
 
 def _tasks(study: str, out: Path, folder: Path) -> Iterator[Task]:
+    from figures.render import render
     from report.engine.task import load
     from report.render.html import PageLinks, page_edition
     from report.render.latex import latex_edition, write_latex
     from report.render.pandoc import convert
     from report.render.source import read_source
-    from report.render.typst import typst_edition, write_typst
+    from report.render.typst import compile_typst, typst_edition, write_typst
 
     source, tex = out / "qmd" / study, folder / "tex" / study
     paper = read_source(source, study)
     editions = (page_edition(paper, PageLinks()), latex_edition(paper), typst_edition(paper))
-    written = convert(paper, editions, (str(paper.front["title"]),)).editions
+    converted = partial(convert, paper, editions, (str(paper.front["title"]),))
+    written = converted().editions
     write_latex(source, study, tex, written["latex"])
     main = write_typst(source, study, folder / "typst" / study, written["typst-citations"])
-    yield Task("pandoc", study, (paper, editions))
-    yield Task("typst", study, main)
-    yield Task("latexmk", study, tex)
+    yield "pandoc", converted
+    yield "typst", partial(compile_typst, main)
+    yield "latexmk", partial(_latexmk, tex)
     for name, drawing in load(out / ".steps" / study / "drawings.pickle").items():
-        yield Task("figure", study, (drawing, f"{study}/fig-{name}"))
+        yield "figure", partial(render, drawing, salt=f"{study}/fig-{name}")
 
 
-def perform(task: Task) -> None:
-    """Do one task; raises what the engine raises that refuses its source."""
-    if task.kind == "figure":
-        from figures.render import render
-
-        render(task.what[0], salt=task.what[1])
-    elif task.kind == "typst":
-        from report.render.typst import compile_typst
-
-        compile_typst(task.what)
-    elif task.kind == "pandoc":
-        from report.render.pandoc import convert
-
-        paper, editions = task.what
-        convert(paper, editions, (str(paper.front["title"]),))
-    else:
-        latexmk = ("latexmk", "-quiet", f"{task.study}.tex")
-        subprocess.run(latexmk, cwd=task.what, capture_output=True, check=True)
+def _latexmk(sources: Path) -> None:
+    """Run latexmk in a folder that holds sources only."""
+    with tempfile.TemporaryDirectory(prefix="engines-") as scratch:
+        fresh = shutil.copytree(sources, Path(scratch) / sources.name)
+        command = ("latexmk", "-quiet", f"{sources.name}.tex")
+        subprocess.run(command, cwd=fresh, capture_output=True, check=True)
 
 
 def makespan(tasks: Sequence[Task], jobs: int) -> float:
     """Seconds until all ``tasks`` are done in ``jobs`` workers, which are there before."""
-    with tempfile.TemporaryDirectory(prefix="engines-") as scratch:
-        fresh = [
-            # latexmk finds a folder that holds sources only.
-            replace(t, what=shutil.copytree(t.what, Path(scratch) / t.study))
-            if t.kind == "latexmk" else t
-            for t in sorted(tasks, key=lambda task: ORDER.index(task.kind))
-        ]  # fmt: skip
-        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-            list(pool.map(_warm, range(jobs)))
-            start = time.perf_counter()
-            list(pool.map(perform, fresh))
-            return time.perf_counter() - start
+    ordered = sorted(tasks, key=lambda task: ORDER.index(task[0]))
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        list(pool.map(_warm, range(jobs)))
+        start = time.perf_counter()
+        list(pool.map(_perform, ordered))
+        return time.perf_counter() - start
+
+
+def _perform(task: Task) -> None:
+    task[1]()
 
 
 def _warm(_: int) -> None:
@@ -127,7 +108,7 @@ def main(folder: Path, engine: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         prepared.write_bytes(pickle.dumps(prepare(folder, tuple(STUDIES))))
     other = "latexmk" if engine == "typst" else "typst"
-    tasks = [task for task in pickle.loads(prepared.read_bytes()) if task.kind != other]
+    tasks = [task for task in pickle.loads(prepared.read_bytes()) if task[0] != other]
     print(makespan(tasks, CORES or 1))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import linear_regression, median
 from typing import Final
 
-from benchmarks.results import Builds, Point, Results, Sample, Scale, Scenario, Timed
+from benchmarks.results import Builds, Point, Results, Sample, Scale, Scenario
 from benchmarks.scale import AXES
 
 _TEMPLATE: Final = Path(__file__).with_name("README.md.in")
@@ -28,7 +28,6 @@ def render(results: Results) -> str:
     return _TEMPLATE.read_text(encoding="utf-8").format(
         builds_environment=builds.environment if builds else none,
         times=times_table(builds) if builds else none,
-        faults=faults_list(builds.timed) if builds else "",
         scale_environment=grown.environment if grown else none,
         axes=scale_tables(grown) if grown else "",
     )
@@ -46,41 +45,25 @@ def wall(samples: Sequence[Sample]) -> float:
 
 
 def times_table(builds: Builds) -> str:
-    """Medians in seconds, with the ratio to the engines alone and a mark for the outputs."""
+    """Medians in seconds, with the ratio to the engines alone."""
     found = {(timed.tool, timed.scenario): timed for timed in builds.timed if timed.samples}
-    rows = [
-        (title, *(_cell(found.get((tool, s)), _base(found, tool, s)) for s in Scenario))
-        for tool, title in TITLES.items()
-    ]
+
+    def cell(tool: str, scenario: Scenario) -> str:
+        timed = found.get((tool, scenario))
+        if timed is None:
+            return _NONE
+        base = found.get((tool.replace("ridgepoint", "engines"), scenario), timed)
+        seconds = wall(timed.samples)
+        ratio = "" if base is timed else f" = {seconds / wall(base.samples):.2f} ×"
+        return f"{seconds:.3f} s ({len(timed.samples)}){ratio}"
+
+    rows = [(title, *(cell(tool, s) for s in Scenario)) for tool, title in TITLES.items()]
     return table(("", *(s.value for s in Scenario)), rows, len(Scenario))
-
-
-def _base(found: dict[tuple[str, Scenario], Timed], tool: str, scenario: Scenario) -> Timed | None:
-    kind, _, engine = tool.partition("_")
-    return found.get((f"engines_{engine}", scenario)) if kind == "ridgepoint" else None
-
-
-def _cell(timed: Timed | None, base: Timed | None) -> str:
-    if timed is None:
-        return _NONE
-    seconds = wall(timed.samples)
-    ratio = f" = {seconds / wall(base.samples):.2f} ×" if base else ""
-    mark = "✗" if timed.faults else "✓"
-    return f"{seconds:.3f} s ({len(timed.samples)}){ratio} {mark}"
-
-
-def faults_list(timed: Iterable[Timed]) -> str:
-    """Why a mark is ✗, a line for each tool and scenario."""
-    lines = [f"- {TITLES[t.tool]}, {t.scenario}: {'; '.join(t.faults)}." for t in timed if t.faults]
-    return "\n".join(lines) or "All outputs were right."
 
 
 def scale_tables(grown: Scale) -> str:
     """One table an axis."""
-    axes = {
-        axis: sorted((p for p in grown.points if p.axis == axis), key=lambda p: p.size)
-        for axis in AXES
-    }
+    axes = {axis: [point for point in grown.points if point.axis == axis] for axis in AXES}
     return "\n\n".join(axis_table(axis, points) for axis, points in axes.items() if points)
 
 

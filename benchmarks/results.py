@@ -1,4 +1,4 @@
-"""What a run of the benchmarks leaves in ``results.json``: raw samples, and where they were taken.
+"""A run of a command, and what a run of the benchmarks leaves in ``results.json``: raw samples.
 
 A part (``builds``, ``scale``) is measured in one run and carries its own environment, because
 ratios are only formed within one part.
@@ -9,6 +9,9 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import sys
+import tempfile
+import time
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -41,12 +44,11 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Timed(msgspec.Struct, frozen=True, kw_only=True):
-    """All samples of one tool in one scenario, and what was wrong with its outputs afterwards."""
+    """All samples of one tool in one scenario."""
 
     tool: str
     scenario: Scenario
     samples: tuple[Sample, ...]
-    faults: tuple[str, ...] = ()
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,3 +94,37 @@ def environment() -> str:
         f"{said.strip() or 'unknown'}; {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}, load average "
         f"{os.getloadavg()[0]:.2f}"
     )
+
+
+class CommandError(Exception):
+    """A timed command did not end well."""
+
+
+def run_python(folder: Path, *arguments: str) -> tuple[Sample, str]:
+    """Run this interpreter in ``folder`` to its end; the sample, and what it printed.
+
+    Processor time and peak memory include the processes that it started and waited for; the peak is
+    that of the largest of them, not their sum.  Raises ``CommandError`` with the output for an exit
+    code other than 0.
+    """
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    with tempfile.TemporaryFile() as log:
+        start = time.perf_counter()
+        process = subprocess.Popen(
+            (sys.executable, *arguments),
+            cwd=folder,
+            env={**kept, "LC_ALL": "C.UTF-8", "TZ": "UTC"},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        log.seek(0)
+        output = log.read().decode("utf-8", "replace")
+    if process.returncode != 0:
+        said = " ".join(arguments)
+        raise CommandError(f"{said}: exit code {process.returncode} in {folder}\n{output}")
+    cpu, peak = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024  # told in KiB on Linux
+    return Sample(wall_s=wall, cpu_s=cpu, peak_bytes=peak), output

@@ -2,7 +2,7 @@
 
 Inputs are made up, in scratch folders only: records are cut from a committed one, so that every
 field is there and in its place; nothing of them is a result.  Reading is timed inside a fresh
-process (``python -m benchmarks.scale WAY DATA``), so that imports do not count.
+process (``python -m benchmarks.scale DATA``), so that imports do not count.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import cycle, islice
 from pathlib import Path
@@ -21,16 +21,14 @@ from typing import Final
 import msgspec
 
 from benchmarks.project import copy_project
-from benchmarks.results import CORES, ROOT, Point, Sample
-from benchmarks.timing import run_python
-from report.records.choice import choose_records
+from benchmarks.results import CORES, ROOT, Point, Sample, run_python
 from report.records.filed import encode
 from report.records.record import Record
-from report.records.store import list_records, packed, read_record, read_study, record_name
+from report.records.store import packed, read_study, record_name
 
 STUDY: Final = "conv_scaling"
-#: Cases of one record where the axis is the number of cases, and where it is that of records.
-MANY_CASES, FEW_CASES = 1_000, 10
+#: Cases of one record where the axis is the number of records.
+FEW_CASES: Final = 10
 CASES: Final = (1_000, 10_000, 100_000, 1_000_000)
 RECORDS: Final = (10, 100, 1_000, 10_000)
 STUDIES: Final = (5, 50, 500)
@@ -38,7 +36,6 @@ REPEATS: Final = 3
 #: What each axis grows, in words for the tables.
 AXES: Final = {
     "cases_read": "cases read and checked (`report.records.store.read_study`)",
-    "records_newest": "records of a study, listed, and read for a paper (`report.records.store`)",
     "records_cold": "records of a study, its page built from nothing",
     "records_noop": "records of a study, nothing to do",
     "studies_cold": "studies, all pages built from nothing",
@@ -57,46 +54,38 @@ def measure() -> Iterator[Point]:
 
 
 def _cases(scratch: Path, size: int) -> Iterator[Point]:
-    """Reading with all checks."""
-    written = write_records(scratch, size // MANY_CASES, MANY_CASES)
-    read = tuple(_reading("cases_read", scratch) for _ in range(REPEATS))
-    yield Point(axis="cases_read", size=size, samples=read, input_bytes=written)
-
-
-def _reading(way: str, data: Path) -> Sample:
-    """One process that reads, and prints the seconds of reading alone and its own peak."""
-    outer, output = run_python(ROOT, "-m", "benchmarks.scale", way, str(data))
-    seconds, peak = output.strip().split("\n")[-1].split()
-    return Sample(wall_s=float(seconds), cpu_s=outer.cpu_s, peak_bytes=int(peak))
+    """Reading with all checks, by processes that print its seconds alone and their own peak."""
+    written, samples = write_records(scratch, size // 1_000, 1_000), []
+    for _ in range(REPEATS):
+        outer, output = run_python(ROOT, "-m", "benchmarks.scale", str(scratch))
+        seconds, peak = output.strip().split("\n")[-1].split()
+        sample = Sample(wall_s=float(seconds), cpu_s=outer.cpu_s, peak_bytes=int(peak))
+        samples.append(sample)
+    yield Point(axis="cases_read", size=size, samples=tuple(samples), input_bytes=written)
 
 
 def _records(scratch: Path, size: int) -> Iterator[Point]:
-    """A long history of a study: choosing what its paper uses, building it, and finding nothing."""
-    copy_project(scratch / "project")
-    data, out = scratch / "project" / "data", scratch / "project" / "out"
-    written = write_records(data, size, FEW_CASES)
-    read = tuple(_reading("records_newest", data) for _ in range(REPEATS))
-    yield Point(axis="records_newest", size=size, samples=read, input_bytes=written)
-    yield _built("records_cold", size, out, STUDY)
-    yield _built("records_noop", size, out, STUDY)
+    """A long history of a study: building its paper, and finding nothing to do."""
+    project = scratch / "project"
+    copy_project(project)
+    write_records(project / "data", size, FEW_CASES)
+    yield from (_built(f"records_{way}", size, project, STUDY) for way in ("cold", "noop"))
 
 
 def _studies(scratch: Path, size: int) -> Iterator[Point]:
     project = scratch / "project"
     write_project(project, size)
-    out = project / "out"
-    yield _built("studies_cold", size, out)
-    yield _built("studies_noop", size, out)
+    yield from (_built(f"studies_{way}", size, project) for way in ("cold", "noop"))
 
 
-def _built(axis: str, size: int, out: Path, *study: str) -> Point:
+def _built(axis: str, size: int, project: Path, *study: str) -> Point:
     """Builds of pages alone, on an axis ``…_cold`` each from nothing."""
     samples = []
     for _ in range(REPEATS):
         if axis.endswith("cold"):
-            shutil.rmtree(out, ignore_errors=True)
+            shutil.rmtree(project / "out", ignore_errors=True)
         words = ("build.py", *study, "--html", "--jobs", f"{CORES}")
-        samples.append(run_python(out.parent, *words)[0])
+        samples.append(run_python(project, *words)[0])
     return Point(axis=axis, size=size, samples=tuple(samples))
 
 
@@ -122,15 +111,15 @@ def sized(record: Record, cases: int, number: int) -> Record:
     )
 
 
-def pattern() -> Record:
-    """The newest committed record of a study."""
-    return read_study(STUDY, ROOT / "data")[-1].record
-
-
 def write_records(data: Path, records: int, cases: int) -> int:
     """Write ``records`` records of ``cases`` cases each into ``data``; returns their bytes."""
     base = pattern()
     return sum(_write(sized(base, cases, number), data) for number in range(records))
+
+
+def pattern() -> Record:
+    """The newest committed record of a study."""
+    return read_study(STUDY, ROOT / "data")[-1].record
 
 
 def _write(record: Record, data: Path) -> int:
@@ -142,9 +131,8 @@ def _write(record: Record, data: Path) -> int:
 def write_project(folder: Path, studies: int) -> None:
     """A copy of the project in ``folder`` whose ``studies`` studies are all the small one."""
     copy_project(folder)
-    for study in (folder / "report" / "studies").iterdir():
-        if study.is_dir():
-            shutil.rmtree(study)
+    for study in (folder / "report" / "studies").glob("*/"):
+        shutil.rmtree(study)
     for name in ("editions.yaml", "expected.yaml"):  # they name the studies that are gone
         (folder / "data" / name).unlink(missing_ok=True)
     base, here = pattern(), Path(__file__)
@@ -154,33 +142,20 @@ def write_project(folder: Path, studies: int) -> None:
         code = folder / "report" / "studies" / study
         code.mkdir()
         (code / "__init__.py").write_text("ATTACHMENTS = ()\n", "utf-8")
-        shutil.copyfile(here.with_name("small_study.py"), code / "study.py")
-        template = folder / "templates" / "papers" / f"{study}.qmd.j2"
-        shutil.copyfile(here.with_name("small_study.qmd.j2"), template)
+        paper = folder / "templates" / "papers" / f"{study}.qmd.j2"
+        for ending, target in (("py", code / "study.py"), ("qmd.j2", paper)):
+            shutil.copyfile(here.with_name(f"small_study.{ending}"), target)
         record = msgspec.structs.replace(sized(base, FEW_CASES, number), study=study)
         _write(record, folder / "data")
         nothing = {**reported, "study": study, "tables": [], "values": []}
         (folder / "data" / "reported" / f"{study}.json").write_text(json.dumps(nothing), "utf-8")
 
 
-def read_newest(data: Path) -> int:
-    """The record of each device that a paper uses; returns the number of cases."""
-    used = [choice.primary for choice in choose_records(list_records(STUDY, data))]
-    return sum(len(read_record(data / item.file, data).record.cases) for item in used)
-
-
-WAYS: Final[dict[str, Callable[[Path], int]]] = {
-    "cases_read": lambda data: len(read_study(STUDY, data)),
-    "records_newest": read_newest,
-}
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Read in one of the ``WAYS``; print the seconds without imports, and the peak in bytes."""
-    read, data = WAYS[arguments[0]], Path(arguments[1])
-    read(ROOT / "nothing")  # imports what it needs
+def main(data: Path) -> None:
+    """Read all records; print the seconds without imports, and the peak in bytes."""
+    read_study(STUDY, ROOT / "nothing")  # imports what it needs
     start = time.perf_counter()
-    read(data)
+    read_study(STUDY, data)
     seconds = time.perf_counter() - start
     # The kernel's own line: ``getrusage`` gives at least what the process had that started this.
     status = Path("/proc/self/status").read_text("utf-8").split("\n")
@@ -189,4 +164,4 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(Path(sys.argv[1]))
