@@ -33,6 +33,11 @@ def test_the_gain_of_a_network_lies_between_those_of_bandwidth_and_peak() -> Non
     assert 1008 / 936 < gain < 165.2 / 71
 
 
+def test_a_peak_and_a_failed_run_make_the_paradox() -> None:
+    (printed,), (chip,), (steady,) = run("training_roofline")
+    assert printed > 2.5 and 1.2 < chip < 1.6 and steady < 1
+
+
 def test_pages_are_mapped_beyond_the_cliff_alone() -> None:
     pytest.importorskip("torch")
     if platform.libc_ver()[0] != "glibc":

@@ -81,7 +81,7 @@ def _measuring(stored: Stored) -> dict[str, Cell]:
     processes = [f"{n} ({policy})" for policy, n in protocol.processes.items()]
     disturbed = gates.disturbed(run.record for run in stored.runs)
     return {
-        "Processes a case": ", ".join(processes) or Missing("not recorded"),
+        "Processes planned": ", ".join(processes) or Missing("not recorded"),
         "Samples a case": f"{protocol.minimum_samples} to {protocol.maximum_samples}, "
         f"after {protocol.warmup_calls} warm-up calls",
         "Disturbed": "{} of {}".format(*disturbed) if disturbed else Missing("not monitored"),

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
+from math import ceil
+from typing import Final
 
 from report.evidence.audit import (
     Check,
@@ -29,18 +32,22 @@ from report.studies.training_roofline.subject import HEAVY, SMALL
 from report.theory.shapes import parameter_count
 from report.theory.work import flops, forward_macs
 
+#: The formula of a printed rate.
+RATE: Final = "images/s · work of an image"
+
 
 def audit(source: Source) -> dict[str, tuple[Check, ...]]:
     """The checks by the table of the source that their numbers stand in, or by its text."""
-    found = {
-        "environments": _environments(source),
-        "complexity": _complexity(source),
-        "achieved": _achieved(source),
-        "throughput": _throughput(source),
-        "batches": _gains(source),
-        "text": _text(source),
+    rules = {
+        "environments": _environments,
+        "complexity": _complexity,
+        "achieved": _achieved,
+        "throughput": _throughput,
+        "batches": _gains,
+        "iterations": _iterations,
+        "text": _text,
     }
-    return {kind: tuple(checks) for kind, checks in found.items()}
+    return {kind: tuple(rule(source)) for kind, rule in rules.items()}
 
 
 def _environments(source: Source) -> Iterator[Check]:
@@ -77,10 +84,10 @@ def _complexity(source: Source) -> Iterator[Check]:
     for item in source.rows("complexity"):
         network, forward = item.text("network"), item.printed("forward")
         layers = theory.shapes(network)
-        count = exact(sum(map(parameter_count, layers)), "1", place)
-        yield check(item.printed("parameters"), "parameters by shapes, in millions", _mega, count)
-        operations = exact(flops(forward_macs(layers)), "FLOP", place)
-        yield check(forward, "FLOP by shapes, in GFLOP", _giga, operations)
+        count = exact(sum(map(parameter_count, layers)) / 1e6, "M", place)
+        yield check(item.printed("parameters"), "parameters by shapes, in millions", mean, count)
+        operations = exact(flops(forward_macs(layers)) / 1e9, "GFLOP", place)
+        yield check(forward, "FLOP by shapes, in GFLOP", mean, operations)
         yield check(item.printed("training"), "3 · forward", times, three, forward)
 
 
@@ -92,7 +99,7 @@ def _achieved(source: Source) -> Iterator[Check]:
         training = source.one("complexity", network=network).printed("training")
         peak = source.one("environments", environment=device).printed("peak")
         rate = item.printed("rate")
-        yield check(rate, "images/s · work of an image", _tera, images, training)
+        yield check(rate, RATE, lambda n, work: n * work / 1000, images, training)
         yield check(item.printed("efficiency"), "rate / peak", share, rate, peak)
 
 
@@ -117,26 +124,33 @@ def _gains(source: Source) -> Iterator[Check]:
         yield check(after.printed("gain"), "gain over the row before", gain, new, old)
 
 
+def _iterations(source: Source) -> Iterator[Check]:
+    """The measured steps against the images of the data set, of which a run sees one epoch."""
+    (data,) = source.rows("dataset")
+    batch = exact(theory.SOURCE_BATCH, "1", "batch")
+    warmup = printed_value(source.reported, "warmup")
+    printed = printed_value(source.reported, "iterations")
+    formula = f"images of an epoch / {theory.SOURCE_BATCH}, less warm-up"
+    # The last step of an epoch takes what images are left.
+    yield check(
+        printed, formula, lambda n, b, w: ceil(n / b) - w, data.printed("images"), batch, warmup
+    )
+
+
 def _text(source: Source) -> Iterator[Check]:
     """Averages, ratios and ranges that the text draws from the tables."""
 
-    def of(id_: str) -> Printed:
-        return printed_value(source.reported, id_)
-
-    def efficiencies(device: str) -> list[Printed]:
-        return [
-            item.printed("efficiency")
-            for item in source.rows("achieved")
-            if item.text("environment") == device
-        ]
-
+    of = partial(printed_value, source.reported)
+    efficiencies: dict[str, list[Printed]] = {device: [] for device in GPUS}
+    for item in source.rows("achieved"):
+        efficiencies[item.text("environment")].append(item.printed("efficiency"))
     machines = {name: source.one("environments", environment=name) for name in GPUS}
     for device, word in ((RTX, "rtx"), (T4, "t4")):
-        cells = efficiencies(device)
+        cells = efficiencies[device]
         for id_ in (f"{word}_efficiency", f"summary_{word}_efficiency"):
             yield check(of(id_), f"mean of the {len(cells)} efficiencies", mean, *cells)
         both = (machines[device].printed(key) for key in ("peak", "bandwidth"))
-        yield check(of(f"{word}_ridge"), "peak / bandwidth", _ridge, *both)
+        yield check(of(f"{word}_ridge"), "peak / bandwidth", lambda p, b: 1000 * p / b, *both)
         fast = _images(source, device, SMALL, theory.SOURCE_BATCH)
         slow = of("cpu_throughput")
         yield check(of(f"{word}_over_cpu"), "ratio of the throughputs", ratio, fast, slow)
@@ -159,22 +173,6 @@ def _text(source: Source) -> Iterator[Check]:
         yield check(of(id_), "largest speed-up", max, *gains)
     fell = source.one("achieved", environment=RTX, network=HEAVY, batch=128).printed("rate")
     yield check(of("collapse_efficiency"), "rate / peak", share, fell, rtx)
-    cells = [*efficiencies(RTX), *efficiencies(T4)]
+    cells = [*efficiencies[RTX], *efficiencies[T4]]
     yield check(of("efficiency_low"), "lowest efficiency of the tables", min, *cells)
     yield check(of("efficiency_high"), "highest efficiency of the tables", max, *cells)
-
-
-def _mega(count: Fraction) -> Fraction:
-    return count / 10**6
-
-
-def _giga(count: Fraction) -> Fraction:
-    return count / 10**9
-
-
-def _tera(images: Fraction, giga: Fraction) -> Fraction:
-    return images * giga / 1000
-
-
-def _ridge(tera: Fraction, giga: Fraction) -> Fraction:
-    return 1000 * tera / giga

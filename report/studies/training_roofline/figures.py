@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from figures.dots import Dots, DotSeries
@@ -10,31 +10,56 @@ from figures.points import Points
 from figures.roofline import Roofline
 from figures.scaling import Band, Scaling
 from report.missing import Missing
-from report.paper.plots import points, theory_line
-from report.paper.roofs import GIGA, TERA, cache_lines, roof_line
+from report.paper.plots import points
+from report.paper.roofs import GIGA, TERA, roof_line
 from report.quantity.evaluation import estimate
-from report.quantity.expression import Quantity
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline import theory
 from report.studies.training_roofline.runs import Profile, Run
-from report.studies.training_roofline.source import LAPTOP, RTX, T4, Source, value_of
+from report.studies.training_roofline.source import GPUS, LAPTOP, RTX, T4, Source, value_of
 from report.studies.training_roofline.subject import HEAVY, IMAGE, LIGHT, NETWORKS, Step
-from report.theory.roofline import DEPTHWISE, LINEAR, sheet_roof
+from report.theory.roofline import DEPTHWISE, LINEAR, operator_class, sheet_roof
 
 _INTENSITY: Final = "Arithmetic intensity (FLOP/B)"
-#: The colour of a class of layers.
-_CLASSES: Final = {
-    "3 × 3 convolution": 0,
-    "1 × 1 convolution": 1,
-    DEPTHWISE: 2,
-    LINEAR: 3,
-    "7 × 7 convolution": 4,
-}
+#: The classes of layers with multiply-adds, in the order of their colours.
+_CLASSES: Final = (
+    "3 × 3 convolution",
+    "1 × 1 convolution",
+    DEPTHWISE,
+    LINEAR,
+    "7 × 7 convolution",
+)
+
+
+def shares(source: Source) -> Dots:
+    """What each device reaches of the roofs of a network's layers (%), a row a network.
+
+    From throughputs as they are printed, and hollow from printed efficiencies.
+    """
+    series = []
+    for place, (name, device) in enumerate((("laptop", RTX), (T4, T4))):
+        for by_print in (False, True):
+            cases = (source.compared(device, network, by_print) for network in NETWORKS)
+            measured = (estimate(source.of_roof(case)) for case in cases)
+            ends = [each if isinstance(each, Estimate) else None for each in measured]
+            series.append(
+                DotSeries(
+                    f"{name}, by {'rate' if by_print else 'throughput'}",
+                    tuple(100 * e.value if e else None for e in ends),
+                    place,
+                    by_print,
+                    tuple(100 * e.low if e else None for e in ends),
+                    tuple(100 * e.high if e else None for e in ends),
+                    shift=0.3 * place + 0.15 * by_print - 0.2,
+                )
+            )
+    label = "Throughput ÷ that of the layers' roofs (%)"
+    return Dots(NETWORKS, tuple(series), label, reference=100.0)
 
 
 def source_roofs(source: Source) -> tuple[Roofline, ...]:
-    """The source's points as it drew them (hollow), and where they belong, a panel a GPU."""
-    return tuple(_source_panel(source, device) for device in (RTX, T4))
+    """The source's cases as it drew them (hollow), and where they belong, a panel a GPU."""
+    return tuple(_source_panel(source, device) for device in GPUS)
 
 
 def _source_panel(source: Source, device: str) -> Roofline:
@@ -42,18 +67,18 @@ def _source_panel(source: Source, device: str) -> Roofline:
     labels = ("As printed", "Corrected") if device == RTX else ("", "")
     printed = sheet_roof(*map(value_of, source.printed_roof(device)))
     known = sheet_roof(value_of(source.peak(device)), value_of(source.bandwidth(device)))
+    fell = [case for case in source.cases if source.collapsed(case)]
     drawn = []
     for series, network in enumerate(NETWORKS):
-        cases = [c for c in source.cases if (c.device, c.network) == (device, network)]
+        cases = [source.compared(device, network)]
+        cases += [case for case in fell if (case.device, case.network) == (device, network)]
         rows = [case.row for case in cases if case.row]
         x = tuple(float(row.printed("intensity").number) for row in rows)
         y = tuple(float(row.printed("rate").number) for row in rows)
         drawn += [Points("", x, y, series=series, hollow=True)] * bool(rows)
         x = tuple(value_of(theory.intensity(network, case.batch)) for case in cases)
         y = tuple(value_of(case.rate) / TERA for case in cases)
-        names = tuple(
-            "collapsed" if rate < max(y) / 2 else network if rate == max(y) else "" for rate in y
-        )
+        names = tuple("collapsed" if case in fell else network for case in cases)
         drawn.append(Points("", x, y, series=series, names=names))
     roofs = (
         roof_line(printed, labels[0], "printed", TERA),
@@ -63,57 +88,23 @@ def _source_panel(source: Source, device: str) -> Roofline:
     return Roofline(_INTENSITY, "Rate (TFLOP/s)", roofs, tuple(drawn), name)
 
 
-def shares(found: Mapping[str, Mapping[str, Quantity]]) -> Dots:
-    """What each device reaches of the roofs of a network's layers (%), a row a network."""
-    series = []
-    for place, (device, by_network) in enumerate(found.items()):
-        measured = map(estimate, by_network.values())
-        ends = [each if isinstance(each, Estimate) else None for each in measured]
-        series.append(
-            DotSeries(
-                device,
-                tuple(100 * e.value if e else None for e in ends),
-                place,
-                False,
-                tuple(100 * e.low if e else None for e in ends),
-                tuple(100 * e.high if e else None for e in ends),
-                shift=0.12 * (place - (len(found) - 1) / 2),
-            )
-        )
-    return Dots(
-        NETWORKS, tuple(series), "Throughput ÷ that of the layers' roofs (%)", reference=100.0
-    )
-
-
 def memory(run: Run, source: Source) -> Iterator[Scaling]:
-    """What a step reserves over the batch, what theory needs, and what the source's GPUs hold."""
+    """What a step reserves over the batch, and what the laptop of the source holds."""
     drawn: tuple[Points, ...] = ()
     batches = [b for b in run.batches(HEAVY, IMAGE) if b <= theory.SOURCE_BATCH]
-    for series, network in enumerate((HEAVY, LIGHT)):
+    for series, network in enumerate(NETWORKS):
         over = {b: run.bytes("reserved_peak", Step(network, IMAGE, b)) for b in batches}
-        drawn += points(network, over, "GB", series=2 * series, joined=True)
-    for series, network in enumerate((HEAVY, LIGHT)):
+        drawn += points(network, over, "GB", series=series, joined=True)
         fast = run.bytes("reserved_peak", Step(network, IMAGE, theory.SOURCE_BATCH, "tfloat32"))
-        over = {theory.SOURCE_BATCH: fast}
-        drawn += points("", over, "GB", series=2 * series, hollow=True)
+        drawn += points("", {theory.SOURCE_BATCH: fast}, "GB", series=series, hollow=True)
     if not batches or not drawn:
         return
-    curves = [
-        theory_line(
-            f"{network}, theory",
-            {b: theory.alive(network, b) for b in batches},
-            "GB",
-            part=network == LIGHT,
-        )
-        for network in (HEAVY, LIGHT)
-    ]
     size = source.memory(RTX) / GIGA
     yield Scaling(
         "Batch size (images)",
-        "Memory of a step (GB)",
+        "Reserved memory (GB)",
         drawn,
-        tuple(curves),
-        (Band("laptop", size, size, size, 3),),
+        bands=(Band("laptop", size, size, size, len(NETWORKS)),),
         x_ticks=tuple(map(float, batches)),
         x_scale="linear",
         y_scale="linear",
@@ -131,17 +122,16 @@ def layers(run: Run) -> tuple[Roofline, ...]:
 
 def _layer_panel(profile: Profile) -> Roofline:
     roof, drawn = profile.run.roof, []
-    for part in profile.parts:
-        found = [each for each in part.layers if each.load.flops and each.time]
-        x = tuple(each.load.intensity for each in found)
-        y = tuple(each.load.flops / each.time / GIGA for each in found)
+    times = [profile.layer_time(place) for place in range(len(profile.loads))]
+    timed = list(zip(profile.case.layers, profile.loads, times, strict=True))
+    for series, kind in enumerate(_CLASSES):
+        found = [(load, t) for layer, load, t in timed if operator_class(layer) == kind and t > 0]
+        x = tuple(load.intensity for load, _ in found)
+        y = tuple(load.flops / time / GIGA for load, time in found)
         # One name a class, at its lowest point, where no roof and few marks are.
-        name = part.name.removesuffix(" convolution") if len(found) > 1 else ""
+        name = kind.removesuffix(" convolution") if len(found) > 1 else ""
         names = tuple(name * (rate == min(y)) for rate in y)
-        drawn += [Points("", x, y, series=_CLASSES.get(part.name, 5), names=names)] * bool(found)
+        drawn += [Points("", x, y, series=series, names=names)] * bool(found)
     lines = () if isinstance(roof, Missing) else (roof_line(roof, "", "measured", GIGA),)
-    # Between the first cache and the last one there is no room for the names of others.
-    caches = cache_lines(profile.run.cache_roofs(), GIGA)
-    caches = (caches[0], caches[-1]) if len(caches) > 1 else caches
     network = profile.step.network
-    return Roofline(_INTENSITY, "Rate (GFLOP/s)", lines, tuple(drawn), network, caches)
+    return Roofline(_INTENSITY, "Rate (GFLOP/s)", lines, tuple(drawn), network)

@@ -1,11 +1,14 @@
-"""What the source of training_roofline printed, and what follows when it is computed again."""
+"""What the source of training_roofline printed, and what follows when it is computed again.
+
+The source prints the throughput of a case twice: as images a second, and within an efficiency.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import product
 from typing import Final, NamedTuple
 
 from report.evidence.audit import Printed, printed_value
@@ -17,7 +20,7 @@ from report.quantity.expression import Quantity, absent
 from report.quantity.operations import counted_in, flops, spanning
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline import theory
-from report.studies.training_roofline.subject import HEAVY, LIGHT, SMALL
+from report.studies.training_roofline.subject import HEAVY
 
 RTX: Final = "RTX 4080"
 #: The laptop's GPU, which is not the desktop card that the source names.
@@ -88,17 +91,18 @@ class Case(NamedTuple):
 
 
 class Correction(NamedTuple):
-    """The mean efficiencies of both GPUs after a correction, over so many cases each."""
+    """The mean efficiencies of both GPUs over so many cases, from throughputs.
+
+    ``ratio`` says how many times as efficient the T4 seems, ``by_print`` the same from the
+    efficiencies that the source prints.
+    """
 
     name: str
     cases: int
     t4: Quantity
     rtx: Quantity
-
-    @property
-    def ratio(self) -> Quantity:
-        """How many times as efficient the T4 seems."""
-        return self.t4 / self.rtx
+    ratio: Quantity
+    by_print: Quantity
 
 
 class Source:
@@ -186,37 +190,39 @@ class Source:
     @cached_property
     def cases(self) -> tuple[Case, ...]:
         """Every printed throughput of a GPU."""
-        return tuple(self._cases())
-
-    def _cases(self) -> Iterator[Case]:
-        for device in GPUS:
-            for item in self.rows("throughput"):
-                where = {"network": item.text("network"), "batch": item.batch}
-                images = item.printed(_THROUGHPUT[device]).quantity("1/s", self.file)
-                row = self.row("achieved", environment=device, **where)
-                yield Case(device, where["network"], item.batch, images, row)  # type: ignore[arg-type]
-
-    def case(self, device: str, network: str, batch: int) -> Case:
-        """One of them; raises ``StudyError`` where it is not printed."""
-        for case in self.cases:
-            if (case.device, case.network, case.batch) == (device, network, batch):
-                return case
-        raise self.reported.fault(f"no throughput of {network} at batch {batch} on {device}")
+        found = []
+        for device, item in product(GPUS, self.rows("throughput")):
+            network, batch = item.text("network"), item.batch
+            images = item.printed(_THROUGHPUT[device]).quantity("1/s", self.file)
+            row = self.row("achieved", environment=device, network=network, batch=batch)
+            found.append(Case(device, network, batch, images, row))
+        return tuple(found)
 
     def steady(self, device: str, network: str = "") -> list[Case]:
         """The cases of a device at batches that collapsed on neither GPU, or of one network."""
-        fell = {(c.network, c.batch) for c in self.cases if self._collapsed(c)}
+        fell = {(c.network, c.batch) for c in self.cases if self.collapsed(c)}
         own = (c for c in self.cases if c.device == device and network in ("", c.network))
         return [c for c in own if (c.network, c.batch) not in fell]
 
-    def _collapsed(self, case: Case) -> bool:
+    def collapsed(self, case: Case) -> bool:
+        """Whether a case is far slower than the same network at its best batch."""
         own = [c for c in self.cases if (c.device, c.network) == (case.device, case.network)]
         return value_of(case.images) < COLLAPSED * max(value_of(c.images) for c in own)
 
-    def best(self, device: str, network: str) -> Case:
-        """The fastest case of a network on a device."""
-        own = (c for c in self.cases if (c.device, c.network) == (device, network))
-        return max(own, key=lambda case: value_of(case.images))
+    def compared(self, device: str, network: str, by_print: bool = False) -> Case:
+        """The case of a network at the largest batch that collapsed on neither GPU."""
+        found = max(self.steady(device, network), key=lambda case: case.batch)
+        return self.by_print(found) if by_print else found
+
+    def by_print(self, case: Case) -> Case:
+        """The same case with the throughput that its printed efficiency implies."""
+        if case.row is None:
+            return case._replace(images=absent("throughput", "1/s", "no rate is printed"))
+        share = self.exact(case.row.printed("efficiency"), "1", 0.01)
+        rate = share * self.printed_roof(case.device)[0]
+        return case._replace(images=rate / self._printed_work(case))
+
+    # --------------------------------------------------------------------------- efficiencies
 
     def share(self, case: Case, clock: str = "") -> Quantity:
         """The rate over the known peak; the laptop's over all its clocks, or at one ``clock``."""
@@ -230,15 +236,18 @@ class Source:
         The laptop's is that of the nominal clock, with the bounds of all clocks.
         """
         clocks = CLOCKS if case.device == RTX else CLOCKS[:1]
-        bandwidth = value_of(self.bandwidth(case.device))
-        times = (
-            theory.least_time(
-                case.network, case.batch, value_of(self.peak(case.device, clock)), bandwidth
-            )
-            for clock in clocks
-        )
-        shares = [case.images * time / case.batch for time in times]
+        least = (self._least(case.device, case.network, case.batch, clock)[0] for clock in clocks)
+        shares = [case.images * time / case.batch for time in least]
         return spanning(*shares) if len(shares) > 1 else shares[0]
+
+    def memory_share(self, device: str, network: str, clock: str = "nominal") -> Quantity:
+        """The share of that least time in which memory is the nearer roof."""
+        share = self._least(device, network, theory.SOURCE_BATCH, clock)[1]
+        return expression.exact(f"share of {network} near memory, {device}", "1", share, self.file)
+
+    def _least(self, device: str, network: str, batch: int, clock: str) -> tuple[Quantity, float]:
+        peak, bandwidth = self.peak(device, clock), self.bandwidth(device)
+        return theory.least_time(network, batch, value_of(peak), value_of(bandwidth))
 
     def of_bandwidth(self, case: Case) -> Quantity:
         """The traffic layer by layer a second over the bandwidth."""
@@ -246,49 +255,40 @@ class Source:
         return case.images * moved / self.bandwidth(case.device)
 
     def corrections(self) -> tuple[Correction, ...]:
-        """From the printed ratio on, each with those before it; then network by network.
+        """The mean efficiencies, each with the corrections before it.
 
-        The source prints no efficiency of MobileNetV2, so that it is in no mean and stands by
-        itself.
+        The source prints no efficiency of MobileNetV2, so that it is in no mean.
         """
-        both = [[c for c in self.cases if c.row and c.device == device] for device in (T4, RTX)]
-        steady = [[c for c in self.steady(device) if c.row] for device in (T4, RTX)]
-        printed = (self.value(f"{name}_efficiency", "1", 0.01) for name in ("t4", "rtx"))
-
-        def mean(
-            name: str, found: Sequence[Sequence[Case]], share: Callable[[Case], Quantity]
-        ) -> Correction:
-            t4, rtx = (_mean([share(case) for case in each]) for each in found)
-            return Correction(name, len(found[0]), t4, rtx)
-
+        printed = [case for case in self.cases if case.row]
+        steady = [case for gpu in GPUS for case in self.steady(gpu) if case.row]
+        heavy = [case for case in steady if case.network == HEAVY]
         return (
-            Correction("as printed", len(both[0]), *printed),
-            mean("rates from throughputs", both, self._by_print),
-            mean("two operations a multiply-add", both, self._of_printed),
-            mean("peak of the laptop's chip", both, self.share),
-            mean("without the collapsed batch", steady, self.share),
-            *(
-                mean(f"{n}, by roofs", [self.steady(T4, n), self.steady(RTX, n)], self.of_roof)
-                for n in (HEAVY, LIGHT, SMALL)
-            ),
+            self._correction("as printed", printed, self._as_printed),
+            self._correction("two operations a multiply-add", printed, self._of_printed),
+            self._correction("peak of the laptop's chip", printed, self.share),
+            self._correction("without the collapsed batch", steady, self.share),
+            self._correction(f"{HEAVY} alone", heavy, self.share),
         )
 
-    def _by_print(self, case: Case) -> Quantity:
-        printed = self.one("complexity", network=case.network).printed("training")
-        return case.images * self.exact(printed, "FLOP", GIGA) / self.printed_roof(case.device)[0]
+    def _correction(
+        self, name: str, cases: Sequence[Case], share: Callable[[Case], Quantity]
+    ) -> Correction:
+        def mean(device: str, read: Callable[[Case], Case] = lambda case: case) -> Quantity:
+            return _mean([share(read(case)) for case in cases if case.device == device])
+
+        t4, rtx = mean(T4), mean(RTX)
+        by_print = mean(T4, self.by_print) / mean(RTX, self.by_print)
+        return Correction(name, len(cases) // len(GPUS), t4, rtx, t4 / rtx, by_print)
+
+    def _printed_work(self, case: Case) -> Quantity:
+        work = self.one("complexity", network=case.network).printed("training")
+        return self.exact(work, "FLOP", GIGA)
+
+    def _as_printed(self, case: Case) -> Quantity:
+        return case.images * self._printed_work(case) / self.printed_roof(case.device)[0]
 
     def _of_printed(self, case: Case) -> Quantity:
         return case.rate / self.printed_roof(case.device)[0]
-
-    # -------------------------------------------------------------------------- other numbers
-
-    @cached_property
-    def gains(self) -> list[Quantity]:
-        """What each doubling of the batch makes of the T4's images a second of ResNet-50."""
-        images = [
-            item.printed("throughput").quantity("1/s", self.file) for item in self.rows("batches")
-        ]
-        return [new / old for old, new in pairwise(images)]
 
 
 def value_of(quantity: Quantity) -> float:

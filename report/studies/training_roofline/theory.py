@@ -18,7 +18,7 @@ from report.theory.roofline import (
     training_loads,
     update_load,
 )
-from report.theory.training_memory import Categories, categories
+from report.theory.training_memory import categories
 from report.theory.work import training_macs
 
 #: Of traffic: each layer reads and writes its tensors once, or only what outlives a step moves.
@@ -54,31 +54,23 @@ def intensity(network: str, batch: int = SOURCE_BATCH, model: Model = "layers") 
 
 
 @cache
-def least_time(network: str, batch: int, peak: float, bandwidth: float) -> Quantity:
+def least_time(network: str, batch: int, peak: float, bandwidth: float) -> tuple[Quantity, float]:
     """The time (s) of a training step whose layers all run at the nearer of their roofs.
 
-    ``peak`` is in FLOP/s and ``bandwidth`` in B/s; the update of the parameters moves bytes alone.
+    With it the share of that time in which memory is the nearer one.  ``peak`` is in FLOP/s and
+    ``bandwidth`` in B/s; the update of the parameters moves bytes alone.
     """
     layers = shapes(network, batch)
-    seconds = sum(max(e.flops / peak, e.bytes / bandwidth) for e in training_loads(layers))
-    update = update_load(layers).bytes / bandwidth
-    return exact(f"least time of {network} at batch {batch}", "s", seconds + update)
-
-
-@cache
-def memory(network: str, batch: int) -> Categories:
-    """What a training step holds on a GPU, by category."""
-    found = known(captured(network, IMAGE, Way("training")))
-    return categories(found, batch, on_host=False)
+    loads = (*training_loads(layers), update_load(layers))
+    arithmetic = [load.flops / peak for load in loads]
+    moving = [load.bytes / bandwidth for load in loads]
+    seconds = sum(map(max, arithmetic, moving))
+    memory = sum(b for a, b in zip(arithmetic, moving, strict=True) if b > a)
+    return exact(f"least time of {network} at batch {batch}", "s", seconds), memory / seconds
 
 
 def alive(network: str, batch: int) -> Quantity:
     """Bytes that are alive when the forward pass ends: what no eager step can do without."""
-    return exact(f"alive of {network} at {batch}", "B", memory(network, batch).before_backward)
-
-
-def largest_batch(network: str, limit: int) -> Quantity:
-    """The largest batch of which that many bytes hold at least what is alive."""
-    one, two = (memory(network, batch).before_backward for batch in (1, 2))
-    batch = (limit - one) // (two - one) + 1
-    return exact(f"largest batch of {network}", "1", batch)
+    found = known(captured(network, IMAGE, Way("training")))
+    held = categories(found, batch, on_host=False).before_backward
+    return exact(f"alive of {network} at {batch}", "B", held)
