@@ -41,11 +41,7 @@ def test_own_records_alone_speak_for_devices(data: Path) -> None:
 
 
 def test_a_paper_says_who_measured(data: Path, tmp_path: Path) -> None:
-    template = tmp_path / "papers" / f"{STUDY}.qmd.j2"
-    template.parent.mkdir()
-    front = 'title: "Of others"\nauthor:\n  - name: Somebody\nbibliography: references.bib'
-    template.write_text(f'---\n{front}\n---\n\n{{% include "imported.qmd.j2" %}}\n', "utf-8")
-    compose(STUDY, data, template.parent, tmp_path / "source")
+    compose(STUDY, data, factory.ROOT / "templates" / "papers", tmp_path / "source")
     text = (tmp_path / "source" / f"{STUDY}.qmd").read_text("utf-8")
     said = "Example 100: measured by Example Author with benchmark.py, 2 files, licence Apache-2.0"
     assert said in text.replace("\\", "")
