@@ -1,46 +1,46 @@
-"""Bytes of a call on a CPU, from the profiler's events."""
+"""Bytes of a call: by the profiler's events, by CUDA's allocator and by glibc's; and limits."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import accumulate
+import gc
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from itertools import accumulate, count
+from types import SimpleNamespace
+from typing import Any
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.harness import memory
+from experiments.harness import limits, memory, policies
+from experiments.harness.ceilings import check_faults, working_sets
+from experiments.harness.timing import Workload
+from report.errors import MeasurementError
+from report.records.quantities import QUANTITIES
+from report.records.record import Cache, Series
+
+MIB = 2**20
+
+# ---------------------------------------------------------------------------- on a processor
 
 
-@dataclass(frozen=True)
-class Event:
+def event(name: str, start: int, duration: int = 0, size: int = 0) -> Any:
     """One of the profiler's raw events."""
-
-    _name: str
-    _start: int
-    _duration: int = 0
-    _bytes: int = 0
-
-    def name(self) -> str:
-        return self._name
-
-    def start_ns(self) -> int:
-        return self._start
-
-    def duration_ns(self) -> int:
-        return self._duration
-
-    def nbytes(self) -> int:
-        return self._bytes
-
-
-MARKS = (Event("ridgepoint.build", 100, 100), Event("ridgepoint.call", 300, 100))
+    facts = {"name": name, "start_ns": start, "duration_ns": duration, "nbytes": size}
+    return SimpleNamespace(**{fact: lambda value=value: value for fact, value in facts.items()})
 
 
 def test_events_are_cut_by_the_marks_and_ordered_by_time() -> None:
+    marks = [event("ridgepoint.build", 100, 100), event("ridgepoint.call", 300, 100)]
     moments = ((390, -7), (310, 20), (310, -5), (150, 64), (50, 999), (250, 999), (500, 999))
-    found = memory.cut([*MARKS, *(Event("[memory]", at, 0, size) for at, size in moments)])
+    found = memory.cut([*marks, *(event("[memory]", at, 0, size) for at, size in moments)])
     assert found == memory.Allocations(build=(64,), call=(20, -5, -7))
-    assert (found.before, found.after, found.peak) == (64, 72, 84)
+    with pytest.raises(MeasurementError, match="no memory events"):
+        memory.cut(marks)
 
 
 @given(st.lists(st.integers(-1000, 1000)), st.lists(st.integers(-1000, 1000)))
@@ -48,3 +48,225 @@ def test_levels_are_running_sums_of_all_events(build: list[int], call: list[int]
     found, levels = memory.Allocations(tuple(build), tuple(call)), [0, *accumulate(build + call)]
     assert (found.before, found.after) == (levels[len(build)], levels[-1])
     assert found.peak == max(levels[len(build) :])
+
+
+# ---------------------------------------------------------------------------------- on a GPU
+
+
+class Cuda:
+    """Enough of ``torch.cuda``: blocks are multiples of 512 B, in a segment while any lives."""
+
+    def __init__(self) -> None:
+        self.live: dict[int, int] = {}
+        self.peak: dict[str, int] = {}
+        self.trace: list[dict[str, Any]] = []
+        self.recording, self.backend = False, "native"
+        self.reserved = 0
+        self.calls: list[str] = []
+
+    def take(self, size: int) -> int:
+        if not self.reserved:
+            self._note("segment_alloc", 0, 2 * MIB)
+        self.reserved = 2 * MIB
+        address = next(n for n in count(1) if n not in self.live)  # again as soon as it is free
+        self.live[address] = size
+        self._note("alloc", address, size)
+        self.peak = {name: max(self.peak.get(name, 0), now) for name, now in self._now().items()}
+        return address
+
+    def free(self, address: int) -> None:
+        self._note("free_requested", address, self.live[address])
+        self._note("free_completed", address, self.live.pop(address))
+
+    def _note(self, action: str, address: int, size: int) -> None:
+        if self.recording:
+            self.trace.append({"action": action, "addr": address, "size": size})
+
+    def _now(self) -> dict[str, int]:
+        return {
+            "requested_bytes.all": sum(self.live.values()),
+            "allocated_bytes.all": sum(-(-size // 512) * 512 for size in self.live.values()),
+            "reserved_bytes.all": self.reserved,
+        }
+
+    def reset_peak(self) -> None:
+        self.peak = self._now()
+
+    def statistics(self) -> dict[str, int]:
+        now = {f"{name}.current": size for name, size in self._now().items()}
+        return now | {f"{name}.peak": size for name, size in self.peak.items()}
+
+    def empty_cache(self) -> None:
+        self.calls.append("empty_cache")
+        self.reserved = 2 * MIB if self.live else 0
+
+    def record(self, enabled: str | None, context: str | None = "all") -> None:
+        assert enabled is None or context is None, "stacks are of no use and cost time"
+        self.recording = enabled == "all"
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"device_traces": [[{"action": "alloc", "addr": 1, "size": 1}], list(self.trace)]}
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cuda]:
+    made = Cuda()
+    stand_in = SimpleNamespace(
+        synchronize=lambda: None,
+        empty_cache=made.empty_cache,
+        reset_peak_memory_stats=made.reset_peak,
+        memory_stats=made.statistics,
+        current_device=lambda: 1,
+        get_allocator_backend=lambda: made.backend,
+        memory=SimpleNamespace(_record_memory_history=made.record, _snapshot=made.snapshot),
+    )
+    own = SimpleNamespace(_cuda_clearCublasWorkspaces=lambda: made.calls.append("workspaces"))
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=stand_in, _C=own))
+    yield made
+    gc.collect()  # tensors of one test must not be freed in the next
+
+
+@pytest.fixture
+def build(cuda: Cuda) -> Callable[[], Workload]:
+    """A layer of 1000 B that takes a workspace of 700 B and leaves a result of 600 B."""
+
+    class Tensor:
+        def __init__(self, size: int) -> None:
+            self.address = cuda.take(size)
+
+        def __del__(self) -> None:
+            cuda.free(self.address)
+
+    def made() -> Workload:
+        weights = Tensor(1000)
+
+        def call() -> object:
+            assert weights
+            workspace = Tensor(700)
+            result = Tensor(600)
+            del workspace
+            return result
+
+        return Workload(call)
+
+    return made
+
+
+REQUESTS = {
+    "memory_events": (700, 600, -700),
+    "memory_events_before": (1000, 700, 600, -700, -600),
+    "memory_owners": (0, 1, 2, 1, 2, 3, 4, 3),
+}
+STATISTICS = {
+    f"{kind}_{moment}": (size,) * 3
+    for kind, sizes in {
+        "allocated": (1024, 2048, 3072),
+        "requested": (1000, 1600, 2300),
+        "reserved": (2 * MIB,) * 3,
+    }.items()
+    for moment, size in zip(("before", "after", "peak"), sizes, strict=True)
+}
+
+
+def samples(series: tuple[Series, ...]) -> dict[str, tuple[float, ...]]:
+    for each in series:
+        assert QUANTITIES[each.quantity].unit == each.unit
+        assert QUANTITIES[each.quantity].admits(each.samples)
+    return {each.quantity: each.samples for each in series}
+
+
+def test_statistics_of_three_calls_and_the_requests_that_led_there(
+    build: Callable[[], Workload], cuda: Cuda
+) -> None:
+    for _ in range(2):  # a second case begins with nothing again
+        assert samples(memory.measure_cuda(build)) == REQUESTS | STATISTICS
+    assert not cuda.recording
+    assert cuda.calls == ["workspaces", "empty_cache"] * 2
+
+
+def test_what_is_not_known_of_requests_is_left_out(
+    build: Callable[[], Workload], cuda: Cuda
+) -> None:
+    kept = cuda.take(10)  # so that the allocator cannot be emptied
+    found = samples(memory.measure_cuda(build))
+    assert found["memory_events"] == REQUESTS["memory_events"]
+    assert {"memory_events_before", "memory_owners"}.isdisjoint(found)
+    cuda.free(kept)
+    cuda.backend = "cudaMallocAsync"  # which keeps no history
+    assert samples(memory.measure_cuda(build)) == STATISTICS
+
+
+# ------------------------------------------------------------------------------- in the system
+
+
+#: Takes blocks of 8 MiB together, and frees them; the result is the last.
+_PROGRAM = """
+import sys, msgspec, numpy
+from experiments.harness import allocations
+from experiments.harness.timing import Workload
+
+def call():
+    *blocks, last = [numpy.empty(8 * 2**20, dtype="uint8") for _ in range(int(sys.argv[1]))]
+    return last
+
+sys.stdout.buffer.write(msgspec.json.encode(allocations.measure(Workload(call))))
+"""
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_the_heap_is_returned_beyond_twice_the_largest_block(blocks: int) -> None:
+    if reason := policies.unavailable("traced", "cpu"):
+        pytest.skip(reason)
+    done = subprocess.run(
+        (sys.executable, "-c", _PROGRAM, str(blocks)),
+        env={**os.environ, **policies.variables("traced")},
+        capture_output=True,
+        check=True,
+    )
+    found = {s.quantity: s.samples for s in msgspec.json.decode(done.stdout, type=list[Series])}
+    assert [round(b / MIB) for b in found["block_bytes"]] == [8] * blocks + [-8] * blocks
+    threshold = int(found["mmap_threshold"][0])
+    assert 8 * MIB < threshold < 8.1 * MIB
+    returned = blocks * 8 * MIB > 2 * threshold
+    assert sum(change < 0 for change in found["block_changes"]) == returned
+    assert sum(found["block_changes"]) == 0
+    assert all((s > 0) == returned for s in found["result_return_time"])
+    assert set(found["return_time"]) == {0}
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits need Linux")
+def test_what_goes_beyond_the_limit_fails_and_the_limit_goes_away() -> None:
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    with pytest.raises(MemoryError), limits.limited(64 * MIB):
+        bytearray(1024 * MIB)
+    assert resource.getrlimit(resource.RLIMIT_AS) == before
+    with limits.limited(64 * MIB):
+        assert len(bytearray(MIB)) == MIB
+    free = limits.available()
+    assert free is not None
+    with pytest.raises(MemoryError), limits.limited():
+        bytearray(4 * free)
+
+
+# ------------------------------------------------------------------------------------- ceilings
+
+CACHES = (
+    Cache(level=1, kind="data", size_bytes=32 * 2**10, cores=1),
+    Cache(level=1, kind="instruction", size_bytes=32 * 2**10, cores=1),
+    Cache(level=2, kind="unified", size_bytes=MIB, cores=1),
+    Cache(level=3, kind="unified", size_bytes=32 * MIB, cores=8),
+)
+
+
+def test_the_working_sets_show_every_cache_and_memory() -> None:
+    assert working_sets(CACHES, 2, 8, 2**40) == (32 * 2**10, MIB, 16 * MIB, 128 * MIB)
+    assert working_sets((), 2, 8, MIB) == (MIB,)
+
+
+def test_pages_that_did_not_fault_are_no_measurement() -> None:
+    check_faults(100, [100, 101, 102])
+    for faults in ([3, 3, 3], [200, 200]):
+        with pytest.raises(MeasurementError, match=r"page mapping: .*page"):
+            check_faults(100, faults)

@@ -11,15 +11,14 @@ import pytest
 from experiments import registry
 from experiments.backends.libraries import ON_GPU
 from experiments.conv_profiling import HELD_OUT, KNOWN
-from experiments.harness import code, counting, measure
+from experiments.harness import counting, measure
 from experiments.harness.journal import Journal
 from experiments.harness.selection import select
-from experiments.harness.study import Device, Factors, Session, Study, UsageError
+from experiments.harness.study import Device, Factors, Session, UsageError
 from report.records.record import Case, Policy
 from tests.experiments.conftest import make_environment, make_header, of
 
 STUDIES = {name: registry.load(name) for name in registry.STUDIES}
-BOTH = [(name, device) for name in STUDIES for device in ("cpu", "cuda")]
 
 
 def plan(
@@ -29,41 +28,27 @@ def plan(
     return select(study, quick=quick, settings=settings, images=images)[1]
 
 
-def key(case: Factors) -> frozenset[tuple[str, object]]:
-    return frozenset(case.items())
-
-
 # ------------------------------------------------------------------------------- what all have
 
 
-@pytest.mark.parametrize(("name", "device"), BOTH)
-def test_every_case_stands_once_and_the_quick_plan_is_part_of_the_full_one(
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_case_stands_once_and_what_is_counted_fits_into_minutes(
     name: str, device: Device
 ) -> None:
+    pytest.importorskip("torch")
     study, full = STUDIES[name].on(device), plan(name, device)
-    assert len({key(case) for case in full}) == len(full)
+    assert len({frozenset(case.items()) for case in full}) == len(full)
     assert len(plan(name, device, quick=True)) < len(full)
     for each in (study.full.protocol, study.quick.protocol):
         assert set(each.processes) <= set(get_args(Policy))
         assert 1 <= each.minimum_samples <= each.maximum_samples
-
-
-def ended(study: Study, cases: tuple[Factors, ...], device: Device) -> Journal:
-    """A run all of whose cases went well, and are to be counted."""
     machine = make_environment(device=device)
-    header = make_header(study, cases=cases, counters="auto", environment=machine)
+    header = make_header(study, cases=full, counters="auto", environment=machine)
     journal = Journal(Path(), header)
-    for index, factors in enumerate(cases):
-        journal.finished[index] = Case(factors=factors)
-    return journal
-
-
-@pytest.mark.parametrize(("name", "device"), BOTH)
-def test_what_is_counted_fits_into_minutes(name: str, device: Device) -> None:
-    pytest.importorskip("torch")
-    study = STUDIES[name].on(device)
-    session = Session(device, study.full.protocol)
-    task = counting.task_of(study, session, ended(study, plan(name, device), device))
+    for index, case in enumerate(full):
+        journal.finished[index] = Case(factors=case)
+    task = counting.task_of(study, Session(device, study.full.protocol), journal)
     work = [
         calls * counting.multiply_adds(study, factors)
         for (_, factors), calls in zip(task.cases, task.calls, strict=True)
@@ -72,17 +57,6 @@ def test_what_is_counted_fits_into_minutes(name: str, device: Device) -> None:
     assert device == "cuda" or sum(work) < 600 * 2 * 18e6
     assert work == sorted(work, reverse=True)
     assert bool(work) == (name in {"conv_scaling", "conv_profiling"})
-
-
-def test_a_folder_of_images_takes_the_place_of_the_study_s_own() -> None:
-    cases = plan("backend_speedup", images=True)
-    assert {case["dataset"] for case in cases if "dataset" in case} - {"synthetic"} == {"mnist"}
-
-
-def test_the_code_that_measures_holds_the_networks_that_it_builds() -> None:
-    sources = code.measuring_sources("training_roofline", code.ROOT)
-    names = {path.stem for path in sources if path.parent.name == "networks"}
-    assert names >= {"catalogue", "resnet", "mobilenet"}
 
 
 # -------------------------------------------------------------------- tensors without memory
@@ -144,3 +118,6 @@ def test_settings_choose_levels_and_other_batches() -> None:
         plan("inference_memory", "cpu", "sweep=tiling", "network=AlexNet")
     with pytest.raises(UsageError, match="possible are float32, bfloat16"):
         plan("training_roofline", "cpu", "precision=tfloat32")
+    # A folder of images takes the place of the study's own.
+    cases = plan("backend_speedup", images=True)
+    assert {case["dataset"] for case in cases if "dataset" in case} == {"mnist"}

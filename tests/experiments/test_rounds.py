@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,7 +15,7 @@ from experiments import registry
 from experiments.harness import rounds, worker
 from experiments.harness.journal import Ended, Finish, Journal
 from experiments.harness.rounds import Turn, affordable, shuffled, to_repeat, turns
-from experiments.harness.study import Session, Study
+from experiments.harness.study import Session
 from report.records.record import Case, Policy, Round
 from tests.experiments.conftest import Notes, make_header
 
@@ -116,65 +115,40 @@ PROTOCOL = msgspec.structs.replace(
 )
 
 
-@pytest.fixture
-def timed(monkeypatch: pytest.MonkeyPatch) -> Study:
-    """The timed tiny study, known under its name, in processes that can import it."""
-    monkeypatch.setitem(registry.STUDIES, "tiny", "tiny_timed")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
-    import tiny_timed
-
-    return tiny_timed.STUDY
-
-
-def run(study: Study, path: Path, notes: Notes, sizes: Sequence[int] = (1, 2, 3)) -> list[Case]:
-    """Measure in rounds, with a journal in ``path``."""
-    header = make_header(study, protocol=PROTOCOL, cases=tuple({"size": size} for size in sizes))
-    alone = [Case(factors=factors) for factors in header.cases]
-    with Journal(path, header) as journal:
-        for index, case in enumerate(alone):
-            journal.append(Finish(case=index, outcome=case))
-        rounds.measure(study, Session("cpu", PROTOCOL), journal, notes)
-    return list(rounds.added(alone, journal.rounds))
-
-
-def test_each_case_has_each_process_to_itself_with_its_policy_set(
-    tmp_path: Path, timed: Study, notes: Notes
-) -> None:
-    cases = run(timed, tmp_path / ".j.journal.jsonl", notes)
-    for case in cases:
-        found = {(r.policy, r.process, r.status) for r in case.rounds}
-        assert found == {("default", 1, "ok"), ("retained", 1, "ok"), ("retained", 2, "ok")}
-        assert case.samples("time") == (float(case.factors["size"]),) * 2
-    rounds_ = [r for case in cases for r in case.rounds]
-    assert len(rounds_) == 9
-    if worker.can_fork("cpu"):
-        assert len({r.samples("step_loss")[0] for r in rounds_}) == 9
-    told = {(r.policy, r.samples("train_loss")[0]) for r in rounds_}
-    assert told == {("default", 0), ("retained", 1)}
-
-
 @pytest.mark.parametrize("forks", [True, False])
-def test_a_case_that_kills_its_process_takes_no_other_with_it(
-    tmp_path: Path, timed: Study, notes: Notes, monkeypatch: pytest.MonkeyPatch, forks: bool
+def test_each_process_measures_each_case_and_no_case_takes_another_with_it(
+    tmp_path: Path, notes: Notes, monkeypatch: pytest.MonkeyPatch, forks: bool
 ) -> None:
     if forks and not worker.can_fork("cpu"):
         pytest.skip("cases share their process here")
     monkeypatch.setattr(worker, "can_fork", lambda device: forks)
-    path = tmp_path / ".j.journal.jsonl"
-    cases = run(timed, path, notes, sizes=(1, tiny_study.CRASHING, 3))
-    assert [case.status for case in cases] == ["ok", "failed", "ok"]
-    assert "killed, most likely for lack of memory" in str(cases[1].reason)
-    if not forks:  # the others are measured by a further process
-        assert {len(case.rounds) for case in cases} == {3}
+    monkeypatch.setitem(registry.STUDIES, "tiny", "tiny_timed")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))  # of processes, too
+    sizes = (1, tiny_study.CRASHING, tiny_study.LOUD)
+    study = registry.load("tiny")
+    header = make_header(study, protocol=PROTOCOL, cases=tuple({"size": size} for size in sizes))
+    alone = [Case(factors=factors) for factors in header.cases]
+    with Journal(tmp_path / ".j.journal.jsonl", header) as journal:
+        for index, case in enumerate(alone):
+            journal.append(Finish(case=index, outcome=case))
+        rounds.measure(study, Session("cpu", PROTOCOL), journal, notes)
+    plain, crashed, loud = rounds.added(alone, journal.rounds)
 
+    assert (crashed.status, {r.status for r in crashed.rounds}) == ("failed", {"failed"})
+    assert "killed, most likely for lack of memory" in str(crashed.reason)
+    assert (plain.status, loud.status) == ("ok", "ok")
+    planned = {("default", 1), ("retained", 1), ("retained", 2)}
+    assert {(r.policy, r.process) for r in plain.rounds} == planned
+    assert plain.samples("time") == (1.0,) * 2
+    told = {(r.policy, r.samples("train_loss")[0]) for r in plain.rounds}
+    assert told == {("default", 0), ("retained", 1)}
+    if forks:
+        well = [r.samples("step_loss")[0] for case in (plain, loud) for r in case.rounds]
+        assert len(set(well)) == len(well)
 
-def test_disturbed_rounds_are_kept_marked_and_repeated_as_often_as_allowed(
-    tmp_path: Path, timed: Study, notes: Notes
-) -> None:
-    cases = run(timed, tmp_path / ".j.journal.jsonl", notes, sizes=(1, tiny_study.LOUD))
-    quiet, loud = cases
-    assert {r.disturbance for r in quiet.rounds} == {None}
-    assert len(loud.rounds) > 3
-    assert all(r.disturbance == "a test" for r in loud.rounds)
-    assert loud.samples("time"), "what was disturbed throughout is still there"
+    # What was disturbed is kept, marked, and repeated as often as allowed.
+    assert {r.disturbance for r in plain.rounds} == {None}
+    assert {r.disturbance for r in loud.rounds} == {"a test"}
+    assert len(loud.rounds) == 3 + min(2, rounds.REPEATS) + min(1, rounds.REPEATS)
+    assert set(loud.samples("time")) == {float(tiny_study.LOUD)}
     assert any("again" in note for note in notes.notes)
