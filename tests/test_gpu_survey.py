@@ -15,7 +15,7 @@ from scipy.stats import spearmanr
 
 from report.engine.pipeline import ROOT
 from report.errors import RecordError
-from report.evidence.published_gains import Card, moved, seconds
+from report.evidence.published import Card, moved, seconds
 from report.quantity.distribution import Distribution
 from report.records import OPERATORS
 from report.records.network_operators import (

@@ -66,14 +66,16 @@ def test_text_and_missing_cells_are_kept(tmp_path: Path) -> None:
 def test_a_study_without_a_file_has_no_source_and_is_told_so_when_it_asks(tmp_path: Path) -> None:
     nothing = read_reported(tmp_path / "data" / "reported" / "none.json")
     assert nothing.source == ""
-    with pytest.raises(StudyError, match=r"^data/reported/none.json: the file is missing"):
+    with pytest.raises(
+        StudyError, match=r"^data/reported/none.json: no table 'I': the file is missing"
+    ):
         nothing.table("I")
 
 
 def test_asking_for_what_is_not_there_tells_what_is() -> None:
-    with pytest.raises(StudyError, match=r"no table 'VII'; it has I, II, III, IV, V, VI, summary"):
+    with pytest.raises(StudyError, match=r"no table 'VII': it has I, II, III, IV, V, VI, summary"):
         SOURCE.table("VII")
-    with pytest.raises(StudyError, match="no value 'speedup'; it has kernel_height"):
+    with pytest.raises(StudyError, match="no value 'speedup': it has kernel_height"):
         SOURCE.value("speedup")
     with pytest.raises(StudyError, match="Table I of the reported values has no column 'time'"):
         SOURCE.table("I").column("time")

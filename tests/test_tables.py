@@ -148,5 +148,3 @@ def test_intervals_of_a_low_level_say_so() -> None:
 def test_a_bad_table_is_refused() -> None:
     with pytest.raises(ValueError, match="starts with tbl-"):
         Table("sample", "", (), ())
-    with pytest.raises(ValueError, match="row 2 has 1 cells for 2 columns"):
-        Table("tbl-x", "", (Column("A"), Column("B")), (("a", "b"), ("c",)))

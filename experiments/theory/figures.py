@@ -14,7 +14,7 @@ from figures.render import render
 from figures.roofline import Roofline
 from figures.scaling import Band, Scaling
 from figures.timeline import Lane, Level, Span, Timeline
-from report.paper.roofs import GIGA, roof_line
+from report.paper.plots import GIGA, roof_line
 from report.records.operations import Phase
 from report.theory.fits import Fits, least
 from report.theory.network import Theory

@@ -45,8 +45,7 @@ class Origin:
     the machines, ``measured`` the day of the edition or of a newer run, None where there is
     neither.  ``altered`` are all records of the study, used or not, that are not what their names
     say: (file, in which way).  ``asked`` are the records that this build alone uses, since the user
-    named them.  ``imported`` are the attributions of what others measured, as
-    ``Attribution.as_json`` gives them.
+    named them.  ``imported`` are the ``attributions`` of what others measured.
     """
 
     records: Sequence[str]
@@ -182,7 +181,7 @@ def _origin(
         reported=_reported(study, data),
         altered=tuple((i.file, EDITED) for i in there if i.edited),
         asked=tuple(f for c in choices if c.by == "--use" for i in c.used for f in i.files),
-        imported=tuple(each.as_json() for each in attributions(imported)),
+        imported=attributions(imported),
     )
 
 

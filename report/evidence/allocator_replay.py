@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import Final, Literal, TypeAlias
 
 from report.errors import StudyError
+from report.evidence.runs import Run
 from report.missing import Missing
 from report.records.record import Case
 from report.statistics.estimates import identical
@@ -83,52 +84,56 @@ def replayed(case: Case) -> CallReplay | Missing:
     return CallReplay(own, replay(own, start))
 
 
-def statistic(case: Case, of: Sum, moment: Moment) -> int | Missing:
-    """What the allocator's statistics said in every repetition (B)."""
-    name = f"{of}_{moment}"
-    words, samples = name.replace("_", " "), case.samples(name)
-    if not samples:
-        return Missing(f"no {words} recorded")
-    value = identical(samples)
-    return Missing(f"{words} differed between repetitions") if value is None else int(value)
-
-
 def reconciliations(case: Case, id: str, subject: str) -> tuple[Reconciliation, ...]:
     """Each sum at each moment from the replay against the statistics; none without a history.
 
-    From requested bytes rounding leads to allocated ones, and free blocks to reserved ones.
+    Sum and moment are added to ``id`` and ``subject``.
     """
     found = replayed(case)
     if isinstance(found, Missing):
         return ()
     return tuple(
-        reconciled(found, case, of, moment, id, f"{subject}, {of} {moment}")
+        _reconciled(found.state(of, moment), case, of, moment, id, subject)
         for of in SUMS
         for moment in MOMENTS
     )
 
 
-def reconciled(
-    call: CallReplay, case: Case, of: Sum, moment: Moment, id: str, subject: str
+def _reconciled(
+    state: Snapshot, case: Case, of: Sum, moment: Moment, id: str, subject: str
 ) -> Reconciliation:
-    """One sum at one moment of ``call``; sum and moment are added to ``id``."""
-    state = call.state(of, moment)
+    """From requested bytes rounding leads to allocated ones, and free blocks to reserved ones."""
     evidence = "replay of every request since the allocator held nothing"
-    rounding = Term(
-        "Allocator rounding", state.allocated - state.requested, "blocks − requests", evidence
+    rounding, idle = state.allocated - state.requested, state.reserved - state.allocated
+    terms = (
+        Term("Allocator rounding", rounding, "blocks − requests", evidence),
+        Term("Free blocks in segments", idle, "segments − blocks", evidence),
     )
-    idle = Term(
-        "Free blocks in segments", state.reserved - state.allocated, "segments − blocks", evidence
+    # What the allocator's statistics said in every repetition.
+    name, words = f"{of}_{moment}", f"{of} {moment}"
+    samples = case.samples(name)
+    value = identical(samples) if samples else None
+    said: Term | Missing = Missing(
+        f"{words} differed between repetitions" if samples else f"no {words} recorded"
     )
-    terms = {"requested": (), "allocated": (rounding,), "reserved": (rounding, idle)}[of]
-    said = statistic(case, of, moment)
+    if value is not None:
+        said = Term(of.capitalize(), int(value), "the allocator's statistics", name)
     return Reconciliation(
         f"{id}-{of}-{moment}",
-        subject,
+        f"{subject}, {words}",
         "B",
         Term("Requested", state.requested, "sum of the live requests", evidence),
-        terms,
-        said
-        if isinstance(said, Missing)
-        else Term(of.capitalize(), said, "the allocator's statistics", f"{of}_{moment}"),
+        terms[: SUMS.index(of)],
+        said,
     )
+
+
+def replays(run: Run) -> dict[str, Reconciliation]:
+    """Every sum of the allocator at every moment of every case, replayed from its requests."""
+    found: dict[str, Reconciliation] = {}
+    for index, case in enumerate(run.stored.record.cases):
+        if case.status == "ok":
+            words = ", ".join(f"{name} {level}" for name, level in case.factors.items())
+            id = f"replay-{run.key}-{index}"
+            found |= {r.id: r for r in reconciliations(case, id, f"{words} on {run.label}")}
+    return found

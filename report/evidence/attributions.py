@@ -3,42 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from report.records.store import StoredImport
 
 
-@dataclass(frozen=True)
-class Attribution:
-    """Who measured what a paper uses, where it is published and under which licence."""
+def attributions(stored: Iterable[StoredImport]) -> tuple[dict[str, Any], ...]:
+    """An attribution for all records of one origin, in the order of their files.
 
-    author: str
-    licence: str
-    address: str | None
-    commit: str | None
-    instrument: str
-    devices: tuple[str, ...] = ()
-    files: int = 0
-
-    @property
-    def line(self) -> str:
-        """The devices with who measured on them, for lists of machines."""
-        return f"{', '.join(self.devices)}: measured by {self.author}, licence {self.licence}"
-
-    def as_json(self) -> dict[str, Any]:
-        """The parts by their names, and the line of all."""
-        return {**asdict(self), "devices": list(self.devices), "line": self.line}
-
-
-def attributions(stored: Iterable[StoredImport]) -> tuple[Attribution, ...]:
-    """An attribution for all records of one origin, in the order of their files."""
-    found: dict[Attribution, list[str]] = {}
+    ``line`` names the devices with who measured on them, for lists of machines.
+    """
+    found: dict[tuple[str | None, ...], list[str]] = {}
     for each in stored:
         o = each.record.origin
-        origin = Attribution(o.author, o.licence, o.address, o.commit, o.instrument)
+        origin = (o.author, o.licence, o.address, o.commit, o.instrument)
         found.setdefault(origin, []).append(each.record.environment.model)
+    names = ("author", "licence", "address", "commit", "instrument")
     return tuple(
-        replace(origin, devices=tuple(dict.fromkeys(devices)), files=len(devices))
+        {
+            **dict(zip(names, origin, strict=True)),
+            "devices": (own := list(dict.fromkeys(devices))),
+            "files": len(devices),
+            "line": f"{', '.join(own)}: measured by {origin[0]}, licence {origin[1]}",
+        }
         for origin, devices in found.items()
     )

@@ -8,11 +8,13 @@ All arithmetic is exact (``Fraction``), because the edges decide.
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from report.errors import StudyError
 from report.evidence.reported import Reported, ReportedTable
@@ -28,8 +30,7 @@ Verdict: TypeAlias = Literal["agrees", "rounds", "differs"]
 Formula: TypeAlias = Callable[..., Fraction]
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(NamedTuple):
     """All numbers from ``low`` to ``high``, both included."""
 
     low: Fraction
@@ -66,11 +67,7 @@ class Printed:
     @property
     def interval(self) -> Interval:
         """All numbers that are printed like this, whatever is done with a half."""
-        half = (
-            Fraction(0)
-            if self.decimals is None
-            else Fraction(1, 2) / Fraction(10) ** (self.decimals)
-        )
+        half = 0 if self.decimals is None else Fraction(1, 2) / Fraction(10) ** self.decimals
         return Interval(self.value - half, self.value + half)
 
     def quantity(self, unit: str, source: str, factor: float = 1.0) -> Quantity:
@@ -111,51 +108,48 @@ def printed_column(table: ReportedTable, key: str) -> tuple[Printed | None, ...]
     )
 
 
-@dataclass(frozen=True)
-class KnownFactor:
-    """A factor by which numbers are often off, with its reason; ``fits`` says for which units."""
+class KnownFactor(NamedTuple):
+    """A factor by which numbers are often off, with its reason."""
 
     ratio: Fraction
     reason: str
-    fits: Callable[[str], bool]
-
-
-def _operations(unit: str) -> bool:
-    return "FLOP" in unit
-
-
-def _bytes(unit: str) -> bool:
-    return unit.partition("/")[0].endswith("B")
-
-
-def _any(unit: str) -> bool:
-    return True
 
 
 _KI: Final = Fraction(1024, 1000)
 #: A number of few digits that was computed from others is off by a little more than its rounding.
 _NEAR: Final = Fraction(1, 100)
 
-#: Factors of printed over recomputed, the commonest reason first.
-KNOWN_FACTORS: Final = (
-    KnownFactor(Fraction(1, 2), "multiply-adds counted as one operation each", _operations),
-    KnownFactor(Fraction(2), "operations counted twice", _operations),
-    KnownFactor(Fraction(1, 4), "one byte an element, not the four of float32", _bytes),
-    KnownFactor(Fraction(4), "four bytes an element instead of one", _bytes),
-    KnownFactor(Fraction(1, 2), "two bytes an element, not the four of float32", _bytes),
-    KnownFactor(Fraction(2), "twice the bytes of an element", _bytes),
-    KnownFactor(Fraction(1, 8), "bits taken for bytes", _bytes),
-    KnownFactor(Fraction(8), "bytes taken for bits", _bytes),
-    KnownFactor(1 / _KI, "a prefix of 1,024 written as one of 1,000", _bytes),
-    KnownFactor(_KI, "a prefix of 1,000 written as one of 1,024", _bytes),
-    KnownFactor(1 / _KI**2, "prefixes of 1,024 written as ones of 1,000", _bytes),
-    KnownFactor(_KI**2, "prefixes of 1,000 written as ones of 1,024", _bytes),
-    KnownFactor(Fraction(250), "thousands of float32 elements printed as megabytes", _bytes),
-    KnownFactor(Fraction(1, 1000), "a unit prefix of 1,000 left out", _any),
-    KnownFactor(Fraction(1000), "a unit prefix of 1,000 too many", _any),
-    KnownFactor(Fraction(1, 100), "a ratio printed as per cent", _any),
-    KnownFactor(Fraction(100), "per cent printed as a ratio", _any),
+#: Factors of printed over recomputed, the commonest reason first: of operations, of bytes, of any
+#: unit.
+_OPERATIONS: Final = (
+    KnownFactor(Fraction(1, 2), "multiply-adds counted as one operation each"),
+    KnownFactor(Fraction(2), "operations counted twice"),
 )
+_BYTES: Final = (
+    KnownFactor(Fraction(1, 4), "one byte an element, not the four of float32"),
+    KnownFactor(Fraction(4), "four bytes an element instead of one"),
+    KnownFactor(Fraction(1, 2), "two bytes an element, not the four of float32"),
+    KnownFactor(Fraction(2), "twice the bytes of an element"),
+    KnownFactor(Fraction(1, 8), "bits taken for bytes"),
+    KnownFactor(Fraction(8), "bytes taken for bits"),
+    KnownFactor(1 / _KI, "a prefix of 1,024 written as one of 1,000"),
+    KnownFactor(_KI, "a prefix of 1,000 written as one of 1,024"),
+    KnownFactor(1 / _KI**2, "prefixes of 1,024 written as ones of 1,000"),
+    KnownFactor(_KI**2, "prefixes of 1,000 written as ones of 1,024"),
+    KnownFactor(Fraction(250), "thousands of float32 elements printed as megabytes"),
+)
+_ANY: Final = (
+    KnownFactor(Fraction(1, 1000), "a unit prefix of 1,000 left out"),
+    KnownFactor(Fraction(1000), "a unit prefix of 1,000 too many"),
+    KnownFactor(Fraction(1, 100), "a ratio printed as per cent"),
+    KnownFactor(Fraction(100), "per cent printed as a ratio"),
+)
+
+
+def _known_factors(unit: str) -> tuple[KnownFactor, ...]:
+    """The known factors of numbers in ``unit``."""
+    operations = _OPERATIONS if "FLOP" in unit else ()
+    return (*operations, *(_BYTES if unit.partition("/")[0].endswith("B") else ()), *_ANY)
 
 
 @dataclass(frozen=True)
@@ -188,7 +182,7 @@ class Check:
         """The known factor that explains a difference, exactly or nearly, if one does."""
         if self.verdict != "differs" or self.possible.low <= 0:
             return None
-        fitting = [known for known in KNOWN_FACTORS if known.fits(self.derived.unit)]
+        fitting = _known_factors(self.derived.unit)
         exactly = (known for known in fitting if self.explained_by(known))
         # A small factor is not told from a small error unless it fits exactly.
         large = (known for known in fitting if not Fraction(1, 2) < known.ratio < 2)
@@ -211,7 +205,10 @@ class Check:
         if self.known is None:
             return "differs"
         about = "" if self.explained_by(self.known) else "about "
-        return f"differs by {about}the factor {_ratio_text(self.known.ratio)}: {self.known.reason}"
+        ratio = self.known.ratio
+        simple = 1 in (ratio.numerator, ratio.denominator)
+        shown = str(ratio) if simple else f"{float(ratio):.4g}"
+        return f"differs by {about}the factor {shown}: {self.known.reason}"
 
     def as_json(self) -> dict[str, Any]:
         """The check for ``out/values/<study>.json``."""
@@ -227,14 +224,6 @@ class Check:
             "verdict": self.verdict,
             "finding": self.finding,
         }
-
-
-def _ratio_text(ratio: Fraction) -> str:
-    if ratio.denominator == 1:
-        return str(ratio.numerator)
-    if ratio.numerator == 1:
-        return f"1/{ratio.denominator}"
-    return f"{float(ratio):.4g}"
 
 
 def check(derived: Printed, formula: str, compute: Formula, *inputs: Printed) -> Check:
@@ -255,27 +244,18 @@ def check(derived: Printed, formula: str, compute: Formula, *inputs: Printed) ->
     return Check(derived, formula, inputs, recomputed, Interval(min(corners), max(corners)))
 
 
-def ratio(above: Fraction, below: Fraction) -> Fraction:
-    """A quotient, as a formula."""
-    return above / below
+#: Formulas: a quotient, and a difference.
+ratio, difference = operator.truediv, operator.sub
 
 
 def times(*factors: Fraction) -> Fraction:
     """A product, as a formula."""
-    found = Fraction(1)
-    for factor in factors:
-        found *= factor
-    return found
+    return math.prod(factors, start=Fraction(1))
 
 
 def total(*parts: Fraction) -> Fraction:
     """A sum, as a formula."""
     return sum(parts, Fraction(0))
-
-
-def difference(from_: Fraction, taken: Fraction) -> Fraction:
-    """A difference, as a formula."""
-    return from_ - taken
 
 
 def mean(*parts: Fraction) -> Fraction:

@@ -81,16 +81,6 @@ class MeasuredDevice:
         work = exact(f"work of the {what}", first.work_unit, first.work, file)
         return work / self.of_processes(f"time of the {what}", "s", processes)
 
-    def winner(self, operation: str, moment: str = "", dtype: str = FLOAT32) -> str | Missing:
-        """Which instrument gave the ceiling of an operation, and at which size, in words."""
-        found = self._meant(operation, moment, dtype)
-        if not found:
-            return Missing(self._no_ceiling(operation, moment, dtype))
-        if any(ceiling.instrument is None for _, ceiling in found):
-            return Missing(f"the instruments of the ceilings were not recorded on {self.label}")
-        _, best = max(found, key=lambda each: known(point(self._ceiling_rate(*each))))
-        return peaks.in_words(best)
-
     @remembered
     def cache_rates(self) -> dict[str, Quantity]:
         """The bandwidth (B/s) of each cache and of memory, by ``L1``, ``L2``, ..., ``memory``.
@@ -164,9 +154,3 @@ class MeasuredDevice:
             return work / shortest
         process = Process(file, f"ceiling {what}", tuple(map(float, ceiling.samples)))
         return work / self.of_processes(f"time of the {what}", "s", [process])
-
-
-def won(run: MeasuredDevice | None, operation: str) -> str:
-    """What gave a ceiling of a run, for papers; nothing where its record does not know that."""
-    found = Missing("no run") if run is None else run.winner(operation)
-    return "" if isinstance(found, Missing) else found

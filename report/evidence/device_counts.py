@@ -1,17 +1,12 @@
-"""What a GPU executed and allocated in one call of a layer, from theory, whatever the study.
-
-Work comes from Nsight Compute, memory from the caching allocator's own history, replayed.
-"""
+"""What a GPU executed in one call of a layer by Nsight Compute, from theory, whatever the study."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from report.evidence.allocator_replay import reconciliations
 from report.evidence.runs import Factors, Run
 from report.missing import Missing
 from report.records.layers import Layer
-from report.records.record import Case
 from report.theory.reconciliation import Reconciliation, Term
 from report.theory.terms import (
     as_flops,
@@ -33,6 +28,7 @@ def device_work(
         run.fixed(f"ncu_fp32_{kind}", factors)
         for kind in ("additions", "multiplications", "multiply_adds")
     )
+    tensor = run.fixed("ncu_tensor_core_flops", factors)
     beyond = fused if isinstance(fused, Missing) else 2 * (fused - macs)
     return Reconciliation(
         id,
@@ -43,7 +39,15 @@ def device_work(
             _if_seen(output_additions(layer, ""), adds, "additions"),
             _if_seen(output_scaling(layer, ""), multiplies, "multiplications"),
             _if_seen(bias_kernel(layer, ""), beyond, "multiply-adds beyond theory"),
-            _tensor_work(run.fixed("ncu_tensor_core_flops", factors)),
+            # What the tensor cores did instead, which the CUDA cores' counters do not hold.
+            Term(
+                "Tensor-core work, not in these counters",
+                -tensor if isinstance(tensor, int) else 0,
+                "−operations of the tensor cores",
+                "ncu_tensor_core_flops"
+                if isinstance(tensor, int)
+                else "0: not counted on this GPU",
+            ),
         ),
         Term("Counted", counted, "add + multiply + 2 · multiply-add", "ncu_fp32 counters"),
     )
@@ -71,28 +75,3 @@ def _if_seen(term: Term, counted: int | Missing, what: str) -> Term:
     if counted == term.amount:
         return replace(term, evidence=f"equal to the counted {what}")
     return replace(term, amount=0, evidence=f"0: not equal to the counted {what}")
-
-
-def _tensor_work(flops: int | Missing) -> Term:
-    """What the tensor cores did instead, which the CUDA cores' counters do not hold."""
-    found = isinstance(flops, int)
-    return Term(
-        "Tensor-core work, not in these counters",
-        -flops if isinstance(flops, int) else 0,
-        "−operations of the tensor cores",
-        "ncu_tensor_core_flops" if found else "0: not counted on this GPU",
-    )
-
-
-def replays(run: Run) -> dict[str, Reconciliation]:
-    """Every sum of the allocator at every moment of every case, replayed from its requests."""
-    return {
-        found.id: found
-        for index, case in enumerate(run.stored.record.cases)
-        if case.status == "ok"
-        for found in reconciliations(case, f"replay-{run.key}-{index}", _told(run, case))
-    }
-
-
-def _told(run: Run, case: Case) -> str:
-    return f"{', '.join(f'{name} {level}' for name, level in case.factors.items())} on {run.label}"

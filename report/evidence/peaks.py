@@ -8,7 +8,6 @@ sets; each of their products and copies stands for arithmetic and memory.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -121,14 +120,6 @@ def described(ceiling: Ceiling) -> str:
     if ceiling.instrument is None:
         return f"{plain}, {ceiling.moment}"
     return f"{plain} by {ceiling.instrument} in {ceiling.dtype}, {ceiling.moment}"
-
-
-def in_words(ceiling: Ceiling) -> str:
-    """Instrument and size, as a paper prints them: ``torch.mm, 2048 × 2048 × 2048``."""
-    size = re.sub(r"(?<=\d)x(?=\d)", " × ", ceiling.size)
-    if ceiling.working_set is not None and ceiling.operation in _BANDWIDTH:
-        size = in_binary(ceiling.working_set)
-    return f"{ceiling.instrument}, {size}"
 
 
 def in_binary(number: int) -> str:

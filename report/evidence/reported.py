@@ -125,18 +125,11 @@ class Reported(_Part, frozen=True):
         return StudyError(f"data/reported/{self.study}.json: {what}; restore the file with git.")
 
     def _named(self, kind: str, parts: tuple[_Named, ...], id: str) -> _Named:
-        for part in parts:
-            if part.id == id:
-                return part
-        if not self.source:
-            raise StudyError(
-                f"data/reported/{self.study}.json: the file is missing, and the study needs its "
-                f"{kind} {id}; restore it with git."
-            )
-        raise StudyError(
-            f"data/reported/{self.study}.json has no {kind} {id!r}; "
-            f"it has {', '.join(part.id for part in parts) or 'none'}."
-        )
+        found = next((part for part in parts if part.id == id), None)
+        if found is None:
+            there = f"it has {', '.join(part.id for part in parts) or 'none'}"
+            raise self.fault(f"no {kind} {id!r}: {there if self.source else 'the file is missing'}")
+        return found
 
 
 def read_reported(path: Path) -> Reported:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
-from typing import Final, Self, TypeAlias, TypeVar
+from typing import Self, TypeAlias, TypeVar
 
 from report.evidence.ceilings import MeasuredDevice
 from report.evidence.naming import names
@@ -29,12 +29,6 @@ from report.theory.work import flops, forward_macs
 AnyRun = TypeVar("AnyRun", bound="Run")
 #: The factors of a case with their levels, as a record names them.
 Factors: TypeAlias = Mapping[str, Factor]
-
-_STATUS_WORDS: Final = {
-    "out_of_memory": "out of memory",
-    "unavailable": "unavailable",
-    "failed": "failed",
-}
 
 
 @dataclass(frozen=True)
@@ -93,13 +87,12 @@ class Run(MeasuredDevice):
         return tuple(replace(self, stored=replace(s, others=())) for s in oldest_first)
 
     @cached_property
-    def _by_factors(self) -> dict[frozenset[tuple[str, Factor]], Case]:
-        return _by_factors(self.stored)
-
-    @cached_property
-    def _others(self) -> tuple[tuple[Stored, dict[frozenset[tuple[str, Factor]], Case]], ...]:
-        """The runs that are pooled with the record, with their cases by factors."""
-        return tuple((stored, _by_factors(stored)) for stored in self.stored.others)
+    def _cases(self) -> tuple[tuple[str, dict[frozenset[tuple[str, Factor]], Case]], ...]:
+        """The cases by their factors, of the record and of each run that is pooled with it."""
+        return tuple(
+            (stored.file, {frozenset(case.factors.items()): case for case in stored.record.cases})
+            for stored in (self.stored, *self.stored.others)
+        )
 
     @remembered
     def levels(self, /, factor: str, **where: Factor) -> tuple[Factor, ...]:
@@ -116,11 +109,12 @@ class Run(MeasuredDevice):
 
         What a case recorded before it failed is no measurement of it.
         """
-        case = self._by_factors.get(frozenset(factors.items()))
+        (_, cases), *_ = self._cases
+        case = cases.get(frozenset(factors.items()))
         if case is None:
             return Missing(f"not part of the run on {self.label}")
         if case.status != "ok":
-            return Missing(f"{_STATUS_WORDS[case.status]} on {self.label}: {case.reason}")
+            return Missing(f"{_words(case.status)} on {self.label}: {case.reason}")
         return case
 
     def layers(self, factors: Factors) -> tuple[Layer, ...] | Missing:
@@ -174,7 +168,7 @@ class Run(MeasuredDevice):
         """
         shown = dict(factors)
         if "subject" in factors and any(
-            frozenset({**factors, "subject": s}.items()) in self._by_factors
+            frozenset({**factors, "subject": s}.items()) in self._cases[0][1]
             for s in self._subjects
             if s != factors.get("subject")
         ):
@@ -223,10 +217,10 @@ class Run(MeasuredDevice):
 
     def in_each_run(self, factors: Factors) -> Iterator[tuple[str, Case]]:
         """The case in each run in which it ended well, the record's own first, by the file."""
-        for stored, cases in ((self.stored, self._by_factors), *self._others):
+        for file, cases in self._cases:
             case = cases.get(frozenset(factors.items()))
             if case is not None and case.status == "ok":
-                yield stored.file, case
+                yield file, case
 
     def repeated(self, quantity: str, factors: Factors) -> Leaf:
         """A deterministic quantity, the same in every repetition, as an exact one."""
@@ -249,10 +243,6 @@ class Run(MeasuredDevice):
     def grown(self, quantity: str, factors: Factors, since: str) -> int | Missing:
         """A fixed quantity beyond another one, such as the peak beyond what was there before."""
         return difference(self.fixed(quantity, factors), self.fixed(since, factors))
-
-
-def _by_factors(stored: Stored) -> dict[frozenset[tuple[str, Factor]], Case]:
-    return {frozenset(case.factors.items()): case for case in stored.record.cases}
 
 
 def processes_of(case: Case, quantity: str, policy: Policy, file: str) -> Iterator[Process]:

@@ -12,7 +12,7 @@ from report.quantity.expression import Derived, Quantity, Sampled
 from report.quantity.process import Process
 from report.records.store import Stored
 from report.statistics.estimates import Estimate
-from report.text.format import quantity_text, scale_for
+from report.text.format import Style, quantity_text, scale_for
 
 #: Series that are drawn of one number, and samples that are drawn of one process.
 _MOST_SERIES: Final = 6
@@ -50,24 +50,20 @@ def _of_value(
         "name": value.name,
         "printed": value.plain,
         "reason": found.reason if isinstance(found, Missing) else "",
-        **(_of_estimate(found, value) if isinstance(found, Estimate) and value.bounds else {}),
         "formula": value.formula,
         "numbers": numbers if numbers != value.formula else "",
         "sources": list(value.sources),
         "series": drawn,
         "more": len(leaves) - len(drawn),
     }
+    if isinstance(found, Estimate) and value.bounds:
+        unit = scale_for(found, value.unit, value.style).unit
+        given |= {
+            "interval": value.bounds if unit == "1" else f"{value.bounds} {unit}",
+            "level": f"{100 * found.confidence:.0f} %",
+            "n": found.n,
+        }
     return {key: content for key, content in given.items() if content}
-
-
-def _of_estimate(found: Estimate, value: Value) -> dict[str, Any]:
-    scale = scale_for(found, value.unit, value.style)
-    unit = "" if scale.unit == "1" else f" {scale.unit}"
-    return {
-        "interval": f"{value.bounds}{unit}",
-        "level": f"{found.confidence:.0%}".replace("%", " %"),
-        "n": found.n,
-    }
 
 
 def in_numbers(quantity: Derived, shown: dict[Quantity, str]) -> str:
@@ -77,17 +73,16 @@ def in_numbers(quantity: Derived, shown: dict[Quantity, str]) -> str:
         if isinstance(part, Derived) and not part.name:
             return part.written(show)
         if part not in shown:
-            shown[part] = _number_text(part)
+            found = number(part)
+            style: Style = "exact" if isinstance(found, int) else "measured"
+            shown[part] = (
+                found.reason
+                if isinstance(found, Missing)
+                else quantity_text(found, str(part.unit), style)
+            )
         return shown[part]
 
     return quantity.written(show)
-
-
-def _number_text(part: Quantity) -> str:
-    found = number(part)
-    if isinstance(found, Missing):
-        return found.reason
-    return quantity_text(found, str(part.unit), "exact" if isinstance(found, int) else "measured")
 
 
 def _of_series(leaf: Sampled, shards: Mapping[str, Sequence[str]]) -> dict[str, Any]:

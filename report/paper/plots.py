@@ -1,24 +1,24 @@
-"""Quantities over the levels of a factor, and distributions, as the points, lines and bands."""
+"""Quantities over the levels of a factor, distributions and roofs, as figures draw them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Literal
 
 from figures.dots import Dots, DotSeries
 from figures.points import Points
+from figures.roofline import RoofLine
 from figures.scaling import Band, Curve
 from report.missing import Missing
 from report.quantity.distribution import PERCENTS, Distribution
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity
 from report.statistics.estimates import Estimate
-from report.text.format import scale_to
+from report.text.format import Number, scale_to
+from report.theory.roofline import Roof
 
-#: Half the distance of two series in one row (rows).
-_APART: Final = 0.2
-#: Labels of more levels than these would touch.
-_MANY: Final = 6
+GIGA: Final = 1e9
+TERA: Final = 1e12
 
 
 def points(
@@ -39,12 +39,8 @@ def points(
     if not known:
         return ()
     factor = scale_to(shown, str(next(iter(over.values())).unit)).factor
-    bounds = [
-        (e.low, e.value, e.high) if isinstance(e, Estimate) else (e,) * 3 for e in known.values()
-    ]
-    low, value, high = (tuple(factor * x for x in column) for column in zip(*bounds, strict=True))
-    exact = low == high
-    ends = ((), ()) if exact else (low, high)
+    low, value, high = zip(*(_ends(each, factor) for each in known.values()), strict=True)
+    ends = ((), ()) if low == high else (low, high)
     levels, first, *_ = list(over), next(iter(known))
     between = levels[levels.index(first) :][: len(known)]
     whole = joined and between == list(known)
@@ -64,46 +60,31 @@ def band(label: str, ceiling: Quantity, shown: str, series: int) -> tuple[Band, 
     found = number(ceiling)
     if isinstance(found, Missing):
         return ()
-    factor = scale_to(shown, str(ceiling.unit)).factor
-    low, value, high = (factor * end for end in _ends(found))
-    return (Band(label, low, value, high, series),)
+    return (Band(label, *_ends(found, scale_to(shown, str(ceiling.unit)).factor), series),)
 
 
-def _ends(found: int | float | Estimate) -> tuple[float, float, float]:
+def roof_line(
+    roof: Roof, label: str, look: Literal["measured", "sheet", "printed"], unit: float
+) -> RoofLine:
+    """A roof in the unit of a figure's rates."""
+    return RoofLine(label, _ends(roof.peak, 1 / unit), _ends(roof.bandwidth, 1 / unit), look)
+
+
+def _ends(found: Number | Estimate, factor: float) -> tuple[float, float, float]:
+    """Low end, value and high end, times a factor."""
     if isinstance(found, Estimate):
-        return found.low, found.value, found.high
-    return found, found, found
+        return factor * found.low, factor * found.value, factor * found.high
+    return (factor * found,) * 3
 
 
-def quantile_series(
-    label: str, rows: Sequence[Distribution], number: int = 0, shift: float = 0.0
-) -> DotSeries:
-    """A median a row, with lines between its outer and its inner quantiles."""
-    cuts = [tuple(map(row.cut, PERCENTS)) if row.known else (None,) * 4 for row in rows]
+def distribution_rows(title: str, rows: Mapping[str, Distribution], x_label: str) -> Dots:
+    """Distributions of ratios in named rows, with their numbers of networks.
+
+    Each has its median, and lines between its outer and its inner quantiles.
+    """
+    cuts = [tuple(map(row.cut, PERCENTS)) if row.known else (None,) * 4 for row in rows.values()]
     outer, _, _, end = zip(*cuts, strict=True) if cuts else ((),) * 4
     inner = tuple((low, high) if low and high else None for _, low, high, _ in cuts)
-    medians = tuple(row.cut(50) if row.known else None for row in rows)
-    return DotSeries(label, medians, number, False, outer, end, inner, shift)
-
-
-def distribution_rows(
-    title: str,
-    rows: Mapping[str, Sequence[Distribution]],
-    names: Sequence[str],
-    x_label: str,
-    lines: Mapping[str, float] | None = None,
-) -> Dots:
-    """Distributions of ratios in named rows, a series a label, with their numbers of networks.
-
-    ``lines`` are ratios to compare with, by their names.
-    """
-    counts = (
-        ", ".join(str(len(each.numbers)) for each in row)
-        for row in zip(*rows.values(), strict=True)
-    )
-    series = (
-        quantile_series(label, each, place, _APART * (2 * place - 1) if len(rows) > 1 else 0.0)
-        for place, (label, each) in enumerate(rows.items())
-    )
-    shown = tuple(f"{name} ({count})" for name, count in zip(names, counts, strict=True))
-    return Dots(shown, tuple(series), x_label, 1.0, title, lines=tuple((lines or {}).items()))
+    medians = tuple(row.cut(50) if row.known else None for row in rows.values())
+    names = tuple(f"{name} ({len(row.numbers)})" for name, row in rows.items())
+    return Dots(names, (DotSeries("", medians, 0, False, outer, end, inner),), x_label, 1.0, title)

@@ -33,7 +33,7 @@ from report.paper.findings import Figure, Findings, Inputs
 from report.paper.tables import Cell, Column, Table
 from report.paper.values import declare
 from report.quantity.evaluation import number
-from report.quantity.expression import Quantity, absent
+from report.quantity.expression import Quantity, absent, exact
 from report.quantity.verdicts import Several, Statement
 from report.text.format import Style, scale_to
 from report.theory.reconciliation import Reconciliation
@@ -227,6 +227,25 @@ def table_of(
         sources=tuple(dict.fromkeys(file for quantity in used for file in quantity.sources)),
         wide=wide,
     )
+
+
+def audit_row(p: Any, item: Check) -> dict[str, Content]:
+    """The row of a check in a table: as printed, what its formula gives, and the verdict.
+
+    ``p`` are the data of a paper that has its ``inputs``.
+    """
+    derived = item.derived
+    return {
+        "Printed where": derived.place,
+        "Formula": item.formula,
+        "Printed": derived.text,
+        "Recomputed": exact("recomputed", "1", item.recomputed, p.inputs.reported_file),
+        "Printed ÷ recomputed": Missing("nothing to divide by")
+        if item.factor is None
+        else item.factor,
+        "Unit": "" if derived.unit == "1" else derived.unit,
+        "Finding": item.finding,
+    }
 
 
 def _column(head: str, contents: Sequence[Content], digits: int | None) -> Column:

@@ -107,12 +107,6 @@ class Table:
     def __post_init__(self) -> None:
         if not self.id.startswith("tbl-"):
             raise ValueError(f"table {self.id}: the id of a table starts with tbl-")
-        for number, row in enumerate(self.rows, start=1):
-            if len(row) != len(self.columns):
-                raise ValueError(
-                    f"table {self.id}: row {number} has {len(row)} cells for "
-                    f"{len(self.columns)} columns"
-                )
 
     @property
     def reasons(self) -> tuple[str, ...]:

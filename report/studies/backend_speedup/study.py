@@ -19,11 +19,10 @@ from report.evidence.audit import Check, count_by_verdict
 from report.evidence.runs import run_of
 from report.instruments import gates
 from report.missing import Missing
-from report.paper.audit_table import audit_table
 from report.paper.environments import setup
 from report.paper.findings import Inputs
 from report.paper.machine_comparison import Comparison
-from report.paper.study import Content, Study
+from report.paper.study import Content, Study, audit_row
 from report.quantity.evaluation import number, point, to_digits
 from report.quantity.expression import Quantity, absent, exact, named, recorded
 from report.quantity.operations import at_least, at_most
@@ -610,7 +609,7 @@ def _account(p: Paper, row: tuple[str, str, str]) -> dict[str, Content]:
     return dict(zip(("Item", "Result", "Finding"), row, strict=True))
 
 
-study.add_table(lambda p: audit_table("tbl-audit", "", p.source.audit(), (p.inputs.reported_file,)))
+study.table("tbl-audit", rows=lambda p: p.source.audit(), wide=True)(audit_row)
 study.add_table(lambda p: setup(_described(p)))
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from figures.scaling import Scaling
-from report.evidence.device_counts import replays
+from report.evidence.allocator_replay import replays
 from report.evidence.runs import run_of
 from report.missing import Missing
 from report.paper.environments import setup

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from report.evidence.published_gains import Comparison
-from report.evidence.published_rates import Setting
+from report.evidence.published import Comparison, Setting
 
 OLD, MIDDLE, NEW = CARDS = tuple(f"NVIDIA GeForce RTX {number}" for number in (3090, 4090, 5090))
 PRO: Final = "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"

@@ -12,8 +12,7 @@ from figures.bars import Bars, BarSeries
 from figures.dots import Dots
 from figures.points import Points
 from figures.scaling import Curve, Scaling
-from report.evidence.published_gains import Card, Pairs, Way, cards, limits, pairs
-from report.evidence.published_rates import published
+from report.evidence.published import Card, Pairs, Way, cards, limits, pairs, published
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.plots import distribution_rows
@@ -268,10 +267,8 @@ def errors(p: Survey) -> Iterator[Dots]:
             "Operators": "operators",
             "Merged operators": "merged",
         }
-        rows = [p.pairs[id].over(way) for way in ways.values()]
-        panel = distribution_rows(
-            step.name, {"": rows}, tuple(ways), "Predicted over measured gain"
-        )
+        rows = {name: p.pairs[id].over(way) for name, way in ways.items()}
+        panel = distribution_rows(step.name, rows, "Predicted over measured gain")
         yield replace(panel, names=tuple(ways), named=id == "first")
 
 
@@ -318,8 +315,7 @@ def compiling(p: Survey) -> Iterator[Dots]:
     shown |= {INSTEAD.name: p.pairs["instead"].gain}
     known = {name: gain for name, gain in shown.items() if gain.known}
     if known:
-        rows = {"": tuple(known.values())}
-        yield distribution_rows("", rows, tuple(known), "Rate after ÷ before")
+        yield distribution_rows("", known, "Rate after ÷ before")
 
 
 # -------------------------------------------------------------------------------------- tables

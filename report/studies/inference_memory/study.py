@@ -11,12 +11,10 @@ from figures.scaling import Scaling
 from report.evidence.audit import printed_value
 from report.evidence.runs import run_of
 from report.missing import Missing
-from report.paper.audit_table import audit_table
 from report.paper.environments import setup
 from report.paper.findings import Inputs
 from report.paper.machine_comparison import Comparison
-from report.paper.study import Content, Study
-from report.paper.tables import Table
+from report.paper.study import Content, Study, audit_row
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.operations import at_least, at_most
 from report.quantity.verdicts import Several, Statement, all_of, any_of, trend
@@ -816,10 +814,5 @@ def _tbl_networks(p: Paper, name: str) -> dict[str, Content]:
     }
 
 
-@study.add_table
-def _tbl_audit(p: Paper) -> Table:
-    sources = (p.inputs.reported_file,)
-    return audit_table("tbl-audit", "", source.checks(p.inputs.reported), sources)
-
-
+study.table("tbl-audit", rows=lambda p: source.checks(p.inputs.reported), wide=True)(audit_row)
 study.add_table(lambda p: setup(p.runs))

@@ -10,8 +10,7 @@ from figures.points import Points
 from figures.roofline import Roofline
 from figures.scaling import Band, Scaling
 from report.missing import Missing
-from report.paper.plots import points
-from report.paper.roofs import GIGA, TERA, roof_line
+from report.paper.plots import GIGA, TERA, points, roof_line
 from report.quantity.evaluation import estimate
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline import theory
