@@ -75,8 +75,6 @@ def test_all_processes_stay_in_the_budget_and_leave_no_case_out(
     assert spent <= max(budget, sum(durations)) * (1 + 1e-9)
     if processes * sum(durations) <= budget * (1 - 1e-9):
         assert set(counts.values()) == {processes}
-    shortest = min(cases, key=durations.__getitem__)
-    assert spent > budget or counts[shortest] == processes or spent + durations[shortest] > budget
 
 
 def test_a_long_case_is_measured_by_fewer_processes() -> None:
