@@ -15,7 +15,6 @@ from report.instruments.counters.logs import CaseLogs, joined_logs, pack
 from report.records.choice import choices_of, fate
 from report.records.record import Attachment, Case, Ceiling, Record, Shard
 from report.records.shards import (
-    conflict,
     measures_case,
     measures_process,
     merged,
@@ -146,19 +145,12 @@ def test_shards_of_unlike_runs_are_not_merged() -> None:
         {"shard": Shard(number=2, of=2, sweep="b" * 64)},
         {"shard": Shard(number=2, of=3, sweep=SWEEP)},
         {"shard": Shard(number=1, of=2, sweep=SWEEP), "started": "2026-11-02T10:00:00Z"},
+        {"cases": other.cases[:2]},
         {"code": changed(other.code, measuring_code="1" * 64)},
         {"environment": changed(other.environment, threads=1)},
     ):
         items = [factory.stored(one), factory.stored(changed(other, **change))]
         assert [run.files for run in runs_of(items)] == [(found.file,) for found in items]
-
-
-def test_other_cases_and_other_bytes_are_conflicts() -> None:
-    one, other = split(timed(), 2)
-    assert conflict([one], other) is None
-    assert conflict([one], changed(other, cases=other.cases[:2])) == "its cases are others"
-    twin = changed(one, cases=(factory.case(1, memory=factory.memory(2, 2)), *one.cases[1:]))
-    assert str(conflict([one], twin)).startswith("allocated_after is 4,098, not 4,097,")
 
 
 def test_the_logs_of_two_shards_are_one_file() -> None:
@@ -214,4 +206,5 @@ def test_a_shard_that_contradicts_the_others_is_not_merged(tmp_path: Path) -> No
     used, words = _fate(data, second)
     name = first.partition("/")[2]
     assert not used
-    assert words.startswith(f"not used, not merged with {name}: other layers ran for batch 1, ")
+    assert words.startswith("not used, not the same measurement: other layers ran for batch 1, ")
+    assert words.endswith(f" as in {name}")

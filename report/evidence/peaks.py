@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from report.instruments.gates import BEYOND_CACHES
-from report.records.caches import capacities, last_capacity
+from report.records.machines import capacities, last_capacity
 from report.records.record import Ceiling, Environment, Peak, Record
 
 #: How many times a cache a working set must be so that hardly any of it is still there when it is

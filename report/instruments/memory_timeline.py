@@ -68,16 +68,15 @@ class MemoryTimeline:
         }
 
 
-_decoder = msgspec.json.Decoder(tuple[Event, ...])
-
-
 @lru_cache(maxsize=4)
 def read_timeline(content: bytes, place: str) -> MemoryTimeline:
     """A timeline from the bytes of its file, gzipped or not; ``place`` names it in messages.
 
     Raises ``RecordError`` for a file that is cut off, is no such timeline, or goes back in time.
     """
-    events = strict.parse_json(unpacked(content, place, _REMEDY), _decoder.decode, place, _REMEDY)
+    events = strict.parse_json(
+        unpacked(content, place, _REMEDY), tuple[Event, ...], place, _REMEDY, quick=True
+    )
     strict.refuse_first(_faults(events), place, _REMEDY)
     before, *levels = _levels(events)
     return MemoryTimeline(events, before, tuple(levels))

@@ -196,9 +196,6 @@ class _File(msgspec.Struct, frozen=True):
     devices: tuple[_Properties, ...] = msgspec.field(default=(), name="deviceProperties")
 
 
-_decoder = msgspec.json.Decoder(_File)
-
-
 @lru_cache(maxsize=32)
 def read_trace(content: bytes, place: str, remedy: str = _REMEDY) -> Trace:
     """A trace from the bytes of its file, gzipped or not; ``place`` names it in messages.
@@ -207,7 +204,7 @@ def read_trace(content: bytes, place: str, remedy: str = _REMEDY) -> Trace:
     Raises ``RecordError`` for a file that is cut off or no trace, and for one without operators.
     """
     text = unpacked(content, place, remedy)
-    file = strict.parse_json(text, _decoder.decode, place, remedy)
+    file = strict.parse_json(text, _File, place, remedy, quick=True)
     strict.refuse_first(_faults(file.events), place, remedy)
     return _trace(file)
 

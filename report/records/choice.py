@@ -18,7 +18,7 @@ from report.errors import RecordError
 from report.records.editions import EDITIONS, Edition, Role, read_editions
 from report.records.pooling import contradiction, unlike
 from report.records.record import Record
-from report.records.shards import conflict, joined, merged, missing_shards, runs_of
+from report.records.shards import joined, missing_shards, runs_of
 from report.records.store import Item, Listed, read_record, survey_records
 
 #: The roles that a machine takes, the first that is free.
@@ -244,32 +244,21 @@ def without_contradictions(choice: Choice, data: Path) -> Choice:
     """
     if not (choice.others or any(len(item.parts) > 1 for item in choice.used)):
         return choice
-    (primary, first, lost), *agreed = (_agreed(item, data) for item in choice.used)
-    others, refused = [], [*lost]
-    for item, record, conflicting in agreed:
-        refused += conflicting
-        if why := contradiction(first, record):
-            refused.append((item, f"not the same measurement: {why} as in {short(primary)}"))
-        else:
-            others.append(item)
-    return replace(choice, primary=primary, others=tuple(others), left=(*refused, *choice.left))
-
-
-def _agreed(item: Listed, data: Path) -> tuple[Listed, Record, list[tuple[Listed, str]]]:
-    """A run of the shards that agree, its record, and the other shards with the reason."""
-    kept: list[Listed] = []
-    records: list[Record] = []
-    refused = []
-    for part in item.shards:
-        record = read_record(data / part.file, data).record
-        if why := conflict(records, record):
-            refused.append((part, f"not merged with {short(item)}: {why} as there"))
-        else:
-            kept.append(part)
-            records.append(record)
-    if not item.parts:
-        return item, records[0], []
-    return joined(kept), merged(records), refused
+    known: list[Record] = []
+    used, refused = [], []
+    for item in choice.used:
+        agreeing = []
+        for part in item.shards:
+            record = read_record(data / part.file, data).record
+            if why := next(filter(None, (contradiction(one, record) for one in known)), None):
+                words = f"not the same measurement: {why} as in {short(choice.primary)}"
+                refused.append((part, words))
+            else:
+                agreeing.append(part)
+                known.append(record)
+        if agreeing:
+            used.append(joined(agreeing) if item.parts else item)
+    return replace(choice, primary=used[0], others=tuple(used[1:]), left=(*refused, *choice.left))
 
 
 # ---------------------------------------------------------------------------------------- words

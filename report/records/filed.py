@@ -35,7 +35,7 @@ Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 #: The layers of a network in their order: each one's name, and its number in ``layers``.
 Network: TypeAlias = Annotated[tuple[tuple[str, Number], ...], msgspec.Meta(min_length=1)]
 
-OnDisk = TypeVar("OnDisk")
+Kind = TypeVar("Kind")
 
 REMEDY: Final = "restore the file with git, or run the experiment again"
 _VERSION: Final = re.compile(rb'\s*\{\s*"schema":\s*([0-9]{1,9})\s*,')
@@ -71,10 +71,6 @@ class FiledRecord(Head, frozen=True, kw_only=True, forbid_unknown_fields=True):
     layers: tuple[Layer, ...]
     networks: tuple[Network, ...]
     cases: tuple[FiledCase, ...]
-
-
-_record: Final = msgspec.json.Decoder(FiledRecord)
-_head: Final = msgspec.json.Decoder(Head)
 
 
 # -------------------------------------------------------------------------------------- writing
@@ -224,7 +220,7 @@ def parse(text: bytes, place: str) -> Record:
     found and what to do.
     """
     with strict.no_cycles():
-        filed = decoded(text, _record, SCHEMA_VERSION, place, REMEDY)
+        filed = decoded(text, FiledRecord, SCHEMA_VERSION, place, REMEDY)
         strict.refuse_first(_faults(filed), place, REMEDY)
         record = _whole(filed)
         strict.refuse_first(faults(record), place, REMEDY)
@@ -233,28 +229,23 @@ def parse(text: bytes, place: str) -> Record:
 
 def parse_head(text: bytes, place: str) -> Head:
     """Read what a list of records tells of one; raises ``RecordError`` as ``parse`` does."""
-    check_version(text, place, SCHEMA_VERSION)
-    return strict.parse_json(text, _head.decode, place, REMEDY)
+    return decoded(text, Head, SCHEMA_VERSION, place, REMEDY, quick=True)
 
 
 def decoded(
-    text: bytes, decoder: msgspec.json.Decoder[OnDisk], version: int, place: str, remedy: str
-) -> OnDisk:
-    """What a file of this ``version`` holds; raises ``RecordError`` as ``parse`` does."""
-    check_version(text, place, version)
-    filed = strict.parse_json(text, decoder.decode, place, remedy)
-    strict.refuse_repeated_keys(text, place, remedy)
-    return filed
+    text: bytes, kind: type[Kind], known: int, place: str, remedy: str, *, quick: bool = False
+) -> Kind:
+    """What a file of the ``known`` version holds, as a ``kind``; ``quick`` as in ``parse_json``.
 
-
-def check_version(text: bytes, place: str, known: int) -> None:
-    """Raise ``RecordError`` for a file that begins with another version than the ``known`` one."""
+    Raises ``RecordError`` as ``parse`` does, and for another version.
+    """
     stated = _VERSION.match(text)
     if stated and int(stated[1]) != known:
         newer = int(stated[1]) > known
         what = "update ridgepoint to build from it" if newer else "run the experiment again"
         than = f"{'newer' if newer else 'older'} than {known}, the only one that is read here"
         raise RecordError(f"{place}: schema: found version {int(stated[1])}, {than}; {what}.")
+    return strict.parse_json(text, kind, place, remedy, quick=quick)
 
 
 def _faults(filed: FiledRecord) -> Iterator[str]:

@@ -184,9 +184,6 @@ class FiledImport(ImportedRecord, frozen=True, kw_only=True):
     rows: tuple[Row, ...]
 
 
-_decoder: Final = msgspec.json.Decoder(FiledImport)
-
-
 def encode_import(record: ImportedRecord) -> bytes:
     """The record as JSON, a line for each row and case."""
     names = sorted({name for case in record.cases for name, _ in case.all_series})
@@ -231,7 +228,7 @@ def _row(case: Case, factors: Sequence[str], columns: Sequence[str]) -> Row | No
 def parse_import(text: bytes, place: str, remedy: str = REMEDY) -> ImportedRecord:
     """Read one imported record; raises ``RecordError`` as ``report.records.filed.parse`` does."""
     with no_cycles():
-        filed = decoded(text, _decoder, IMPORT_SCHEMA, place, remedy)
+        filed = decoded(text, FiledImport, IMPORT_SCHEMA, place, remedy)
         refuse_first(_table_faults(filed), place, remedy)
         cases = (*_of_rows(filed), *filed.cases)
         record = ImportedRecord(**fields_of(filed, ImportedRecord), cases=cases)  # type: ignore[arg-type]

@@ -68,7 +68,4 @@ def read_operators(path: Path) -> tuple[NetworkOperators, ...]:
     place = place_of(path)
     text = unpacked(read_file(path, place, _REMEDY, path.parent), place, _REMEDY)
     lines = text.splitlines()
-    return tuple(parse_json(line, _DECODER.decode, place, _REMEDY) for line in lines)
-
-
-_DECODER: Final = msgspec.json.Decoder(NetworkOperators)
+    return tuple(parse_json(line, NetworkOperators, place, _REMEDY, quick=True) for line in lines)

@@ -15,7 +15,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 
 from report.records.layers import Layer
-from report.records.microarchitecture import with_microarchitecture
+from report.records.machines import with_microarchitecture
 from report.records.quantities import LARGEST, SHORTEST_S
 
 #: Versions 1 to 3 are those of records that were converted to this one; their digests remain.

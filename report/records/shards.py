@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from report.records.pooling import contradiction, unlike
+from report.records.pooling import unlike
 from report.records.record import Case, Ceiling, Head, Record, Round, Shard, Status
 from report.records.store import Filed, Item, Stored
 
@@ -57,8 +57,10 @@ def _fits(run: Sequence[Item], item: Item) -> bool:
     first = there[0]
     if shard is None or first is None or (first.sweep, first.of) != (shard.sweep, shard.of):
         return False
-    numbers = {each.number for each in there if each is not None}
-    return shard.number not in numbers and unlike(run[0].record, item.record) is None
+    one, other = run[0].record, item.record
+    alike = [case.factors for case in one.cases] == [case.factors for case in other.cases]
+    is_new = shard.number not in {each.number for each in there if each is not None}
+    return is_new and alike and unlike(one, other) is None
 
 
 def joined(parts: Iterable[Item]) -> Item:
@@ -77,16 +79,6 @@ def missing_shards(item: Filed[Head]) -> tuple[int, ...]:
         return ()
     there = set(map(_number, item.parts))
     return tuple(n for n in range(1, item.record.shard.of + 1) if n not in there)
-
-
-def conflict(parts: Sequence[Record], further: Record) -> str | None:
-    """Why a shard cannot be merged with ``parts`` in a few words; None if it can."""
-    for part in parts:
-        if [case.factors for case in part.cases] != [case.factors for case in further.cases]:
-            return "its cases are others"
-        if found := contradiction(part, further):
-            return found
-    return None
 
 
 # ------------------------------------------------------------------------------------- merging

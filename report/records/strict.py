@@ -1,7 +1,8 @@
 """Strict reading of data files: what is wrong, where, what was found, and what to do.
 
-msgspec decodes and validates in one pass; this module turns its errors into one sentence with the
-file, the field and what stands there.
+A text is decoded to plain content, in which no field stands twice, and msgspec makes of it what was
+asked for; this module turns all errors into one sentence with the file, the field and what stands
+there.
 """
 
 from __future__ import annotations
@@ -9,31 +10,32 @@ from __future__ import annotations
 import gc
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
 from report.errors import RecordError
 from report.records.files import read_file
-from report.records.strict_yaml import YamlError, parse_yaml
+from report.records.strict_yaml import YamlError, line_of, parse_yaml
 
 Kind = TypeVar("Kind")
 
 #: What decoding raises for a text that is not what was asked for.
-NO_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_NO_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+#: The escape of half of a character.
+_HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
-#: Bytes of a text that is read once more for a message; a list of nothing takes 20 times its room.
-_SMALL: Final = 2**25
-
-_TOP: Final = "the top level"
-_OFFSET: Final = re.compile(r" ?\(byte (\d+)\)")
 _STEP: Final = re.compile(r"[^.\[\]]+|\[\d+\]|\[\.\.\.\]")
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _ABSENT: Final = re.compile(r"Object missing required field `(.*)`")
 _NOT_ALLOWED: Final = re.compile(r"Invalid (?:enum )?value (.*)", re.DOTALL)
+
+
+class _FaultError(ValueError):
+    """What is wrong with a text that is JSON but for this."""
 
 
 def read_strictly(
@@ -45,53 +47,73 @@ def read_strictly(
     """
     place = place_of(path)
     text = read_file(path, place, remedy, data)
-    if language == "YAML":
-        return _decode_yaml(text, kind, place, remedy)
-    found = parse_json(text, msgspec.json.Decoder(kind).decode, place, remedy)
-    refuse_repeated_keys(text, place, remedy)
-    return found
-
-
-def _decode_yaml(text: bytes, kind: type[Kind], place: str, remedy: str) -> Kind:
+    if language == "JSON":
+        return parse_json(text, kind, place, remedy)
     try:
-        document = parse_yaml(text.decode("utf-8-sig"))
-        return msgspec.convert(document.content, kind)
+        content, root = parse_yaml(text.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise RecordError(f"{place}: {_no_utf8(text, error)}; {remedy}.") from error
+        raise RecordError(f"{place}: {_no_utf8(error)}; {remedy}.") from error
     except YamlError as error:
         what = f"line {error.line}: not valid YAML: {_plain(error.what)}"
         raise RecordError(f"{place}: {what}; {remedy}.") from error
+    try:
+        return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
-        steps = _with_key(
-            _path_of(error), document.content, lambda part: msgspec.convert(part, kind)
-        )
-        where = f"{place}: line {document.line(steps)}"
-        raise _refusal(error, document.content, where, remedy, steps) from error
+        steps = _steps(error, content, kind)
+        where = f"{place}: line {line_of(root, steps)}"
+        raise _refusal(error, content, where, remedy, steps) from error
 
 
-def parse_json(text: bytes, decode: Callable[[bytes], Kind], place: str, remedy: str) -> Kind:
-    """``decode(text)``, where ``decode`` belongs to a typed msgspec decoder of JSON.
+def parse_json(
+    text: bytes, kind: type[Kind], place: str, remedy: str, *, quick: bool = False
+) -> Kind:
+    """What ``text`` says, as a ``kind``; ``quick`` does not look for fields that stand twice.
 
     Raises ``RecordError`` that begins with ``place`` and ends with ``remedy``.
     """
+    if quick:
+        with suppress(*_NO_JSON):
+            return msgspec.json.decode(text, type=kind)
+    content = _plain_json(text, place, remedy)
     try:
-        return decode(text)
+        return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
-        content = _untyped(text)
-        steps = _with_key(_path_of(error), content, lambda part: decode(msgspec.json.encode(part)))
+        steps = _steps(error, content, kind)
         raise _refusal(error, content, place, remedy, steps) from error
+
+
+def _plain_json(text: bytes, place: str, remedy: str) -> Any:
+    try:
+        content = json.loads(text.decode(), object_pairs_hook=_object, parse_constant=_no_number)
+        if _HALF.search(text):
+            json.dumps(content, ensure_ascii=False).encode()
     except UnicodeDecodeError as error:
-        raise RecordError(f"{place}: {_no_utf8(text, error)}; {remedy}.") from error
-    except msgspec.DecodeError as error:
-        at = _OFFSET.search(str(error))
-        line = text.count(b"\n", 0, int(at[1]) if at else len(text)) + 1
-        what = _OFFSET.sub("", str(error)).removeprefix("JSON is malformed: ")
-        raise RecordError(f"{place}: line {line}: not valid JSON: {what}; {remedy}.") from error
+        what = _no_utf8(error)
+    except UnicodeEncodeError:
+        what = "not valid JSON: found half of a character"
+    except json.JSONDecodeError as error:
+        what = f"line {error.lineno}: not valid JSON: {error.msg}"
+    except _FaultError as error:
+        what = str(error)
+    except ValueError:
+        what = "not valid JSON: found a whole number of thousands of digits"
     except RecursionError:
-        # Without «from»: the chain of a thousand frames would bury the sentence.
-        raise RecordError(
-            f"{place}: not valid JSON: found brackets nested without end; {remedy}."
-        ) from None
+        what = "not valid JSON: found brackets nested without end"
+    else:
+        return content
+    # Without the chain, of which a thousand frames would bury the sentence.
+    raise RecordError(f"{place}: {what}; {remedy}.")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _FaultError(f"found the field {repeated(k for k, _ in pairs)} twice in one object")
+    return found
+
+
+def _no_number(text: str) -> None:
+    raise _FaultError(f"not valid JSON: found {text}")
 
 
 @contextmanager
@@ -108,20 +130,6 @@ def no_cycles() -> Iterator[None]:
     finally:
         if searching:
             gc.enable()
-
-
-def refuse_repeated_keys(text: bytes, place: str, remedy: str) -> None:
-    """Raise ``RecordError`` for a key that stands twice in one object of ``text``, valid JSON.
-
-    Decoding keeps the last of the two without a word.
-    """
-
-    def check(pairs: list[tuple[str, object]]) -> None:
-        if len(dict(pairs)) < len(pairs):
-            twice = repeated(name for name, _ in pairs)
-            raise RecordError(f"{place}: found the field {twice} twice in one object; {remedy}.")
-
-    json.loads(text, object_pairs_hook=check, parse_int=len, parse_float=len)
 
 
 def refuse_first(faults: Iterable[str], place: str | Path, remedy: str) -> None:
@@ -151,8 +159,8 @@ def byte_at(error: UnicodeDecodeError) -> str:
     return f"the byte 0x{error.object[error.start]:02x}, which is not UTF-8"
 
 
-def _no_utf8(text: bytes, error: UnicodeDecodeError) -> str:
-    line = text.count(b"\n", 0, error.start) + 1
+def _no_utf8(error: UnicodeDecodeError) -> str:
+    line = error.object.count(b"\n", 0, error.start) + 1
     return f"line {line}: found {byte_at(error)}"
 
 
@@ -175,7 +183,9 @@ def _refusal(
         found = _shown(content, steps) or kind
         what = expectation[:1].lower() + expectation[1:] + (f", found {found}" if found else "")
     where = "".join(step if step.startswith("[") else f".{step}" for step in steps)
-    return RecordError(f"{place}: {where.removeprefix('.') or _TOP}: {_plain(what)}; {remedy}.")
+    return RecordError(
+        f"{place}: {where.removeprefix('.') or 'the top level'}: {_plain(what)}; {remedy}."
+    )
 
 
 def _path_of(error: msgspec.ValidationError) -> list[str]:
@@ -183,15 +193,13 @@ def _path_of(error: msgspec.ValidationError) -> list[str]:
     return _STEP.findall(at.strip("`").removeprefix("$"))
 
 
-def _with_key(steps: list[str], content: object, check: Callable[[object], object]) -> list[str]:
-    """The path with the key for which msgspec, in a mapping of any keys, writes ``[...]``.
+def _steps(error: msgspec.ValidationError, content: object, kind: Any) -> list[str]:
+    """The path to what is no ``kind``, with the key for which msgspec writes ``[...]``.
 
-    ``check`` raises ``ValidationError`` for ``content``, as it does with that key alone.
+    In a mapping of any keys it is the one with which alone the error is the same.
     """
-    if "[...]" not in steps:
-        return steps
-    at = steps.index("[...]")
-    holder = _value_at(content, steps[:at])
+    steps = _path_of(error)
+    holder = _value_at(content, steps[: steps.index("[...]")]) if "[...]" in steps else None
     if not isinstance(holder, dict):
         return steps
     whole = dict(holder)
@@ -199,10 +207,10 @@ def _with_key(steps: list[str], content: object, check: Callable[[object], objec
         holder.clear()
         holder[key] = value
         try:
-            check(content)
-        except msgspec.ValidationError as error:
-            if _path_of(error) == steps:
-                return [*steps[:at], key, *steps[at + 1 :]]
+            msgspec.convert(content, kind)
+        except msgspec.ValidationError as again:
+            if _path_of(again) == steps:
+                return [key if step == "[...]" else step for step in steps]
         finally:
             holder.clear()
             holder.update(whole)
@@ -212,10 +220,8 @@ def _with_key(steps: list[str], content: object, check: Callable[[object], objec
 def _value_at(content: object, steps: Iterable[str]) -> object:
     """What stands at a path; unset where there is no such place."""
     for step in steps:
-        if step.startswith("["):
-            index = step.strip("[]")
-            if not (index.isdigit() and isinstance(content, list) and int(index) < len(content)):
-                return msgspec.UNSET
+        index = step.strip("[]")
+        if isinstance(content, list) and index.isdigit() and int(index) < len(content):
             content = content[int(index)]
         elif isinstance(content, dict) and step in content:
             content = content[step]
@@ -236,14 +242,6 @@ def _shown(content: object, steps: Iterable[str]) -> str:
     except ValueError:  # a whole number of thousands of digits
         return ""
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _untyped(text: bytes) -> object:
-    """The content without types, for messages; unset if it is large, or no JSON after the fault."""
-    try:
-        return msgspec.json.decode(text) if len(text) < _SMALL else msgspec.UNSET
-    except NO_JSON:
-        return msgspec.UNSET
 
 
 def _plain(text: str) -> str:

@@ -33,35 +33,27 @@ class YamlError(ValueError):
         self.line, self.what = line, what
 
 
-class Document:
-    """The content of a text, and where its values stand."""
-
-    def __init__(self, content: Any, root: yaml.Node | None) -> None:
-        self.content = content
-        self._root = root
-
-    def line(self, steps: Iterable[str]) -> int:
-        """The line in which the value at a path begins, or the last part of it that is there."""
-        node = self._root
-        for step in steps:
-            if isinstance(node, yaml.SequenceNode) and step.strip("[]").isdigit():
-                found = node.value[int(step.strip("[]"))]
-            elif isinstance(node, yaml.MappingNode):
-                found = next((value for key, value in node.value if key.value == step), None)
-            else:
-                break
-            node = found or node
-        return node.start_mark.line + 1 if node else 1
+def line_of(root: yaml.Node | None, steps: Iterable[str]) -> int:
+    """The line in which the value at a path begins, or the last part of it that is there."""
+    for step in steps:
+        index = step.strip("[]")
+        if isinstance(root, yaml.SequenceNode) and index.isdigit():
+            root = root.value[int(index)]
+        elif isinstance(root, yaml.MappingNode):
+            root = next((value for key, value in root.value if key.value == step), root)
+        else:
+            break
+    return root.start_mark.line + 1 if root else 1
 
 
-def parse_yaml(text: str) -> Document:
-    """Read ``text``; raises ``YamlError``."""
+def parse_yaml(text: str) -> tuple[Any, yaml.Node | None]:
+    """The content of ``text``, and its nodes for ``line_of``; raises ``YamlError``."""
     if len(text) > _LARGEST:
         raise YamlError(1, f"found {len(text):,} characters, more than {_LARGEST:,}")
     try:
         loader = _Loader(text)
         root = loader.get_single_node()
-        return Document(None if root is None else loader.construct_document(root), root)
+        return None if root is None else loader.construct_document(root), root
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise YamlError(line, f"found the character U+{int(error.character):04X}") from error

@@ -136,7 +136,7 @@ def front_matter(document: Path) -> dict[str, Any]:
     if match is None:
         raise RenderError(f"{name}: has no front matter; begin it with a block between ---.")
     try:
-        meta = parse_yaml(match[1]).content
+        meta, _ = parse_yaml(match[1])
         msgspec.convert(meta, _Front)
     except YamlError as error:
         place = f"{place_of_line(document, error.line + 1)}: the front matter"

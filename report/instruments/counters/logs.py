@@ -36,9 +36,6 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     cases: tuple[CaseLogs, ...]
 
 
-_decoder = msgspec.json.Decoder(_File)
-
-
 def attachment_name(tool: str) -> str:
     """The name of the file beside the record."""
     return f"{tool}.json.gz"
@@ -83,4 +80,4 @@ def unpack(content: bytes, tool: str, place: str) -> tuple[CaseLogs, ...]:
 
 def _read(content: bytes, place: str) -> _File:
     text = unpacked(content, place, REMEDY)
-    return strict.parse_json(text, _decoder.decode, place, REMEDY)
+    return strict.parse_json(text, _File, place, REMEDY, quick=True)

@@ -1,8 +1,12 @@
-"""The microarchitecture of a processor of AMD, where a hypervisor shows no more than its brand."""
+"""What follows from what a record says of a processor: its microarchitecture, and its caches."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from report.records.record import Cache
 
 #: Family → microarchitecture → ranges of models, as Linux tells them (arch/x86/kernel/cpu/amd.c,
 #: ``bsp_init_amd``, https://git.kernel.org).
@@ -30,3 +34,22 @@ def with_microarchitecture(name: str, family: int | None, model: int | None) -> 
     found = (kind for kind, ranges in kinds if any(model in each for each in ranges))
     kind = next(found, None)
     return f"{name} ({kind})" if kind else name
+
+
+def capacities(caches: Iterable[Cache], cores: int) -> dict[int, int]:
+    """Bytes of data that ``cores`` cores have in the caches of each level, first level first.
+
+    Cores that may share a cache are taken to do so: the system does not say on which cores a
+    thread will run, and a cache that is counted once too often would be a roof too wide.
+    """
+    return {
+        cache.level: cache.size_bytes * -(-cores // cache.cores)
+        for cache in sorted(caches, key=lambda cache: cache.level)
+        if cache.kind != "instruction"
+    }
+
+
+def last_capacity(caches: Iterable[Cache], cores: int) -> int | None:
+    """The same of the last level; None where no cache of data is known."""
+    found = capacities(caches, cores)
+    return found[max(found)] if found else None
