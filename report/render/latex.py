@@ -94,6 +94,9 @@ def write_latex(source: Path, study: str, target: Path, text: str | None = None)
     _copy_used(text, source, target)
     for name in (*_STYLE_FILES, *(_ONE_COLUMN_FILES if paper.one_column else ())):
         shutil.copyfile(TEMPLATES / "latex" / name, target / name)
+    with (target / "latexmkrc").open("a", encoding="utf-8", newline="\n") as settings:
+        # An archive has tables beside the paper.
+        settings.write(f"@default_files = ('{study}.tex');\n")
     main = target / f"{study}.tex"
     main.write_text(text, "utf-8", newline="\n")
     return main

@@ -136,9 +136,11 @@ def _html_options() -> dict[str, Any]:
     }
 
 
-#: Addresses break, and formulas that are wider than a phone scroll.
+#: Long words break, columns are as wide as their words, formulas wider than a phone scroll,
+#: and the dark theme's text has a contrast of 11.
 _PAGE_STYLE: Final = (
-    "<style>a, code { overflow-wrap: anywhere } "
+    "<style>a, code, p, figcaption { overflow-wrap: anywhere } col { width: auto !important } "
+    "body.quarto-dark { --bs-body-color: #dee2e6; color: #dee2e6 } "
     'math[display="block"] { display: block; overflow-x: auto; max-width: 100% }</style>'
 )
 

@@ -108,7 +108,7 @@ def _in_full(number: float) -> str:
 
 
 def _bare(sentence: str) -> str:
-    return _REFERENCE.sub("", sentence)
+    return _REFERENCE.sub("", sentence).replace("`", "")
 
 
 def first_sentences(text: str, limit: int = 320) -> str:

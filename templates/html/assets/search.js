@@ -67,7 +67,8 @@
     }
     const show = () => {
       const found = find(field.value);
-      status.textContent = field.value.trim() ? `${found.length} found` : "";
+      const said = found.length ? `${found.length} found` : "Nothing found; try fewer words, or a part of one.";
+      status.textContent = field.value.trim() ? said : "";
       list.replaceChildren(...found.slice(0, MOST).map(entry => result(entry, field.value, dialog)));
     };
     field.addEventListener("input", show);
