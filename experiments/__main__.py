@@ -21,11 +21,11 @@ from experiments import registry
 from experiments.cluster.submit import export_script, submit
 from experiments.gpu_session import measure_all
 from experiments.harness.doctor import doctor
+from experiments.harness.listing import listing, overview
 from experiments.harness.progress import Observer, outcome
 from experiments.harness.record_check import check_records
 from experiments.harness.run import StoppedError, close, run
-from experiments.harness.runtime import INSTALL, INSTALL_NETWORKS
-from experiments.harness.selection import listing, overview
+from experiments.harness.runtime import INSTALL, INSTALLS
 from experiments.harness.status import status
 from experiments.harness.study import UsageError
 from experiments.importers.command import import_files
@@ -69,8 +69,7 @@ def _explained(error: BaseException) -> tuple[str, int]:
             stopped = StoppedError("Interrupted before the run began; nothing is kept.", error)
             return str(stopped), stopped.exit_code
         case ModuleNotFoundError():
-            # Networks of others, and what they need, leave torch alone.
-            install = INSTALL_NETWORKS if error.name in {"torchvision", "timm"} else INSTALL
+            install = INSTALLS.get(error.name or "", INSTALL)
             return f"{error.name} is not installed; install it with: {install}", 1
         case OSError():
             return f"{error.filename or 'A file'}: {error.strerror or error}.", 1

@@ -16,7 +16,8 @@ from types import FrameType
 from typing import Final, NamedTuple
 
 from experiments.harness.progress import Observer
-from experiments.harness.run import Request, StoppedError, close, run
+from experiments.harness.request import Request
+from experiments.harness.run import StoppedError, close, run
 from experiments.harness.study import CeilingSize, CounterChoice, Device, UsageError
 from report.errors import RidgepointError
 

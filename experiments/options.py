@@ -9,7 +9,7 @@ from typing import Final, NoReturn
 
 from experiments import registry
 from experiments.cluster.submit import add_jobs
-from experiments.harness.run import Request
+from experiments.harness.request import Request
 from experiments.harness.study import UsageError
 from experiments.importers.command import add_import
 from experiments.theory.command import add_theory

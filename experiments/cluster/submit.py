@@ -18,8 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from experiments.harness import code, run, status
+from experiments.harness import code, status
 from experiments.harness.progress import Observer
+from experiments.harness.request import Request
+from experiments.harness.run import StoppedError
 from experiments.harness.text import last_line
 from report.errors import MeasurementError
 from report.records.record import Shard
@@ -63,23 +65,20 @@ def _flags(jobs: argparse.Namespace) -> dict[str, str]:
     return {"signal": _SIGNAL, **asked}
 
 
-def _sweep(request: run.Request, jobs: argparse.Namespace) -> tuple[Shard, Path]:
+def _sweep(request: Request, jobs: argparse.Namespace) -> tuple[Shard, Path]:
     """What tells the sweep from others, and the folder of its logs, hidden and ignored by git."""
-    first = replace(request, shard=(1, jobs.shards or jobs.nodes))
-    shard = run.shard_of(first, *run.selected(request))
+    shard = replace(request, shard=(1, jobs.shards or jobs.nodes)).part()
     assert shard is not None
     return shard, request.records / request.study / ".jobs"
 
 
-def _words(request: run.Request, number: int | str, of: int) -> list[str]:
+def _words(request: Request, number: int | str, of: int) -> list[str]:
     """The command of the job that measures a shard."""
-    words = (*run.command_of(request, request.threads)[3:], *run.places(request))
+    words = (*request.command(request.threads)[3:], *request.places)
     return [*PROGRAM, *words, "--shard", f"{number}/{of}", "--if-missing"]
 
 
-def export_script(
-    request: run.Request, jobs: argparse.Namespace, say: Callable[[str], None]
-) -> int:
+def export_script(request: Request, jobs: argparse.Namespace, say: Callable[[str], None]) -> int:
     """Write a script for sbatch that measures all shards and needs no submitit; the exit code.
 
     It may be submitted again, from anywhere.
@@ -108,7 +107,7 @@ def export_script(
     return 0
 
 
-def submit(request: run.Request, jobs: argparse.Namespace, observer: Observer) -> Path:
+def submit(request: Request, jobs: argparse.Namespace, observer: Observer) -> Path:
     """Submit what is missing until it is there; the path of the first shard's record.
 
     Raises ``MeasurementError`` for jobs that are submitted too often without progress,
@@ -122,11 +121,11 @@ def submit(request: run.Request, jobs: argparse.Namespace, observer: Observer) -
             with suppress(OSError, subprocess.SubprocessError):
                 job.cancel(check=False)
         said = "Interrupted: the jobs are ended, and what they measured is kept; the same command "
-        raise run.StoppedError(f"{said}goes on.", interrupt) from interrupt
+        raise StoppedError(f"{said}goes on.", interrupt) from interrupt
 
 
 def _submitted(
-    request: run.Request, jobs: argparse.Namespace, running: dict[int, Any], observer: Observer
+    request: Request, jobs: argparse.Namespace, running: dict[int, Any], observer: Observer
 ) -> Path:
     (sweep, logs), tries, before, printed = _sweep(request, jobs), 0, (-1, -1), ""
     while True:
@@ -143,13 +142,17 @@ def _submitted(
             done = (len(measured), sum(each.done for each in shards.values()))
             tries, before = 1 if done > before else tries + 1, done
             if tries > _ATTEMPTS:
-                raise _given_up(left[0], jobs.time, Path(running[left[0]].paths.stderr))
+                log = Path(running[left[0]].paths.stderr)
+                said = last_line(log.read_text(errors="replace") if log.exists() else "")
+                raise MeasurementError(
+                    f"Shard {left[0]} was submitted {_ATTEMPTS} times without progress, each time "
+                    f"for {jobs.time} min (--time); {log} ends with: {said}"
+                )
             left = left[: jobs.nodes] if jobs.cluster == "local" else left
             running |= _started(request, sweep, jobs, logs, left)
-            observer.note(
-                f"Submitted jobs for these of {sweep.of} shards: {', '.join(map(str, left))}; "
-                f"time limit {jobs.time} min."
-            )
+            numbers = ", ".join(map(str, left))
+            submitted = f"Submitted jobs for these of {sweep.of} shards: {numbers}"
+            observer.note(f"{submitted}; time limit {jobs.time} min.")
         time.sleep(2)
 
 
@@ -165,7 +168,7 @@ def _active(study: str, sweep: Shard, cluster: str, running: dict[int, Any]) -> 
         return dict.fromkeys(running, str(error))
 
 
-def _shards(request: run.Request, sweep: Shard) -> dict[int, status.ShardState]:
+def _shards(request: Request, sweep: Shard) -> dict[int, status.ShardState]:
     """What there is of the shards that these jobs measure, on the newest kind of machine."""
     wanted = (sweep.sweep, sweep.of, code.identify(request.study)[0].measuring_code)
     for each in reversed(status.sweeps(request.study, request.records)):
@@ -174,25 +177,16 @@ def _shards(request: run.Request, sweep: Shard) -> dict[int, status.ShardState]:
     return {}
 
 
-def _given_up(number: int, minutes: int, log: Path) -> MeasurementError:
-    said = last_line(log.read_text(errors="replace")) if log.exists() else "nothing"
-    return MeasurementError(
-        f"Shard {number} was submitted {_ATTEMPTS} times without progress, each time for {minutes} "
-        f"min (--time); {log} ends with: {said}"
-    )
-
-
 def _started(
-    request: run.Request, sweep: Shard, jobs: argparse.Namespace, logs: Path, numbers: list[int]
+    request: Request, sweep: Shard, jobs: argparse.Namespace, logs: Path, numbers: list[int]
 ) -> dict[int, Any]:
     """A job for each of these shards; each becomes the run itself, and hears its signals."""
+    import submitit
+
     commands = [_words(request, number, sweep.of) for number in numbers]
     try:
-        import submitit
-
-        executor = submitit.AutoExecutor(
-            logs, cluster=jobs.cluster, slurm_python=f"exec {shlex.quote(sys.executable)}"
-        )
+        python = f"exec {shlex.quote(sys.executable)}"
+        executor = submitit.AutoExecutor(logs, cluster=jobs.cluster, slurm_python=python)
         executor.update_parameters(
             name=f"ridgepoint-{request.study}",
             timeout_min=jobs.time,
@@ -206,15 +200,9 @@ def _started(
             slurm_use_srun=False,
         )
         started = executor.map_array(os.execvp, [words[0] for words in commands], commands)
-    except ModuleNotFoundError as error:
-        raise MeasurementError(
-            "submit needs submitit; install it with: python -m pip install -e '.[slurm]', or give "
-            "--export-sbatch FILE for a script that does not."
-        ) from error
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-        said = last_line(str(error))
         raise MeasurementError(
-            f"The jobs cannot be submitted: {said}; change the options, or give --cluster local "
-            "where there is no SLURM."
+            f"The jobs cannot be submitted: {last_line(str(error))}; change the options, or give "
+            "--cluster local where there is no SLURM."
         ) from error
     return dict(zip(numbers, started, strict=True))

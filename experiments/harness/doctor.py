@@ -19,7 +19,6 @@ from experiments.harness import limits, machine, policies, quiet, runtime
 from experiments.harness.counting import TOOLS
 from experiments.harness.environment import variables
 from experiments.harness.journal import journals
-from experiments.harness.text import text_of
 from report.errors import MeasurementError
 
 Level: TypeAlias = Literal["ok", "note", "problem"]
@@ -29,7 +28,6 @@ _GIB: Final = 2**30
 _LITTLE_MEMORY: Final = 2 * _GIB
 #: Governors that let a clock fall between calls.
 _SLOW: Final = ("powersave", "ondemand", "conservative")
-_NVIDIA: Final = Path("/proc/driver/nvidia/params")
 
 
 class Check(NamedTuple):
@@ -95,12 +93,10 @@ def _checks(records: Path) -> Iterator[Check]:
         busy = quiet.watched()
         remedy = f"{busy}; close them, or run with --wait-quiet 10" if busy else None
         yield _noted("now", "others leave the processors alone", remedy, "problem")
-    driver = _NVIDIA.exists() or shutil.which("nvidia-smi") is not None
-    root = hasattr(os, "geteuid") and os.geteuid() == 0
+    driver = shutil.which("nvidia-smi") is not None
     for device, tool in TOOLS.items():
         if device == "cpu" or driver:
-            closed = profiling_permission(text_of(_NVIDIA), root) if device == "cuda" else None
-            reason = tool.unavailable() or closed
+            reason = tool.unavailable()
             no = f"cannot count here: {reason}" if reason else None
             yield _noted(tool.name, "can count executed work", no)
     yield from _torch(driver)
@@ -131,16 +127,6 @@ def free_memory(available: int, total: int, limit: int | None = None) -> Check:
     if available < _LITTLE_MEMORY:
         return Check("note", "memory", f"{text}; larger cases will run out: close other programs")
     return Check("ok", "memory", text)
-
-
-def profiling_permission(params: str, root: bool) -> str | None:
-    """Why NVIDIA's driver keeps its counters from this user, from its ``params``; None if not."""
-    if root or "RmProfilingAdminOnly: 1" not in params:
-        return None
-    return (
-        "the driver shows its counters to root only: run as root, or load the driver with "
-        "NVreg_RestrictProfilingToAdminUsers=0"
-    )
 
 
 def _torch(driver: bool) -> Iterator[Check]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from experiments import registry
 from experiments.harness.doctor import Check
 from experiments.harness.progress import instability
-from experiments.harness.selection import default_levels
+from experiments.harness.request import default_levels
 from experiments.harness.text import factors_text
 from report.errors import RidgepointError
 from report.instruments import gates

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 import signal
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -21,37 +21,30 @@ from experiments.harness import (
     quiet,
     rounds,
     runtime,
-    timing,
 )
 from experiments.harness.journal import (
     Ceilings,
+    Done,
+    Finish,
     Header,
     Journal,
+    Keep,
     begun,
     is_written,
     journals,
     read_journal,
     readable,
 )
-from experiments.harness.processes import working
-from experiments.harness.progress import Observer
-from experiments.harness.selection import select
-from experiments.harness.study import (
-    UNSET,
-    CeilingSize,
-    CounterChoice,
-    Device,
-    Factors,
-    Plan,
-    Session,
-    Study,
-    UsageError,
-)
-from experiments.harness.sweep import sweep, unmeasured
-from experiments.harness.text import flat, last_line
+from experiments.harness.measure import layers_of_case
+from experiments.harness.processes import measured, working
+from experiments.harness.progress import Observer, outcome_text
+from experiments.harness.request import Request, possible
+from experiments.harness.study import CeilingSize, Factors, Session, Study
+from experiments.harness.text import factors_text, flat, last_line
 from experiments.harness.worker import Task
 from report.errors import MeasurementError, RidgepointError
 from report.records.filed import encode, parse
+from report.records.layers import Layer
 from report.records.pooling import unlike
 from report.records.record import (
     SCHEMA_VERSION,
@@ -60,9 +53,9 @@ from report.records.record import (
     Moment,
     Protocol,
     Record,
-    Shard,
+    Status,
 )
-from report.records.shards import OPTION, measures_case
+from report.records.shards import measures_case
 from report.records.store import digest, list_records, read_record, write_record
 
 #: Why a run that was ended early lacks something.
@@ -76,40 +69,6 @@ _SAME: Final = (
 _NAMED: Final = 4
 
 
-@dataclass(frozen=True)
-class Request:
-    """What the command line asks for; what is None is left to us.
-
-    ``records`` is where the record goes, ``images`` the folder of a data set of the user's own.
-    ``label`` is what people call this machine; ``wait_quiet`` says for how many minutes at most to
-    wait until the machine does nothing else.  Executed work is counted (``auto``) in a full plan
-    and else not.  ``shard`` is (i, n) for the i-th of n shards, from 1; with ``if_missing`` one
-    that is measured is left as it is, and an unfinished one is continued.  ``changes`` are those
-    of the plan's protocol.
-    """
-
-    study: str
-    records: Path
-    device: Device = "cpu"
-    threads: int | None = None
-    quick: bool = False
-    settings: tuple[str, ...] = ()
-    resume: bool = False
-    if_missing: bool = False
-    counters: CounterChoice | None = None
-    images: Path | None = None
-    label: str | None = None
-    shard: tuple[int, int] | None = None
-    wait_quiet: float | None = None
-    ceilings: CeilingSize | None = None
-    changes: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def counter_choice(self) -> CounterChoice:
-        """What to count."""
-        return self.counters or ("none" if self.quick else "auto")
-
-
 class StoppedError(MeasurementError):
     """A person or the system stopped the run by a signal, of which ``exit_code`` tells."""
 
@@ -119,42 +78,15 @@ class StoppedError(MeasurementError):
         self.exit_code = 128 + (interrupt.args or (signal.SIGINT,))[0]
 
 
-def command_of(request: Request, threads: int | None) -> tuple[str, ...]:
-    """The command that repeats this run, with no more of this machine than its threads and label.
-
-    Without ``threads`` they are left to the machine.  Of the folder of images only its own name
-    stands there.
-    """
-    given = {
-        "--device": request.device,
-        "--threads": threads,
-        "--quick": "" if request.quick else None,
-        "--counters": request.counters,
-        OPTION: request.shard and "{}/{}".format(*request.shard),
-        "--label": request.label,
-        "--wait-quiet": request.wait_quiet and f"{request.wait_quiet:g}",
-        "--data": request.images and request.images.resolve().name,
-    }
-    words = [str(w) for n, value in given.items() if value is not None for w in (n, value) if w]
-    settings = (word for setting in request.settings for word in ("--set", setting))
-    return ("python", "-m", "experiments", "run", request.study, *words, *settings)
-
-
-def places(request: Request) -> tuple[str, ...]:
-    """The folders that the user gave, as given; argparse takes the last of a repeated option."""
-    given = () if request.images is None else ("--data", str(request.images))
-    return given if request.records == Path("data") else (*given, "--records", str(request.records))
-
-
 def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     """Measure, write the record, and return it with its path; or what is there, where that does.
 
     Raises ``UsageError`` for a request that names what does not exist, ``StoppedError`` when it is
     stopped, and other ``MeasurementError`` when it cannot be done.
     """
-    study, plan, cases = selected(request)
+    study, plan, cases = request.selected()
     threads = runtime.checked_threads(request.threads)
-    header = _header(request, study, plan, cases, threads)
+    header = _header(request, plan.protocol, cases, threads)
     if request.if_missing and (there := _measured_before(request.records, header)):
         observer.note("Already measured; skipping.")
         return there
@@ -184,74 +116,26 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     return record, path
 
 
-def selected(request: Request) -> tuple[Study, Plan, tuple[Factors, ...]]:
-    """The study, the plan and the cases that a run measures; raises ``UsageError``."""
-    study = registry.load(request.study).on(request.device)
-    plan, cases = select(
-        study,
-        quick=request.quick,
-        settings=request.settings,
-        images=request.images is not None,
-        changes=request.changes,
-    )
-    return study, replace(plan, ceilings=request.ceilings or plan.ceilings), cases
-
-
 def _header(
-    request: Request, study: Study, plan: Plan, cases: tuple[Factors, ...], threads: int
+    request: Request, planned: Protocol, cases: tuple[Factors, ...], threads: int
 ) -> Header:
     """All that is known before the first measurement; imports torch and checks the device."""
     torch = runtime.start_torch(request.device, threads)
     facts = environment.gather(torch, request.device, threads, name=request.label)
     identity, missing = code.identify(request.study)
-    protocol, impossible = _possible(plan.protocol, request.device)
+    protocol, impossible = possible(planned, request.device)
     missing = {**facts.missing, **missing, **impossible}
     return Header(
         study=request.study,
         started=_utc(datetime.now(UTC)),
-        command=command_of(request, threads),
+        command=request.command(threads),
         code=identity,
         protocol=protocol,
         environment=msgspec.structs.replace(facts, missing=missing),
         cases=cases,
         counters=request.counter_choice,
-        shard=shard_of(request, study, plan, cases),
+        shard=request.part(),
     )
-
-
-def shard_of(request: Request, study: Study, plan: Plan, cases: Sequence[Factors]) -> Shard | None:
-    """Which part of which sweep is measured; raises ``UsageError`` for more than there can be.
-
-    A sweep is the plan, the cases and what is counted, the same in all of its shards.
-    """
-    if request.shard is None:
-        return None
-    number, of = request.shard
-    processes = _possible(plan.protocol, request.device)[0].processes
-    most = max(processes.values(), default=1) if study.has_times else len(cases)
-    if of > most:
-        what = "processes" if study.has_times else "cases"
-        raise UsageError(f"{of} shards are too many: there are {most} {what}; give {most} or less.")
-    parts = (request.study, request.device, plan.protocol, cases, request.counter_choice)
-    return Shard(number=number, of=of, sweep=digest(msgspec.json.encode(parts, order="sorted")))
-
-
-def _possible(planned: Protocol, device: Device) -> tuple[Protocol, dict[str, str]]:
-    """The protocol with this device's clock and the memory policies that there are here.
-
-    Where only the default is there, it takes the most processes that are planned.  Beside it the
-    reason for each policy that is not there.
-    """
-    reasons = {policy: policies.unavailable(policy, device) for policy in planned.processes}
-    there = {policy: n for policy, n in planned.processes.items() if reasons[policy] is None}
-    if planned.processes and len(there) <= 1:
-        there = dict.fromkeys(there or ("default",), max(planned.processes.values()))
-    return msgspec.structs.replace(
-        planned,
-        timer=timing.TIMERS[device] if planned.timer == UNSET else planned.timer,
-        processes=there,
-        variables={policy: policies.as_recorded(policy) for policy in there},
-    ), {f"policies.{policy}": reason for policy, reason in reasons.items() if reason}
 
 
 # --------------------------------------------------------------------------- a run that was begun
@@ -332,7 +216,7 @@ def _interrupted(interrupt: KeyboardInterrupt, request: Request, journal: Journa
 
 def _again(request: Request, journal: Journal) -> str:
     """The command that continues a run."""
-    return shlex.join((*journal.header.command, *places(request), "--resume"))
+    return shlex.join((*journal.header.command, *request.places, "--resume"))
 
 
 # -------------------------------------------------------------------------- measuring and writing
@@ -344,11 +228,61 @@ def _measured(
     """The record, and the files to keep beside it."""
     if journal.ceilings is None:
         journal.append(_ceilings(session, size, "before", observer))
-    sweep(study, session, journal, observer)
+    _sweep(study, session, journal, observer)
     rounds.measure(study, session, journal, observer)
     after = _ceilings(session, size, "after", observer)
     uncounted = counting.count(study, session, journal, observer)
     return _record(study, journal, after, uncounted, datetime.now(UTC))
+
+
+def _sweep(study: Study, session: Session, journal: Journal, observer: Observer) -> None:
+    """Measure every case of this run that ``journal`` has no outcome for.
+
+    A case that fails is an outcome, not the end.
+    """
+    cases, shard = journal.header.cases, journal.header.shard
+    waiting = {
+        index: factors
+        for index, factors in enumerate(cases)
+        if index not in journal.finished and measures_case(shard, index)
+    }
+    of = f"{len(waiting)} of " if len(waiting) < len(cases) else ""
+    observer.begin(f"Measuring {of}{len(cases)} cases.")
+    done = 0
+    for message in measured(study, "memory", session, "default", waiting, observer.debug):
+        match message:
+            case Keep():
+                _keep(message, journal)
+            case Finish():
+                journal.append(message)
+            case Done(case=index, status=status, reason=reason):
+                if reason is not None:
+                    outcome = _unmeasured(study, cases[index], status, reason)
+                    journal.append(Finish(case=index, outcome=outcome))
+                done += 1
+                text = f"{factors_text(cases[index])}: {outcome_text(journal.finished[index])}"
+                observer.progressed(text, done / len(waiting))
+
+
+def _keep(file: Keep, journal: Journal) -> None:
+    """Put a file into the journal, once; cases may leave the same one, but not two of a name."""
+    before = journal.files.get(file.name)
+    if before is not None and before.content == file.content:
+        return
+    if before is not None and before.case != file.case:
+        raise MeasurementError(
+            f"The cases {before.case} and {file.case} leave different files of the name "
+            f"{file.name}; give them different names in the study."
+        )
+    journal.append(file)
+
+
+def _unmeasured(study: Study, factors: Factors, status: Status, reason: str) -> Case:
+    """A case that has no outcome of its own; its layers are there if it can be built."""
+    layers: tuple[Layer, ...] = ()
+    with suppress(Exception):
+        layers = layers_of_case(study, factors)
+    return Case(factors=factors, status=status, reason=reason, layers=layers)
 
 
 def _ceilings(session: Session, size: CeilingSize, moment: Moment, observer: Observer) -> Ceilings:
@@ -415,7 +349,7 @@ def _alone(study: Study, journal: Journal) -> Iterator[Case]:
         if header.shard is not None and not measures_case(header.shard, index):
             of = header.shard.of
             reason = f"This was left to shard {index % of + 1} of {of}."
-        yield unmeasured(study, factors, "unavailable", reason)
+        yield _unmeasured(study, factors, "unavailable", reason)
 
 
 def _utc(moment: datetime) -> str:

@@ -12,11 +12,16 @@ from typing import Any, Final
 from experiments.harness.study import Device, UsageError
 from report.errors import MeasurementError
 
-INSTALL = "python -m pip install -e '.[experiments]'"
-#: Networks of others with what they import; their own torch is left alone.
-INSTALL_NETWORKS = (
+INSTALL: Final = "python -m pip install -e '.[experiments]'"
+_NETWORKS: Final = (
     "python -m pip install --no-deps torchvision==0.28.0 timm==1.0.31 huggingface_hub safetensors"
 )
+#: What installs a package that not every run needs; networks of others leave torch alone.
+INSTALLS: Final = {
+    "torchvision": _NETWORKS,
+    "timm": _NETWORKS,
+    "submitit": "python -m pip install -e '.[slurm]' (or give --export-sbatch FILE)",
+}
 #: Names the folder that the processes of a run share.
 SHARED: Final = "RIDGEPOINT_SHARED"
 

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from experiments.__main__ import main, next_build
-from experiments.harness.run import Request, command_of, differences
+from experiments.harness.request import Request
+from experiments.harness.run import differences
 from experiments.harness.study import Study
 from report.records.record import Shard
 from report.records.store import read_study, record_name, write_record
@@ -106,9 +107,9 @@ def test_a_whole_run_of_the_tiny_study(
 def test_the_recorded_command_names_nothing_of_the_machine() -> None:
     request = Request("tiny", Path("/somewhere/data"), quick=True, resume=True)
     words = ("--device", "cpu", "--threads", "2", "--quick")
-    assert command_of(request, 2) == ("python", "-m", "experiments", "run", "tiny", *words)
+    assert request.command(2) == ("python", "-m", "experiments", "run", "tiny", *words)
     request = Request("tiny", Path("/somewhere/data"), images=Path("/home/me/mnist"))
-    assert command_of(request, 1)[-2:] == ("--data", "mnist")
+    assert request.command(1)[-2:] == ("--data", "mnist")
 
 
 def test_what_keeps_two_runs_apart_is_named(tiny: Study) -> None:

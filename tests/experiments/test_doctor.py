@@ -34,14 +34,6 @@ def test_each_check_says_its_level_and_what_to_do(check: Check, level: str, word
     assert check.level == level and words in check.text
 
 
-def test_counters_of_a_gpu_may_need_root() -> None:
-    closed = "EnableMSI: 1\nRmProfilingAdminOnly: 1\n"
-    reason = doctor.profiling_permission(closed, root=False)
-    assert reason is not None and "NVreg_RestrictProfilingToAdminUsers=0" in reason
-    assert doctor.profiling_permission(closed, root=True) is None
-    assert doctor.profiling_permission("RmProfilingAdminOnly: 0", root=False) is None
-
-
 def test_only_a_machine_without_torch_makes_it_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

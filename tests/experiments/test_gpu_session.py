@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from experiments import gpu_session
-from experiments.harness.run import Request, StoppedError, selected
+from experiments.harness.request import Request
+from experiments.harness.run import StoppedError
 from report.errors import MeasurementError
 from report.records.record import Protocol
 
@@ -18,7 +19,7 @@ from report.records.record import Protocol
 def test_every_part_leaves_cases_and_work_to_count_where_it_counts() -> None:
     for part in gpu_session.PARTS:
         request = gpu_session.request_of(part, "cuda", 60.0, Path())
-        study, plan, cases = selected(request)
+        study, plan, cases = request.selected()
         assert cases
         assert plan.protocol.plan == "custom" and plan.protocol.case_budget_s == part.budget
         # What a reader refuses is found before half an hour of a GPU is spent on it.

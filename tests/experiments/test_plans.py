@@ -13,7 +13,7 @@ from experiments.backends.libraries import ON_GPU
 from experiments.conv_profiling import HELD_OUT, KNOWN
 from experiments.harness import counting, measure
 from experiments.harness.journal import Journal
-from experiments.harness.selection import select
+from experiments.harness.request import Request
 from experiments.harness.study import Device, Factors, Session, UsageError
 from report.records.record import Case, Policy
 from tests.experiments.conftest import make_environment, make_header, of
@@ -24,8 +24,9 @@ STUDIES = {name: registry.load(name) for name in registry.STUDIES}
 def plan(
     name: str, device: Device = "cpu", *settings: str, quick: bool = False, images: bool = False
 ) -> tuple[Factors, ...]:
-    study = STUDIES[name].on(device)
-    return select(study, quick=quick, settings=settings, images=images)[1]
+    folder = Path() if images else None
+    request = Request(name, Path(), device, quick=quick, settings=settings, images=folder)
+    return request.selected()[2]
 
 
 # ------------------------------------------------------------------------------- what all have

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments import registry
-from experiments.harness.selection import select
+from experiments.harness.request import Request
 from experiments.harness.study import UsageError
 from tests.experiments.conftest import ROOT
-
-STUDY = registry.load("conv_scaling")
 
 
 @given(st.sets(st.integers(1, 5000), min_size=1, max_size=5))
 def test_set_takes_counts_in_any_order(batches: set[int]) -> None:
     words = ",".join(map(str, sorted(batches, reverse=True)))
     settings = [f"batch={words}", "pass=forward", "subject=layer", "layout=contiguous"]
-    plan, cases = select(STUDY, quick=False, settings=settings)
+    _, plan, cases = Request("conv_scaling", Path(), settings=tuple(settings)).selected()
     assert plan.protocol.plan == "custom"
     assert [case["batch"] for case in cases] == sorted(batches)
     assert {case["pass"] for case in cases} == {"forward"}
@@ -43,7 +42,7 @@ def test_set_takes_counts_in_any_order(batches: set[int]) -> None:
 )
 def test_what_is_not_possible_is_refused(settings: list[str], said: str) -> None:
     with pytest.raises(UsageError, match=said) as caught:
-        select(STUDY, quick=False, settings=settings)
+        Request("conv_scaling", Path(), settings=tuple(settings)).selected()
     assert "\n" not in str(caught.value)
 
 

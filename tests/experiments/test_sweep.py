@@ -10,8 +10,8 @@ import tiny_failing
 from experiments import registry
 from experiments.harness import worker
 from experiments.harness.journal import Journal, read_journal
+from experiments.harness.run import _sweep
 from experiments.harness.study import Session
-from experiments.harness.sweep import sweep
 from report.errors import MeasurementError
 from report.records.record import Case
 from tests.experiments.conftest import FOLDER, Notes, make_header
@@ -28,7 +28,7 @@ def swept(path: Path, notes: Notes, *ways: str) -> tuple[Case, ...]:
     study = tiny_failing.STUDY
     cases = tuple({"way": way, "size": size} for size, way in enumerate(ways))
     with Journal(path, make_header(study, cases=cases)) as journal:
-        sweep(study, Session("cpu", study.full.protocol), journal, notes)
+        _sweep(study, Session("cpu", study.full.protocol), journal, notes)
     return tuple(journal.finished[index] for index in range(len(cases)))
 
 
