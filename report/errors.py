@@ -74,3 +74,12 @@ class MeasurementError(RidgepointError):
 
 class OutputError(RidgepointError):
     """The output folder cannot be written, or is in use by another build."""
+
+
+def unwritable(error: OSError) -> OutputError:
+    """A full disk, a folder without permission and the like, in one sentence."""
+    place = f"{error.filename}: " if error.filename else "the output folder: "
+    return OutputError(
+        f"{place}cannot be written ({error.strerror or error}); make room for it or give write "
+        "permission, and build again; the last whole output is in place."
+    )

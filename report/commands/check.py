@@ -17,10 +17,9 @@ import yaml
 
 from report.engine.computing import compute
 from report.engine.gather import choose, gather
-from report.engine.graph import ARTIFACTS, RECORDS
-from report.engine.pipeline import Request, Survey, look
-from report.engine.task import unwritable
-from report.errors import RidgepointError
+from report.engine.pipeline import Request, Summary, look
+from report.engine.steps import ARTIFACTS, RECORDS
+from report.errors import RidgepointError, unwritable
 from report.paper.manuscript import render_manuscript
 from report.paper.prose import check_prose
 from report.records.strict import read_strictly, refuse_first
@@ -135,13 +134,13 @@ def differences(study: str, expected: Expected, now: Results) -> Iterator[str]:
             yield f"{study}: a reported value fails its audit newly: {audit}."
 
 
-def results(study: str, request: Request, found: Survey) -> Results:
+def results(study: str, request: Request, found: Summary) -> Results:
     """What the paper of ``study`` says of the present data; computed only if that is not known.
 
     Raises ``RidgepointError`` for a study that cannot be computed.
     """
     known = request.out / "values" / f"{study}.json"
-    made = f"{study}/manuscript"
+    made = f"{study}/document"
     if any(verdict.step.id == made and verdict.fresh for verdict in found.verdicts):
         content = json.loads(known.read_text("utf-8"))
     else:
@@ -161,7 +160,7 @@ def _failed(audits: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _changed(
-    study: str, request: Request, found: Survey, expected: Mapping[str, Expected]
+    study: str, request: Request, found: Summary, expected: Mapping[str, Expected]
 ) -> Iterator[str]:
     try:
         now = results(study, request, found)
@@ -173,13 +172,13 @@ def _changed(
         yield from differences(study, expected[study], now)
 
 
-def _stale(found: Survey) -> Iterator[str]:
+def _stale(found: Summary) -> Iterator[str]:
     for verdict in found.stale:
         after = f"it follows from {', '.join(verdict.after)}"
         yield f"{verdict.step.id} is stale: {'; '.join(verdict.reasons) or after}."
 
 
-def _left_out(study: str, request: Request, found: Survey) -> Iterator[str]:
+def _left_out(study: str, request: Request, found: Summary) -> Iterator[str]:
     """The records that papers do without, since they cannot be used; looked for only if need be."""
     known = request.out / ARTIFACTS / study / RECORDS
     fresh = any(v.step.id == f"{study}/study" and v.fresh for v in found.verdicts)

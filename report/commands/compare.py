@@ -12,7 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
-from report.engine.contents import file_digest
+from report.engine.cache import file_digest
 from report.text.format import Style, quantity_text
 
 #: A number of the prose with the link to its line in the list of provenance.

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, TextIO
 
-from report.engine.graph import ARTIFACTS, RECORDS
 from report.engine.pipeline import Announce, Request, Summary
+from report.engine.steps import ARTIFACTS, RECORDS
 from report.system.streams import PROGRESS
 
 _COLOURS: Final = {"error": "31", "note": "33"}

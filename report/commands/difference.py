@@ -14,12 +14,10 @@ from typing import Final, NamedTuple
 
 from report.commands.compare import Change, changes, differing
 from report.commands.console import shown
-from report.engine.contents import file_digest, files_below
-from report.engine.pipeline import Announce, Request, build
+from report.engine.cache import file_digest, files_below
+from report.engine.pipeline import Announce, Outcome, Request, build
 from report.engine.place import only_build, stage_in
-from report.engine.run import Outcome
-from report.engine.task import unwritable
-from report.errors import RecordError
+from report.errors import RecordError, unwritable
 from report.records import OPERATORS, SHARED
 from report.records.editions import EDITIONS
 from report.records.files import shared as shared_file

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from report.engine.pipeline import ROOT
-from report.engine.task import unwritable
-from report.errors import StudyError
+from report.errors import StudyError, unwritable
 
 #: What is written → the file that it is made of, in templates/study.
 _FILES: Final = {

@@ -9,21 +9,22 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from report.engine.graph import SCRATCH
+from report.engine.cache import SCRATCH
 from report.engine.pipeline import Request
-from report.engine.scratch import keep, scratch_folder
+from report.engine.place import only_build, stage_in
 from report.errors import OutputError, RenderError
 from report.system.child import Announce, Child
-from report.system.signals import exit_on_signals
+from report.system.outputs import install
 
 #: In the format of ``sha256sum``, for ``cd out && sha256sum -c MANIFEST.sha256``.
 MANIFEST: Final = "MANIFEST.sha256"
 #: What a build keeps for itself: the times of this machine's files, a lock, and scratch folders;
 #: and what other commands than a build write.
-_NOT_BUILT: Final = (".index.json", ".lock", MANIFEST, "diff/", SCRATCH)
+_NOT_BUILT: Final = (".index.json", ".lock", MANIFEST, "diff/", "verify/", SCRATCH)
 #: What a build needs of the project, for a folder that git does not know.
 _NEEDED: Final = ("build.py", "pyproject.toml", "report", "figures", "templates", "data")
 #: How many names are printed of a list that may be long, and bytes of what differs.
@@ -134,7 +135,9 @@ def verify(request: Request, project: Path, announce: Announce) -> Verified:
     written.
     """
     environments = unlike_environments()
-    with exit_on_signals(), scratch_folder() as scratch:
+    waiting = partial(announce, "waiting for a build to end", 0.0)
+    with only_build(request.out, waiting), stage_in(request.out) as stage:
+        scratch = stage / "verify"
         for each in environments:
             announce(f"{each.name} build: copying the project", 0.0)
             _build(each, request, project, scratch / each.folder, announce)
@@ -142,7 +145,9 @@ def verify(request: Request, project: Path, announce: Announce) -> Verified:
         files, others = map(files_of, outs)
         differ = sorted({name for name, _ in files.items() ^ others.items()})
         differences = {name: where_unlike(*(out / name for out in outs)) for name in differ}
-        kept = keep(scratch, "verify") if differences else None
+        kept = request.out / "verify" if differences else None
+        if kept:
+            install(scratch, kept)
     there = files_of(request.out) if (request.out / "manifest.json").is_file() else None
     if not differences:
         _write_manifest(files, request.out)

@@ -8,80 +8,52 @@ values here are named tuples: importing ``dataclasses`` takes as long as looking
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from report.engine.code import Code
-from report.engine.contents import Contents
-from report.engine.graph import SCRATCH
-from report.engine.manifest import Manifest, read_index, read_manifest, write_index
-from report.engine.plan import Goal, Places, Verdict, World, list_files, survey
-from report.engine.programs import Tex, find_tex, installed
-from report.engine.step import Step, Wanted
+from report.engine.cache import SCRATCH, Contents, read_index, read_manifest, write_index
+from report.engine.plan import Verdict, World, list_files, survey
+from report.engine.programs import find_tex, installed
+from report.engine.steps import ROOT, Engine, Output, Request, Step
 from report.errors import RenderError
-from report.render.styles import DEFAULT_STANDARD, PdfStandard
 
-if TYPE_CHECKING:
-    from report.engine.run import Outcome
+__all__ = ["ROOT", "Engine", "Output", "Request"]
 
-Engine: TypeAlias = Literal["auto", "latex", "typst", "quarto"]
-Output: TypeAlias = Literal["html", "pdf", "single-file"]
 #: Called with a few words when a step begins or ends, and the share of the build that is done.
 Announce: TypeAlias = Callable[[str, float], None]
 #: Called with a step that is run, and why.
 Explain: TypeAlias = Callable[[Step, tuple[str, ...]], None]
 
-ROOT: Final = Path(__file__).resolve().parents[2]
 
+class Outcome(NamedTuple):
+    """What a build did with one study: what it replaced, what to say, or why it failed.
 
-class Request(NamedTuple):
-    """What to build, from where and to where.
-
-    ``use`` are records to build from instead of the chosen ones of their devices: study → files
-    relative to ``data``.  ``style`` replaces the print style that the papers ask for;
-    ``standard`` is that of Typst's PDFs.
+    What all studies share has no name.  ``failure`` is one sentence, ``trace`` its traceback.
     """
 
-    studies: tuple[str, ...]
-    outputs: tuple[Output, ...]
-    out: Path
-    engine: Engine = "auto"
-    jobs: int = 1
-    data: Path = ROOT / "data"
-    papers: Path = ROOT / "templates" / "papers"
-    use: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    style: str | None = None
-    standard: PdfStandard = DEFAULT_STANDARD
-
-
-class PdfEngine(NamedTuple):
-    """The PDF engine of a build, and the sentence that says why it is this one."""
-
-    name: Literal["latex", "typst"]
-    note: str
-
-
-class Survey(NamedTuple):
-    """What a build would do: each step with why it is stale, and the engine of the PDFs."""
-
-    verdicts: tuple[Verdict, ...]
-    notices: tuple[str, ...]
-    engine: PdfEngine
-
-    @property
-    def stale(self) -> tuple[Verdict, ...]:
-        """The steps that have something to do, or may have."""
-        return tuple(verdict for verdict in self.verdicts if not verdict.fresh)
+    study: str
+    made: tuple[Path, ...] = ()
+    notices: tuple[str, ...] = ()
+    failure: str | None = None
+    trace: str = ""
 
 
 class Summary(NamedTuple):
-    """What a build did; ``outcomes`` are empty when there was nothing to do."""
+    """What a build did, or would do; no ``outcomes`` when there was nothing to do.
 
+    ``engine`` is the sentence that says by what the PDFs are made.
+    """
+
+    verdicts: tuple[Verdict, ...]
     outcomes: tuple[Outcome, ...]
     notices: tuple[str, ...]
     engine: str
+
+    @property
+    def stale(self) -> tuple[Verdict, ...]:
+        """The steps that had something to do, or may have had."""
+        return tuple(verdict for verdict in self.verdicts if not verdict.fresh)
 
     @property
     def made(self) -> tuple[Path, ...]:
@@ -95,28 +67,20 @@ class Summary(NamedTuple):
 
 
 class _Situation(NamedTuple):
-    """All that is known before anything is run."""
+    """The world, what was remembered of this machine, what TeX there is, and the engine's note."""
 
-    goal: Goal
     world: World
-    manifest: Manifest
-    engine: PdfEngine
-    memory: dict[str, dict[str, object]]
-    programs: dict[str, object]
-
-    def survey(self) -> Survey:
-        verdicts = survey(self.goal, self.manifest, self.world)
-        entries = [self.manifest.steps.get(verdict.step.id) for verdict in verdicts]
-        notices = (notice for entry in entries if entry for notice in entry.notices)
-        return Survey(verdicts, tuple(dict.fromkeys(notices)), self.engine)
+    known: dict[str, Any]
+    tex: dict[str, Any]
+    note: str
 
 
-def look(request: Request) -> Survey:
+def look(request: Request) -> Summary:
     """What ``build`` would do, without doing it and without writing anything.
 
     Raises ``RidgepointError`` for an engine that is not there.
     """
-    return _situation(request).survey()
+    return _looked(_situation(request))
 
 
 def build(request: Request, announce: Announce, explain: Explain | None = None) -> Summary:
@@ -126,139 +90,71 @@ def build(request: Request, announce: Announce, explain: Explain | None = None) 
     that cannot be written; what goes wrong in one study is in the summary.
     """
     situation = _situation(request)
-    found = situation.survey()
-    if not found.stale:
-        _remember(situation, request)
-        if _was_killed(situation):
-            from report.engine.place import tidy
-
-            tidy(request.out)
-        return Summary((), found.notices, found.engine.note)
+    found = _looked(situation)
+    out = str(request.out)
+    if not found.stale and not any(name.startswith(SCRATCH) for name in os.listdir(out)):
+        _remember(situation)
+        return found
     from report.engine.place import only_build
+    from report.engine.run import run
 
     with only_build(request.out, lambda: announce("waiting for another build to end", 0.0)):
         # What another build has made meanwhile need not be made again.
-        return _run(_situation(request), request, announce, explain or _silent)
-
-
-def _was_killed(situation: _Situation) -> bool:
-    """Whether a build has left the folder in which it worked, after everything was in place."""
-    return any(name.startswith(SCRATCH) for name in os.listdir(situation.world.places.out))
-
-
-def _run(situation: _Situation, request: Request, announce: Announce, explain: Explain) -> Summary:
-    from contextlib import ExitStack
-
-    from report.engine.place import stage_in
-    from report.engine.progress import Progress
-    from report.engine.run import Runner
-    from report.engine.scratch import remove_abandoned
-    from report.engine.workers import Workers
-
-    remove_abandoned()
-    progress = Progress(announce)
-    found = situation.survey()
-    progress.plan(verdict.step for verdict in found.stale)
-    with ExitStack() as stack:
-        stage = stack.enter_context(stage_in(request.out))
-        workers = stack.enter_context(Workers(request.jobs))
-        runner = Runner(
-            situation.goal, situation.world, situation.manifest, stage, workers, progress, explain
-        )
-        outcomes = tuple(runner.run())
-    _remember(situation, request, runner.manifest)
-    notices = (notice for outcome in outcomes for notice in outcome.notices)
-    return Summary(outcomes, tuple(dict.fromkeys(notices)), situation.engine.note)
-
-
-def _silent(step: Step, why: tuple[str, ...]) -> None:
-    """Nobody asked why."""
+        situation = _situation(request)
+        found = _looked(situation)
+        if found.stale:
+            outcomes = run(situation.world, found.verdicts, announce, explain)
+            notices = (notice for outcome in outcomes for notice in outcome.notices)
+            found = found._replace(outcomes=outcomes, notices=tuple(dict.fromkeys(notices)))
+        _remember(situation)
+    return found
 
 
 def _situation(request: Request) -> _Situation:
-    index = read_index(str(request.out))
-    contents = Contents(index.get("files"))
-    places = Places(str(ROOT), str(request.data), str(request.papers), str(request.out))
-    code = Code(places.root, contents, index.get("imports"))
-    packages = installed()
-    programs: dict[str, object] = dict(index.get("programs", {}))
-    tex = Tex("none", "")
+    known = read_index(str(request.out))
+    contents, packages = Contents(known.get("files")), installed()
+    tex: dict[str, Any] = known.get("tex", {})
+    lacking = ""
     if request.engine in ("auto", "latex") and "pdf" in request.outputs:
-        tex, programs = find_tex(programs)
+        tex = find_tex(tex)
+        packages["tex"], lacking = tex["version"], tex["lacking"]
     if request.engine == "quarto":
-        packages = {**packages, "quarto": _quarto()}
-    engine = choose_engine(request.engine, tex)
-    wanted = Wanted(
-        html="html" in request.outputs,
-        pdf="pdf" in request.outputs,
-        single="single-file" in request.outputs,
-        engine="quarto" if request.engine == "quarto" else engine.name,
-        style=request.style,
-        standard=request.standard,
-    )
-    world = World(places, contents, code, {**packages, "tex": tex.version})
-    goal = Goal(request.studies, wanted, list_files(places), request.use)
-    return _Situation(goal, world, read_manifest(places.out), engine, index, programs)
+        from report.render.quarto import quarto_version
+
+        packages["quarto"] = quarto_version()
+    engine, note = choose_engine(request.engine, lacking)
+    request = request._replace(engine=engine)
+    names = list_files(str(ROOT), request)
+    entries = read_manifest(str(request.out))
+    world = World(str(ROOT), request, names, contents, packages, entries, {})
+    return _Situation(world, known, tex, note)
 
 
-def _quarto() -> str:
-    """The version of the quarto command; raises ``RenderError`` if there is none that will do."""
-    from report.render.quarto import quarto_version
+def _looked(situation: _Situation) -> Summary:
+    verdicts, entries = survey(situation.world), situation.world.entries
+    notices = (n for v in verdicts if v.step.id in entries for n in entries[v.step.id].notices)
+    return Summary(verdicts, (), tuple(dict.fromkeys(notices)), situation.note)
 
-    return quarto_version()
 
+def choose_engine(engine: Engine, lacking: str) -> tuple[Engine, str]:
+    """The engine that makes the PDFs, and the sentence that says why it is this one.
 
-def choose_engine(engine: Engine, tex: Tex | None = None) -> PdfEngine:
-    """The engine that makes the PDFs; ``tex`` is what TeX there is, found out if it is not given.
-
-    Raises ``RenderError`` if LaTeX is asked for by name and something of it is missing.
+    ``lacking`` says what of LaTeX is missing; raises ``RenderError`` if it was asked for by name.
     """
     if engine == "typst":
-        return PdfEngine("typst", "PDF by Typst, as asked.")
+        return "typst", "PDF by Typst, as asked."
     if engine == "quarto":
-        return PdfEngine("typst", "PDF and HTML by the quarto command, as asked.")
-    found = tex or find_tex({})[0]
-    if not found.lacking:
-        return PdfEngine(
-            "latex",
-            "PDF by LaTeX, without tags; --engine typst makes the tagged edition, PDF/UA-1.",
-        )
+        return "quarto", "PDF and HTML by the quarto command, as asked."
+    if not lacking:
+        tagged = "--engine typst makes the tagged edition, PDF/UA-1"
+        return "latex", f"PDF by LaTeX, without tags; {tagged}."
     if engine == "latex":
-        raise RenderError(f"--engine latex: {found.lacking}")
-    return PdfEngine("typst", f"PDF by Typst, for LaTeX is not complete here: {found.lacking}")
+        raise RenderError(f"--engine latex: {lacking}")
+    return "typst", f"PDF by Typst, for LaTeX is not complete here: {lacking}"
 
 
-def _remember(
-    situation: _Situation,
-    request: Request,
-    manifest: Manifest | None = None,
-) -> None:
-    """Note what was learnt of this machine, so that the next build need not ask again.
-
-    What a build has put in place is read once more, since putting it there has touched it.
-    """
-    contents, code = situation.world.contents, situation.world.code
-    made = manifest.steps.values() if manifest else ()
-    for path in (situation.world.places.made(name) for entry in made for name in entry.outputs):
-        contents.forget(path)
-        contents.digest(path)
-    known = situation.memory
-    learned = contents.learned or code.learned or situation.programs != known.get("programs")
-    if not (learned or manifest) or not request.out.is_dir():
-        return
-    write_index(
-        {
-            "files": {**_others(known.get("files", {}), contents), **contents.memory()},
-            "imports": code.memory(),
-            "programs": situation.programs,
-        },
-        str(request.out),
-    )
-
-
-def _others(known: dict[str, object], contents: Contents) -> dict[str, object]:
-    """What is remembered of files that this build did not ask for and that still exist."""
-    asked = contents.memory()
-    return {
-        path: seen for path, seen in known.items() if path not in asked and os.path.exists(path)
-    }
+def _remember(situation: _Situation) -> None:
+    """Note what was learnt of this machine, so that the next build need not ask again."""
+    world, known = situation.world, situation.known
+    if world.contents.learned or situation.tex != known.get("tex", {}):
+        write_index(world.contents, known, situation.tex, str(world.request.out))

@@ -6,20 +6,18 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from report.engine.graph import ARTIFACTS, SCRATCH, paper_files
-from report.engine.manifest import behind_links
-from report.engine.scratch import temporary_files_in
-from report.engine.task import unwritable
+from report.engine.cache import SCRATCH, behind_links
+from report.engine.steps import ARTIFACTS, paper_files
+from report.errors import unwritable
 from report.system.outputs import install
 from report.system.signals import leave_on_signals, remove
 
 _LOCK: Final = ".lock"
-_TEMPORARY: Final = ".tmp"
 #: What each study has of its own, and what all share: these are replaced as a whole.
 _OF_A_STUDY: Final = (ARTIFACTS, "qmd", "tex", "html")
 _OF_ALL: Final = ("quarto",)
@@ -58,21 +56,6 @@ def _open_lock(out: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
-def tidy(out: Path) -> None:
-    """Remove what a killed build has left, unless another build is at work or nothing may be."""
-    with suppress(OSError):
-        lock = _open_lock(out)
-        try:
-            _take(lock, _leave)
-            _tidy(out)
-        finally:
-            os.close(lock)
-
-
-def _leave() -> None:
-    raise OSError("another build is at work")
-
-
 def _tidy(out: Path) -> None:
     for left in out.glob(f"{SCRATCH}*"):
         remove(left)
@@ -80,33 +63,36 @@ def _tidy(out: Path) -> None:
 
 def _take(lock: int, waiting: Callable[[], None]) -> None:
     """Lock the open file; where the system has no such locks, builds must not meet."""
-    try:
+    with suppress(ImportError, OSError):
         import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        waiting()
-        fcntl.flock(lock, fcntl.LOCK_EX)
-    except OSError:
-        return
+
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 @contextmanager
 def stage_in(out: Path) -> Iterator[Path]:
     """A folder on the file system of ``out``; raises ``OutputError``.
 
-    It is empty but for the temporary files of all that runs meanwhile.
+    It is empty but for the temporary files of this process and all that it starts meanwhile.
     """
     try:
         folder = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=out))
+        (folder / ".tmp").mkdir()
     except OSError as error:
         raise unwritable(error) from error
+    before, chosen = os.environ.get("TMPDIR"), tempfile.tempdir
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder / ".tmp")
     try:
-        with temporary_files_in(folder / _TEMPORARY):
-            yield folder
+        yield folder
     finally:
+        tempfile.tempdir = chosen
+        del os.environ["TMPDIR"]
+        if before is not None:
+            os.environ["TMPDIR"] = before
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -137,27 +123,28 @@ def _link(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def put(stage: Path, out: Path, outputs: Mapping[str, str], changed: set[str]) -> list[Path]:
+def put(stage: Path, out: Path, changed: set[str]) -> list[Path]:
     """Replace what has changed in ``out``, each folder or file in one step.
 
-    ``outputs`` is all that the stage holds; ``changed`` names what is not in ``out`` as it is on
-    the stage, or is there and should be no more.  Returns the folders and files that were
-    replaced; raises ``OutputError``.
+    ``changed`` names what is not in ``out`` as it is on the stage, or is there and should be no
+    more.  Returns the folders and files that were replaced; raises ``OutputError``.
     """
     wholes = {_whole(name) for name in changed}
     # The PDF beside a page travels with the folder, where that is replaced too.
     wholes -= {whole for whole in wholes if whole.rpartition("/")[0] in wholes}
+    made: list[Path] = []
     try:
         for whole in sorted(wholes):
             _take_paper(whole, stage, out)
             if (stage / whole).exists():
                 _make_folders((out / whole).parent, out, stage)
                 install(stage / whole, out / whole)
+                made.append(out / whole)
             elif not behind_links([whole], str(out)):
                 _discard(out / whole, stage)
     except OSError as error:
         raise unwritable(error) from error
-    return [out / whole for whole in sorted(wholes & {_whole(name) for name in outputs})]
+    return made
 
 
 def _take_paper(whole: str, stage: Path, out: Path) -> None:

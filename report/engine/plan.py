@@ -4,36 +4,38 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
-from report.engine.code import Code
-from report.engine.contents import Contents, files_below, text_digest
-from report.engine.graph import paper_files, shared_steps, study_steps
-from report.engine.manifest import Entry, Inputs, Manifest, chosen
+from report.engine.cache import Contents, Entry, files_below, text_digest
 from report.engine.programs import versions
-from report.engine.step import Files, Step, Wanted
-from report.records import ENDING, IMPORTED, SHARED
+from report.engine.steps import Request, Step, formats, paper_files, shared_steps, study_steps
+from report.records import SHARED
 from report.studies import STUDIES
 
 _NONE = "none"
-#: The steps of a study that those read which all share.
-_SHARED = ("manuscript", "convert", "figures")
-#: What the parameters of a step say, where they do not say in which formats it is shown.
-_PARAMETERS = {"study": "records", "manuscript": "print styles"}
+#: What is otherwise where a parameter is, as a user asks for it.
+_WANTED = {"use": "records", "style": "print styles"}
 
 
-class Places(NamedTuple):
-    """Where the project's files lie, as absolute paths."""
+class World(NamedTuple):
+    """All that steps depend on, as it is now, and the ``entries`` of those that have been made.
+
+    ``names`` are all input files but data that studies share, ``inputs`` the digests of those that
+    were looked at; the engine of the ``request`` is latex, typst or quarto.
+    """
 
     root: str
-    data: str
-    papers: str
-    out: str
+    request: Request
+    names: tuple[str, ...]
+    contents: Contents
+    packages: Mapping[str, str]
+    entries: dict[str, Entry]
+    inputs: dict[str, str]
 
-    def of(self, name: str) -> str:
+    def source(self, name: str) -> str:
         """The path of an input file, which is named as in the project."""
-        for prefix, folder in (("data/", self.data), ("templates/papers/", self.papers)):
+        folders = {"data/": self.request.data, "templates/papers/": self.request.papers}
+        for prefix, folder in folders.items():
             if name.startswith(prefix):
                 own = name.removeprefix(prefix)
                 path = os.path.join(folder, own)
@@ -44,117 +46,108 @@ class Places(NamedTuple):
 
     def made(self, name: str) -> str:
         """The path of an output, which is named relative to ``out/``."""
-        return os.path.join(self.out, name)
+        return os.path.join(self.request.out, name)
+
+    def digests(self, names: Iterable[str]) -> dict[str, str]:
+        """What is to be found in input files; those that are not there count too."""
+        for name in names:
+            if name not in self.inputs:
+                self.inputs[name] = self.contents.digest(self.source(name)) or _NONE
+        return {name: self.inputs[name] for name in names}
+
+    def study_steps(self, study: str) -> list[Step]:
+        """The steps of ``study``."""
+        old = self.entries.get(f"{study}/document")
+        before = old.parameters.get("formats", "") if old else ""
+        written = formats(self.request, before, has_paper=self._has_paper(study))
+        return study_steps(study, self.request, self.names, written)
+
+    def shared_steps(self, sure: Iterable[str] = ()) -> list[Step]:
+        """The steps that read all studies that have been built by now, those not asked for too.
+
+        What the studies that are not ``sure`` have made is looked at first.
+        """
+        there = {
+            study: document
+            for study in STUDIES
+            if (document := self.entries.get(f"{study}/document")) is not None
+            and (figures := self.entries.get(f"{study}/figures")) is not None
+            and (study in sure or not any((*altered(document, self), *altered(figures, self))))
+        }
+        pages = {
+            study: self._has_paper(study)
+            for study, document in there.items()
+            if "html" in document.parameters["formats"].split()
+        }
+        return shared_steps([*there], pages, self.request, self.names)
+
+    def _has_paper(self, study: str) -> bool:
+        """Whether the PDF lies beside the page of ``study``."""
+        return os.path.exists(self.made(paper_files(study)[1]))
 
 
-class World(NamedTuple):
-    """All that steps depend on, as it is now."""
-
-    places: Places
-    contents: Contents
-    code: Code
-    packages: Mapping[str, str]
+def list_files(root: str, request: Request) -> tuple[str, ...]:
+    """The templates, the code and the records that there are, as the project names them."""
+    rooms = [(f"{name}/", os.path.join(root, name)) for name in ("report", "figures", "templates")]
+    own = [(f"data/{study}/", os.path.join(request.data, study)) for study in request.studies]
+    return tuple(prefix + name for prefix, folder in (*rooms, *own) for name in files_below(folder))
 
 
-def list_files(places: Places, studies: Iterable[str] = STUDIES) -> Files:
-    """The records of each study and the templates that there are."""
-    records = {
-        study: tuple(
-            f"data/{folder}/{name}"
-            for folder in (study, f"{study}/{IMPORTED}")
-            for name in sorted(_names(os.path.join(places.data, folder)))
-            if name.endswith(ENDING) and not name.startswith(".")
-        )
-        for study in studies
-    }
-    templates = files_below(os.path.join(places.root, "templates"))
-    return Files(records, tuple(f"templates/{name}" for name in templates))
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
-
-
-def inputs_of(step: Step, world: World, done: Mapping[str, Entry]) -> Inputs:
-    """What ``step`` depends on now; ``done`` holds the steps that it reads.
-
-    Files that are not there count too: a step is run again when they appear.
-    """
-    files = {name: world.contents.digest(world.places.of(name)) or _NONE for name in step.files}
-    return Inputs(
-        files=files,
-        code=world.code.digest(step.roots),
+def inputs_of(step: Step, world: World, done: Mapping[str, Entry]) -> Entry:
+    """What ``step`` depends on now; ``done`` holds the steps that it reads."""
+    return Entry(
+        files=world.digests(step.files),
         versions=versions(step.packages, world.packages),
         upstream={
-            read.id: _digest_of(chosen(done[read.id].outputs, read.endings)) for read in step.reads
+            id: text_digest(*(f"{name} {digest}" for name, digest in chosen(done[id], prefixes)))
+            for id, prefixes in step.reads
         },
         parameters=dict(step.parameters),
     )
 
 
-def _digest_of(outputs: Mapping[str, str]) -> str:
-    return text_digest(*(f"{name} {outputs[name]}" for name in sorted(outputs)))
+def chosen(entry: Entry, prefixes: tuple[str, ...]) -> list[tuple[str, str]]:
+    """The outputs of a step whose names begin with one of ``prefixes``, with their digests."""
+    return sorted(item for item in entry.outputs.items() if item[0].startswith(prefixes))
 
 
-def reasons(step: Step, inputs: Inputs, old: Manifest, world: World) -> Iterator[str]:
-    """Why ``step`` has to run, in words; nothing if it is fresh."""
-    entry = old.steps.get(step.id)
-    if entry is None:
+def reasons(id: str, now: Entry, world: World) -> Iterator[str]:
+    """Why a step has to run, in words; nothing if it is fresh."""
+    before = world.entries.get(id)
+    if before is None:
         yield "it has not been made yet"
         return
-    before = entry.inputs
-    yield from _changes("", before.files, inputs.files)
-    if before.code != inputs.code:
-        now = world.code.closure(step.roots)
-        yield from _changes("", old.closures.get(before.code, {}), now) or ("its code changed",)
-    yield from _versions(before.versions, inputs.versions)
-    yield from _changes("what it reads of ", before.upstream, inputs.upstream)
-    if not _is_as_good(before.parameters, inputs.parameters):
-        yield f"other {_PARAMETERS.get(step.action, 'formats')} are wanted"
-    yield from altered(entry, world)
-
-
-def _is_as_good(before: Mapping[str, str], now: Mapping[str, str]) -> bool:
-    """Whether the parameters are the same, but for formats that nobody asks for this time.
-
-    A page leads to a PDF where a format of print was written with it, whichever that was.
-    """
-    if before.keys() == now.keys() == {"formats"}:
-        old, new = before["formats"].split(), now["formats"].split()
-        return set(new) <= set(old) and (len(new) > 1) == (len(old) > 1)
-    return before == now
+    yield from _changes("", before.files, now.files)
+    for name, (old, new) in _unequal(before.versions, now.versions):
+        yield f"{name} is {new} and was {old}"
+    yield from _changes("what it reads of ", before.upstream, now.upstream)
+    for name, _ in _unequal(before.parameters, now.parameters):
+        yield f"other {_WANTED.get(name, 'formats')} are wanted"
+    yield from altered(before, world)
 
 
 def altered(entry: Entry, world: World) -> Iterator[str]:
     """The outputs of a step that are not as it made them."""
     for name, digest in entry.outputs.items():
-        found = world.contents.digest(world.places.made(name))
+        found = world.contents.digest(world.made(name))
         if found != digest:
             yield f"{name} {'is missing' if found is None else 'was altered'}"
 
 
-def _changes(what: str, old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    names = sorted(old.keys() | new.keys())
-    return [
-        f"{what}{name} {_change(old.get(name, _NONE), new.get(name, _NONE))}"
-        for name in names
-        if old.get(name, _NONE) != new.get(name, _NONE)
-    ]
+def _changes(what: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
+    for name, (one, other) in _unequal(old, new):
+        change = "is new" if one == _NONE else "is gone" if other == _NONE else "changed"
+        yield f"{what}{name} {change}"
 
 
-def _change(old: str, new: str) -> str:
-    return "is new" if old == _NONE else "is gone" if new == _NONE else "changed"
-
-
-def _versions(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    return [
-        f"{name} is {new.get(name, _NONE)} and was {old.get(name, _NONE)}"
-        for name in sorted(old.keys() | new.keys())
-        if old.get(name) != new.get(name)
-    ]
+def _unequal(
+    old: Mapping[str, str], new: Mapping[str, str]
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    """What differs, by its name, with both sides."""
+    for name in sorted(old.keys() | new.keys()) if old != new else ():
+        sides = old.get(name, _NONE), new.get(name, _NONE)
+        if sides[0] != sides[1]:
+            yield name, sides
 
 
 class Verdict(NamedTuple):
@@ -173,73 +166,18 @@ class Verdict(NamedTuple):
         return not self.reasons and not self.after
 
 
-def survey(goal: Goal, old: Manifest, world: World) -> tuple[Verdict, ...]:
+def survey(world: World) -> tuple[Verdict, ...]:
     """What would have to run, found without running anything."""
     verdicts: dict[str, Verdict] = {}
-    for step in goal.steps(old, world):
+    studies = world.request.studies
+    own = [step for study in studies for step in world.study_steps(study)]
+    for step in (*own, *world.shared_steps(studies)):
         after = tuple(
-            read.id
-            for read in step.reads
-            if read.id not in old.steps or (read.id in verdicts and not verdicts[read.id].fresh)
+            id
+            for id, _ in step.reads
+            if id not in world.entries or (id in verdicts and not verdicts[id].fresh)
         )
-        why = () if after else tuple(reasons(step, inputs_of(step, world, old.steps), old, world))
+        now = None if after else inputs_of(step, world, world.entries)
+        why = tuple(reasons(step.id, now, world)) if now else ()
         verdicts[step.id] = Verdict(step, why, after)
     return tuple(verdicts.values())
-
-
-class Goal(NamedTuple):
-    """What a build is asked for: the studies, the formats, and all input files there are.
-
-    ``use`` are the records that the user wants in this build: study → files relative to the data
-    directory.
-    """
-
-    studies: tuple[str, ...]
-    wanted: Wanted
-    files: Files
-    use: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-
-    def steps(self, entries: Manifest, world: World) -> tuple[Step, ...]:
-        """All steps."""
-        own = [step for study in self.studies for step in self.study_steps(study, world)]
-        return (*own, *self.shared_steps(entries.steps, world, self.studies))
-
-    def study_steps(self, study: str, world: World) -> tuple[Step, ...]:
-        """The steps of ``study``."""
-        links = self.wanted.pdf or _has_paper(study, world)
-        use = self.use.get(study, ())
-        return study_steps(study, self.files, self.wanted, use, links_pdf=links)
-
-    def shared_steps(
-        self, entries: Mapping[str, Entry], world: World, sure: Iterable[str]
-    ) -> tuple[Step, ...]:
-        """The steps that read all studies that have been built by now, those not asked for too.
-
-        What the studies that are not ``sure`` have made is looked at first.
-        """
-        there = [
-            study
-            for study in STUDIES
-            if _is_built(study, entries) and (study in sure or _is_in_place(study, entries, world))
-        ]
-        pages = {
-            study: _has_paper(study, world)
-            for study in there
-            if (page := entries.get(f"{study}/html")) is not None
-            and (study in sure or not any(altered(page, world)))
-        }
-        return shared_steps(there, pages, self.files, self.wanted)
-
-
-def _has_paper(study: str, world: World) -> bool:
-    """Whether the PDF lies beside the page of ``study``."""
-    return os.path.exists(world.places.made(paper_files(study)[1]))
-
-
-def _is_built(study: str, entries: Mapping[str, Entry]) -> bool:
-    return all(f"{study}/{action}" in entries for action in _SHARED)
-
-
-def _is_in_place(study: str, entries: Mapping[str, Entry], world: World) -> bool:
-    """Whether what the shared steps read of a study is as it was made."""
-    return not any(any(altered(entries[f"{study}/{action}"], world)) for action in _SHARED)

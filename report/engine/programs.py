@@ -10,36 +10,39 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 #: What installers leave beside a package; ``importlib.metadata`` takes a hundred times as long.
 _ENDING: Final = ".dist-info"
 _PROGRAMS: Final = ("latexmk", "pdflatex", "kpsewhich")
 
 
-class Tex(NamedTuple):
-    """One TeX installation: ``version`` names all of it that a paper depends on.
+def find_tex(known: dict[str, Any]) -> dict[str, Any]:
+    """TeX as it is now, where ``known`` is what was found before.
 
-    ``lacking`` says what is missing and how to install it, where LaTeX is not complete.
+    ``version`` names all of it that a paper depends on; ``lacking`` says what is missing and how to
+    install it, where LaTeX is not complete.
     """
+    looks = known.get("looks", {}).items()
+    if known and known["path"] == _on_path() and all(_look(file) == look for file, look in looks):
+        return known
+    from report.engine.cache import file_digest, text_digest
+    from report.missing import Missing
+    from report.render.latex import find_latex, tex_files, tex_version
 
-    version: str
-    lacking: str
+    found = find_latex()
+    lists, styles = tex_files()
+    if isinstance(found, Missing):
+        version, lacking, files = _NONE, found.reason, lists
+    else:
+        digests = (file_digest(path) or _NONE for path in styles)
+        version, lacking = text_digest(tex_version(found), *digests), ""
+        files = [*lists, *styles]
+    now = {"path": _on_path(), "looks": {file: _look(file) for file in files}}
+    return {"version": version, "lacking": lacking, **now}
 
 
-def find_tex(remembered: dict[str, Any]) -> tuple[Tex, dict[str, Any]]:
-    """TeX as it is now, and what to remember of it."""
-    known = remembered.get("tex")
-    if known and _unchanged(known):
-        return Tex(known["version"], known["lacking"]), remembered
-    tex, files = _asked()
-    found = {"path": _on_path(), "looks": {file: _look(file) for file in files}}
-    return tex, {"tex": {**tex._asdict(), **found}}
-
-
-def _unchanged(known: dict[str, Any]) -> bool:
-    looks = known["looks"].items()
-    return known["path"] == _on_path() and all(_look(file) == look for file, look in looks)
+_NONE: Final = "none"
 
 
 def _on_path() -> dict[str, list[int | str]]:
@@ -61,24 +64,10 @@ def _look(path: str) -> list[int]:
     return [status.st_size, status.st_mtime_ns, status.st_ino]
 
 
-def _asked() -> tuple[Tex, list[str]]:
-    """What TeX says of itself, and the files that this rests on."""
-    from report.engine.contents import file_digest, text_digest
-    from report.missing import Missing
-    from report.render.latex import find_latex, tex_files, tex_version
-
-    found = find_latex()
-    lists, styles = tex_files()
-    if isinstance(found, Missing):
-        return Tex("none", found.reason), lists
-    digests = (file_digest(path) or "none" for path in styles)
-    return Tex(text_digest(tex_version(found), *digests), ""), [*lists, *styles]
-
-
-def installed(path: Iterable[str] | None = None) -> dict[str, str]:
-    """The installed packages, name → version; the first on ``path`` (``sys.path``) counts."""
+def installed() -> dict[str, str]:
+    """The installed packages, name → version; the first on ``sys.path`` counts."""
     found: dict[str, str] = {}
-    for folder in sys.path if path is None else path:
+    for folder in sys.path:
         try:
             names = os.listdir(folder or ".")
         except OSError:
@@ -93,4 +82,4 @@ def installed(path: Iterable[str] | None = None) -> dict[str, str]:
 def versions(packages: Iterable[str], found: Mapping[str, str]) -> dict[str, str]:
     """The versions of ``packages`` and of Python; a package that is not there is «none»."""
     python = ".".join(map(str, sys.version_info[:3]))
-    return {"python": python, **{name: found.get(name, "none") for name in packages}}
+    return {"python": python, **{name: found.get(name, _NONE) for name in packages}}

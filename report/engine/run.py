@@ -1,283 +1,234 @@
-"""Running the stale steps: in parallel, on a stage, and put in place when a study is whole.
+"""Running the stale steps: paper by paper on a stage, put in place when a paper is whole.
 
-A study that fails does not stop the others, and its old output stays where it is.
+Papers are made beside each other, the steps of one after each other.  One that fails does not
+stop the others, and its old output stays where it is.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
-from dataclasses import dataclass, field
-from graphlib import TopologicalSorter
-from itertools import count
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final
 
-from report.engine.manifest import Entry, Inputs, Manifest, behind_links, write_manifest
-from report.engine.place import lay_out, put
-from report.engine.plan import Goal, World, inputs_of, reasons
-from report.engine.progress import Progress
-from report.engine.step import Step
-from report.engine.task import Result, Task, unwritable
-from report.engine.workers import KILLED, Workers
-from report.errors import RidgepointError
+from report.engine.cache import Entry, behind_links, write_manifest
+from report.engine.pipeline import Announce, Explain, Outcome
+from report.engine.place import lay_out, put, stage_in
+from report.engine.plan import Verdict, World, chosen, inputs_of, reasons
+from report.engine.steps import Step
+from report.engine.task import Result, Task, do
+from report.errors import RidgepointError, unwritable
+from report.system.signals import hold_signals
 
-#: How much longer a build does other things than writing its manifest.
-_BETWEEN_SAVES: Final = 20.0
-#: Called with a step and why it is run.
-Explain: TypeAlias = Callable[[Step, tuple[str, ...]], None]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a build did with one study: what it replaced, what to say, or why it failed."""
-
-    study: str
-    made: tuple[Path, ...] = ()
-    notices: tuple[str, ...] = ()
-    failure: str | None = None
-    trace: str = ""
-
-
-@dataclass(eq=False)
-class _Work:
-    """The state of one study while it is built; the shared steps have the study «»."""
-
-    study: str
-    stage: Path
-    steps: Mapping[str, Step]
-    rank: int = 0
-    entries: dict[str, Entry] = field(default_factory=dict)
-    running: dict[str, Inputs] = field(default_factory=dict)
-    failed: Result | None = None
-
-    def __post_init__(self) -> None:
-        own = {
-            step.id: [read.id for read in step.reads if read.id in self.steps]
-            for step in self.steps.values()
-        }
-        self.order = TopologicalSorter(own)
-        self.order.prepare()
+#: What became of a worker that did not live to give its result.
+_KILLED: Final = (
+    "its process was killed, as systems do for want of memory; build again with a smaller --jobs."
+)
+#: What each kind of step is called, and the seconds that it usually takes.
+_KINDS: Final = {
+    "study": ("tables and values", 3.0),
+    "samples": ("samples", 2.0),
+    "figures": ("figures", 3.0),
+    "document": ("document", 2.5),
+    "pdf": ("PDF", 4.0),
+    "index": ("list of studies", 0.6),
+    "quarto": ("Quarto project", 0.2),
+}
 
 
-class _Ready(NamedTuple):
-    """A step that can run; of several the least is begun first, and ``number`` is its own."""
+def run(
+    world: World,
+    verdicts: Iterable[Verdict],
+    announce: Announce,
+    explain: Explain | None = None,
+) -> tuple[Outcome, ...]:
+    """Build the studies of the request, then what all share; its outcome stands last.
 
-    rank: int
-    number: int
-    work: _Work
-    step: Step
-    why: tuple[str, ...]
+    ``verdicts`` say what is stale, and so how far the build is at each moment.
+    """
+    stale = [verdict.step for verdict in verdicts if not verdict.fresh]
+    papers = {step.study for step in stale if step.study}
+    jobs = max(1, min(world.request.jobs, len(papers)))
+    with stage_in(world.request.out) as stage, _workers(jobs) as work:
+        runner = _Runner(world, stage, work, _Progress(announce, stale), explain)
+        # What takes longest comes first, so that all workers are busy to the end.
+        order = sorted(world.request.studies, key=runner.size, reverse=True)
+        with ThreadPoolExecutor(jobs) as threads:
+            futures = {study: threads.submit(runner.build, study) for study in order}
+            outcomes = [futures[study].result() for study in world.request.studies]
+        return (*outcomes, runner.build(""))
 
 
-class Runner:
-    """Runs what is stale of a goal; ``manifest`` is what is in ``out``, and is written at times."""
+class _Progress:
+    """How far a build is, by the seconds that steps of each kind usually take."""
+
+    def __init__(self, announce: Announce, planned: Iterable[Step]) -> None:
+        self._announce = announce
+        self._left = {step.id: _KINDS[step.action][1] for step in planned}
+        self._all = sum(self._left.values()) or 1.0
+        self._share = 0.0
+
+    def starts(self, step: Step) -> None:
+        """A step begins; the share of what is done never falls."""
+        self._share = max(self._share, 1 - sum(self._left.values()) / self._all)
+        self._announce(f"{step.study or 'all studies'}: {_KINDS[step.action][0]}", self._share)
+
+    def done(self, step: Step) -> None:
+        """A step has ended, or was fresh."""
+        self._left.pop(step.id, None)
+
+
+class _Runner:
+    """Makes papers whole; what is in place is among the entries of the ``world``."""
 
     def __init__(
         self,
-        goal: Goal,
         world: World,
-        manifest: Manifest,
         stage: Path,
-        workers: Workers,
-        progress: Progress,
-        explain: Explain,
+        work: Callable[[Task], Result],
+        progress: _Progress,
+        explain: Explain | None,
     ) -> None:
-        self._goal = goal
-        self._world = world
-        self.manifest = manifest
-        self._stage = stage
-        self._workers = workers
-        self._progress = progress
-        self._explain = explain
-        self._unsaved, self._next_save = False, 0.0
-        #: What can run and has not begun yet.
-        self._waiting: list[_Ready] = []
-        self._numbers = count()
-        self._futures: dict[Future[Result], tuple[_Work, Step]] = {}
+        self._world, self._stage, self._work = world, stage, work
+        self._progress, self._explain = progress, explain
+        #: Held by the thread that changes ``out/`` and the entries.
+        self._placing = threading.Lock()
 
-    def run(self) -> Iterator[Outcome]:
-        """Build every study, then what all share; each outcome as it is finished."""
-        goal, world = self._goal, self._world
-        # What takes longest comes first, so that all workers are busy to the end.
-        order = sorted(goal.studies, key=self._size, reverse=True)
-        works = [
-            self._work(study, goal.study_steps(study, world), order.index(study))
-            for study in goal.studies
-        ]
-        try:
-            yield from self._run_all(works)
-            shared = goal.shared_steps(self.manifest.steps, world, ())
-            yield from self._run_all([self._work("", shared)])
-        finally:
-            self._save()
+    def size(self, study: str) -> int:
+        """Bytes of a study's data, which tell how long it takes before it has been built."""
+        names = (n for n in self._world.names if n.startswith(f"data/{study}/"))
+        return sum(Path(self._world.source(name)).stat().st_size for name in names)
 
-    def _work(self, study: str, steps: Iterable[Step], rank: int = 0) -> _Work:
+    def build(self, study: str) -> Outcome:
+        """Build one study, or what all share; a failure is in the outcome."""
         stage = self._stage / (study or "shared")
-        return _Work(study, stage, {step.id: step for step in steps}, rank)
-
-    def _size(self, study: str) -> int:
-        """Bytes of a study's records, which tell how long it takes before it has been built."""
-        paths = (Path(self._world.places.of(name)) for name in self._goal.files.records[study])
-        return sum(path.stat().st_size for path in paths if path.exists())
-
-    def _run_all(self, works: list[_Work]) -> Iterator[Outcome]:
-        while works:
-            for work in works:
-                self._advance(work)
-            self._start()
-            ended = [w for w in works if not w.running and (w.failed or not w.order.is_active())]
-            for work in ended:
-                yield self._finish(work)
-            works = [work for work in works if work not in ended]
-            if self._futures:
-                self._collect()
-
-    def _advance(self, work: _Work) -> None:
-        """Queue the stale steps that can run now, and take fresh ones as they are."""
-        while work.failed is None and (ids := work.order.get_ready()):
-            for id in ids:
-                step = work.steps[id]
-                inputs = inputs_of(step, self._world, self._seen(work))
-                if why := tuple(reasons(step, inputs, self.manifest, self._world)):
-                    self._waiting.append(_Ready(work.rank, next(self._numbers), work, step, why))
-                    work.running[id] = inputs
-                else:
-                    self._done(work, step, self.manifest.steps[id])
-
-    def _seen(self, work: _Work) -> Mapping[str, Entry]:
-        """The steps that those of ``work`` may read."""
-        return work.entries if work.study else {**self.manifest.steps, **work.entries}
-
-    def _done(self, work: _Work, step: Step, entry: Entry) -> None:
-        work.entries[step.id] = entry
-        work.order.done(step.id)
-        self._progress.done(step)
-
-    def _start(self) -> None:
-        """Start as many steps as there are workers."""
-        while self._waiting and len(self._futures) < self._workers.jobs:
-            ready = min(self._waiting)
-            self._waiting.remove(ready)
-            *_, work, step, why = ready
-            alone = not (self._waiting or self._futures)
-            if alone and step.action == "study":
-                self._workers.expect("figures")
-            self._explain(step, why)
-            self._progress.starts(step)
-            try:
-                # What no step of this build has made is put on the stage.
-                seen = self._seen(work)
-                for read in step.reads:
-                    lay_out(seen[read.id].outputs, Path(self._world.places.out), work.stage)
-            except RidgepointError as error:
-                self._failed(work, step, Result({}, failure=str(error)))
-                continue
-            future = self._workers.submit(self._task(work, step), alone=alone)
-            self._futures[future] = (work, step)
-
-    def _task(self, work: _Work, step: Step) -> Task:
-        places = self._world.places
-        return Task(
-            id=step.id,
-            study=step.study,
-            action=step.action,
-            stage=work.stage,
-            data=Path(places.data),
-            papers=Path(places.papers),
-            parameters=dict(step.parameters),
-        )
-
-    def _collect(self) -> None:
-        """Wait for a step to end and take in all that have."""
-        for future in wait(self._futures, return_when=FIRST_COMPLETED).done:
-            work, step = self._futures.pop(future)
-            result = _result(future, step)
-            if result.failure is None:
-                inputs = work.running.pop(step.id)
-                self._done(work, step, Entry(inputs, result.outputs, result.notices))
-            else:
-                self._failed(work, step, result)
-
-    def _failed(self, work: _Work, step: Step, result: Result) -> None:
-        """Start no more steps of a study that has failed."""
-        work.running.pop(step.id)
-        work.failed = work.failed or result
-        for ready in self._waiting:
-            if ready.work is work:
-                work.running.pop(ready.step.id)
-        self._waiting = [ready for ready in self._waiting if ready.work is not work]
-
-    def _finish(self, work: _Work) -> Outcome:
-        """Put a study in place that is whole, or say why it is not."""
-        notices = tuple(notice for entry in work.entries.values() for notice in entry.notices)
-        if work.failed is not None:
-            return Outcome(work.study, (), notices, work.failed.failure, work.failed.trace)
+        steps = self._world.study_steps(study) if study else self._world.shared_steps()
+        done: dict[str, Entry] = {}
         try:
-            made = self._put(work)
+            for step in steps:
+                result = self._step(step, stage, done)
+                self._progress.done(step)
+                if result is not None:
+                    return Outcome(study, (), _notices(done), result.failure, result.trace)
+            with self._placing:
+                made = self._put(done, stage)
         except RidgepointError as error:
-            return Outcome(work.study, (), notices, str(error))
-        return Outcome(work.study, tuple(made), notices)
+            return Outcome(study, (), _notices(done), str(error))
+        return Outcome(study, tuple(made), _notices(done))
 
-    def _put(self, work: _Work) -> list[Path]:
-        places, contents = self._world.places, self._world.contents
-        outputs = _outputs(work.entries.values())
-        gone = self._given_up(work, outputs)
-        changed = {n for n, d in outputs.items() if contents.digest(places.made(n)) != d}
-        changed |= gone | behind_links(outputs, places.out)
-        out = Path(places.out)
+    def _step(self, step: Step, stage: Path, done: dict[str, Entry]) -> Result | None:
+        """Add the entry of ``step`` to ``done``, or return the result of its failure."""
+        world = self._world
+        # What all share reads what studies have in place.
+        seen = done if step.study else world.entries
+        now = inputs_of(step, world, seen)
+        why = tuple(reasons(step.id, now, world))
+        if not why:
+            done[step.id] = world.entries[step.id]
+            return None
+        if self._explain:
+            self._explain(step, why)
+        self._progress.starts(step)
+        stage.mkdir(exist_ok=True)
+        for id, prefixes in step.reads:
+            lay_out((name for name, _ in chosen(seen[id], prefixes)), world.request.out, stage)
+        places = (stage, world.request.data, world.request.papers)
+        result = self._work(Task(step.id, step.study, step.action, *places, dict(step.parameters)))
+        if result.failure is not None:
+            return result
+        done[step.id] = now._replace(outputs=result.outputs, notices=result.notices)
+        return None
+
+    def _put(self, done: dict[str, Entry], stage: Path) -> list[Path]:
+        """Put in place what ``done`` has made, and remember that it is there."""
+        world, out = self._world, str(self._world.request.out)
+        outputs = _outputs(done.values())
+        before = _outputs(world.entries[id] for id in done if id in world.entries)
+        there = {name: world.contents.digest(world.made(name)) for name in outputs}
+        changed = {name for name in outputs if there[name] != outputs[name]}
+        changed |= (before.keys() - outputs.keys()) | behind_links(outputs, out)
+        made: list[Path] = []
         if changed:
-            lay_out((name for name in outputs if name not in changed), out, work.stage)
-            made = put(work.stage, out, outputs, changed)
-            for name in changed:
-                contents.forget(places.made(name))
-        else:
-            made = []
-        self._remember(work)
+            lay_out((name for name in outputs if name not in changed), Path(out), stage)
+            made = put(stage, Path(out), changed)
+            # To put a file in place is to touch it.
+            for name in outputs:
+                world.contents.forget(world.made(name))
+                world.contents.digest(world.made(name))
+        if any(world.entries.get(id) != entry for id, entry in done.items()):
+            world.entries.update(done)
+            try:
+                write_manifest(world.entries, out)
+            except OSError as error:
+                raise unwritable(error) from error
         return made
-
-    def _given_up(self, work: _Work, outputs: Mapping[str, str]) -> set[str]:
-        """What the same steps have left in ``out`` and make no more."""
-        steps = self.manifest.steps
-        old = _outputs(steps[id] for id in work.entries if id in steps)
-        return {name for name in old if name not in outputs}
-
-    def _remember(self, work: _Work) -> None:
-        """Put into the manifest what is in place now."""
-        code = self._world.code
-        closures = dict(self.manifest.closures)
-        for step in work.steps.values():
-            closures[work.entries[step.id].inputs.code] = code.closure(step.roots)
-        manifest = Manifest({**self.manifest.steps, **work.entries}, closures)
-        self._unsaved |= manifest != self.manifest
-        self.manifest = manifest
-        if time.monotonic() >= self._next_save:
-            self._save()
-
-    def _save(self) -> None:
-        """Write the manifest, which takes the longer the more studies there are.
-
-        What is in place and not in it is made again by the next build, if this one is killed.
-        """
-        if not self._unsaved:
-            return
-        start = time.monotonic()
-        try:
-            write_manifest(self.manifest, self._world.places.out)
-        except OSError as error:
-            raise unwritable(error) from error
-        end = time.monotonic()
-        self._unsaved, self._next_save = False, end + _BETWEEN_SAVES * (end - start)
-
-
-def _result(future: Future[Result], step: Step) -> Result:
-    """The result of a step; one whose process did not live to say it has failed."""
-    try:
-        return future.result()
-    except BrokenExecutor:
-        return Result({}, failure=f"{step.id}: {KILLED}")
 
 
 def _outputs(entries: Iterable[Entry]) -> dict[str, str]:
     return {name: digest for entry in entries for name, digest in entry.outputs.items()}
+
+
+def _notices(done: dict[str, Entry]) -> tuple[str, ...]:
+    return tuple(notice for entry in done.values() for notice in entry.notices)
+
+
+@contextmanager
+def _workers(jobs: int) -> Iterator[Callable[[Task], Result]]:
+    """Does tasks, in processes that end with this one, whatever they do; one alone needs none.
+
+    New processes, not copies of this one: a copy could wait for ever for one of this one's threads,
+    which are not copied.
+    """
+    if jobs == 1:
+        yield do
+        return
+    context = get_context("spawn")
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_end_with_parent)
+
+    def work(task: Task) -> Result:
+        try:
+            return pool.submit(do, task).result()
+        except (BrokenExecutor, OSError):
+            # An OSError, if the pool notices it at this very moment.
+            return Result({}, failure=f"{task.id}: {_KILLED}")
+
+    try:
+        with hold_signals():
+            for _ in range(jobs):
+                pool.submit(_import_actions)
+        yield work
+    finally:
+        # The pool itself does not end a worker that is started while another is killed
+        # (Python 3.11), and would wait for it for ever.
+        for worker in active_children():
+            worker.kill()
+        pool.shutdown(cancel_futures=True)
+
+
+def _import_actions() -> None:
+    """Import what steps need while the other processes start."""
+    from figures import render
+    from report.render import html
+
+    assert render and html
+
+
+def _end_with_parent() -> None:
+    """End this worker when the build is killed; its queue would keep it waiting for ever.
+
+    Ctrl-C in a terminal is for the build, which then ends its workers.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    if parent is not None:
+
+        def end() -> None:
+            parent.join()
+            os._exit(1)
+
+        threading.Thread(target=end, daemon=True).start()

@@ -1,22 +1,19 @@
-"""The document of a paper with its tables, values, downloads and bibliography.
+"""Writing the document of a paper with its tables, values, downloads and bibliography.
 
 The source folder, from which every format is rendered, holds ``<study>.qmd``, in ``tables/`` each
 table as LaTeX and CSV, ``references.bib``, ``values.json``, in ``files/`` what the study offers to
 download, and in ``pictures/`` the author's own, which lie beside the template in a folder of the
-study's name.  Nothing here draws, so that a changed drawing function writes no document again.
+study's name.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any, Final
 
 from figures.characters import visible
 from report.engine.gather import Origin
-from report.engine.graph import CHOSEN, FINDINGS, LISTED
-from report.engine.task import Done, Task, files_in, load
 from report.paper.bibliography import check_bibliography
 from report.paper.findings import Findings
 from report.paper.manuscript import render_manuscript
@@ -27,35 +24,7 @@ from report.render.source import front_matter, in_style, style_of
 from report.render.styles import ONE_COLUMN
 from report.system.outputs import write_json
 
-_LISTED: Final = ("title", "abstract", "devices", "measured", "question", "headline", "figure")
 _PICTURES: Final = (".jpeg", ".jpg", ".pdf", ".png", ".svg")
-
-
-def perform(task: Task) -> Done:
-    """Write the source folder but for its figures, the values once more, and the list's entry.
-
-    The parameter ``style`` is the print style that the user wants, where that is not the paper's.
-    """
-    chosen = json.loads((task.artifacts / CHOSEN).read_text("utf-8"))
-    findings = load(task.artifacts / FINDINGS)
-    written = write_source(
-        task.study,
-        Origin(**chosen["origin"]),
-        findings,
-        task.data,
-        task.papers,
-        task.source,
-        task.parameters.get("style"),
-    )
-    values = task.stage / "values" / f"{task.study}.json"
-    values.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(task.source / "values.json", values)
-    listed = task.artifacts / LISTED
-    others = [each["line"] for each in written["imported"]]
-    write_json({**{key: written[key] for key in _LISTED}, "imported": others}, listed)
-    own = (name for name in files_in(task.stage, task.source) if "/figures/" not in name)
-    outputs = (*own, *(path.relative_to(task.stage).as_posix() for path in (values, listed)))
-    return Done(outputs, tuple(written["unsupported"]))
 
 
 def write_source(

@@ -1,0 +1,296 @@
+"""The work of the steps, a function a kind, which imports what it needs.
+
+Each reads what earlier steps made from the stage, a folder laid out like ``out/``, and writes what
+it makes into it; it may return notices for the user.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from figures.characters import visible
+from report.engine.steps import (
+    CHOSEN,
+    DETAILS,
+    DRAWINGS,
+    ENTRY,
+    FINDINGS,
+    OPENED,
+    RECORDS,
+    RECORDS_FOLDER,
+    SAMPLES,
+    TYPST,
+    paper_files,
+)
+from report.engine.task import Task, load, save
+from report.records.files import shared
+from report.system.outputs import write_json
+
+if TYPE_CHECKING:
+    from report.render.html import PageLinks
+    from report.render.pandoc import Edition
+    from report.render.site import Paper
+
+#: Most of a build would go into a file that is smaller by a sixth, and into its small pieces.
+_QUICK, _BLOCK = 1, 2**20
+
+
+def study(task: Task) -> tuple[str, ...]:
+    """Choose the records and compute the study; figures are described in a file of their own.
+
+    The parameter ``use`` names records that the user wants in this build, a line each.
+    """
+    from report.engine.computing import compute_usable
+    from report.paper.details import details
+    from report.paper.listing import machines
+
+    asked = tuple(task.parameters.get("use", "").splitlines())
+    chosen, inputs, findings = compute_usable(task.study, task.data, asked)
+    folder = task.artifacts()
+    write_json(chosen.as_json(), folder / CHOSEN)
+    write_json(chosen.listing, folder / RECORDS)
+    save({figure.name: figure.drawing for figure in findings.figures.values()}, folder / DRAWINGS)
+    save(findings, folder / FINDINGS)
+    opened = details(findings.values.values(), inputs.records)
+    write_json({**opened, "machines": machines(inputs.records)}, folder / DETAILS)
+    return chosen.notices
+
+
+def samples(task: Task) -> None:
+    """Write every sample of the chosen records, one a row, and the records; nothing without any."""
+    from report.instruments.counters.logs import gzip_writer
+    from report.records.frames import write_samples
+    from report.records.store import read_import, read_record
+
+    folder, chosen = task.artifacts(), _read(task.artifacts() / CHOSEN)
+    files = [file for runs in chosen["runs"] for file in runs]
+    records = [read_record(task.data / file, task.data) for file in files]
+    imported = [read_import(task.data / file, task.data) for file in chosen["imported"]]
+    if not (records or imported):
+        return
+    with (
+        (folder / SAMPLES).open("wb") as file,
+        io.BufferedWriter(gzip_writer(file, _QUICK), _BLOCK) as packed,
+        io.TextIOWrapper(packed, "utf-8", newline="\n") as stream,
+    ):
+        write_samples((*records, *imported), stream)
+    (folder / RECORDS_FOLDER).mkdir()
+    for name in (*files, *chosen["imported"]):
+        shutil.copyfile(task.data / name, folder / RECORDS_FOLDER / Path(name).name)
+
+
+def figures(task: Task) -> None:
+    """Draw the figures that the study describes, for print and for the page, with their data."""
+    from dataclasses import asdict
+
+    from figures.canvas import COLUMNS
+    from figures.render import render
+    from report.system.spreadsheet import csv_of
+
+    folder, opened = task.source / "figures", {}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, drawing in load(task.artifacts() / DRAWINGS).items():
+        rendered = render(drawing, f"{task.study}/fig-{name}")
+        (folder / f"{name}.pdf").write_bytes(rendered.pdf)
+        (folder / f"{name}.svg").write_bytes(rendered.svg)
+        if data := list(drawing.data()):
+            content = visible(csv_of([COLUMNS, *data])).encode()
+            (folder / f"{name}.csv").write_bytes(content)
+        # What the page shows of a figure that is opened; the drawing itself where it has series.
+        series = [asdict(each) for each in rendered.series]
+        shown = {"series": series, "svg": rendered.svg.decode()} if series else {}
+        opened[name] = {"place": drawing.place, **shown}
+    write_json(opened, task.artifacts() / OPENED)
+
+
+def document(task: Task) -> tuple[str, ...]:
+    """Write the document and its formats.
+
+    The parameter ``formats`` names these, ``style`` a print style in place of the paper's.
+    """
+    from report.engine.gather import Origin
+    from report.engine.manuscript import write_source
+    from report.render.html import page_edition
+    from report.render.latex import latex_edition, write_latex
+    from report.render.pandoc import convert
+    from report.render.site import in_plain_words
+    from report.render.source import read_source
+    from report.render.typst import typst_edition
+
+    folder, source, name = task.artifacts(), task.source, task.study
+    chosen, findings = _read(folder / CHOSEN), load(folder / FINDINGS)
+    style = task.parameters.get("style")
+    origin = Origin(**chosen["origin"])
+    written = write_source(name, origin, findings, task.data, task.papers, source, style)
+    (task.stage / "values").mkdir()
+    shutil.copyfile(source / "values.json", task.stage / "values" / f"{name}.json")
+    paper, formats = read_source(source, name), task.parameters.get("formats", "").split()
+    links = _links(task, chosen, written, pdf="latex" in formats)
+    editions: list[Edition] = [page_edition(paper, links)]
+    editions += [latex_edition(paper)] if "latex" in formats else []
+    editions += [typst_edition(paper)] if "typst" in formats else []
+    made = convert(paper, editions, (written["title"], written["abstract"]))
+    others = [each["line"] for each in written["imported"]]
+    shown = ("title", "abstract", "devices", "measured", "question", "headline", "figure")
+    listed = {**{key: written[key] for key in shown}, "imported": others}
+    write_json({**listed, **in_plain_words(*made.plain)}, folder / ENTRY)
+    if "latex" in formats:
+        write_latex(source, name, task.stage / "tex" / name, made.editions["latex"])
+    if "typst" in formats:
+        text = made.editions["typst-citations"]
+        (folder / TYPST).write_text(text, "utf-8", newline="\n")
+    if "html" in formats:
+        _write_page(task, links, made.editions["html"])
+    if "single" in formats:
+        _write_single(task, links)
+    return tuple(written["unsupported"])
+
+
+def _links(
+    task: Task, chosen: Mapping[str, Any], values: Mapping[str, Any], *, pdf: bool
+) -> PageLinks:
+    """Where the page of a study leads on the site, and what it says of its measurements."""
+    from report.render.html import PageLinks
+    from report.render.settings import read_settings
+
+    measured = chosen["runs"] or chosen["imported"]
+    samples = (("Every sample (CSV, compressed)", SAMPLES),) if measured else ()
+    return PageLinks(
+        pdf=f"{task.study}.pdf" if pdf else None,
+        downloads=(("Values and tables (JSON)", "values.json"), *samples),
+        root="../",
+        settings=read_settings(task.data),
+        measured=values["measured"],
+        devices=tuple(values["devices"]),
+    )
+
+
+def _write_page(task: Task, links: PageLinks, text: str) -> None:
+    """Write the page around what pandoc has written of it, with all that it offers and shows."""
+    from report.render.html import write_page
+
+    page, folder = task.stage / "html" / task.study, task.artifacts()
+    shutil.copytree(task.source / "tables", page / "tables", ignore=shutil.ignore_patterns("*.tex"))
+    shutil.copyfile(task.source / "values.json", page / "values.json")
+    if (folder / SAMPLES).exists():
+        shutil.copyfile(folder / SAMPLES, page / SAMPLES)
+        shutil.copytree(folder / RECORDS_FOLDER, page / RECORDS_FOLDER)
+    _write_opened(task, page)
+    write_page(task.source, task.study, page, links, text)
+
+
+def _write_single(task: Task, links: PageLinks) -> None:
+    """Write the page as one file."""
+    from dataclasses import replace
+    from tempfile import TemporaryDirectory
+
+    from report.render.html import write_page
+    from report.render.single import single_file
+
+    target = task.stage / "single" / f"{task.study}.html"
+    target.parent.mkdir()
+    with TemporaryDirectory() as scratch:
+        _write_opened(task, Path(scratch))
+        alone = replace(links, pdf=None, downloads=(), root="")
+        write_page(task.source, task.study, Path(scratch), alone)
+        target.write_text(single_file(Path(scratch)), "utf-8", newline="\n")
+
+
+def _write_opened(task: Task, page: Path) -> None:
+    """Write what the page shows of each number and figure that is opened."""
+    from report.render.shell import script_of
+
+    details = _read(task.artifacts() / DETAILS)
+    shown = {key: details[key] for key in ("values", "series", "records")}
+    (page / "details.js").write_text(script_of("details", shown), "utf-8", newline="\n")
+    (page / "figures").mkdir(exist_ok=True)
+    for name, opened in _read(task.artifacts() / OPENED).items():
+        script = script_of("figure", opened)
+        (page / "figures" / f"{name}.js").write_text(script, "utf-8", newline="\n")
+
+
+def pdf(task: Task) -> None:
+    """Make the PDF, and pack the LaTeX source, with the bibliography if LaTeX has set one."""
+    from report.instruments.counters.logs import gzipped
+    from report.render.bundle import bundle
+    from report.render.latex import compile_latex
+    from report.render.styles import PdfStandard
+    from report.render.typst import render_typst
+
+    tex, bibliography = task.stage / "tex" / task.study, b""
+    if task.parameters["engine"] == "latex":
+        compiled = compile_latex(tex, task.study)
+        content, bibliography = compiled.pdf, compiled.bibliography
+    else:
+        standard = cast(PdfStandard, task.parameters["standard"])
+        text = (task.artifacts() / TYPST).read_text("utf-8")
+        content = render_typst(task.source, task.study, standard, text)
+    _write_paper(task.stage, task.study, content)
+    archive = gzipped(bundle(tex, task.study, bibliography))
+    (task.stage / "tex" / f"{task.study}.tar.gz").write_bytes(archive)
+
+
+def quarto(task: Task) -> None:
+    """Write the Quarto project; the parameters name its ``studies`` and the formats to ``render``.
+
+    The PDFs are put where those of the other engines are.
+    """
+    from report.render.quarto import render_quarto, write_project
+    from report.render.site import Entry
+
+    project = task.stage / "quarto"
+    sources = {study: task.stage / "qmd" / study for study in task.parameters["studies"].split()}
+    entries = {s: Entry.of(_read(task.artifacts(s) / ENTRY), study=s, page="") for s in sources}
+    write_project(sources, project, entries)
+    if formats := task.parameters["render"].split():
+        site = render_quarto(project, formats)
+        for study in sources:
+            if (paper := site / study / f"{study}.pdf").exists():
+                _write_paper(task.stage, study, paper.read_bytes())
+
+
+def _write_paper(stage: Path, study: str, content: bytes) -> None:
+    """Write the PDF of a study wherever it belongs."""
+    for name in paper_files(study):
+        (stage / name).parent.mkdir(parents=True, exist_ok=True)
+        (stage / name).write_bytes(content)
+
+
+def index(task: Task) -> None:
+    """Write the pages over all studies; each parameter is a study, with ``pdf`` if it has one."""
+    from report.render.settings import read_settings
+    from report.render.site import write_site
+
+    papers = [_listed(task, study, pdf) for study, pdf in task.parameters.items()]
+    write_site(papers, task.stage / "html", read_settings(task.data))
+
+
+def _listed(task: Task, study: str, pdf: str) -> Paper:
+    """What lists say of a study, whose published values are put on the site."""
+    from report.render.site import Entry, Paper
+
+    folder, html = task.artifacts(study), task.stage / "html"
+    page, paper = f"{study}/index.html", f"{study}/{study}.pdf" if pdf else None
+    reported = f"reported/{study}.json"
+    source = shared(reported, task.data)
+    if source.exists():
+        (html / "reported").mkdir(exist_ok=True)
+        shutil.copyfile(source, html / reported)
+    return Paper(
+        Entry.of(_read(folder / ENTRY), study=study, page=page, pdf=paper),
+        _read(task.stage / "values" / f"{study}.json"),
+        _read(folder / RECORDS),
+        _read(folder / DETAILS)["machines"],
+        reported if source.exists() else "",
+        (html / page).read_text("utf-8") if (html / page).exists() else "",
+    )
+
+
+def _read(path: Path) -> Any:
+    """What an earlier step wrote."""
+    return json.loads(path.read_text("utf-8"))
