@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from figures.render import render
-from report.engine.actions.manuscript import write_source
 from report.engine.computing import compute_usable
+from report.engine.manuscript import write_source
 from report.engine.pipeline import ROOT
 from report.evidence.devices import Devices, read_devices
 from report.evidence.reported import Reported, read_reported

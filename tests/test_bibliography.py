@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from report.engine.actions.manuscript import copy_bibliography
+from report.engine.manuscript import copy_bibliography
 from report.errors import RecordError
 from report.paper.bibliography import check_bibliography
 

@@ -15,11 +15,11 @@ import pytest
 
 import build
 from report.commands.check import faults_as
-from report.engine import pipeline
-from report.engine.actions import study as computing
+from report.engine import computing, pipeline
+from report.engine.cache import INDEX
 from report.engine.gather import choose
-from report.engine.manifest import INDEX
 from report.engine.pipeline import ROOT, Request, choose_engine
+from report.engine.programs import find_tex
 from report.errors import RenderError
 from report.records.store import read_record, write_record
 from tests import factory, folders
@@ -236,11 +236,12 @@ def test_without_tex_auto_takes_typst_and_says_how_to_get_latex(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    engine = choose_engine("auto")
-    assert engine.name == "typst"
-    assert "apt-get install" in engine.note
+    lacking = find_tex({})["lacking"]
+    engine, note = choose_engine("auto", lacking)
+    assert engine == "typst"
+    assert "apt-get install" in note
     with pytest.raises(RenderError, match="apt-get install"):
-        choose_engine("latex")
+        choose_engine("latex", lacking)
 
 
 def test_no_number_of_the_page_is_without_origin(measured: Path) -> None:

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from report.engine.manifest import INDEX
+from report.engine.cache import INDEX
 from tests import factory, tiny
 from tests.tiny import STUDY, TEMPLATE, replace
 
@@ -49,9 +49,8 @@ def another_typst(project: Path) -> None:
         folder.mkdir()
 
 
-#: The steps after the one that writes the document.
-FORMATS: Final = ("convert", "html", "tex", "pdf", "bundle", "site/quarto")
-WRITTEN: Final = ("manuscript", *FORMATS)
+#: The steps after those of values and figures.
+WRITTEN: Final = ("document", "pdf", "site/quarto")
 #: What may be edited, where the same once more takes it back, and the steps that it makes run.
 EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
     "value in a record": (slower, ("study", "samples", "figures", *WRITTEN)),
@@ -76,17 +75,17 @@ EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
     ),
     "comment in a helper": (
         replace("report/text/format.py", "\nfrom ", "\n# a comment\nfrom "),
-        ("study", "manuscript", "convert", "html", "tex", "site/quarto"),
+        ("study", "document", "pdf", "site/quarto"),
     ),
     "page": (
         replace("templates/html/page.html", "<main", '<main data-new="1"'),
-        ("convert", "html"),
+        ("document",),
     ),
     "LaTeX style": (
         replace("templates/latex/ridgepoint.sty", "\n", "\n% a comment\n"),
-        ("tex", "bundle"),
+        ("document", "pdf"),
     ),
-    "filter": (replace("templates/filter/html.lua", "\n", "\n-- a comment\n"), ("convert",)),
+    "filter": (replace("templates/filter/html.lua", "\n", "\n-- a comment\n"), ("document", "site/quarto")),
     "package": (another_typst, ("pdf",)),
 }
 

@@ -1,81 +1,73 @@
-"""The parts of the build engine: digests, the code that a step depends on, plans and manifests."""
+"""The parts of the build engine: digests, what a step depends on, plans and the manifest."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from report.engine.code import Code
-from report.engine.contents import Contents, file_digest, files_below
-from report.engine.graph import (
-    shared_steps,
-    study_steps,
-)
-from report.engine.manifest import (
-    EMPTY,
-    INDEX,
-    MANIFEST,
-    Entry,
-    Inputs,
-    Manifest,
-    read_index,
-    read_manifest,
-    write_manifest,
-)
-from report.engine.pipeline import ROOT
-from report.engine.plan import Places, World, inputs_of, reasons
+from report.engine import cache
+from report.engine.cache import INDEX, MANIFEST, Contents, Entry, file_digest, files_below
+from report.engine.pipeline import ROOT, Request
+from report.engine.plan import World, inputs_of, list_files, reasons
 from report.engine.programs import installed
-from report.engine.step import Files, Wanted
+from report.engine.steps import Step, formats, shared_steps, study_steps
 from report.engine.task import load, save
+from report.records import OPERATORS
+from report.studies import STUDIES
 from report.system.outputs import install
 
-STUDY = "conv_scaling"
-FILES = Files({STUDY: (f"data/{STUDY}/a.zip",)}, ("templates/ridgepoint.lua",))
-BOTH = Wanted(html=True, pdf=True, engine="typst")
+STUDY = "conv_profiling"
+REQUEST = Request((STUDY,), ("html", "pdf"), ROOT / "out", "typst")
+NAMES = list_files(str(ROOT), REQUEST)
+
+
+def all_steps(study: str = STUDY) -> list[Step]:
+    steps = study_steps(study, REQUEST, NAMES, "html latex single typst")
+    return [*steps, *shared_steps((study,), {study: True}, REQUEST, NAMES)]
 
 
 # ------------------------------------------------------------------------------------- contents
 
 
-def test_a_file_is_read_again_only_when_it_was_touched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("part", [*range(4), None])
+def test_a_file_is_read_again_only_when_the_system_says_that_it_was_touched(
+    tmp_path: Path, part: int | None
 ) -> None:
     file = tmp_path / "a"
     file.write_text("one")
-    os.utime(file, ns=(1, 1_000_000_007))
-    long_ago = file.stat()
-    first = Contents()
-    digest = first.digest(str(file))
-    assert digest == file_digest(str(file))
-    seen = [long_ago.st_size, long_ago.st_mtime_ns, long_ago.st_ctime_ns, long_ago.st_ino, digest]
-    again = Contents({str(file): seen})
-    monkeypatch.setattr("report.engine.contents.file_digest", lambda path: pytest.fail("read"))
-    assert again.digest(str(file)) == digest
-    assert not again.learned
-
-
-@pytest.mark.parametrize("part", range(4))
-def test_any_difference_in_what_the_system_says_is_looked_into(tmp_path: Path, part: int) -> None:
-    file = tmp_path / "a"
-    file.write_text("one")
     found = file.stat()
-    seen = [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, "wrong"]
-    assert Contents({str(file): seen}).digest(str(file)) == "wrong", "it is believed as it is"
-    seen[part] = int(seen[part]) + 1
-    assert Contents({str(file): seen}).digest(str(file)) == file_digest(str(file))
+    seen = [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, "as known"]
+    if part is not None:
+        seen[part] = int(seen[part]) + 1
+    contents = Contents({str(file): seen})
+    assert contents.digest(str(file)) == ("as known" if part is None else file_digest(str(file)))
+    assert contents.learned is (part is not None)
+    file.write_text("two")
+    contents.forget(str(file))
+    assert contents.digest(str(file)) == file_digest(str(file)), "it was written by us"
 
 
-def test_a_file_written_just_now_is_not_remembered(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("age_ns", "kept"),
+    [(0, False), (29_000_000, False), (31_000_000, True), (1_999_999_999, True)],
+)
+def test_a_file_written_just_now_is_not_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, age_ns: int, kept: bool
+) -> None:
     """It may change once more within the same tick of the file system's clock."""
     file = tmp_path / "a"
     file.write_text("one")
+    os.utime(file, ns=(1, 1_000_000_007))
+    now = file.stat().st_ctime_ns + age_ns
+    monkeypatch.setattr("report.engine.cache.time.time_ns", lambda: now)
     contents = Contents()
     assert contents.digest(str(file))
-    assert contents.memory() == {}
+    assert (str(file) in contents.memory) is kept
 
 
 def test_what_is_not_there_has_no_digest(tmp_path: Path) -> None:
@@ -84,74 +76,53 @@ def test_what_is_not_there_has_no_digest(tmp_path: Path) -> None:
 
 
 def test_hidden_files_are_no_inputs(tmp_path: Path) -> None:
-    for name in ("b.lua", ".a.lua.swp", "c/d.lua", "__pycache__/x.lua", ".git/y.lua", "e.txt"):
+    for name in ("b.lua", ".a.lua.swp", "c/d.lua", "__pycache__/x.lua", ".git/y.lua"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    assert files_below(str(tmp_path), (".lua",)) == ["b.lua", "c/d.lua"]
+    assert files_below(str(tmp_path)) == ["b.lua", "c/d.lua"]
 
 
 # ----------------------------------------------------------------------------------------- code
 
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """A small project: a imports b lazily, b imports c only for type checkers, d imports nobody."""
-    files = {
-        "report/__init__.py": "",
-        "report/a.py": "import json\n\ndef f():\n    from report.b import g\n    return g\n",
-        "report/b.py": "from typing import TYPE_CHECKING\nfrom report.rooms import e\n"
-        "if TYPE_CHECKING:\n    from report import c\ng = e\n",
-        "report/c.py": "",
-        "report/d.py": "",
-        "report/rooms/__init__.py": "from figures.style import INK\n",
-        "report/rooms/e.py": "",
-        "report/rooms/data.json.gz": "",
-        "report/others/__init__.py": "",
-        "report/others/data.json.gz": "",
-        "figures/__init__.py": "",
-        "figures/style.py": "INK = 'black'\n",
-        "figures/other.py": "",
-    }
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    return tmp_path
+#: What each step imports beside the study's own modules, as its function says.
+_DOES = """
+import sys
+from report.engine import actions, task
+class Stop(Exception): pass
+def importing(step):
+    import ast, inspect, textwrap
+    source = textwrap.dedent(inspect.getsource(getattr(actions, step)))
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            exec(ast.unparse(node))
+importing(sys.argv[1])
+if sys.argv[1] == "study":
+    from pathlib import Path
+    from report.engine.computing import compute_usable
+    compute_usable(sys.argv[2], Path("data").resolve())
+if sys.argv[1] in ("document", "pdf"):
+    importing("_write_page"), importing("_write_single"), importing("_links")
+names = (name for name in sys.modules if name.split(".")[0] in ("report", "figures"))
+print(*(sys.modules[name].__file__ for name in names))
+"""
 
 
-def test_the_code_of_a_step_is_all_that_its_imports_lead_to(project: Path) -> None:
-    closure = Code(str(project), Contents()).closure(("report.a",))
-    assert set(closure) == {
-        "report/__init__.py",
-        "report/a.py",
-        "report/b.py",
-        "report/rooms/__init__.py",
-        "report/rooms/data.json.gz",
-        "report/rooms/e.py",
-        "figures/__init__.py",
-        "figures/style.py",
-    }
-
-
-def test_the_closure_holds_whatever_running_imports() -> None:
-    """The modules that Python has loaded after a study was computed, by its own account."""
-    roots = ("report.engine.actions.study", "report.studies.conv_profiling.study")
-    closure = Code(str(ROOT), Contents()).closure(roots)
-    code = (
-        "import sys\n"
-        "from pathlib import Path\n"
-        "import report.engine.actions.study\n"
-        "from report.engine.gather import gather\n"
-        "from report.studies import find_study\n"
-        "find_study('conv_profiling')(gather('conv_profiling', Path('data')))\n"
-        "print('\\n'.join(m.__file__ for n, m in sys.modules.items()"
-        " if n.split('.')[0] in ('report', 'figures') and getattr(m, '__file__', None)))\n"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+@pytest.mark.parametrize("step", all_steps(), ids=lambda step: step.action)
+def test_a_step_depends_on_whatever_code_it_imports(step: Step) -> None:
+    command = [sys.executable, "-c", _DOES, step.action, STUDY]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     loaded = {Path(line).resolve().relative_to(ROOT).as_posix() for line in run.stdout.split()}
-    assert len(loaded) > 40
-    assert loaded <= set(closure)
+    assert "report/engine/actions.py" in loaded
+    assert loaded <= set(step.files)
+
+
+def test_a_module_of_a_study_makes_its_own_paper_anew_and_drawing_no_values() -> None:
+    for step in all_steps():
+        of_studies = {n.split("/")[2] for n in step.files if n.startswith("report/studies/")}
+        assert of_studies <= {"__init__.py", STUDY}
+        assert (STUDY in of_studies) is (step.action in ("study", "document"))
+        drawn = "figures/render.py" in step.files
+        assert drawn is (step.action in ("figures", "document", "pdf"))
 
 
 def test_what_finds_nothing_to_do_imports_little() -> None:
@@ -164,119 +135,138 @@ def test_what_finds_nothing_to_do_imports_little() -> None:
     assert not slow & set(run.stdout.split())
 
 
-# ------------------------------------------------------------------------------------- packages
-
-
 def test_the_versions_are_those_that_python_tells() -> None:
     from importlib.metadata import version
 
     found = installed()
-    for name in ("matplotlib", "jinja2", "typst", "pypandoc_binary", "python_dateutil"):
-        assert found[name] == version(name.replace("_", "-"))
+    for step in all_steps():
+        for name in step.packages:
+            assert found[name] == version(name.replace("_", "-"))
 
 
-# ---------------------------------------------------------------------------------------- graph
-
-
-def all_steps(study: str = STUDY) -> dict[str, object]:
-    steps = study_steps(study, FILES, BOTH, links_pdf=True)
-    shared = shared_steps((study,), {study: True}, FILES, BOTH)
-    return {step.id: step for step in (*steps, *shared)}
+# ---------------------------------------------------------------------------------------- steps
 
 
 def test_every_step_reads_steps_that_come_before_it() -> None:
     before: set[str] = set()
-    for id, step in all_steps().items():
-        assert {read.id for read in step.reads} <= before, id  # type: ignore[attr-defined]
-        before.add(id)
+    for step in all_steps():
+        assert {id for id, _ in step.reads} <= before, step.id
+        before.add(step.id)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "engine", "before", "paper", "expected"),
+    [
+        (("html",), "latex", "", False, "html"),
+        (("html",), "latex", "", True, "html latex"),
+        (("html",), "latex", "html latex typst", True, "html latex typst"),
+        (("html",), "latex", "html latex typst", False, "html"),
+        (("pdf",), "latex", "html", False, "html latex"),
+        (("html", "pdf"), "typst", "", False, "html latex typst"),
+        (("single-file",), "typst", "", False, "single"),
+        (("html",), "quarto", "", False, ""),
+        (("html", "single-file"), "quarto", "html", False, "html single"),
+    ],
+)
+def test_a_document_keeps_its_formats_but_those_of_print_without_a_pdf(
+    outputs: tuple[str, ...], engine: str, before: str, paper: bool, expected: str
+) -> None:
+    request = REQUEST._replace(outputs=outputs, engine=engine)  # type: ignore[arg-type]
+    assert formats(request, before, has_paper=paper) == expected
 
 
 # ------------------------------------------------------------------------------------- manifest
 
-INPUTS = Inputs({"data/a": "1"}, "c", {"python": "3"}, {"s/read": "2"}, {"name": "x"})
-ENTRY = Entry(INPUTS, {"qmd/a": "3"}, ("a note",))
+ENTRY = Entry({"data/a": "1"}, {"python": "3"}, {"s/read": "2"}, {"name": "x"}, {"qmd/a": "3"})
 
 
-def test_the_manifest_comes_back_as_it_was_written(tmp_path: Path) -> None:
-    manifest = Manifest({"s/study": ENTRY}, {"c": {"report/a.py": "4"}, "unused": {}})
-    write_manifest(manifest, str(tmp_path))
-    found = read_manifest(str(tmp_path))
-    assert found.steps == manifest.steps
-    assert found.closures == {"c": {"report/a.py": "4"}}
-    assert not list(tmp_path.glob("*.tmp"))
+def test_the_manifest_comes_back_as_it_was_written_and_not_otherwise(tmp_path: Path) -> None:
+    steps, out = {"s/study": ENTRY._replace(notices=("a note",))}, str(tmp_path)
+    cache.write_manifest(steps, out)
+    assert cache.read_manifest(out) == steps
+    text = (tmp_path / MANIFEST).read_bytes()
+    for place in range(0, len(text), 7):
+        (tmp_path / MANIFEST).write_bytes(text[:place] + b"!" + text[place + 1 :])
+        assert cache.read_manifest(out) in ({}, steps if text[place] == ord("!") else {})
+    (tmp_path / MANIFEST).write_bytes(text)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "qmd").symlink_to("elsewhere")
+    assert cache.read_manifest(out) == {}, "an output lies behind a link"
 
 
-@pytest.mark.parametrize(
-    "damage",
-    ["", "{", "[]", "null", '{"version": 0}', '{"version": 1, "steps": {"a": {}}, "closures": {}}'],
-)
-def test_a_damaged_manifest_is_none(tmp_path: Path, damage: str) -> None:
-    (tmp_path / MANIFEST).write_text(damage)
-    (tmp_path / INDEX).write_text(damage)
-    assert read_manifest(str(tmp_path)) == EMPTY
-    assert read_index(str(tmp_path)) == {}
+@pytest.mark.parametrize("damage", ["", "{", "[]", "null", '{"version": 0}', None])
+def test_a_damaged_manifest_is_none(tmp_path: Path, damage: str | None) -> None:
+    for name in (MANIFEST, INDEX):
+        (tmp_path / name).mkdir() if damage is None else (tmp_path / name).write_text(damage)
+    assert cache.read_manifest(str(tmp_path)) == {}
+    assert cache.read_index(str(tmp_path)) == {}
 
 
 # ----------------------------------------------------------------------------------------- plan
 
 
 @pytest.fixture
-def world(tmp_path: Path, project: Path) -> World:
-    """A world with the files of ``project``; ``data`` and ``out`` lie below it."""
-    (project / "data" / STUDY).mkdir(parents=True)
-    (project / "data" / STUDY / "a.zip").write_text("{}")
-    (project / "report" / "engine" / "actions").mkdir(parents=True)
-    (project / "report" / "engine" / "actions" / "study.py").touch()
-    study = project / "report" / "studies" / STUDY
-    study.mkdir(parents=True)
-    for name in ("__init__", "study", "subject"):
-        (study / f"{name}.py").touch()
-    root = str(project)
-    places = Places(root, f"{root}/data", f"{root}/templates/papers", f"{root}/out")
-    return World(places, Contents(), Code(root, Contents()), {"msgspec": "1"})
+def world(tmp_path: Path) -> Iterator[World]:
+    """A project with one record; ``data`` and ``out`` lie below it."""
+    for name in (f"data/{STUDY}/a.zip", "report/engine/run.py", "out/html/a"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(name)
+    request = REQUEST._replace(out=tmp_path / "out", data=tmp_path / "data")
+    names = list_files(str(tmp_path), request)
+    yield World(str(tmp_path), request, names, Contents(), {"msgspec": "1"}, {}, {})
 
 
 def test_reasons_name_what_changed(world: World) -> None:
-    step = study_steps(STUDY, FILES, BOTH, links_pdf=True)[0]
+    step = world.study_steps(STUDY)[0]
     now = inputs_of(step, world, {})
-    assert list(reasons(step, now, EMPTY, world)) == ["it has not been made yet"]
-    closure = world.code.closure(step.roots)
-    before = Manifest({step.id: Entry(now, {})}, {now.code: closure})
-    assert list(reasons(step, now, before, world)) == []
-    record = f"data/{STUDY}/a.zip"
-    changed = now._replace(
-        files={**now.files, record: "other", "data/editions.yaml": "new"},
-        versions={**now.versions, "msgspec": "2"},
-    )
-    assert list(reasons(step, changed, before, world)) == [
-        f"{record} changed",
+    assert list(reasons(step.id, now, world)) == ["it has not been made yet"]
+    made = {"html/a": str(file_digest(world.made("html/a"))), "html/b": "1"}
+    old = {
+        **now.files,
+        f"data/{STUDY}/a.zip": "another",
+        f"data/{STUDY}/old.zip": "1",
+        "report/engine/run.py": "another",
+    }
+    before = now._replace(files=old, versions={**now.versions, "msgspec": "0"}, outputs=made)
+    del old["data/editions.yaml"]
+    world.entries[step.id] = before._replace(parameters={"use": "x"}, upstream={"s/x": "1"})
+    changed = now._replace(files={**now.files, "data/editions.yaml": "1"})
+    assert list(reasons(step.id, changed, world)) == [
+        f"data/{STUDY}/a.zip changed",
+        f"data/{STUDY}/old.zip is gone",
         "data/editions.yaml is new",
-        "msgspec is 2 and was 1",
+        "report/engine/run.py changed",
+        "msgspec is 1 and was 0",
+        "what it reads of s/x is gone",
+        "other records are wanted",
+        "html/b is missing",
     ]
-    other = Manifest(before.steps, {now.code: {**closure, "report/__init__.py": "old"}})
-    recoded = now._replace(code="another")
-    assert list(reasons(step, recoded, other, world)) == ["report/__init__.py changed"]
+    world.entries[step.id] = now
+    assert list(reasons(step.id, now, world)) == []
 
 
-# ---------------------------------------------------------------------------------------- place
+def test_what_a_folder_of_records_lacks_is_the_project_s_own(world: World) -> None:
+    for shared in ("devices.yaml", OPERATORS, f"reported/{STUDY}.json"):
+        assert world.source(f"data/{shared}") == f"{world.root}/data/{shared}"
+    other = world._replace(request=world.request._replace(data=Path("/elsewhere")))
+    assert other.source("data/devices.yaml") == f"{world.root}/data/devices.yaml"
+    assert other.source("data/editions.yaml") == "/elsewhere/editions.yaml"
+    assert not any(study in step.id for study in STUDIES[1:] for step in other.shared_steps())
 
 
-def test_two_folders_are_exchanged(tmp_path: Path) -> None:
-    for name in ("old", "new"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "file").write_text(name)
-    install(tmp_path / "new", tmp_path / "old")
-    assert (tmp_path / "old" / "file").read_text() == "new"
+# ------------------------------------------------------------------------------- its own files
 
 
-def test_where_folders_cannot_be_exchanged_they_are_moved(
+def test_two_folders_are_exchanged_or_moved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("report.system.outputs._exchange", lambda one, other: False)
-    test_two_folders_are_exchanged(tmp_path)
-
-
-# ----------------------------------------------------------------------------------------- task
+    for turn in ("exchanged", "moved"):
+        for name in ("old", "new"):
+            (tmp_path / turn / name).mkdir(parents=True)
+            (tmp_path / turn / name / "file").write_text(name)
+        install(tmp_path / turn / "new", tmp_path / turn / "old")
+        assert (tmp_path / turn / "old" / "file").read_text() == "new"
+        monkeypatch.setattr("report.system.outputs._exchange", lambda one, other: False)
 
 
 def test_equal_values_are_kept_as_equal_bytes(tmp_path: Path) -> None:

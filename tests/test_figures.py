@@ -36,8 +36,6 @@ from figures.scaling import Band, Curve, Scaling
 from figures.svg import shorten
 from figures.timeline import Lane, Level, Span, Timeline
 from figures.waterfall import Bar, Waterfall
-from report.engine.code import Code
-from report.engine.contents import Contents
 
 ROOT = Path(__file__).parents[1]
 
@@ -240,11 +238,6 @@ def test_the_data_of_a_figure_hold_all_that_it_draws_in_numbers(kind: str) -> No
     assert rows == [line.strip() for line in DATA[kind].strip().splitlines()]
     named = Drawing((PANELS[kind],)).data()
     assert {row[0] for row in named} <= {PANELS[kind].title or "1"}
-
-
-def test_a_figure_depends_on_all_that_draws() -> None:
-    code = set(Code(str(ROOT), Contents()).closure(("report.engine.actions.figures",)))
-    assert code >= {path.relative_to(ROOT).as_posix() for path in (ROOT / "figures").glob("*.py")}
 
 
 # -------------------------------------------------------------------------------- where marks are

@@ -21,9 +21,8 @@ from resource import RLIM_INFINITY, RLIMIT_FSIZE, setrlimit
 from typing import NamedTuple, NoReturn
 
 from report.commands.new import new_study
-from report.engine.manifest import INDEX
+from report.engine.cache import INDEX
 from report.engine.pipeline import ROOT
-from report.engine.task import import_action
 from report.records.layers import Linear
 from report.records.record import Case
 from tests import factory, folders
@@ -36,9 +35,16 @@ _BOTH = ("--engine", "typst", "--jobs", "1")
 
 _FORKS = get_context("forkserver")
 _FORKS.set_forkserver_preload([__name__])
-#: Whatever the actions of steps import from elsewhere is there when a build is forked.
-for _path in (ROOT / "report" / "engine" / "actions").glob("[a-z]*.py"):
-    import_action(_path.stem)
+#: Whatever steps import from elsewhere is there when a build is forked.
+for _name in (
+    "engine.computing",
+    "engine.manuscript",
+    "engine.run",
+    "render.html",
+    "render.quarto",
+):
+    import_module(f"report.{_name}")
+import_module("figures.render")
 
 
 class Ended(NamedTuple):

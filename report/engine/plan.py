@@ -77,7 +77,7 @@ class World(NamedTuple):
         pages = {
             study: self._has_paper(study)
             for study, document in there.items()
-            if "html" in document.parameters["formats"].split()
+            if "html" in document.parameters.get("formats", "").split()
         }
         return shared_steps([*there], pages, self.request, self.names)
 

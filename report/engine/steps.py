@@ -56,11 +56,16 @@ TYPST: Final = "paper.typ"
 _BASE: Final = (
     "report/__init__.py", "report/errors.py", "report/missing.py", "report/engine/",
     "report/system/", "report/records/", "report/studies/__init__.py", "figures/__init__.py",
-    "figures/characters.py",
+    "figures/characters.py", "report/render/__init__.py", "report/render/styles.py",
 )  # fmt: skip
 _BELOW: Final = tuple(
     f"report/{room}/"
     for room in ("evidence", "instruments", "paper", "quantity", "statistics", "text", "theory")
+)
+#: What no study may import, since it needs the library that draws.
+_DRAWING_ALONE: Final = tuple(f"figures/{name}.py" for name in ("fonts", "render", "svg"))
+_PRINTING: Final = tuple(
+    f"report/{room}/" for room in ("instruments", "paper", "render", "statistics", "text")
 )
 #: The packages that each kind of work depends on, with what they are built on.
 _READING: Final = ("msgspec", "pyyaml")
@@ -157,7 +162,7 @@ def study_steps(study: str, request: Request, names: Sequence[str], written: str
         kept = {name: value for name, value in parameters.items() if value}
         return Step(f"{study}/{action}", study, action, packages, files, read, kept)
 
-    described = (name for name in files("figures/") if "/drawing/" not in name)
+    described = (name for name in files("figures/") if name not in _DRAWING_ALONE)
     code = (*files(*_BASE, *_BELOW, f"report/studies/{study}/"), *described)
     records = (name for name in files(f"data/{study}/") if name.endswith(ENDING))
     common = (f"data/{name}" for name in ("editions.yaml", "devices.yaml", OPERATORS))
@@ -207,7 +212,7 @@ def study_steps(study: str, request: Request, names: Sequence[str], written: str
                 "pdf",
                 ("tex",) if by_latex else ("fonttools", "pypandoc_binary", "pyyaml", "typst"),
                 (
-                    *files(*_BASE, "report/paper/", "report/render/", "report/text/", "figures/"),
+                    *files(*_BASE, *_PRINTING, "figures/"),
                     *(() if by_latex else files("templates/typst/", _FONTS)),
                 ),
                 ("document", (f"tex/{study}/", *(() if by_latex else (source, artifacts)))),
@@ -231,7 +236,7 @@ def shared_steps(
     def files(*prefixes: str) -> tuple[str, ...]:
         return tuple(name for name in names if name.startswith(prefixes))
 
-    code = files(*_BASE, "report/paper/", "report/render/", "report/text/", "report/statistics/")
+    code = files(*_BASE, *_PRINTING)
     by_quarto = request.engine == "quarto"
     steps: list[Step] = []
     if written:
