@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from report.commands.new import new_study
 from report.engine.pipeline import ROOT
 from tests import folders, tiny
 from tests.test_builds import built, project, slower
@@ -52,7 +53,9 @@ def _says(path: Path, words: bytes) -> bool:
 
 
 def start(project: Path) -> subprocess.Popen[str]:
-    """``python build.py`` with two workers, known by its temporary folder."""
+    """``python build.py`` of two studies by two workers, known by its temporary folder."""
+    slower(project)
+    new_study("second", "A second paper", root=project)
     return subprocess.Popen(
         [sys.executable, "build.py", "--engine", "typst", "--jobs=2"],
         cwd=project,
@@ -67,7 +70,6 @@ def start(project: Path) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_build_with_all_that_it_has_begun(project: Path, number: int) -> None:
-    slower(project)
     process = start(project)
     until(lambda: processes(str(project), b"spawn_main"))
     process.send_signal(number)
@@ -79,7 +81,6 @@ def test_a_signal_ends_a_build_with_all_that_it_has_begun(project: Path, number:
 
 
 def test_a_worker_that_is_killed_is_a_sentence(project: Path) -> None:
-    slower(project)
     process = start(project)
     until(lambda: processes(str(project), b"spawn_main"))
     for worker in processes(str(project), b"spawn_main"):
