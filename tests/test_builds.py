@@ -85,7 +85,10 @@ EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
         replace("templates/latex/ridgepoint.sty", "\n", "\n% a comment\n"),
         ("document", "pdf"),
     ),
-    "filter": (replace("templates/filter/html.lua", "\n", "\n-- a comment\n"), ("document", "site/quarto")),
+    "filter": (
+        replace("templates/filter/html.lua", "\n", "\n-- a comment\n"),
+        ("document", "site/quarto"),
+    ),
     "package": (another_typst, ("pdf",)),
 }
 
