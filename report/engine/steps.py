@@ -282,5 +282,5 @@ def shared_steps(
 
 def _listed(study: str) -> tuple[str, ...]:
     """What lists of studies read of a document."""
-    pages = (f"html/{study}/{name}.html" for name in ("index", "supplement"))
-    return (f"{ARTIFACTS}/{study}/{ENTRY}", f"values/{study}.json", *pages)
+    artifact, page = f"{ARTIFACTS}/{study}/{ENTRY}", f"html/{study}/index.html"
+    return artifact, f"values/{study}.json", page
