@@ -1,4 +1,4 @@
-"""What a person sees of a run: the closing table, the bar, the lines."""
+"""What a person sees of a run: the closing table, and which results may be unstable."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ import io
 
 from rich.console import Console
 
-from experiments.harness.progress import instability, table
+from experiments.harness.progress import Observer, instability, table
 from report.records.record import Case, Round
 
+FACTORS = {"batch": 1024, "pass": "forward_backward", "subject": "layer"}
 GOOD = Case(
-    factors={"batch": 1024, "pass": "forward_backward", "subject": "layer"},
-    status="ok",
-    reason=None,
-    layers=(),
+    factors=FACTORS,
     series={"time": (0.003, 0.001, 0.002), "allocated_peak": (718_900_000,) * 3},
 )
 BAD = Case(
-    factors={"batch": 2048, "pass": "forward_backward", "subject": "layer"},
+    factors=FACTORS,
     status="out_of_memory",
     reason="Memory ran out when 400 B more were asked for.",
 )
@@ -31,22 +29,26 @@ def test_the_closing_table_fits_a_terminal_and_shows_no_zero_for_what_is_missing
     assert out.getvalue().count("–") == 3 and "out_of_memory" in out.getvalue()
 
 
-# ----------------------------------------------------------------------------------- stability
+def test_the_time_left_goes_by_the_pace_of_what_is_done() -> None:
+    out = io.StringIO()
+    observer = Observer(Console(file=out, width=80))
+    observer.begin("Measuring 4 cases.")
+    observer._began -= 30
+    observer.progressed("size=1: ok", 0.25)
+    assert "[25%, 2 min left] size=1: ok" in out.getvalue()
 
 
 def in_processes(*medians: float, disturbance: str | None = None) -> Case:
     rounds = tuple(
-        Round(
-            process=process,
-            policy="retained",
-            disturbance=disturbance,
-            series={"time": (time,)},
-        )
-        for process, time in enumerate(medians, 1)
+        Round(process=n, policy="retained", disturbance=disturbance, series={"time": (time,)})
+        for n, time in enumerate(medians, 1)
     )
     return Case(factors={"size": 1}, rounds=rounds)
 
 
-def test_processes_that_disagree_are_named_with_both_ends() -> None:
+def test_processes_that_disagree_and_disturbed_ones_are_named() -> None:
     told = instability([in_processes(1.0, 1.1), in_processes(0.001, 0.002, 0.0015)])
     assert told is not None and "1 of 2 results" in told and "1 ms to 2 ms" in told
+    loud = in_processes(1.0, 1.0, disturbance="somebody")
+    assert "(somebody, memory retained) and 2 more" in str(instability([loud] * 3, named=1))
+    assert instability([in_processes(1.0, 1.2)]) is None
