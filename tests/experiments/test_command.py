@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import tiny_study
 
 from experiments.__main__ import main, next_build
 from experiments.harness.request import Request
 from experiments.harness.run import differences
 from experiments.harness.study import Study
-from report.records.record import Shard
 from report.records.store import read_study, record_name, write_record
 from tests import factory
 from tests.experiments.conftest import HOST, make_environment, make_header
@@ -112,42 +112,47 @@ def test_the_recorded_command_names_nothing_of_the_machine() -> None:
     assert request.command(1)[-2:] == ("--data", "mnist")
 
 
-def test_what_keeps_two_runs_apart_is_named(tiny: Study) -> None:
-    then = make_header(tiny)
-    assert differences(then, then) == ()
-    later = make_header(tiny, started="2026-11-21T10:00:00Z", command=("other",))
-    assert differences(then, later) == ()
-    changed: dict[str, dict[str, object]] = {
-        "protocol.plan full, now quick": {"protocol": tiny.quick.protocol},
-        "cases.2.size 2, now 9": {"cases": (then.cases[0], {"size": 9}, *then.cases[2:])},
-        "measuring code 00000000, now 11111111": {
-            "code": msgspec.structs.replace(then.code, measuring_code="1" * 64)
-        },
-        "name unset, now lab 3": {"environment": make_environment(name="lab 3")},
-        f"host.model {HOST.model}, now 2": {
-            "environment": make_environment(host=msgspec.structs.replace(HOST, model=2))
-        },
-        "variables.OMP_NUM_THREADS 2, now unset": {"environment": make_environment(variables={})},
-        f"python {then.environment.python}, now 3.12.1": {
-            "environment": make_environment(python="3.12.1")
-        },
-    }
-    for words, change in changed.items():
-        assert differences(then, make_header(tiny, **change)) == (words,)
-    fewer = differences(then, make_header(tiny, cases=({"size": 1},)))
-    assert fewer[0] == "cases.2.size 2, now unset" and len(fewer) == 5
-    shard = Shard(number=1, of=2, sweep="0" * 64)
-    assert "shard.number unset, now 1" in differences(then, make_header(tiny, shard=shard))
+HEADER = make_header(tiny_study.STUDY)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"started": "2026-11-21T10:00:00Z", "command": ("other",)}, ()),
+        ({"protocol": tiny_study.STUDY.quick.protocol}, ("protocol.plan full, now quick",)),
+        (
+            {"cases": (HEADER.cases[0], {"size": 9}, *HEADER.cases[2:])},
+            ("cases.2.size 2, now 9",),
+        ),
+        ({"cases": HEADER.cases[:-1]}, ("cases.6.size 6, now unset",)),
+        (
+            {"code": msgspec.structs.replace(HEADER.code, measuring_code="1" * 64)},
+            ("measuring code 00000000, now 11111111",),
+        ),
+        ({"environment": make_environment(name="lab 3")}, ("name unset, now lab 3",)),
+        (
+            {"environment": make_environment(host=msgspec.structs.replace(HOST, model=2))},
+            (f"host.model {HOST.model}, now 2",),
+        ),
+        (
+            {"environment": make_environment(variables={})},
+            ("variables.OMP_NUM_THREADS 2, now unset",),
+        ),
+    ],
+)  # fmt: skip
+def test_what_keeps_two_runs_apart_is_named(
+    change: dict[str, object], named: tuple[str, ...]
+) -> None:
+    assert differences(HEADER, make_header(tiny_study.STUDY, **change)) == named
 
 
 def test_the_last_line_of_a_run_is_the_command_that_builds_from_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    full = factory.measurement("2026-11-01T10:00:00Z")
-    short = factory.measurement("2026-11-03T10:00:00Z")
+    full, other = (factory.measurement(f"2026-11-0{day}T10:00:00Z") for day in (1, 3))
     quick = msgspec.structs.replace(
-        short, protocol=msgspec.structs.replace(short.protocol, plan="quick")
+        other, protocol=msgspec.structs.replace(other.protocol, plan="quick")
     )
     older = msgspec.structs.replace(quick, started="2026-11-02T10:00:00Z")
     build = "python build.py conv_scaling"
@@ -161,19 +166,12 @@ def test_the_last_line_of_a_run_is_the_command_that_builds_from_it(
         path = write_record(record, Path(data))
         first, last = next_build("conv_scaling", path, Path(data))
         assert first.startswith(words) and last == command
-    editions = tmp_path / "data" / "editions.yaml"
-    editions.write_text("conv_scaling: {roles: {cpu: example-2t}}")
-    elsewhere = factory.record(
-        started="2026-11-04T10:00:00Z", machine=factory.environment("other-1t")
-    )
-    for record, words, command in (
-        (full, "Used as cpu", build),
-        (elsewhere, "Not used, data/editions.yaml names other", f"{build} --use latest"),
+    machine = factory.environment("other-1t")
+    elsewhere = factory.record(started="2026-11-04T10:00:00Z", machine=machine)
+    path = write_record(elsewhere, Path("data"))
+    for roles, said in (
+        ("example-2t", "Not used, data/editions.yaml names other"),
+        ("[conv_scaling/x.json]", "data/editions.yaml: no record conv_scaling/x.json"),
     ):
-        path = Path("data", "conv_scaling", record_name(record))
-        path = path if path.exists() else write_record(record, Path("data"))
-        first, last = next_build("conv_scaling", path, Path("data"))
-        assert first.startswith(words) and last == command
-    editions.write_text("conv_scaling: {roles: {cpu: [conv_scaling/x.json]}}")
-    (said,) = next_build("conv_scaling", path, Path("data"))
-    assert said.startswith("data/editions.yaml: no record conv_scaling/x.json")
+        (tmp_path / "data/editions.yaml").write_text(f"conv_scaling: {{roles: {{cpu: {roles}}}}}")
+        assert next_build("conv_scaling", path, Path("data"))[0].startswith(said)
