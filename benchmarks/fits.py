@@ -1,10 +1,8 @@
-"""Run what ``--fits`` predicts: ``python -m benchmarks.fits`` (a quarter of an hour).
+"""Run what ``--fits`` predicts: ``python -m benchmarks.fits`` (an hour on one processor).
 
-Sixty networks, inference and training, three limits of memory: the largest batch that is predicted
-must run and the next one must fail.  Writes ``docs/fits.csv``, goes on where that ends, and writes
-``docs/fits.md``.  The limit is real: a library between PyTorch and glibc (``fits.c``) refuses a
-tensor beyond it.  ``RLIMIT_AS`` and control groups limit pages instead, of which a process holds
-some that no tensor needs.
+The largest batch that is predicted must run, and the next one must fail.  Adds what is missing to
+``docs/fits.csv`` and writes ``docs/fits.md``.  The limit is real: a library between PyTorch and
+glibc (``fits.c``) refuses a tensor beyond it.
 """
 
 from __future__ import annotations
@@ -13,50 +11,42 @@ import csv
 import ctypes
 import gc
 import os
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import partial
-from multiprocessing import get_context
+from itertools import product
+from multiprocessing import RawArray, RawValue, get_context
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, NamedTuple
 
-ROOT: Final = Path(__file__).resolve().parent.parent
-TABLE: Final = ROOT / "docs" / "fits.csv"
-PAGE: Final = TABLE.with_suffix(".md")
-SOURCE: Final = Path(__file__).with_suffix(".c")
-TEMPLATE: Final = Path(__file__).with_suffix(".md.in")
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from experiments.harness.operators import Call, Input, Policy, Step
+from experiments.theory.checked import checked
+from experiments.theory.networks import import_timm, network
+from report.theory.fits import BATCH, PROBE, scaled, searched
+
+HERE: Final = Path(__file__)
+PAGE: Final = HERE.resolve().parent.parent / "docs" / "fits.md"
+TABLE: Final = PAGE.with_suffix(".csv")
 SIDE: Final = 64
-#: Beyond the peak of a single image (B), so that some batch fits into each.
+#: Beyond the peak of two images (B), so that some batch fits into each.
 ROOM: Final = (8_000_000, 24_000_000, 72_000_000)
-NETWORKS: Final = {
-    "timm": """
-        lcnet_050 resnet10t mobilenetv3_small_050 tinynet_e mnasnet_small ghostnet_050
-        mobilenetv2_050 lcnet_100 tinynet_d regnetx_002 regnety_002 mobilenetv3_small_100
-        semnasnet_075 spnasnet_100 efficientnet_lite0 hardcorenas_a fbnetc_100 mobilenetv2_100
-        regnetx_004 dla46_c convnext_atto convnextv2_atto edgenext_xx_small repvgg_a0
-        efficientnet_b0 rexnet_100 ghostnet_100 resnet14t mobileone_s0 poolformer_s12
-        mobilenetv4_conv_small convnext_femto hardcorenas_b tf_efficientnetv2_b0 resnet18d
-        seresnet18 skresnet18 hrnet_w18_small resnet26
-    """,
-    "torchvision": """
-        squeezenet1_1 shufflenet_v2_x0_5 mobilenet_v3_small mnasnet0_5 resnet18 squeezenet1_0
-        mobilenet_v2 shufflenet_v2_x1_0 mobilenet_v3_large mnasnet1_0 regnet_y_400mf
-        regnet_x_400mf efficientnet_b0 vgg11 densenet121
-    """,
-    "study": "ResNet-20 ResNet-32 ResNet-44 ResNet-56 ResNet-18 MobileNetV2",
-}
-
-Mode = Literal["inference", "training"]
+#: After this time a call is given up (s).
+PATIENCE: Final = 120
 
 
 class Row(NamedTuple):
-    """One network under one limit (B), and what was predicted and run.
+    """One network under one limit (B): the largest batch that was predicted, and that which ran.
 
-    ``predicted`` is the largest batch, with its ``verdict``, and ``actual`` the largest that ran;
-    ``failed`` is the operator in which the next one failed, and ``refused`` what it asked for (B).
+    ``failed`` is the operator in which the next batch failed, and ``refused`` what it asked for
+    (B); ``told`` says that the prediction names it as one that may take more.
     """
 
     network: str
@@ -64,183 +54,130 @@ class Row(NamedTuple):
     limit: int
     predicted: int
     verdict: str
-    actual: int
+    ran: int
     failed: str
     refused: int
+    told: bool
 
 
-class Limited:
-    """A network whose calls may have so many bytes of tensors, its own among them."""
+class Watched(TorchDispatchMode):
+    """Writes down which operator is called."""
 
-    def __init__(self, name: str, mode: Mode) -> None:
-        import torch
+    def __init__(self, name: Any) -> None:
+        super().__init__()
+        self.name = name
 
-        from experiments.harness.operators import Policy, Step
-        from experiments.theory.networks import network
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.name.value = str(func).removeprefix("aten.").encode()
+        return func(*args, **(kwargs or {}))
 
-        self._train = mode == "training"
-        self._torch, self._channels = torch, network(name).image[0]
-        self._module = network(name).build().train(self._train)
-        self._step = Step(self._module, Policy(), gpu=False)
-        self._phases: Any = SimpleNamespace(phase="", writes=True)
-        library = ctypes.CDLL(None)
-        self._alive, self._limit, self._refused = (
-            ctypes.c_long.in_dll(library, f"tensors_{what}")
-            for what in ("alive", "limit", "refused")
-        )
-        if self._train:
-            self._step.prepare((self._images(2),), self._phases)
 
-    def _images(self, batch: int) -> Any:
-        return self._torch.randn(batch, self._channels, SIDE, SIDE)
+def held(step: Call | Step) -> int:
+    """The bytes that are there before a call."""
+    kept = (*step.module.parameters(), *step.module.buffers(), *step.state())
+    storages = (each.untyped_storage() for each in kept)
+    return sum({each.data_ptr(): each.nbytes() for each in storages}.values())
 
-    def _call(self, batch: int) -> None:
-        source = (self._images(batch),)
-        if self._train:
-            self._step.run(source, self._phases)
-        else:
-            with self._torch.no_grad():
-                self._module(*source)
 
-    def runs(self, batch: int, limit: int) -> bool:
-        """Whether a call succeeds; it was made before without a limit, as kernels are generated."""
-        self._call(batch)
-        gc.collect()
-        kept = [*self._module.parameters(), *self._module.buffers()]
-        kept += self._step.state() if self._train else ()
-        own = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in kept}
-        self._limit.value = self._alive.value - sum(own.values()) + limit
+def runs(step: Call | Step, channels: int, limit: int, batch: int, failed: Any = None) -> bool:
+    """Whether a call has room, in a process of its own, since a refusal may leave PyTorch broken.
+
+    A call before has no limit, as kernels are generated and gradients are there after it.  Where
+    ``failed`` is given, it tells the operator and what was refused.
+    """
+    if (child := os.fork()) == 0:
+        signal.alarm(PATIENCE)
         try:
-            self._call(batch)
-        except (RuntimeError, MemoryError):
-            return False
-        finally:
-            self._limit.value = 2**62
-        return True
-
-    def failure(self, batch: int, limit: int) -> tuple[str, int]:
-        """The operator in which a call fails, and the bytes that it asked for."""
-        from torch.utils._python_dispatch import TorchDispatchMode
-
-        called = [""]
-
-        class Watch(TorchDispatchMode):
-            def __torch_dispatch__(
-                self, func: Any, types: object, args: Any = (), kwargs: Any = None
-            ) -> Any:
-                called[0] = str(func).removeprefix("aten.").partition(".")[0]
-                return func(*args, **(kwargs or {}))
-
-        with Watch():
-            ran = self.runs(batch, limit)
-        return ("", 0) if ran else (called[0], self._refused.value)
+            _call(step, (batch, channels, SIDE, SIDE), limit, failed)
+        except Exception:
+            os._exit(1)
+        os._exit(0)
+    ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if ended == -signal.SIGALRM:
+        raise TimeoutError(f"batch {batch} took more than {PATIENCE} s")
+    return ended == 0
 
 
-def tried(name: str, mode: Mode) -> list[Row]:
-    """One network in one mode under each limit; raises as ``checked`` does."""
-    from experiments.harness.operators import Input
-    from experiments.theory.checked import checked
-    from experiments.theory.networks import network
-    from report.theory.fits import BATCH, PROBE, scaled, searched
-
-    named = network(name)
-    images = Input((BATCH, named.image[0], SIDE, SIDE))
-    whole = checked(named.build, [images], train=mode == "training", probe=PROBE)
-    if not whole.scales:
-        raise ValueError("its operators do not grow with the batch alone")
-    single = scaled(whole, 2).peak
-    assert single is not None
-    call, rows = Limited(name, mode), []
-    for room in ROOM:
-        limit = single.total + room
-        found = searched(partial(scaled, whole), limit)
-        actual = found.largest
-        while actual and not call.runs(actual, limit):
-            actual -= 1
-        while actual >= found.largest and call.runs(actual + 1, limit):
-            actual += 1
-        failed, refused = call.failure(actual + 1, limit)
-        verdict = found.verdict(found.largest)
-        rows.append(Row(name, mode, limit, found.largest, verdict, actual, failed, refused))
-    return rows
-
-
-def page(rows: Sequence[Row], machine: str) -> str:
-    """``docs/fits.md``."""
-    shares, misses = [], []
-    for mode in get_args(Mode):
-        for verdict in ("fits", "undecided"):
-            own = [row for row in rows if (row.mode, row.verdict) == (mode, verdict)]
-            if own:
-                met = [row for row in own if row.actual == row.predicted]
-                cells = (mode, f"*{verdict}*", len(own), len(met), f"{len(met) / len(own):.0%}")
-                shares.append("| " + " | ".join(map(str, cells)) + " |")
-                misses += [row for row in own if row not in met]
-    return TEMPLATE.read_text(encoding="utf-8").format(
-        side=SIDE,
-        machine=machine,
-        room=", ".join(f"{room / 1e6:.0f}" for room in ROOM),
-        networks=len({row.network for row in rows}),
-        planned=sum(len(names.split()) for names in NETWORKS.values()),
-        above=sum(row.actual > row.predicted for row in rows),
-        shares="\n".join(shares),
-        misses="\n".join(
-            f"| `{row.network}` | {row.mode} | {row.limit / 1e6:.1f} | {row.predicted} "
-            f"| {row.actual} | `{row.failed}` | {row.refused:,} |"
-            for row in misses
-        ),
+def _call(step: Call | Step, shape: tuple[int, ...], limit: int, failed: Any) -> None:
+    """Raises where the limit is too small."""
+    library = ctypes.CDLL(None)
+    alive, most, refused = (
+        ctypes.c_long.in_dll(library, f"tensors_{n}") for n in ("alive", "limit", "refused")
     )
-
-
-def read_rows() -> list[Row]:
-    """What was tried before."""
-    if not TABLE.exists():
-        return []
-    with TABLE.open(encoding="utf-8", newline="") as stream:
-        _, *lines = csv.reader(stream)
-    return [
-        Row(network, mode, int(limit), int(predicted), verdict, int(actual), failed, int(refused))
-        for network, mode, limit, predicted, verdict, actual, failed, refused in lines
-    ]
-
-
-def _both(name: str) -> list[Row]:
+    phases: Any = SimpleNamespace(phase="", writes=True)
+    step.prepare((torch.randn(shape),), phases)
+    gc.collect()
+    most.value = alive.value - held(step) + limit
     try:
-        return [row for mode in get_args(Mode) for row in tried(name, mode)]
-    except Exception as error:  # one network that fails must not end the others
-        print(f"{name}: {type(error).__name__}: {error}", flush=True)
-        return []
+        with Watched(failed[0]) if failed else nullcontext():
+            step.run((torch.randn(shape),), phases)
+    finally:
+        if failed:
+            failed[1].value = refused.value
 
 
-def _limited() -> None:
-    """Begin again behind the library that refuses tensors."""
-    with tempfile.TemporaryDirectory(prefix="ridgepoint-fits-") as folder:
-        library = Path(folder) / "fits.so"
-        subprocess.run(("cc", "-O2", "-shared", "-fPIC", "-o", library, SOURCE), check=True)
-        environment = os.environ | {"LD_PRELOAD": str(library), "OMP_NUM_THREADS": "1"}
-        subprocess.run((sys.executable, "-m", "benchmarks.fits"), check=True, env=environment)
+def frontier(fits: Callable[[int], bool], guess: int) -> int:
+    """The largest batch that fits, looked for around a guess."""
+    low, high, far = 0, 2**20, 1
+    while high - low > 1:
+        low, high = (guess, high) if fits(guess) else (low, guess)
+        half = (low + high) // 2
+        guess, far = min(low + far, half) if low else max(high - far, half), 2 * far
+    return low
+
+
+def tried(name: str, mode: str) -> Iterator[Row]:
+    """One network under each limit."""
+    named, train = network(name), mode == "training"
+    images, channels = Input((BATCH, named.image[0], SIDE, SIDE)), named.image[0]
+    whole = checked(named.build, [images], train=train, probe=PROBE)
+    if not whole.scales or (two := scaled(whole, 2).peak) is None:
+        raise ValueError("its operators do not grow with the batch alone")
+    module = named.build().train(train)
+    step = Step(module, Policy(), gpu=False) if train else Call(module, Policy())
+    for room in ROOM:
+        limit = two.total + room
+        found = searched(partial(scaled, whole), limit)
+        ran = frontier(partial(runs, step, channels, limit), found.largest)
+        failed = RawArray("c", 100), RawValue("l")
+        runs(step, channels, limit, ran + 1, failed)
+        operator, told = failed[0].value.decode(), failed[0].value.decode() in whole.may_take_more
+        verdict = found.verdict(found.largest)
+        yield Row(name, mode, limit, found.largest, verdict, ran, operator, failed[1].value, told)
+
+
+def try_one(name: str, mode: str) -> None:
+    """Add the rows of one network."""
+    try:
+        rows = list(tried(name, mode))
+    except Exception as error:  # one that fails must not end the others
+        print(f"{name}, {mode}: {type(error).__name__}: {error}", flush=True)
+        return
+    with TABLE.open("a", encoding="utf-8", newline="") as stream:
+        csv.writer(stream, lineterminator="\n").writerows(rows)
 
 
 def main() -> None:
-    """Try every network in a process of its own, which begins with all libraries imported."""
+    """Try every network in a process of its own, behind the library that refuses tensors."""
     if "fits.so" not in os.environ.get("LD_PRELOAD", ""):
-        _limited()
+        with tempfile.TemporaryDirectory() as folder:
+            library = Path(folder) / "fits.so"
+            source = HERE.with_suffix(".c")
+            subprocess.run(("cc", "-O2", "-shared", "-fPIC", "-o", library, source), check=True)
+            environment = os.environ | {"LD_PRELOAD": str(library), "OMP_NUM_THREADS": "1"}
+            subprocess.run((sys.executable, "-m", "benchmarks.fits"), check=True, env=environment)
         return
-    import torch._dynamo
-
-    from experiments.theory.networks import import_timm
-
     import_timm()
-    machine = f"{torch.backends.cpu.get_cpu_capability()}, PyTorch {torch.__version__}"
-    found = read_rows()
-    known = {row.network for row in found}
-    names = [f"{source}:{name}" for source, many in NETWORKS.items() for name in many.split()]
-    with get_context("fork").Pool(1, maxtasksperchild=1) as pool:
-        for rows in pool.imap(_both, [name for name in names if name not in known]):
-            found += rows
-            with TABLE.open("w", encoding="utf-8", newline="") as stream:
-                csv.writer(stream, lineterminator="\n").writerows([Row._fields, *found])
-            PAGE.write_text(page(found, machine), encoding="utf-8")
+    if not TABLE.exists():
+        TABLE.write_text(",".join(Row._fields) + "\n", encoding="utf-8")
+    with TABLE.open(encoding="utf-8", newline="") as stream:
+        known = {(row["network"], row["mode"]) for row in csv.DictReader(stream)}
+    names = HERE.with_suffix(".txt").read_text(encoding="utf-8").split()
+    for each in product(names, ("inference", "training")):
+        if each not in known:
+            process = get_context("fork").Process(target=try_one, args=each)
+            process.start()
+            process.join()
 
 
 if __name__ == "__main__":

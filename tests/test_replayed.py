@@ -120,5 +120,5 @@ def test_any_history_gives_back_what_lives(sizes: list[int], data: st.DataObject
     )
     call = called(content)
     lives = sum(size for owner, size in enumerate(sizes) if owner not in freed)
-    assert call.states.last.requested == call.states.start.requested == lives
+    assert call.states[-1].requested == call.states[0].requested == lives
     assert call.requests == ()

@@ -43,7 +43,7 @@ def as_json(found: Theory, roof: NamedRoof | None) -> str:
 
 
 def _memory(found: Theory) -> dict[str, Any]:
-    peak, cuda = found.peak, found.cuda
+    peak = found.peak
     content = {
         "peak_bytes": peak and peak.total,
         "peak_operator": peak and peak.operator.name,
@@ -54,15 +54,9 @@ def _memory(found: Theory) -> dict[str, Any]:
         "may_take_more": list(found.may_take_more),
         "compiled": list(found.compiled),
     }
-    if cuda is None:
+    if found.cuda is None:
         return content
-    return content | {
-        "allocator": {
-            "requested_bytes": cuda.requested_peak,
-            "allocated_bytes": cuda.allocated_peak,
-            "reserved_bytes": cuda.reserved_peak,
-        }
-    }
+    return content | {"allocator": {f"{of}_bytes": size for of, size in found.cuda.items()}}
 
 
 def fits_as_json(found: Fits, limit: str) -> str:

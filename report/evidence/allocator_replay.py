@@ -17,13 +17,11 @@ from report.evidence.runs import Run
 from report.missing import Missing
 from report.records.record import Case
 from report.statistics.estimates import identical
-from report.theory.allocator import Allocate, Free, Replay, Request, Snapshot, replay
+from report.theory.allocator import SUMS, Allocate, Free, Request, Snapshot, Sum, replay
 from report.theory.reconciliation import Reconciliation, Term
 
-Sum: TypeAlias = Literal["requested", "allocated", "reserved"]
 Moment: TypeAlias = Literal["before", "after", "peak"]
 
-SUMS: Final[tuple[Sum, ...]] = ("requested", "allocated", "reserved")
 MOMENTS: Final[tuple[Moment, ...]] = ("before", "after", "peak")
 
 _NO_HISTORY: Final = Missing("the record does not tell every request since nothing was allocated")
@@ -34,13 +32,13 @@ class CallReplay:
     """One call in the model: its requests, and the allocator's states from right before it on."""
 
     requests: tuple[Request, ...]
-    states: Replay
+    states: tuple[Snapshot, ...]
 
     def state(self, of: Sum, moment: Moment) -> Snapshot:
         """The allocator before or after the call, or when the sum ``of`` first is at its peak."""
         if moment == "peak":
-            return max((self.states.start, *self.states.steps), key=attrgetter(of))
-        return self.states.start if moment == "before" else self.states.last
+            return max(self.states, key=attrgetter(of))
+        return self.states[0 if moment == "before" else -1]
 
 
 def requests(changes: Sequence[int], owners: Sequence[int]) -> tuple[Request, ...]:
@@ -79,7 +77,7 @@ def replayed(case: Case) -> CallReplay | Missing:
     if not owners:
         return _NO_HISTORY
     made = requests([int(c) for c in (*before, *call)], [int(owner) for owner in owners])
-    start = replay(made[: len(before)]).last
+    start = replay(made[: len(before)])[-1]
     own = made[len(before) :]
     return CallReplay(own, replay(own, start))
 

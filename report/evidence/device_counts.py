@@ -8,13 +8,7 @@ from report.evidence.runs import Factors, Run
 from report.missing import Missing
 from report.records.layers import Layer
 from report.theory.reconciliation import Reconciliation, Term
-from report.theory.terms import (
-    as_flops,
-    bias_kernel,
-    output_additions,
-    output_scaling,
-    theory_macs,
-)
+from report.theory.terms import as_flops, bias_kernel, for_each_output, theory_macs
 
 
 def device_work(
@@ -36,8 +30,8 @@ def device_work(
         "FLOP",
         as_flops(replace(theory_macs(layer), amount=macs)),
         (
-            _if_seen(output_additions(layer, ""), adds, "additions"),
-            _if_seen(output_scaling(layer, ""), multiplies, "multiplications"),
+            _if_seen(for_each_output("additions", layer), adds, "additions"),
+            _if_seen(for_each_output("scaling", layer), multiplies, "multiplications"),
             _if_seen(bias_kernel(layer, ""), beyond, "multiply-adds beyond theory"),
             # What the tensor cores did instead, which the CUDA cores' counters do not hold.
             Term(

@@ -20,15 +20,14 @@ the note on memory management (https://docs.pytorch.org/docs/stable/notes/cuda.h
   or more than 1 MiB in the large one; otherwise the whole block is handed out, and counted as
   allocated (``should_split``, ``alloc_found_block``);
 - a freed block joins the free blocks beside it in its segment (``try_merge_blocks``);
-- a segment stays reserved until ``empty_cache``, which returns those that are free as a whole
-  (``release_blocks``);
+- a segment stays reserved;
 - with ``expandable_segments`` a pool is one segment, which grows by 2 MiB or 20 MiB at its end
   (``try_allocate_expandable_block``); its last block, which can grow, is taken only where no other
   is large enough, and every block is split.
 
-One stream, no limit of memory, no graphs; ``empty_cache`` with expandable segments is not modelled.
-Segments are taken to lie in the order of their reservation; the driver may choose otherwise, which
-matters only where two free blocks of one size compete.
+One stream, no limit of memory, no graphs, no ``empty_cache``.  Segments are taken to lie in the
+order of their reservation; the driver may choose otherwise, which matters only where two free
+blocks of one size compete.
 """
 
 from __future__ import annotations
@@ -41,6 +40,7 @@ from typing import Final, Literal, TypeAlias
 
 from report.errors import StudyError
 from report.theory.allocator_options import DEFAULT, MIB, ROUNDING, Options
+from report.theory.shapes import round_up
 
 #: The largest request of the small pool (``kSmallSize``), and what a large block leaves unsplit.
 SMALL_REQUEST: Final = MIB
@@ -52,11 +52,12 @@ LARGE_SEGMENT: Final = 20 * MIB
 OWN_SEGMENT: Final = 10 * MIB
 #: The granularity of such a segment (``kRoundLarge``).
 SEGMENT_ROUNDING: Final = 2 * MIB
-
 #: What an oversize block may have more than its request (``max_non_split_rounding_size``).
 OVERSIZE: Final = 20 * MIB
 
 Pool: TypeAlias = Literal["small", "large"]
+Sum: TypeAlias = Literal["requested", "allocated", "reserved"]
+SUMS: Final[tuple[Sum, ...]] = ("requested", "allocated", "reserved")
 
 
 @dataclass(frozen=True)
@@ -74,12 +75,7 @@ class Free:
     id: str
 
 
-@dataclass(frozen=True)
-class EmptyCache:
-    """``torch.cuda.empty_cache()``."""
-
-
-Request: TypeAlias = Allocate | Free | EmptyCache
+Request: TypeAlias = Allocate | Free
 
 
 @dataclass(frozen=True)
@@ -101,8 +97,12 @@ class Segment:
 
     number: int
     pool: Pool
-    size: int
     blocks: tuple[Block, ...]
+
+    @property
+    def size(self) -> int:
+        """All of its bytes."""
+        return self.blocks[-1].offset + self.blocks[-1].size
 
     @cached_property
     def requested(self) -> int:
@@ -124,18 +124,21 @@ class Segment:
         """The position of each owner's block."""
         return {b.owner: position for position, b in enumerate(self.blocks) if b.owner is not None}
 
+    def with_blocks(self, first: int, end: int, blocks: Sequence[Block]) -> Segment:
+        """The segment with others in place of its blocks from ``first`` to ``end``."""
+        return replace(self, blocks=(*self.blocks[:first], *blocks, *self.blocks[end:]))
+
 
 @dataclass(frozen=True)
 class Snapshot:
     """The allocator after a request, in bytes, as ``torch.cuda.memory_stats`` counts them.
 
     ``requested_bytes``, ``allocated_bytes`` and ``reserved_bytes`` (``.all.current``) there are the
-    three sums here; ``reservations`` counts the segments ever reserved.  A request of 0 B owns no
-    block, so ``empty`` lists such owners.  ``options`` are those of the process.
+    three sums here.  A request of 0 B owns no block, so ``empty`` lists such owners.  ``options``
+    are those of the process.
     """
 
     segments: tuple[Segment, ...] = ()
-    reservations: int = 0
     empty: frozenset[str] = frozenset()
     options: Options = DEFAULT
 
@@ -154,184 +157,116 @@ class Snapshot:
         """Bytes of all segments."""
         return sum(segment.size for segment in self.segments)
 
+    def with_segment(self, segment: Segment) -> Snapshot:
+        """The allocator with a segment in place of that with its number, or as the last one."""
+        number = segment.number
+        segments = (*self.segments[:number], segment, *self.segments[number + 1 :])
+        return replace(self, segments=segments)
+
 
 #: The allocator of a process that has not yet asked for anything.
 NOTHING: Final = Snapshot()
 
 
-@dataclass(frozen=True)
-class Replay:
-    """The states after each request from ``start`` on, and the peaks over all of them."""
-
-    start: Snapshot
-    steps: tuple[Snapshot, ...]
-
-    @property
-    def last(self) -> Snapshot:
-        """The state after the last request."""
-        return self.steps[-1] if self.steps else self.start
-
-    @property
-    def requested_peak(self) -> int:
-        """Most bytes that live tensors asked for at any time."""
-        return max(state.requested for state in (self.start, *self.steps))
-
-    @property
-    def allocated_peak(self) -> int:
-        """Most bytes handed out at any time."""
-        return max(state.allocated for state in (self.start, *self.steps))
-
-    @property
-    def reserved_peak(self) -> int:
-        """Most bytes reserved at any time."""
-        return max(state.reserved for state in (self.start, *self.steps))
-
-
-def segment_size(size: int) -> int:
-    """The bytes reserved for a rounded request of ``size`` > 0 bytes that finds no free block."""
-    if _pool(size) == "small":
-        return SMALL_SEGMENT
-    return LARGE_SEGMENT if size < OWN_SEGMENT else _up(size, SEGMENT_ROUNDING)
-
-
-def replay(requests: Iterable[Request], start: Snapshot = NOTHING) -> Replay:
-    """The states of the allocator after each of ``requests``, from ``start`` on.
+def replay(requests: Iterable[Request], start: Snapshot = NOTHING) -> tuple[Snapshot, ...]:
+    """``start``, and the states of the allocator after each of ``requests``.
 
     Raises ``StudyError`` for a request that no program can make: a negative size, an id that is
     allocated twice, the end of one that is not allocated.
     """
-    first, *steps = accumulate(requests, after, initial=start)
-    return Replay(first, tuple(steps))
+    return tuple(accumulate(requests, after, initial=start))
 
 
 def after(state: Snapshot, request: Request) -> Snapshot:
     """The state that ``request`` leaves; raises ``StudyError`` as ``replay`` does."""
-    match request:
-        case Allocate():
-            return _allocated(state, request)
-        case Free():
-            return _freed(state, request.id)
-        case EmptyCache() if state.options.expandable:
-            raise StudyError(
-                "allocator: empty_cache with expandable_segments is not modelled; leave one out."
-            )
-        case EmptyCache():
-            kept = tuple(segment for segment in state.segments if segment.allocated)
-            return replace(state, segments=kept)
-
-
-def _allocated(state: Snapshot, request: Allocate) -> Snapshot:
+    if isinstance(request, Free):
+        return _freed(state, request.id)
     if request.bytes < 0:
         raise _impossible(request.id, f"{request.bytes} B are requested")
-    if request.id in state.empty or _place(state.segments, request.id) is not None:
+    if request.id in state.empty or any(request.id in each.places for each in state.segments):
         raise _impossible(request.id, "it is allocated while it is already allocated")
     if request.bytes == 0:
         return replace(state, empty=state.empty | {request.id})
     size = state.options.rounded(request.bytes)
-    place = _best_fit(state.segments, size, state.options)
+    place = _best_fit(state, size)
     if place is None:
-        state, place = _reserved(state, size)
-    return replace(state, segments=_handed_out(state, place, size, request))
-
-
-def _reserved(state: Snapshot, size: int) -> tuple[Snapshot, tuple[int, int]]:
-    """The state with a free block for ``size`` bytes, and the place of that block."""
-    pool = _pool(size)
-    if state.options.expandable:
-        for index, segment in enumerate(state.segments):
-            if segment.pool == pool:
-                segments = _with_blocks(state.segments, index, _grown(segment, size))
-                return replace(state, segments=segments), (index, len(segments[index].blocks) - 1)
-    bytes_ = _up(size, _page(pool)) if state.options.expandable else segment_size(size)
-    fresh = Segment(state.reservations, pool, bytes_, (Block(0, bytes_),))
-    segments = (*state.segments, fresh)
-    count = state.reservations + 1
-    return replace(state, segments=segments, reservations=count), (len(segments) - 1, 0)
-
-
-def _grown(segment: Segment, size: int) -> tuple[Block, ...]:
-    """The blocks of an expandable segment with pages at its end for ``size`` bytes."""
-    last = segment.blocks[-1]
-    missing = size - (last.size if last.owner is None else 0)
-    return _merged((*segment.blocks, Block(segment.size, _up(missing, _page(segment.pool)))))
-
-
-def _page(pool: Pool) -> int:
-    """What an expandable segment grows by."""
-    return SMALL_SEGMENT if pool == "small" else LARGE_SEGMENT
+        segment = _reserved(state, size)
+        place = segment, len(segment.blocks) - 1
+    return state.with_segment(_handed_out(*place, size, request, state.options))
 
 
 def _freed(state: Snapshot, owner: str) -> Snapshot:
     if owner in state.empty:
         return replace(state, empty=state.empty - {owner})
-    place = _place(state.segments, owner)
-    if place is None:
+    segment = next((each for each in state.segments if owner in each.places), None)
+    if segment is None:
         raise _impossible(owner, "it is freed while it is not allocated")
-    index, position = place
-    blocks = state.segments[index].blocks
-    block = blocks[position]
-    freed = (*blocks[:position], Block(block.offset, block.size), *blocks[position + 1 :])
-    return replace(state, segments=_with_blocks(state.segments, index, _merged(freed)))
+    place, blocks = segment.places[owner], segment.blocks
+    free = Block(blocks[place].offset, blocks[place].size)
+    first, end = max(place - 1, 0), place + 2
+    around = _merged((*blocks[first:place], free, *blocks[place + 1 : end]))
+    return state.with_segment(segment.with_blocks(first, end, around))
 
 
-def _best_fit(segments: Sequence[Segment], size: int, options: Options) -> tuple[int, int] | None:
-    """Segment and block of the smallest free block of at least ``size`` in the pool of ``size``.
+def _best_fit(state: Snapshot, size: int) -> tuple[Segment, int] | None:
+    """The smallest free block of at least ``size`` in the pool of ``size``: segment and position.
 
     The end of an expandable segment counts as larger than any other block.
     """
+    expandable = state.options.expandable
     fitting = (
-        (options.expandable and position == len(segment.blocks) - 1, block.size, index, position)
-        for index, segment in enumerate(segments)
+        (expandable and position == len(segment.blocks) - 1, block.size, segment.number, position)
+        for segment in state.segments
         if segment.pool == _pool(size) and segment.largest_free >= size
         for position, block in enumerate(segment.blocks)
         if block.owner is None and block.size >= size
     )
     best = min(fitting, default=None)
-    if best is None or not _may_serve(best[1], size, options):
+    if best is None or not _may_serve(best[1], size, state.options.max_split):
         return None
-    return best[2:]
+    return state.segments[best[2]], best[3]
 
 
-def _may_serve(block: int, size: int, options: Options) -> bool:
+def _may_serve(block: int, size: int, limit: int | None) -> bool:
     """Whether a free block is not too large for ``size`` bytes by ``max_split_size``."""
-    limit = options.max_split
     if limit is None:
         return True
     return block < limit if size < limit else block < size + OVERSIZE
 
 
+def _reserved(state: Snapshot, size: int) -> Segment:
+    """A segment whose last block is free and has ``size`` bytes: a new one, or one that grows."""
+    pool = _pool(size)
+    page = SMALL_SEGMENT if pool == "small" else LARGE_SEGMENT
+    if not state.options.expandable:
+        own = pool == "large" and size >= OWN_SEGMENT
+        reserved = round_up(size, SEGMENT_ROUNDING) if own else page
+        return Segment(len(state.segments), pool, (Block(0, reserved),))
+    segment = next((each for each in state.segments if each.pool == pool), None)
+    if segment is None:
+        return Segment(len(state.segments), pool, (Block(0, round_up(size, page)),))
+    last = segment.blocks[-1]
+    missing = size - (last.size if last.owner is None else 0)
+    grown = _merged((last, Block(segment.size, round_up(missing, page))))
+    return segment.with_blocks(len(segment.blocks) - 1, len(segment.blocks), grown)
+
+
 def _handed_out(
-    state: Snapshot, place: tuple[int, int], size: int, request: Allocate
-) -> tuple[Segment, ...]:
-    """The segments with the free block at ``place`` given to ``request``, split where it may be."""
-    index, position = place
-    segment = state.segments[index]
-    block = segment.blocks[position]
-    if not _splits(segment.pool, size, block.size - size, state.options):
-        size = block.size
-    parts = [Block(block.offset, size, request.id, request.bytes)]
-    if size < block.size:
-        parts.append(Block(block.offset + size, block.size - size))
-    blocks = (*segment.blocks[:position], *parts, *segment.blocks[position + 1 :])
-    return _with_blocks(state.segments, index, blocks)
+    segment: Segment, place: int, size: int, request: Allocate, options: Options
+) -> Segment:
+    """The segment with its free block at ``place`` given away, split where it may be."""
+    block = segment.blocks[place]
+    left = block.size - size
+    if segment.pool == "small" or options.expandable:
+        splits = left >= ROUNDING
+    else:
+        splits = left > SMALL_REQUEST and (options.max_split is None or size < options.max_split)
+    given = Block(block.offset, size if splits else block.size, request.id, request.bytes)
+    rest = [Block(block.offset + size, left)] if splits else []
+    return segment.with_blocks(place, place + 1, (given, *rest))
 
 
-def _splits(pool: Pool, size: int, left: int, options: Options) -> bool:
-    """Whether ``left`` bytes beside a request become a block of their own."""
-    if pool == "small" or options.expandable:
-        return left >= ROUNDING
-    return left > SMALL_REQUEST and (options.max_split is None or size < options.max_split)
-
-
-def _with_blocks(
-    segments: tuple[Segment, ...], index: int, blocks: tuple[Block, ...]
-) -> tuple[Segment, ...]:
-    end = blocks[-1].offset + blocks[-1].size
-    changed = replace(segments[index], size=end, blocks=blocks)
-    return (*segments[:index], changed, *segments[index + 1 :])
-
-
-def _merged(blocks: Iterable[Block]) -> tuple[Block, ...]:
+def _merged(blocks: Iterable[Block]) -> list[Block]:
     """``blocks`` with free neighbours joined."""
     merged: list[Block] = []
     for block in blocks:
@@ -339,23 +274,11 @@ def _merged(blocks: Iterable[Block]) -> tuple[Block, ...]:
             merged[-1] = Block(merged[-1].offset, merged[-1].size + block.size)
         else:
             merged.append(block)
-    return tuple(merged)
-
-
-def _place(segments: Sequence[Segment], owner: str) -> tuple[int, int] | None:
-    """Segment and block that ``owner`` holds."""
-    for index, segment in enumerate(segments):
-        if owner in segment.places:
-            return index, segment.places[owner]
-    return None
+    return merged
 
 
 def _pool(size: int) -> Pool:
     return "small" if size <= SMALL_REQUEST else "large"
-
-
-def _up(size: int, multiple: int) -> int:
-    return -(-size // multiple) * multiple
 
 
 def _impossible(owner: str, found: str) -> StudyError:

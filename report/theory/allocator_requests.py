@@ -47,7 +47,7 @@ def around(layers: Sequence[Layer], name: str) -> tuple[Snapshot, Snapshot]:
 
     Raises ``StudyError`` if no layer of that name allocates one.
     """
-    state = replay(parameter_requests(layers)).last
+    state = replay(parameter_requests(layers))[-1]
     for request in activation_requests(layers):
         following = after(state, request)
         if isinstance(request, Allocate) and request.id == name:

@@ -12,24 +12,23 @@ Letters in formulas are those of ``report.theory.shapes``.
 
 from __future__ import annotations
 
-from math import prod
+from math import ceil, prod
 from typing import Final
 
 from report.records.layers import ELEMENT_BYTES, Convolution
 from report.theory.conditions import UNKNOWN, Conditions, Workspace
 from report.theory.memory import element_bytes, output_bytes
 from report.theory.reconciliation import Term
-from report.theory.shapes import elements
-from report.theory.terms import (
-    SCRATCHPAD_ALIGNMENT,
-    SHAPES,
-    bias_workspace,
-    blocked_output,
-    descriptor_workspace,
-    input_reorder,
-    weight_reorder,
-)
+from report.theory.shapes import elements, round_up
 
+#: oneDNN aligns what a primitive books as scratchpad to this, and books the alignment with it
+#: (``src/common/memory_tracking.hpp``, ``default_alignment``, ``registry_t::book``).
+SCRATCHPAD_ALIGNMENT: Final = 128
+#: A page, to which oneDNN aligns and rounds the batch descriptors of its matrix kernels.
+PAGE: Final = 4096
+#: Bytes of one descriptor (``src/cpu/x64/brgemm/brgemm_types.hpp``, ``brgemm_batch_element_t``):
+#: two pointers, two paddings and a flag of 8 B each.
+DESCRIPTOR: Final = 40
 #: Channels of a vector of eight float32, in which AVX2 kernels block them.
 AVX2: Final = 8
 ALLOCATED: Final = "event of the allocator"
@@ -97,13 +96,80 @@ def _is_known_block(layer: Convolution, vector: int, most: int) -> bool:
     Which of them fills the caches best is estimated from their sizes.
     """
     outputs = layer.output_shape[1] // layer.groups
-    blocks = range(1, min(_up(outputs, vector) // vector, most) + 1)
-    return len({-(-outputs // (n * vector)) * n for n in blocks}) == 1
+    blocks = range(1, min(round_up(outputs, vector) // vector, most) + 1)
+    return len({round_up(outputs, n * vector) for n in blocks}) == 1
 
 
-def _up(channels: int, vector: int = AVX2) -> int:
-    """Channels in whole vectors."""
-    return -(-channels // vector) * vector
+# ----------------------------------------------------------------------------------------- copies
+
+
+def _input_reorder(layer: Convolution, block: int) -> Term:
+    """A copy of the input with channels in blocks.
+
+    oneDNN's blocked layouts (nChw8c for AVX2, nChw16c for AVX-512) fill the last block up with
+    zeros (oneDNN developer guide, "Understanding Memory Formats").
+    """
+    formula = f"N · {_up_text('C_in', block)} · H · W · {element_bytes(layer)} B"
+    return Term("Input reorder", _blocked_bytes(layer, layer.input_shape, block), formula, _FREED)
+
+
+def _weight_reorder(layer: Convolution, out_block: int, in_block: int, evidence: str) -> Term:
+    """A copy of the weights with output and input channels in blocks.
+
+    With one channel a group (depthwise) there is none to fill up.
+    """
+    inputs = layer.input_shape[1] // layer.groups
+    block = 1 if inputs == 1 else in_block
+    filled = round_up(layer.output_shape[1], out_block) * round_up(inputs, block)
+    size = filled * elements(layer.kernel) * element_bytes(layer)
+    channels = f"{_up_text('C_out', out_block)} · {_up_text('C_in/G', block)}"
+    formula = f"{channels} · K_h · K_w · {element_bytes(layer)} B"
+    return Term("Weight reorder", size, formula, evidence)
+
+
+def _blocked_output(layer: Convolution, block: int) -> Term:
+    """The result in blocks of channels, before it is copied to the plain layout."""
+    formula = f"N · {_up_text('C_out', block)} · H_out · W_out · {element_bytes(layer)} B"
+    size = _blocked_bytes(layer, layer.output_shape, block)
+    return Term("Blocked output", size, formula, ALLOCATED)
+
+
+def _blocked_bytes(layer: Convolution, shape: tuple[int, ...], block: int) -> int:
+    batch, channels, *extents = shape
+    return batch * round_up(channels, block) * elements(extents) * element_bytes(layer)
+
+
+def _bias_workspace(layer: Convolution, block: int) -> Term:
+    """oneDNN's scratchpad for a bias filled up to whole blocks; 0 where none is filled up.
+
+    ``init_scratchpad`` of its direct kernels (``src/cpu/x64/jit_avx2_conv_kernel_f32.cpp``) books
+    ``key_conv_padded_bias`` for a bias whose channels are not whole blocks.
+    """
+    channels = layer.output_shape[1]
+    if not layer.bias or channels % block == 0:
+        return Term("Workspace, padded bias", 0, "0", _FREED)
+    size = round_up(channels, block) * element_bytes(layer) + SCRATCHPAD_ALIGNMENT
+    formula = f"{_up_text('C_out', block)} · {element_bytes(layer)} B + {SCRATCHPAD_ALIGNMENT} B"
+    return Term("Workspace, padded bias", size, formula, _FREED)
+
+
+def _descriptor_workspace(layer: Convolution, threads: int) -> Term:
+    """oneDNN's scratchpad for the descriptors of its batched matrix kernels.
+
+    A convolution in the channels-last layout is a batch of small matrix products, one a position
+    of the kernel.  Each thread has room for the descriptors of one batch, rounded up to whole pages
+    and then to whole descriptors; a page of alignment is added
+    (``src/cpu/x64/jit_brgemm_conv_utils.cpp``: ``adjusted_batch_size``, ``init_scratchpad``; blocks
+    of input channels that share a batch are taken to be one).
+    """
+    batch = ceil(round_up(elements(layer.kernel) * DESCRIPTOR, PAGE) / DESCRIPTOR)
+    size = threads * batch * DESCRIPTOR + PAGE
+    formula = f"threads · {batch} descriptors · {DESCRIPTOR} B + {PAGE} B"
+    return Term("Workspace, batch descriptors", size, formula, ALLOCATED)
+
+
+def _up_text(letter: str, multiple: int) -> str:
+    return letter if multiple == 1 else f"({letter} rounded up to {multiple})"
 
 
 # ---------------------------------------------------------------------------------------- AVX-512
@@ -118,17 +184,17 @@ def _on_avx512(layer: Convolution, last: bool, conditions: Conditions) -> Worksp
     # 16-bit products take input channels by twos.
     in_block = ELEMENT_BYTES["float32"] // element_bytes(layer)
     if last:
-        descriptors = descriptor_workspace(layer, conditions.threads, ALLOCATED)
-        weights = weight_reorder(layer, block, ALLOCATED, in_block=in_block)
+        descriptors = _descriptor_workspace(layer, conditions.threads)
+        weights = _weight_reorder(layer, block, in_block, ALLOCATED)
         whole = layer.output_shape[1] % (_VECTORS * block) == 0
         return Workspace((weights, descriptors), whole or _is_known_block(layer, block, _VECTORS))
-    blocked = blocked_output(layer, block, ALLOCATED)
-    copies = [bias_workspace(layer, block, _FREED)]
+    blocked = _blocked_output(layer, block)
+    copies = [_bias_workspace(layer, block)]
     if layer.input_shape[1] < block:  # an input with less than one block stays as it is
-        copies.append(weight_reorder(layer, block, ALLOCATED, in_block=in_block))
+        copies.append(_weight_reorder(layer, block, in_block, ALLOCATED))
     else:
-        copies.append(input_reorder(layer, block, _FREED))
-        copies.append(weight_reorder(layer, block, _FREED, in_block=block))
+        copies.append(_input_reorder(layer, block))
+        copies.append(_weight_reorder(layer, block, block, _FREED))
     output = output_bytes(layer)
     if sum(term.amount for term in copies) < output:
         return Workspace((blocked,))
@@ -184,13 +250,13 @@ def _channels_last(layer: Convolution, conditions: Conditions) -> int | None:
     if _is_depthwise(layer):
         inside = all(p <= out for p, out in zip(layer.padding, layer.output_shape[2:], strict=True))
         tried = layer.kernel != (1, 1) and layer.dilation == (1, 1) and inside
-        return weight_reorder(layer, AVX2, SHAPES).amount if tried else None
+        return _weight_reorder(layer, AVX2, 1, ALLOCATED).amount if tried else None
     large = elements(layer.output_shape[2:]) >= _LARGE_MAP
     known = _is_known_block(layer, AVX2, _VECTORS // 2 if large else _VECTORS)
     if layer.input_shape[1] == 1 or not known or elements(layer.kernel) > _ONE_PAGE:
         return None
-    weights = layer.groups * _up(outputs) * inputs * elements(layer.kernel) * 4
-    return weights + descriptor_workspace(layer, conditions.threads, SHAPES).amount
+    weights = layer.groups * round_up(outputs, AVX2) * inputs * elements(layer.kernel) * 4
+    return weights + _descriptor_workspace(layer, conditions.threads).amount
 
 
 def _contiguous(layer: Convolution, conditions: Conditions, plain: bool) -> int | None:
@@ -200,14 +266,14 @@ def _contiguous(layer: Convolution, conditions: Conditions, plain: bool) -> int 
     inputs, outputs = _widths(layer)
     if layer.groups > 1 and not _is_depthwise(layer) and (inputs % AVX2 or outputs % AVX2):
         return None if plain else _unfolded_groups(layer, conditions)
-    output = blocked_output(layer, AVX2, SHAPES).amount
-    copies = bias_workspace(layer, AVX2, SHAPES).amount + _strided(layer, conditions)
+    output = _blocked_output(layer, AVX2).amount
+    copies = _bias_workspace(layer, AVX2).amount + _strided(layer, conditions)
     few = layer.groups == 1 and layer.input_shape[1] < AVX2 and layer.kernel != (1, 1)
     if few:  # an input with less than one block stays as it is
-        copies += weight_reorder(layer, AVX2, SHAPES).amount
+        copies += _weight_reorder(layer, AVX2, 1, ALLOCATED).amount
     else:
-        copies += input_reorder(layer, AVX2, SHAPES).amount
-        copies += weight_reorder(layer, AVX2, SHAPES, in_block=AVX2).amount
+        copies += _input_reorder(layer, AVX2).amount
+        copies += _weight_reorder(layer, AVX2, AVX2, ALLOCATED).amount
     return max(copies + output - output_bytes(layer), output)
 
 
@@ -241,7 +307,7 @@ def _strided(layer: Convolution, conditions: Conditions) -> int:
     whole = layer.kernel == (1, 1) and layer.groups == 1 and reached == layer.input_shape[2:]
     if not whole or layer.stride == (1, 1):
         return 0
-    gathered = _up(layer.input_shape[1]) * prod(positions) * 4
+    gathered = round_up(layer.input_shape[1], AVX2) * prod(positions) * 4
     return conditions.threads * gathered + SCRATCHPAD_ALIGNMENT
 
 

@@ -22,7 +22,7 @@ from report.records.layers import Convolution
 from report.theory.conditions import Conditions
 from report.theory.convolution_workspaces import computed_by_pytorch
 from report.theory.reconciliation import Term
-from report.theory.shapes import elements
+from report.theory.shapes import elements, round_up
 from report.theory.terms import padded_channels
 
 #: How PyTorch's build names the library that was read, and its kernel of matrix products.
@@ -30,7 +30,7 @@ LIBRARY: Final = "Math Kernel Library Version 2024.2"
 MATRIX_MATRIX: Final = "mkl_blas_avx2_sgemm_kernel_nocopy_TN"
 #: Channels that it takes at once, and left-over ones that it does not fuse.
 ROWS_AT_ONCE: Final = 6
-UNFUSED_ROWS: Final = frozenset({1, 2})
+UNFUSED_ROWS: Final = (1, 2)
 
 
 def executed_terms(layer: Convolution, threads: int, build: str, width: int) -> tuple[Term, ...]:
@@ -41,78 +41,54 @@ def executed_terms(layer: Convolution, threads: int, build: str, width: int) -> 
     """
     by_onednn = not computed_by_pytorch(layer, Conditions(threads))
     by_mkl = not by_onednn and LIBRARY in build
-    outputs = replace(
-        padded_channels(layer, width, f"blocks of {width} channels, oneDNN"),
-        # The same words for every layer, so that many of them make one table.
-        formula=f"taps inside the input · (C_out rounded up to {width} − C_out) / C_out",
+    # Each image's product converts its factor β from a whole number.
+    beta = "const int beta in ConvolutionMM2d.cpp"
+    converted = Term("Factors converted", layer.output_shape[0], "N", beta)
+    terms = (
+        *((by_onednn, term) for term in _of_onednn(layer, width)),
+        *((by_mkl, term) for term in _of_product(layer, width)),
+        (not by_onednn, converted),
     )
-    return (
-        _only(by_onednn, outputs),
-        _only(by_onednn, padded_input_channels(layer, width, f"blocks of {width}, oneDNN")),
-        _only(by_mkl, padded_positions(layer, width, f"kernel {MATRIX_MATRIX}")),
-        _only(by_mkl, unfused_channels(layer, width, f"kernel {MATRIX_MATRIX}")),
-        _only(not by_onednn, converted_factors(layer, "const int beta in ConvolutionMM2d.cpp")),
-    )
+    return tuple(term if yes else replace(term, amount=0, evidence="") for yes, term in terms)
 
 
-def _only(applies: bool, term: Term) -> Term:
-    return term if applies else replace(term, amount=0, evidence="")
-
-
-def padded_input_channels(layer: Convolution, width: int, evidence: str) -> Term:
-    """Multiply-adds with zeros that fill up the input's last block of channels (MAC).
-
-    Counted for the output channels with theirs filled up too, so that it adds to
-    ``report.theory.terms.padded_channels``.
-    """
+def _of_onednn(layer: Convolution, width: int) -> tuple[Term, Term]:
+    """Multiply-adds with zeros that fill up blocks of channels, output and input."""
+    evidence = f"blocks of {width} channels, oneDNN"
     batch, outputs, *extents = layer.output_shape
     inputs = layer.input_shape[1]
     positions = batch * elements(extents) * elements(layer.kernel)
-    return Term(
+    filled = Term(
         "Input channels padded to the vector width",
-        positions * (_up(inputs, width) - inputs) * _up(outputs, width),
+        positions * (round_up(inputs, width) - inputs) * round_up(outputs, width),
         f"N · H_out · W_out · K_h · K_w · (C_in rounded up to {width} − C_in) · "
         f"(C_out rounded up to {width})",
-        evidence,
+        f"blocks of {width}, oneDNN",
     )
+    # The same words for every layer, so that many of them make one table.
+    words = f"taps inside the input · (C_out rounded up to {width} − C_out) / C_out"
+    return replace(padded_channels(layer, width, evidence), formula=words), filled
 
 
-def padded_positions(layer: Convolution, width: int, evidence: str) -> Term:
-    """Multiply-adds of positions that only fill up the last vector of an image (MAC)."""
+def _of_product(layer: Convolution, width: int) -> tuple[Term, Term]:
+    """Multiply-adds of positions that fill up an image's last vector, and those not fused."""
+    evidence = f"kernel {MATRIX_MATRIX}"
     batch, outputs, *extents = layer.output_shape
-    positions = elements(extents)
-    return Term(
-        "Positions padded to the vector width",
-        batch * outputs * _column(layer) * (_up(positions, width) - positions),
-        f"N · C_out · C_in · K_h · K_w · (H_out · W_out rounded up to {width} − H_out · W_out)",
-        evidence,
-    )
-
-
-def unfused_channels(layer: Convolution, width: int, evidence: str) -> Term:
-    """Multiply-adds in separate instructions, which a counter of fused ones misses (MAC)."""
-    batch, outputs, *extents = layer.output_shape
+    positions, filled = elements(extents), round_up(elements(extents), width)
+    each = batch * layer.input_shape[1] * elements(layer.kernel)
     left = outputs % ROWS_AT_ONCE
-    lanes = batch * _column(layer) * _up(elements(extents), width)
-    numbers = " or ".join(map(str, sorted(UNFUSED_ROWS)))
-    return Term(
-        "Not fused",
-        -left * lanes if left in UNFUSED_ROWS else 0,
-        f"−(C_out mod {ROWS_AT_ONCE}, if {numbers}) · N · C_in · K_h · K_w · "
-        f"(H_out · W_out rounded up to {width})",
-        evidence,
+    return (
+        Term(
+            "Positions padded to the vector width",
+            outputs * each * (filled - positions),
+            f"N · C_out · C_in · K_h · K_w · (H_out · W_out rounded up to {width} − H_out · W_out)",
+            evidence,
+        ),
+        Term(
+            "Not fused",
+            -left * each * filled if left in UNFUSED_ROWS else 0,
+            f"−(C_out mod {ROWS_AT_ONCE}, if {' or '.join(map(str, UNFUSED_ROWS))}) · N · C_in · "
+            f"K_h · K_w · (H_out · W_out rounded up to {width})",
+            evidence,
+        ),
     )
-
-
-def converted_factors(layer: Convolution, evidence: str) -> Term:
-    """The factor β of each image's product, converted from a whole number (counted as MAC)."""
-    return Term("Factors converted", layer.output_shape[0], "N", evidence)
-
-
-def _column(layer: Convolution) -> int:
-    """Elements of the input that one element of the output is computed from."""
-    return layer.input_shape[1] * elements(layer.kernel)
-
-
-def _up(size: int, multiple: int) -> int:
-    return -(-size // multiple) * multiple

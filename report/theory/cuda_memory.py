@@ -7,14 +7,12 @@ in no capture (``UNKNOWN``), so that the allocator's sums hold for a call withou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final
 
 from report.records.operations import Network, Operator
-from report.theory.allocator import Allocate, Free, Request, Snapshot, replay
+from report.theory.allocator import SUMS, Allocate, Free, Request, Snapshot, Sum, replay
 from report.theory.allocator_options import Options
 from report.theory.conditions import NOTHING, UNKNOWN, Workspace
 from report.theory.operators import kind_of
@@ -44,40 +42,22 @@ def workspace(operator: Operator) -> Workspace:
     return NOTHING if known and not operator.settings.get("training") else UNKNOWN
 
 
-@dataclass(frozen=True)
-class CudaMemory:
-    """The allocator's states while each operator of a call runs, its results among what is live."""
-
-    states: tuple[Snapshot, ...]
-
-    @cached_property
-    def requested_peak(self) -> int:
-        """Most bytes that live tensors asked for."""
-        return max((state.requested for state in self.states), default=0)
-
-    @cached_property
-    def allocated_peak(self) -> int:
-        """Most bytes in blocks that are handed out."""
-        return max((state.allocated for state in self.states), default=0)
-
-    @cached_property
-    def reserved_peak(self) -> int:
-        """Most bytes in segments."""
-        return max((state.reserved for state in self.states), default=0)
-
-
-def cuda_memory(network: Network, history: Sequence[Operator], options: Options) -> CudaMemory:
-    """What the allocator of a process with these options holds in the call of ``network``."""
+def cuda_memory(network: Network, history: Sequence[Operator], options: Options) -> dict[Sum, int]:
+    """The most that the allocator of a process with these options holds in a call (B)."""
+    made = {s for each in (*history, *network.operators) for s in each.made}
+    there = (storage for storage in range(len(network.storages)) if storage not in made)
+    left = {s for each in history for s in each.made} - {s for o in history for s in o.freed}
     before = chain(
-        _requests(_resident(network, history), network),
+        _requests(there, network),
         *(requests(operator, network) for operator in history),
-        (Free(str(storage)) for storage in _let_go(network, history)),
+        # What the call before leaves that is no state is gone when the next one begins.
+        (Free(str(storage)) for storage in sorted(left - {t.storage for t in network.state})),
     )
-    state, states = replay(before, Snapshot(options=options)).last, []
+    state, states = replay(before, Snapshot(options=options))[-1], []
     for operator in network.operators:
-        state = replay(requests(operator, network), state).last
+        state = replay(requests(operator, network), state)[-1]
         states.append(state)
-    return CudaMemory(tuple(states))
+    return {of: max((getattr(each, of) for each in states), default=0) for of in SUMS}
 
 
 def requests(operator: Operator, network: Network) -> Iterator[Request]:
@@ -86,19 +66,5 @@ def requests(operator: Operator, network: Network) -> Iterator[Request]:
     yield from _requests(operator.made, network)
 
 
-def _requests(storages: Sequence[int], network: Network) -> Iterator[Allocate]:
+def _requests(storages: Iterable[int], network: Network) -> Iterator[Allocate]:
     yield from (Allocate(str(storage), network.storages[storage]) for storage in storages)
-
-
-def _resident(network: Network, history: Sequence[Operator]) -> tuple[int, ...]:
-    """The storages that are there before the first operator, in the order of their numbers."""
-    operators = (*history, *network.operators)
-    made = {storage for operator in operators for storage in operator.made}
-    return tuple(storage for storage in range(len(network.storages)) if storage not in made)
-
-
-def _let_go(network: Network, history: Sequence[Operator]) -> tuple[int, ...]:
-    """What the call before leaves that is no state, and is gone when the next one begins."""
-    made = {storage for operator in history for storage in operator.made}
-    freed = {storage for operator in history for storage in operator.freed}
-    return tuple(sorted(made - freed - {tensor.storage for tensor in network.state}))

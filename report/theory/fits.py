@@ -64,7 +64,7 @@ class Fits:
         theory = self.predicted[batch]
         if least(theory) > self.limit and not theory.compiled:
             return "does not fit"
-        most = theory.cuda.reserved_peak if theory.cuda else least(theory)
+        most = theory.cuda["reserved"] if theory.cuda else least(theory)
         return "fits" if theory.complete and most <= self.limit else "undecided"
 
 

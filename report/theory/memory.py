@@ -6,8 +6,6 @@ algorithm takes as workspace is measured, never assumed here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from report.records.layers import (
     ELEMENT_BYTES,
     Activation,
@@ -44,30 +42,6 @@ def parameter_bytes(layer: Layer) -> int:
     return parameter_count(layer) * element_bytes(layer)
 
 
-@dataclass(frozen=True)
-class LayerMemory:
-    """Bytes of a layer's parameters and of its input and output tensor."""
-
-    parameters: int
-    input: int
-    output: int
-
-    @property
-    def parameters_and_output(self) -> int:
-        """What the pen-and-paper method of the source studies counts: the input is left out."""
-        return self.parameters + self.output
-
-    @property
-    def total(self) -> int:
-        """Parameters, input and output: what must be in memory at the same time."""
-        return self.parameters + self.input + self.output
-
-
-def layer_memory(layer: Layer) -> LayerMemory:
-    """The bytes of a layer's tensors in its forward pass."""
-    return LayerMemory(parameter_bytes(layer), input_bytes(layer), output_bytes(layer))
-
-
 def compulsory_traffic(layer: Layer, pass_: Pass = "forward") -> int:
     """Bytes that a pass must read and write if every tensor crosses the memory bus exactly once.
 
@@ -85,17 +59,17 @@ def compulsory_traffic(layer: Layer, pass_: Pass = "forward") -> int:
     """
     if isinstance(layer, Flatten):
         return 0
-    memory = layer_memory(layer)
+    parameters, inputs, outputs = (of(layer) for of in (parameter_bytes, input_bytes, output_bytes))
     if pass_ == "forward":
-        return memory.parameters + _read_bytes(layer) + memory.output
+        return parameters + _read_bytes(layer) + outputs
     if pass_ == "weight_gradient":
-        return memory.total if memory.parameters else 0
+        return parameters + inputs + outputs if parameters else 0
     if isinstance(layer, Addition):
         return 0
     if isinstance(layer, PaddedShortcut):
-        return _read_bytes(layer) + memory.input
+        return _read_bytes(layer) + inputs
     weights = weight_count(layer) * element_bytes(layer)
-    return memory.output + weights + _kept_bytes(layer) + memory.input
+    return outputs + weights + _kept_bytes(layer) + inputs
 
 
 def _read_bytes(layer: Layer) -> int:

@@ -21,8 +21,9 @@ import msgspec
 
 from report.errors import StudyError
 from report.records.operations import Network, Operator
+from report.theory.allocator import Sum
 from report.theory.conditions import Conditions
-from report.theory.cuda_memory import ONLY_ON_CPU, CudaMemory, cuda_memory
+from report.theory.cuda_memory import ONLY_ON_CPU, cuda_memory
 from report.theory.fits import Fits, bytes_of, fits
 from report.theory.networks import Captured
 from report.theory.operators import Load, load
@@ -166,8 +167,8 @@ class Theory:
         return max(self.moments, key=lambda moment: moment.total, default=None)
 
     @cached_property
-    def cuda(self) -> CudaMemory | None:
-        """The states of the allocator on a GPU; None on a processor, and where ``peak`` is."""
+    def cuda(self) -> dict[Sum, int] | None:
+        """The most of each sum of the allocator (B); None on a processor, and where ``peak`` is."""
         options = self.conditions.allocator
         if options is None or self.unlike_gpu:
             return None
@@ -258,7 +259,7 @@ class Theory:
 
     def memory_sums(self) -> Iterable[tuple[str, str]]:
         """What is known of the peak, as text."""
-        peak, cuda = self.peak, self.cuda
+        peak = self.peak
         if peak is None:
             return
         least = "" if self.complete else "at least "
@@ -270,10 +271,8 @@ class Theory:
             yield "Compiled, counted as eager", ", ".join(self.compiled)
         if self.may_take_more:
             yield "May take more", ", ".join(self.may_take_more)
-        if cuda is not None:
-            yield "Requested, without that", f"{cuda.requested_peak:,} B"
-            yield "Allocated, without that", f"{cuda.allocated_peak:,} B"
-            yield "Reserved, without that", f"{cuda.reserved_peak:,} B"
+        for name, size in (self.cuda or {}).items():
+            yield f"{name.capitalize()}, without that", f"{size:,} B"
 
     def _repr_html_(self) -> str:
         """A notebook shows the kinds of operators as a table, and the sums below."""

@@ -55,6 +55,11 @@ def elements(shape: Iterable[int]) -> int:
     return math.prod(shape)
 
 
+def round_up(size: int, multiple: int) -> int:
+    """The smallest multiple that is not below ``size``."""
+    return -(-size // multiple) * multiple
+
+
 def output_shape(layer: Layer) -> tuple[int, ...]:
     """The output shape that the input shape and the geometry give.
 
@@ -69,16 +74,21 @@ def output_shape(layer: Layer) -> tuple[int, ...]:
     Raises ``StudyError`` if a shape has the wrong number of axes or the kernel does not fit.
     """
     match layer:
-        case Convolution():
-            return (layer.input_shape[0], _channels_out(layer), *_extents(layer))
-        case Pooling():
-            return (*layer.input_shape[:2], *_extents(layer))
+        case Convolution() | Pooling():
+            extents = _extents(layer)
+            pooled = isinstance(layer, Pooling)
+            channels = layer.input_shape[1] if pooled else layer.output_shape[1]
+            return (layer.input_shape[0], channels, *extents)
         case Linear():
             return (*layer.input_shape[:-1], layer.output_shape[-1])
         case Flatten():
             return (layer.input_shape[0], elements(layer.input_shape[1:]))
         case PaddedShortcut():
-            return _shortcut_shape(layer)
+            # At least the channels that came in; the zeros are a free choice.
+            _need_four_axes(layer)
+            kept = (-(-n // s) for n, s in zip(layer.input_shape[2:], layer.stride, strict=True))
+            channels = max(layer.input_shape[1], layer.output_shape[1])
+            return (layer.input_shape[0], channels, *kept)
         case _:
             return layer.input_shape
 
@@ -86,7 +96,9 @@ def output_shape(layer: Layer) -> tuple[int, ...]:
 def check(layer: Layer) -> None:
     """Raise ``StudyError`` where the stored shapes contradict the geometry."""
     if isinstance(layer, Convolution):
-        _check_groups(layer)
+        _need_four_axes(layer)
+        if layer.input_shape[1] % layer.groups or layer.output_shape[1] % layer.groups:
+            raise _contradiction(layer, f"{layer.groups} groups do not divide the channels")
     expected, found = output_shape(layer), layer.output_shape
     slack: tuple[int, ...] = (0,) * len(expected)
     if isinstance(layer, Convolution) and layer.transposed:
@@ -111,55 +123,30 @@ class Axis(NamedTuple):
 
 def axes(layer: Convolution | Pooling) -> tuple[Axis, Axis]:
     """The vertical and the horizontal axis of a layer that slides a window."""
-    _check_axes(layer)
+    _need_four_axes(layer)
     dilation = layer.dilation if isinstance(layer, Convolution) else (1, 1)
     geometry = (layer.input_shape[2:], layer.kernel, layer.stride, layer.padding, dilation)
     vertical, horizontal = (Axis(*axis) for axis in zip(*geometry, strict=True))
     return vertical, horizontal
 
 
-def _shortcut_shape(layer: PaddedShortcut) -> tuple[int, ...]:
-    """``ceil(H / S)`` rows; at least the channels that came in, and the zeros are a free choice."""
-    if len(layer.input_shape) != 4 or len(layer.output_shape) != 4:
-        raise _contradiction(layer, "both must have the four axes (N, C, H, W)")
-    batch, channels, *extents = layer.input_shape
-    kept = (-(-extent // step) for extent, step in zip(extents, layer.stride, strict=True))
-    return (batch, max(channels, layer.output_shape[1]), *kept)
-
-
-def _extents(layer: Convolution | Pooling) -> tuple[int, int]:
+def _extents(layer: Convolution | Pooling) -> tuple[int, ...]:
     transposed = isinstance(layer, Convolution) and layer.transposed
-    extent = _transposed_extent if transposed else _extent
-    height, width = (extent(axis) for axis in axes(layer))
-    if not transposed and min(height, width) < 1:
+    found = []
+    for size, kernel, stride, padding, dilation in axes(layer):
+        reach = dilation * (kernel - 1) + 1
+        if transposed:
+            found.append((size - 1) * stride - 2 * padding + reach)
+        else:
+            found.append((size + 2 * padding - reach) // stride + 1)
+    if not transposed and min(found) < 1:
         raise _contradiction(layer, f"the kernel {layer.kernel} does not fit the input")
-    return height, width
+    return tuple(found)
 
 
-def _extent(axis: Axis) -> int:
-    size, kernel, stride, padding, dilation = axis
-    return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
-
-
-def _transposed_extent(axis: Axis) -> int:
-    size, kernel, stride, padding, dilation = axis
-    return (size - 1) * stride - 2 * padding + dilation * (kernel - 1) + 1
-
-
-def _channels_out(layer: Convolution) -> int:
-    _check_axes(layer)
-    return layer.output_shape[1]
-
-
-def _check_axes(layer: Convolution | Pooling) -> None:
+def _need_four_axes(layer: Convolution | Pooling | PaddedShortcut) -> None:
     if len(layer.input_shape) != 4 or len(layer.output_shape) != 4:
         raise _contradiction(layer, "both must have the four axes (N, C, H, W)")
-
-
-def _check_groups(layer: Convolution) -> None:
-    _check_axes(layer)
-    if layer.input_shape[1] % layer.groups or layer.output_shape[1] % layer.groups:
-        raise _contradiction(layer, f"{layer.groups} groups do not divide the channels")
 
 
 def _contradiction(layer: Layer, why: str) -> StudyError:
@@ -173,7 +160,7 @@ def weight_count(layer: Layer) -> int:
     """Trained factors: ``C_out · C_in/G · K_h · K_w``, features in × out, or one a channel."""
     match layer:
         case Convolution():
-            channels = layer.input_shape[1] * _channels_out(layer) // layer.groups
+            channels = layer.input_shape[1] * layer.output_shape[1] // layer.groups
             return channels * elements(layer.kernel)
         case Linear():
             return layer.input_shape[-1] * layer.output_shape[-1]
@@ -187,7 +174,7 @@ def bias_count(layer: Layer) -> int:
     """Trained summands: one an output channel or feature, if the layer has them."""
     match layer:
         case Convolution():
-            return _channels_out(layer) if layer.bias else 0
+            return layer.output_shape[1] if layer.bias else 0
         case Linear():
             return layer.output_shape[-1] if layer.bias else 0
         case BatchNorm():

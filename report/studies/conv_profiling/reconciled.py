@@ -17,7 +17,7 @@ from report.studies.conv_profiling.subject import BASE
 from report.theory.conditions import conditions_of
 from report.theory.convolution_workspaces import convolution_workspace
 from report.theory.convolutions import executed_terms
-from report.theory.memory import layer_memory
+from report.theory.memory import input_bytes, output_bytes, parameter_bytes
 from report.theory.reconciliation import Reconciliation, Term
 from report.theory.shapes import weight_count
 from report.theory.terms import (
@@ -43,11 +43,12 @@ def source_estimate(reported: Reported) -> Reconciliation:
     The workspace is what another row of the same table shows; the other terms follow from shapes.
     """
     batch = reported.count("profiled_batch")
-    size = layer_memory(BASE.layer(1))
+    layer = BASE.layer(1)
+    parameters = parameter_bytes(layer)
     estimate, image = reported.value("estimated_memory"), reported.value("memory_mb")
     printed = Fraction(str(estimate.number)) * MB
     workspace = operator_bytes(reported, WORKSPACE, "self_allocation_size")
-    copies = batch * size.input + 4 * weight_count(BASE.layer(1))
+    copies = batch * input_bytes(layer) + 4 * weight_count(layer)
     return Reconciliation(
         "reported-estimate",
         f"Memory of the source's call at batch {batch}",
@@ -56,19 +57,19 @@ def source_estimate(reported: Reported) -> Reconciliation:
         (
             Term(
                 "Rounding of the factor",
-                batch * size.parameters_and_output - int(printed),
+                batch * (parameters + output_bytes(layer)) - int(printed),
                 f"batch · (bytes of an image − {image.number} MB)",
                 "the same product with the exact bytes",
             ),
             Term(
                 "Parameters counted once",
-                -(batch - 1) * size.parameters,
+                -(batch - 1) * parameters,
                 "−(batch − 1) · parameters",
                 SHAPES,
             ),
             Term(
                 "Parameters not allocated by the call",
-                -size.parameters,
+                -parameters,
                 "−parameters",
                 "they are there before the call",
             ),

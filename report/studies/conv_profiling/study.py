@@ -25,10 +25,9 @@ from report.studies.conv_profiling.runs import Call, Run, runs
 from report.studies.conv_profiling.subject import BASE, SHOWN_BATCH, Dimensions, check_subject
 from report.text.escape import markdown
 from report.theory.conditions import conditions_of
-from report.theory.convolution_workspaces import MANY_IMAGES, SMALL_INPUT
+from report.theory.convolution_workspaces import MANY_IMAGES, SCRATCHPAD_ALIGNMENT, SMALL_INPUT
 from report.theory.reconciliation import Reconciliation
 from report.theory.shapes import weight_count
-from report.theory.terms import SCRATCHPAD_ALIGNMENT
 
 #: The call whose operations are shown term by term, and one that runs by Fourier transforms.
 SHOWN: Final = Call(Dimensions(33, 65, 3, 28), 8, "layer")

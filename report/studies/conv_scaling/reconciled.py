@@ -20,8 +20,7 @@ from report.theory.roofline import at_batch
 from report.theory.terms import (
     allocator_rounding,
     as_flops,
-    output_additions,
-    output_scaling,
+    for_each_output,
     segment_granularity,
     theory_macs,
     theory_output,
@@ -34,18 +33,15 @@ def source_work(source: Source) -> dict[int, Reconciliation]:
     found = {}
     for batch, add, multiply, total in zip(source.batches, *columns, strict=True):
         layer = subject(batch)
-        terms = [
-            (output_additions, add, "additions"),
-            (output_scaling, multiply, "multiplications"),
-        ]
+        added, scaled = for_each_output("additions", layer), for_each_output("scaling", layer)
         found[batch] = Reconciliation(
             f"reported-work-{batch}",
             f"Counted operations of the source at batch {batch}",
             "FLOP",
             as_flops(theory_macs(layer)),
-            tuple(
-                make(layer, _seen(make(layer, "").amount == counted, what))
-                for make, counted, what in terms
+            (
+                replace(added, evidence=_seen(added.amount == add, "additions")),
+                replace(scaled, evidence=_seen(scaled.amount == multiply, "multiplications")),
             ),
             Term("Counted", total, "add + 2 · multiply-add + multiply", "the source's Table III"),
         )
