@@ -97,7 +97,7 @@ def as_tables(found: Theory, roof: NamedRoof | None) -> str:
     """Two tables and the sums."""
     modules = sorted(found.by_module, key=lambda row: -row.multiply_adds)[:_MODULES]
     shown = [row for row in found.by_module if row in modules]
-    parts = [_table("Module", found, shown), _table("Operators", found, found.by_kind)]
+    parts = [_table("Module", shown), _table("Operators", found.by_kind)]
     sums = [f"{name}: {value}" for name, value in found.sums]
     if roof is not None:
         source = "data sheet" if roof.look == "sheet" else "measured"
@@ -107,15 +107,15 @@ def as_tables(found: Theory, roof: NamedRoof | None) -> str:
     return "\n\n".join([*parts, "\n".join(wrapped)])
 
 
-def _table(first: str, found: Theory, rows: Sequence[Row]) -> str:
-    """Rows in columns, numbers to the right; a row without a rate ends before it."""
-    lines = [(first, *found.headings), *((row.name, *row.cells) for row in rows)]
-    padded = [(*line, *[""] * (len(lines[0]) - len(line))) for line in lines]
-    widths = [max(map(len, column)) for column in zip(*padded, strict=True)]
+def _table(first: str, rows: Sequence[Row]) -> str:
+    """Rows in columns, numbers to the right."""
+    cells = [{first: row.name} | row.cells for row in rows]
+    lines = [tuple(cells[0]) if cells else (first,), *(tuple(row.values()) for row in cells)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(
             cell.rjust(width) if number else cell.ljust(width)
             for number, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
-        for line in padded
+        for line in lines
     )

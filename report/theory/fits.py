@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+import msgspec
+
 from report.errors import StudyError
-from report.theory.networks import BATCH
+from report.theory.networks import BATCH, Captured
 
 if TYPE_CHECKING:
     from report.theory.network import Theory
@@ -83,14 +84,19 @@ def fits(captured: Callable[[int, int | None], Theory], limit: int) -> Fits:
     one, every batch that is asked for is captured.  Raises ``StudyError`` where no peak is known.
     """
     whole = captured(BATCH, PROBE)
-    at = partial(scaled, whole) if whole.scales else lambda batch: captured(batch, None)
+    at = scaling(whole) if whole.scales else lambda batch: captured(batch, None)
     return searched(at, limit)
 
 
-def scaled(whole: Theory, batch: int) -> Theory:
-    """The theory of a network that was captured at ``BATCH``, at another one."""
-    now, past = whole.at_any_batch
-    return replace(whole, network=now.at(batch), history=past.at(batch).operators)
+def scaling(whole: Theory) -> Callable[[int], Theory]:
+    """Makes the theory of a network that was captured at ``BATCH`` for other batches."""
+    now = Captured(whole.network)
+    past = Captured(msgspec.structs.replace(whole.network, operators=whole.history))
+
+    def at(batch: int) -> Theory:
+        return replace(whole, network=now.at(batch), history=past.at(batch).operators)
+
+    return at
 
 
 def searched(at: Callable[[int], Theory], limit: int) -> Fits:

@@ -11,13 +11,10 @@ are the sums that it would belong to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
-from typing import Final
-
-import msgspec
 
 from report.errors import StudyError
 from report.records.operations import Network, Operator
@@ -25,16 +22,9 @@ from report.theory.allocator import Sum
 from report.theory.conditions import Conditions
 from report.theory.cuda_memory import ONLY_ON_CPU, cuda_memory
 from report.theory.fits import Fits, bytes_of, fits
-from report.theory.networks import Captured
 from report.theory.operators import Load, load
 from report.theory.roofline import Roof
 from report.theory.timeline import Moment, timeline
-
-#: Above the cells of a row, and above those that need a roof.
-HEADINGS: Final = (
-    "Calls", "Multiply-adds", "Traffic (B)", "Intensity (FLOP/B)", "Parameters", "Allocated (B)",
-)  # fmt: skip
-ROOF_HEADINGS: Final = ("Least time (µs)", "Attainable (GFLOP/s)")
 
 
 @dataclass(frozen=True)
@@ -64,17 +54,22 @@ class Row:
         return 2 * self.multiply_adds / self.bytes if self.bytes else 0.0
 
     @property
-    def cells(self) -> tuple[str, ...]:
-        """The numbers as text, in the order of the headings."""
-        numbers = (self.calls, self.multiply_adds, self.bytes)
-        return (
-            *(f"{number:,}" for number in numbers),
-            f"{self.intensity:.3g}",
-            f"{self.parameters:,}",
-            f"{self.made:,}",
-            *([] if self.seconds is None else [f"{1e6 * self.seconds:,.4g}"]),
-            *([] if self.rate is None else [f"{self.rate / 1e9:,.4g}"]),
-        )
+    def cells(self) -> dict[str, str]:
+        """The numbers as text, under their headings."""
+        known = {
+            "Calls": f"{self.calls:,}",
+            "Multiply-adds": f"{self.multiply_adds:,}",
+            "Traffic (B)": f"{self.bytes:,}",
+            "Intensity (FLOP/B)": f"{self.intensity:.3g}",
+            "Parameters": f"{self.parameters:,}",
+            "Allocated (B)": f"{self.made:,}",
+        }
+        if self.seconds is None:
+            return known
+        rate = "" if self.rate is None else f"{self.rate / 1e9:,.4g}"
+        return known | {
+            "Least time (µs)": f"{1e6 * self.seconds:,.4g}", "Attainable (GFLOP/s)": rate,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -100,22 +95,11 @@ class Theory:
     scales: bool = True
 
     @property
-    def headings(self) -> tuple[str, ...]:
-        """Above the cells of its rows."""
-        return HEADINGS if self.roof is None else (*HEADINGS, *ROOF_HEADINGS)
-
-    @property
     def seconds(self) -> float | None:
         """The least time of all operators, one by one (s); None without a roof."""
         if self.roof is None or self.refused:
             return None
         return sum(row.seconds or 0.0 for row in self.by_kind)
-
-    @cached_property
-    def at_any_batch(self) -> tuple[Captured, Captured]:
-        """Its operators and those of the call before, where it was captured at ``BATCH``."""
-        past = msgspec.structs.replace(self.network, operators=self.history)
-        return Captured(self.network), Captured(past)
 
     @cached_property
     def loads(self) -> tuple[Load | None, ...]:
@@ -218,21 +202,20 @@ class Theory:
         for operator, found in self._loads:
             if found is not None:
                 groups.setdefault(name(operator, found), []).append((operator, found))
-        known: set[int] = set()
-        return tuple(self._row(name, group, known) for name, group in groups.items())
+        unread = {t.storage: t.elements for t in self.network.parameters.values()}
+        return tuple(self._row(name, group, unread) for name, group in groups.items())
 
-    def _row(self, name: str, group: Iterable[tuple[Operator, Load]], known: set[int]) -> Row:
-        sizes = {t.storage: t.elements for t in self.network.parameters.values()}
-        group = tuple(group)
+    def _row(
+        self, name: str, group: Sequence[tuple[Operator, Load]], unread: dict[int, int]
+    ) -> Row:
+        """The row of a group, which takes the parameters that it reads out of ``unread``."""
         read = {t.storage for o, _ in group for found in o.reads.values() for t in found}
-        own = (read & set(sizes)) - known
-        known |= own
         return Row(
             name=name,
             calls=len(group),
             multiply_adds=sum(found.multiply_adds for _, found in group),
             bytes=sum(found.bytes for _, found in group),
-            parameters=sum(sizes[storage] for storage in own),
+            parameters=sum(unread.pop(storage, 0) for storage in read),
             made=sum(self.network.storages[s] for o, _ in group for s in o.made),
             seconds=None if self.roof is None else sum(self._least(found) for _, found in group),
         )
@@ -276,15 +259,14 @@ class Theory:
 
     def _repr_html_(self) -> str:
         """A notebook shows the kinds of operators as a table, and the sums below."""
-        head = _html_row("th", ("Operators", *self.headings))
-        body = "".join(_html_row("td", (row.name, *row.cells)) for row in self.by_kind)
-        table = f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
+        rows = [{"Operators": row.name} | row.cells for row in self.by_kind]
+        lines = [("th", rows[0]), *(("td", row.values()) for row in rows)] if rows else []
+        table = "".join(
+            f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
+            for tag, cells in lines
+        )
         sums = "<br>".join(f"{escape(name)}: {escape(value)}" for name, value in self.sums)
-        return f"{table}<p>{sums}</p>"
-
-
-def _html_row(tag: str, cells: Iterable[str]) -> str:
-    return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+        return f"<table>{table}</table><p>{sums}</p>"
 
 
 def _described(operator: Operator) -> str:

@@ -143,35 +143,31 @@ def _convolution(operator: Operator) -> int:
     """``N · positions · elements of the weight``: each meets every one of its positions once.
 
     Positions are those of the output, of a transposed convolution those of the input; the weight
-    has ``C_out · C_in / G · kernel`` elements.
+    has ``C_out · C_in / G · kernel`` elements.  Of a backward pass the gradients of input and
+    weight take as much, each where it is asked for.
     """
     source = _needed(operator, "input")
-    result = operator.writes[0]
+    result = operator.tensor("grad_output") or operator.writes[0]
     sites = source if operator.settings.get("transposed") else result
-    return source.shape[0] * prod(sites.shape[2:]) * _needed(operator, "weight").elements
-
-
-def _convolution_backward(operator: Operator) -> int:
-    """The gradients of input and weight take what the forward pass takes, each where asked for."""
-    source, gradient = _needed(operator, "input"), _needed(operator, "grad_output")
-    sites = source if operator.settings.get("transposed") else gradient
     each = source.shape[0] * prod(sites.shape[2:]) * _needed(operator, "weight").elements
-    mask = operator.settings["output_mask"]
-    assert isinstance(mask, tuple)
-    return each * sum(map(bool, mask[:2]))
+    asked = operator.settings.get("output_mask", (True,))
+    assert isinstance(asked, tuple)
+    return each * sum(map(bool, asked[:2]))
 
 
-def _attention(operator: Operator) -> int:
-    """Scores and their product with the values, ``N · H · S · L · (E + E_v)``; masks save none."""
-    query, key, value = (_needed(operator, name) for name in ("query", "key", "value"))
-    return prod(query.shape[:-1]) * key.shape[-2] * (query.shape[-1] + value.shape[-1])
+def _attention(queries: int, values: int) -> Callable[[Operator], int]:
+    """So many products for each pair of a query and a key; masks save none.
 
+    Forward the scores, over the width of the queries, and their product with the values; backward
+    the scores once more, and the gradients of values, scores, queries and keys.
+    """
 
-def _attention_backward(operator: Operator) -> int:
-    """The scores once more, and the gradients of values, scores, queries and keys."""
-    query, key, value = (_needed(operator, name) for name in ("query", "key", "value"))
-    pairs = prod(query.shape[:-1]) * key.shape[-2]
-    return pairs * (3 * query.shape[-1] + 2 * value.shape[-1])
+    def macs(operator: Operator) -> int:
+        query, key, value = (_needed(operator, name) for name in ("query", "key", "value"))
+        pairs = prod(query.shape[:-1]) * key.shape[-2]
+        return pairs * (queries * query.shape[-1] + values * value.shape[-1])
+
+    return macs
 
 
 def _multi_head(operator: Operator) -> int:
@@ -185,24 +181,18 @@ def _multi_head(operator: Operator) -> int:
 def _encoder_layer(operator: Operator) -> int:
     """The same, and the two linear layers behind it."""
     batch, length, _ = _needed(operator, "src").shape
-    names = ("ffn_weight_1", "ffn_weight_2")
-    return _multi_head(operator) + batch * length * sum(
-        _needed(operator, name).elements for name in names
-    )
+    weights = (_needed(operator, f"ffn_weight_{number}").elements for number in (1, 2))
+    return _multi_head(operator) + batch * length * sum(weights)
 
 
-def _recurrent(operator: Operator) -> int:
-    """Each step of each sequence meets all weights of the input and of the hidden state."""
-    length, batch, _ = _needed(operator, "input").shape
-    weights = sum(_needed(operator, name).elements for name in ("weight0", "weight1"))
-    return length * batch * weights
+def _recurrent(times: int, *names: str) -> Callable[[Operator], int]:
+    """Each step of each sequence meets all weights, of the input and of the hidden state."""
 
+    def macs(operator: Operator) -> int:
+        length, batch, _ = _needed(operator, "input").shape
+        return times * length * batch * sum(_needed(operator, name).elements for name in names)
 
-def _recurrent_backward(operator: Operator) -> int:
-    """The gradients of inputs and of weights, each as much as the layer itself."""
-    length, batch, _ = _needed(operator, "input").shape
-    weights = sum(_needed(operator, name).elements for name in ("weight1", "weight2"))
-    return 2 * length * batch * weights
+    return macs
 
 
 def _share_of_data(operator: Operator) -> Fraction:
@@ -233,10 +223,8 @@ def _each(operator: Operator, name: str, extents: Sequence[int]) -> tuple[int, .
 _WINDOW: Final = ("stride", "padding", "dilation")
 
 
-def _outer(operator: Operator) -> int:
-    return _needed(operator, "vec1").elements * _needed(operator, "vec2").elements
-
-
+_KERNELS: Final = ("flash_attention", "flash_attention_for_cpu", "efficient_attention",
+                   "cudnn_attention")  # fmt: skip
 _PRODUCTS: Final[Mapping[str, Callable[[Operator], int]]] = {
     "mm": _matrix("self", "mat2"),
     "addmm": _matrix("mat1", "mat2"),
@@ -247,32 +235,17 @@ _PRODUCTS: Final[Mapping[str, Callable[[Operator], int]]] = {
     "addmv": _matrix("mat", "vec"),
     "dot": _matrix("self", "tensor"),
     "vdot": _matrix("self", "other"),
-    "addr": _outer,
+    "addr": lambda o: _needed(o, "vec1").elements * _needed(o, "vec2").elements,
     "convolution": _convolution,
-    "convolution_backward": _convolution_backward,
-    **dict.fromkeys(
-        (
-            "_scaled_dot_product_flash_attention",
-            "_scaled_dot_product_flash_attention_for_cpu",
-            "_scaled_dot_product_efficient_attention",
-            "_scaled_dot_product_cudnn_attention",
-            "flex_attention",
-        ),
-        _attention,
-    ),
-    **dict.fromkeys(
-        (
-            "_scaled_dot_product_flash_attention_backward",
-            "_scaled_dot_product_flash_attention_for_cpu_backward",
-            "_scaled_dot_product_efficient_attention_backward",
-            "_scaled_dot_product_cudnn_attention_backward",
-        ),
-        _attention_backward,
-    ),
+    "convolution_backward": _convolution,
+    "flex_attention": _attention(1, 1),
+    **{f"_scaled_dot_product_{kernel}": _attention(1, 1) for kernel in _KERNELS},
+    **{f"_scaled_dot_product_{kernel}_backward": _attention(3, 2) for kernel in _KERNELS},
     "_native_multi_head_attention": _multi_head,
     "_transformer_encoder_layer_fwd": _encoder_layer,
-    "mkldnn_rnn_layer": _recurrent,
-    "mkldnn_rnn_layer_backward": _recurrent_backward,
+    "mkldnn_rnn_layer": _recurrent(1, "weight0", "weight1"),
+    # The gradients of inputs and of weights, each as much as the layer itself.
+    "mkldnn_rnn_layer_backward": _recurrent(2, "weight1", "weight2"),
 }
 
 # ------------------------------------------------------------------------------------------ kinds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache
 from itertools import groupby
 from typing import Final
 
@@ -12,7 +12,7 @@ from report.records.layers import Convolution, Layer
 from report.records.record import Environment
 from report.studies.inference_memory.subject import Call, Limit, Tiled
 from report.theory.conditions import Conditions, conditions_of
-from report.theory.fits import Fits, scaled, searched
+from report.theory.fits import Fits, scaling, searched
 from report.theory.network import Theory
 from report.theory.networks import Captured, Way, captured, layers_of
 from report.theory.peaks import Peak, peak
@@ -51,7 +51,7 @@ def fits_under(limit: Limit, conditions: Conditions) -> Fits | Missing:
     found = network(Call(limit.network, limit.image, 1, limit.layout))
     if isinstance(found, Missing):
         return found
-    return searched(partial(scaled, Theory(found.network, conditions)), limit.bytes)
+    return searched(scaling(Theory(found.network, conditions)), limit.bytes)
 
 
 # ------------------------------------------------------------------------------------------ tiles
