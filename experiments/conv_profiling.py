@@ -3,7 +3,7 @@
 The layer is the second convolution of PyTorch's MNIST example and the same in other shapes,
 float32, with random weights and inputs from a fixed seed.  Nothing is timed.  Factors:
 
-- ``subject``: ``layer`` in a shape that the rules of ``report.theory.convolutions`` were read off,
+- ``subject``: ``layer`` in a shape that the rules of ``report.theory.terms`` were read off,
   ``held_out`` in one whose counts and bytes these rules predicted before it was measured; ``trace``
   is one warm call of the example's layer as torch's profiler sees it, kept beside the record.
 - ``channels``, ``kernel``, ``input``: channels into and out of the layer, its kernel, and the

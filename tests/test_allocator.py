@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from report.errors import StudyError
 from report.records.layers import Layer
 from report.theory.allocator import (
+    DEFAULT,
     LARGE_SEGMENT,
     MIB,
     NOTHING,
@@ -24,13 +25,14 @@ from report.theory.allocator import (
     Allocate,
     Block,
     Free,
+    Options,
     Request,
     Snapshot,
     after,
+    options_of,
     replay,
 )
-from report.theory.allocator_options import DEFAULT, Options, options_of
-from report.theory.allocator_requests import activation_requests, parameter_requests
+from report.theory.allocator_requests import around, requests
 from tests.networks import mnist_example
 
 KIB = 1024
@@ -325,32 +327,27 @@ def named(layers: list[Layer]) -> list[Layer]:
     return [msgspec.structs.replace(layer, name=f"{i}") for i, layer in enumerate(layers)]
 
 
-def around_conv2(batch: int, start: Snapshot) -> tuple[Snapshot, Snapshot]:
-    """The states before and after the second convolution of the MNIST example."""
-    *requests, _ = activation_requests(named(mnist_example(batch))[:3])
-    return replay(requests, start)[-2:]  # type: ignore[return-value]
-
-
-def test_the_source_study_in_fresh_processes_and_in_one() -> None:
-    """The reported differences do not tell the two ways apart."""
-    fresh = state = replay(parameter_requests(named(mnist_example())))[-1]
-    for batch, reported in REPORTED.items():
-        for start in (fresh, state):
-            before, then = around_conv2(batch, start)
-            found = then.allocated - before.allocated, then.reserved - before.reserved
-            assert found == reported
-        state = replay([Free(owner) for owner in owners(then) if "." not in owner], then)[-1]
+@pytest.mark.parametrize("batch", REPORTED)
+def test_the_source_study(batch: int) -> None:
+    before, then = around(named(mnist_example(batch)), "2")
+    found = then.allocated - before.allocated, then.reserved - before.reserved
+    assert found == REPORTED[batch]
+    assert then.requested - before.requested == 147_456 * batch
 
 
 def test_requests_of_a_network() -> None:
     layers = named(mnist_example(2))
-    parameters = parameter_requests(layers)
-    first = [("0.weight", 1152), ("0.bias", 128), ("2.weight", 73_728)]
-    assert [(r.id, r.bytes) for r in parameters[:3]] == first
-    assert sum(r.bytes for r in parameters) == 4 * 1_199_882
-    requests = activation_requests(layers)
+    found = list(requests(layers))
+    sizes = [(r.id, r.bytes) for r in found if isinstance(r, Allocate)]
+    assert sizes[:3] == [("0.weight", 1152), ("0.bias", 128), ("2.weight", 73_728)]
+    parameters = sum(size for name, size in sizes if "." in name)
+    assert parameters == 4 * 1_199_882
     # The caller's input and the result of the last layer are left.
-    assert owners(replay(requests)[-1]) == {"input": 2 * 784 * 4, "11": 2 * 10 * 4}
+    last = {name: size for name, size in owners(replay(found)[-1]).items() if "." not in name}
+    assert last == {"input": 2 * 784 * 4, "11": 2 * 10 * 4}
     without = {"5", "6", "9"}  # dropout, flatten, dropout
-    assert {r.id for r in requests} == {"input", *map(str, range(12))} - without
-    assert activation_requests([]) == ()
+    outputs = {name for name, _ in sizes if "." not in name}
+    assert outputs == {"input", *map(str, range(12))} - without
+    assert list(requests([])) == []
+    with pytest.raises(StudyError, match="no layer of that name"):
+        around(layers, "5")

@@ -9,8 +9,8 @@ import pytest
 from report.studies.conv_profiling.subject import Dimensions
 from report.theory.conditions import Conditions
 from report.theory.convolution_workspaces import convolution_workspace
-from report.theory.convolutions import LIBRARY, executed_terms
 from report.theory.memory import output_bytes
+from report.theory.terms import LIBRARY, executed_terms
 from report.theory.work import macs
 
 BUILD = f"PyTorch built with:\n  - Intel(R) oneAPI {LIBRARY}-Product Build"

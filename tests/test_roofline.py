@@ -16,10 +16,9 @@ from report.theory.roofline import (
     step_load,
     total,
     training_loads,
-    training_passes,
     update_load,
 )
-from report.theory.work import flops, training_macs
+from report.theory.work import flops, training_macs, training_passes
 from tests.networks import Chain, convolution
 from tests.training import layers_of
 

@@ -11,7 +11,7 @@ import torch
 from experiments.harness.operators import DEFAULT, Build, Captured, Input, Policy, capture
 from report.errors import MeasurementError
 from report.records.operations import Operator
-from report.theory.allocator_options import Options
+from report.theory.allocator import Options
 from report.theory.conditions import Conditions, vector_block
 from report.theory.network import Theory
 from report.theory.networks import scales

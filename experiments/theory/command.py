@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from experiments.harness.study import UsageError
 from report.errors import MeasurementError
 from report.records.operations import ITEM_BYTES
-from report.theory.allocator_options import Options, options_of
+from report.theory.allocator import Options, options_of
 
 if TYPE_CHECKING:
     from experiments.harness.operators import Build, Input, Policy

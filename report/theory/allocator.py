@@ -7,7 +7,7 @@ that holds it there; they are the same in PyTorch 2.x and 1.13.  What the sums m
 the note on memory management (https://docs.pytorch.org/docs/stable/notes/cuda.html):
 
 - a request is rounded up to a multiple of 512 B (``kMinBlockSize``, ``round_size``), or to a
-  division of a power of two (``theory.allocator_options``);
+  division of a power of two (``Options``);
 - up to 1 MiB (``kSmallSize``) it is served from the pool of small blocks, above from that of large
   ones; the pools share nothing (``get_pool``);
 - the smallest free block of the pool that is large enough is taken, of equal ones that with the
@@ -32,6 +32,7 @@ blocks of one size compete.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -39,9 +40,11 @@ from itertools import accumulate
 from typing import Final, Literal, TypeAlias
 
 from report.errors import StudyError
-from report.theory.allocator_options import DEFAULT, MIB, ROUNDING, Options
 from report.theory.shapes import round_up
 
+MIB: Final = 2**20
+#: Every block is a multiple of this many bytes (``kMinBlockSize``).
+ROUNDING: Final = 512
 #: The largest request of the small pool (``kSmallSize``), and what a large block leaves unsplit.
 SMALL_REQUEST: Final = MIB
 #: A segment of the small pool (``kSmallBuffer``).
@@ -58,6 +61,34 @@ OVERSIZE: Final = 20 * MIB
 Pool: TypeAlias = Literal["small", "large"]
 Sum: TypeAlias = Literal["requested", "allocated", "reserved"]
 SUMS: Final[tuple[Sum, ...]] = ("requested", "allocated", "reserved")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the allocator of a process rounds, splits and reserves.
+
+    Blocks from ``max_split`` bytes on are not split.  ``divisions`` are those between two powers of
+    two to which a request is rounded up; 1 rounds to 512 B alone.  With ``expandable`` segments
+    each pool is one segment that grows.
+    """
+
+    max_split: int | None = None
+    divisions: int = 1
+    expandable: bool = False
+
+    def rounded(self, size: int) -> int:
+        """The bytes of the block that serves ``size`` > 0 bytes, before any remainder.
+
+        ``round_size`` and ``roundup_power2_next_division``.
+        """
+        step = ROUNDING
+        if self.divisions > 1 and size > ROUNDING * self.divisions:
+            step = (1 << size.bit_length() - 1) // self.divisions
+        return -(-size // step) * step
+
+
+#: What a process has that sets nothing.
+DEFAULT: Final = Options()
 
 
 @dataclass(frozen=True)
@@ -283,3 +314,54 @@ def _pool(size: int) -> Pool:
 
 def _impossible(owner: str, found: str) -> StudyError:
     return StudyError(f"allocator request {owner}: {found}; correct the sequence of requests.")
+
+
+# ---------------------------------------------------------------------------------------- options
+
+#: The options that are modelled with the values that PyTorch takes: splits from 20 MiB on
+#: (``kLargeBuffer``), one number of divisions for all sizes, which is a power of two.
+_VALUES: Final = {
+    "max_split_size_mb": re.compile(r"[2-9]\d|[1-9]\d{2,}"),
+    "roundup_power2_divisions": re.compile(r"1|2|4|8|16|32|64"),
+    "expandable_segments": re.compile("True|False"),
+    "garbage_collection_threshold": re.compile(r"0?\.\d*[1-9]\d*"),
+    "backend": re.compile("native"),
+}
+_WITHOUT_EFFECT: Final = frozenset({
+    "pinned_use_background_threads", "pinned_use_cuda_host_register", "pinned_num_register_threads",
+    "pinned_reserve_segment_size_mb", "pinned_max_round_threshold_mb", "pinned_max_cached_size_mb",
+    "release_lock_on_cudamalloc",
+})  # fmt: skip
+
+
+def options_of(text: str) -> Options:
+    """The options in a text such as ``max_split_size_mb:128,expandable_segments:True``.
+
+    The names are those of ``c10/core/AllocatorConfig.h`` and ``c10/cuda/CUDAAllocatorConfig.h`` of
+    PyTorch 2.13.  One that would change which bytes a request takes, and that the model does not
+    know, is refused by name; options of page-locked memory and of locks change none on the device.
+    Collection of garbage needs a limit of memory (``set_per_process_memory_fraction``).
+
+    Raises ``StudyError`` for one that is not modelled, and for a value that PyTorch would refuse.
+    """
+    found = {}
+    for part in filter(None, "".join(text.split()).split(",")):
+        name, _, value = part.partition(":")
+        if name in _WITHOUT_EFFECT:
+            continue
+        if name not in _VALUES:
+            known = ", ".join(_VALUES)
+            raise StudyError(
+                f"allocator option {name}: it is not modelled; possible are {known}: leave it out."
+            )
+        if _VALUES[name].fullmatch(value) is None:
+            raise StudyError(
+                f"allocator option {name}: {value!r} is not possible, or not modelled."
+            )
+        found[name] = value
+    split = found.get("max_split_size_mb")
+    return Options(
+        max_split=None if split is None else int(split) * MIB,
+        divisions=int(found.get("roundup_power2_divisions", 1)),
+        expandable=found.get("expandable_segments") == "True",
+    )

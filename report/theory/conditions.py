@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from report.records.record import Environment
-from report.theory.allocator_options import Options
+from report.theory.allocator import Options
 from report.theory.reconciliation import Term
 
 Layout: TypeAlias = Literal["contiguous", "channels_last"]

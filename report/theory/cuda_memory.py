@@ -12,8 +12,7 @@ from itertools import chain
 from typing import Final
 
 from report.records.operations import Network, Operator
-from report.theory.allocator import SUMS, Allocate, Free, Request, Snapshot, Sum, replay
-from report.theory.allocator_options import Options
+from report.theory.allocator import SUMS, Allocate, Free, Options, Request, Snapshot, Sum, replay
 from report.theory.conditions import NOTHING, UNKNOWN, Workspace
 from report.theory.operators import kind_of
 

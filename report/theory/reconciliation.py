@@ -9,7 +9,7 @@ the residual, and every output prints it; where it is not 0 it is called unexpla
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, TypeVar
 
 from report.errors import StudyError
@@ -76,9 +76,11 @@ class Reconciliation:
     @property
     def residual_share(self) -> float | Missing:
         """The residual over the measurement; 0 where both are 0."""
-        if isinstance(self.measured, Missing):
-            return self.measured
-        return share_of(self.measured.amount - self.end, self.measured.amount)
+        if isinstance(self.residual, Missing) or isinstance(self.measured, Missing):
+            return self.residual
+        if self.measured.amount == 0:
+            return Missing("a share of 0 is undefined") if self.residual else 0.0
+        return self.residual / self.measured.amount
 
     @property
     def explained(self) -> bool:
@@ -92,37 +94,21 @@ class Reconciliation:
 
     def as_json(self) -> dict[str, Any]:
         """The reconciliation with its sum and its residual; null and a reason where missing."""
-        missing = self.measured.reason if isinstance(self.measured, Missing) else None
-        share = self.residual_share
+        share, measured = self.residual_share, self.measured
+        reason = measured.reason if isinstance(measured, Missing) else None
         return {
             "id": self.id,
             "subject": self.subject,
             "unit": self.unit,
-            "start": _term_json(self.start),
-            "terms": [_term_json(term) for term in self.terms],
+            "start": asdict(self.start),
+            "terms": [asdict(term) for term in self.terms],
             "sum": self.end,
-            "measured": None if isinstance(self.measured, Missing) else _term_json(self.measured),
-            "residual": None if isinstance(self.residual, Missing) else self.residual,
+            "measured": None if isinstance(measured, Missing) else asdict(measured),
+            "residual": None if isinstance(measured, Missing) else self.residual,
             "residual_share": None if isinstance(share, Missing) else share,
             "explained": self.explained,
-            "reason": missing,
+            "reason": reason,
         }
-
-
-def _term_json(term: Term) -> dict[str, Any]:
-    return {
-        "name": term.name,
-        "amount": term.amount,
-        "formula": term.formula,
-        "evidence": term.evidence,
-    }
-
-
-def share_of(amount: int, measured: int) -> float | Missing:
-    """``amount`` over ``measured``; 0 where both are 0."""
-    if measured == 0:
-        return Missing("a share of 0 is undefined") if amount else 0.0
-    return amount / measured
 
 
 def without_idle_terms(found: Mapping[Level, Reconciliation]) -> dict[Level, Reconciliation]:

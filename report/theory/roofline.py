@@ -32,8 +32,7 @@ from report.records.layers import (
 )
 from report.statistics.estimates import Estimate, rate_over
 from report.theory.memory import compulsory_traffic, input_bytes, parameter_bytes
-from report.theory.shapes import parameter_count
-from report.theory.work import PASSES, Pass, flops, macs
+from report.theory.work import Pass, flops, macs, training_passes
 
 Limit: TypeAlias = Literal["arithmetic", "traffic"]
 
@@ -66,11 +65,8 @@ class Roof:
 
 def sheet_roof(peak: float, bandwidth: float) -> Roof:
     """The roof of a data sheet, whose numbers have no interval."""
-    return Roof(_exactly(peak), _exactly(bandwidth))
-
-
-def _exactly(number: float) -> Estimate:
-    return Estimate(number, number, number, 1, 1.0)
+    exact = (Estimate(number, number, number, 1, 1.0) for number in (peak, bandwidth))
+    return Roof(*exact)
 
 
 # -------------------------------------------------------------------------------------- loads
@@ -104,15 +100,6 @@ def load(layer: Layer, passes: tuple[Pass, ...] = ("forward",)) -> Load:
     Remembered, since every table of a study asks for it again.
     """
     return total(Load(flops(macs(layer, p)), compulsory_traffic(layer, p)) for p in passes)
-
-
-def training_passes(layers: Sequence[Layer]) -> tuple[tuple[Pass, ...], ...]:
-    """The passes that each layer makes in a training step.
-
-    Up to the first layer with parameters no input gradient is needed: nothing before it is trained.
-    """
-    first = next((i for i, layer in enumerate(layers) if parameter_count(layer)), len(layers))
-    return tuple(PASSES if number > first else PASSES[:2] for number in range(len(layers)))
 
 
 def training_loads(layers: Sequence[Layer]) -> tuple[Load, ...]:
@@ -169,12 +156,8 @@ def operator_class(layer: Layer) -> str:
     A convolution is depthwise where every group has one input channel, else it is named by its
     kernel, and by its groups if it has some.
     """
-    if isinstance(layer, Convolution):
-        return _convolution_class(layer)
-    return next((name for kind, name in _OTHERS if isinstance(layer, kind)), REST)
-
-
-def _convolution_class(layer: Convolution) -> str:
+    if not isinstance(layer, Convolution):
+        return next((name for kind, name in _OTHERS if isinstance(layer, kind)), REST)
     if layer.groups > 1 and layer.groups == layer.input_shape[1]:
         return DEPTHWISE
     height, width = layer.kernel

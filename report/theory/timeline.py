@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from report.records.operations import Network, Operator, Phase
 from report.theory import cuda_memory
@@ -20,9 +20,7 @@ from report.theory.workspaces import workspace
 Category: TypeAlias = Literal[
     "parameters", "buffers", "inputs", "optimiser state", "activations", "gradients"
 ]
-CATEGORIES: Final[tuple[Category, ...]] = (
-    "parameters", "buffers", "inputs", "optimiser state", "activations", "gradients",
-)  # fmt: skip
+CATEGORIES: Final[tuple[Category, ...]] = get_args(Category)
 
 #: What is made in a phase belongs to this category.
 _MADE_IN: Final[dict[Phase, Category]] = {

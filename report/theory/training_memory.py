@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from report.records.operations import Network
 from report.theory.networks import Captured
 from report.theory.timeline import living
 
@@ -54,7 +53,8 @@ def categories(captured: Captured, batch: int, *, on_host: bool = True) -> Categ
     """
     network, sizes = captured.network, captured.sizes(batch)
     *_, alive = living(network, sizes)
-    masks = 0 if on_host else sum(sizes[storage] for storage in _masks(network))
+    drops = (each for each in network.operators if each.base == _MASK)
+    masks = 0 if on_host else sum(sizes[each.writes[0].storage] for each in drops)
     labels = _LABEL_BYTES * batch
     return Categories(
         parameters=alive["parameters"],
@@ -64,8 +64,3 @@ def categories(captured: Captured, batch: int, *, on_host: bool = True) -> Categ
         batch=alive["inputs"] + labels,
         kept=alive["activations"] - labels - masks + masks // _ON_GPU,
     )
-
-
-def _masks(network: Network) -> set[int]:
-    drops = (each for each in network.operators if each.base == _MASK)
-    return {each.writes[0].storage for each in drops}

@@ -13,7 +13,7 @@ Letters in formulas are those of ``report.theory.shapes``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NewType, TypeAlias, get_args
 
 from report.records.layers import Convolution, Layer, Linear
@@ -70,15 +70,13 @@ def valid_tap_macs(layer: Layer) -> Macs:
 
 def valid_pairs(positions: int, axis: Axis) -> int:
     """Pairs (position o, tap k) along one axis with ``0 <= oS - P + kD < size``."""
-    offsets = (tap * axis.dilation - axis.padding for tap in range(axis.kernel))
-    return sum(
-        max(0, _last(axis, offset, positions) - max(0, -(offset // axis.stride)) + 1)
-        for offset in offsets
-    )
-
-
-def _last(axis: Axis, offset: int, positions: int) -> int:
-    return min(positions - 1, (axis.size - 1 - offset) // axis.stride)
+    total = 0
+    for tap in range(axis.kernel):
+        offset = tap * axis.dilation - axis.padding
+        first = max(0, -(offset // axis.stride))
+        last = min(positions - 1, (axis.size - 1 - offset) // axis.stride)
+        total += max(0, last - first + 1)
+    return total
 
 
 def forward_macs(layers: Iterable[Layer]) -> Macs:
@@ -87,14 +85,16 @@ def forward_macs(layers: Iterable[Layer]) -> Macs:
 
 
 def training_macs(layers: Iterable[Layer]) -> Macs:
-    """The multiply-adds of one training step: forward, weight gradient and input gradient.
-
-    The first layer with parameters needs no input gradient: nothing before it is trained.  This
-    is why a step is a little less than three forward passes.
-    """
+    """The multiply-adds of one training step, a little less than three forward passes."""
     chain = tuple(layers)
-    first = next((i for i, layer in enumerate(chain) if parameter_count(layer)), None)
-    forward = forward_macs(chain)
-    weights = sum(macs(layer, "weight_gradient") for layer in chain)
-    inputs = sum(macs(layer, "input_gradient") for i, layer in enumerate(chain) if i != first)
-    return Macs(forward + weights + inputs)
+    passes = zip(chain, training_passes(chain), strict=True)
+    return Macs(sum(macs(layer, each) for layer, made in passes for each in made))
+
+
+def training_passes(layers: Sequence[Layer]) -> tuple[tuple[Pass, ...], ...]:
+    """The passes that each layer makes in a training step.
+
+    Up to the first layer with parameters no input gradient is needed: nothing before it is trained.
+    """
+    first = next((i for i, layer in enumerate(layers) if parameter_count(layer)), len(layers))
+    return tuple(PASSES if number > first else PASSES[:2] for number in range(len(layers)))

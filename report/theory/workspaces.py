@@ -41,6 +41,7 @@ _FLOAT_BYTES: Final = 4
 _BLOCK: Final = 60 * 60
 _SMALL_PRODUCT: Final = 400
 _TRIED: Final = frozenset({"float32", "int64"})
+Rule: TypeAlias = Callable[[Operator, Conditions], Workspace]
 
 
 def workspace(operator: Operator, conditions: Conditions) -> Workspace:
@@ -138,14 +139,11 @@ def _is_packed(tensor: Tensor, channels_last: bool = False) -> bool:
 
 
 def _of_arithmetic(operator: Operator, conditions: Conditions) -> Workspace:
+    """A number becomes a tensor, on either side; in place nothing was tried."""
     if operator.tensor("other") is not None:
         return NOTHING
-    return UNKNOWN if operator.base.endswith("_") else _taking(_NUMBER_BYTES)
-
-
-def _of_power(operator: Operator, conditions: Conditions) -> Workspace:
-    """A number that is raised becomes a tensor."""
-    return _taking(_NUMBER_BYTES if operator.name == "pow.Scalar" else None)
+    known = operator.base != "pow" or operator.name == "pow.Scalar"
+    return _taking(_NUMBER_BYTES if known and not operator.base.endswith("_") else None)
 
 
 def _of_normalisation(operator: Operator, conditions: Conditions) -> Workspace:
@@ -175,11 +173,19 @@ def _of_mean(operator: Operator, conditions: Conditions) -> Workspace:
     return _taking(size if maps else None, name, formula)
 
 
-def _of_pooling(operator: Operator, conditions: Conditions) -> Workspace:
-    """A copy of an input that is packed in neither layout."""
-    source = operator.reads["self"][0]
-    last = len(source.shape) == 4 and _is_packed(source, channels_last=True)
-    return NOTHING if last or _is_packed(source) else _taking(_bytes(source))
+def _copying(*names: str, last: bool = False) -> Rule:
+    """A copy of an input that is not packed; channels may be ``last``."""
+
+    def rule(operator: Operator, conditions: Conditions) -> Workspace:
+        source = next((t for name in names if (t := operator.tensor(name)) is not None), None)
+        if source is None:
+            return UNKNOWN
+        known = _is_packed(source) or (
+            last and len(source.shape) == 4 and _is_packed(source, channels_last=True)
+        )
+        return NOTHING if known else _taking(_bytes(source))
+
+    return rule
 
 
 def _of_product(operator: Operator, conditions: Conditions) -> Workspace:
@@ -209,14 +215,6 @@ def _of_clone(operator: Operator, conditions: Conditions) -> Workspace:
     if not turned or not _is_packed(result) or source.elements < _BLOCK:
         return NOTHING
     return _taking(_BLOCK * ITEM_BYTES[source.dtype])
-
-
-def _of_rows(operator: Operator, conditions: Conditions) -> Workspace:
-    """A copy of an input whose elements are in another order."""
-    source = operator.tensor("input") or operator.tensor("self")
-    if source is None:
-        return UNKNOWN
-    return NOTHING if _is_packed(source) else _taking(_bytes(source))
 
 
 def _of_group_norm(operator: Operator, conditions: Conditions) -> Workspace:
@@ -258,16 +256,17 @@ def _of_attention(operator: Operator, conditions: Conditions) -> Workspace:
     return _taking(conditions.threads * rows * (columns + 2 + query.shape[-1]) * 4)
 
 
-Rule: TypeAlias = Callable[[Operator, Conditions], Workspace]
 #: Rules of operators, by their names.
 OF_OPERATORS: Final[Mapping[str, Rule]] = {
-    **dict.fromkeys(_ARITHMETIC, _of_arithmetic),
-    "pow": _of_power,
+    **dict.fromkeys((*_ARITHMETIC, "pow"), _of_arithmetic),
     "mean": _of_mean,
     "clone": _of_clone,
     **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm"), _of_product),
-    **dict.fromkeys(("max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d"), _of_pooling),
-    **dict.fromkeys(("native_layer_norm", "_softmax", "_log_softmax"), _of_rows),
+    **dict.fromkeys(
+        ("max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d"),
+        _copying("self", last=True),
+    ),
+    **dict.fromkeys(("native_layer_norm", "_softmax", "_log_softmax"), _copying("input", "self")),
     "native_group_norm": _of_group_norm,
     "index": _of_index,
     "repeat": _of_repeat,

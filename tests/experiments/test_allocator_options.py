@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 import torch
 
 from report.errors import StudyError
-from report.theory.allocator_options import MIB, options_of
+from report.theory.allocator import MIB, options_of
 
 _SYMBOL = "_ZN3c1016CachingAllocator26AcceleratorAllocatorConfig24roundup_power2_divisionsEm"
 

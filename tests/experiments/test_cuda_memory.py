@@ -19,8 +19,7 @@ from experiments.networks import catalogue
 from experiments.theory.checked import checked
 from report.records.record import Case
 from report.records.store import read_record
-from report.theory.allocator import Allocate
-from report.theory.allocator_options import DEFAULT, options_of
+from report.theory.allocator import DEFAULT, Allocate, options_of
 from report.theory.cuda_memory import TAKES_NOTHING, requests, workspace
 from report.theory.network import Theory
 

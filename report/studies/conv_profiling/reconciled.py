@@ -16,7 +16,6 @@ from report.studies.conv_profiling.source import CONVOLUTION, MB, WORKSPACE, ope
 from report.studies.conv_profiling.subject import BASE
 from report.theory.conditions import conditions_of
 from report.theory.convolution_workspaces import convolution_workspace
-from report.theory.convolutions import executed_terms
 from report.theory.memory import input_bytes, output_bytes, parameter_bytes
 from report.theory.reconciliation import Reconciliation, Term
 from report.theory.shapes import weight_count
@@ -25,6 +24,7 @@ from report.theory.terms import (
     SHAPES,
     as_flops,
     bias_kernel,
+    executed_terms,
     theory_macs,
     theory_output,
     tile_epilogue,
