@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import os
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import Final
 
@@ -39,29 +39,13 @@ def measuring_sources(study: str, root: Path) -> tuple[Path, ...]:
 
     What plans a run, writes its record or looks at the machine before it does not change a sample.
     """
-    waiting = [root / _WORKER, root / "experiments" / f"{study}.py"]
-    found: set[Path] = set()
-    while waiting:
-        path = waiting.pop()
-        if path not in found and path.is_file():
-            found.add(path)
-            found |= {source for source in (path.with_suffix(".c"),) if source.is_file()}
-            waiting += _imported(path, root)
+    finder = ModuleFinder([os.fspath(root)])
+    for path in (root / _WORKER, root / "experiments" / f"{study}.py"):
+        if path.is_file():
+            finder.load_file(os.fspath(path))
+    found = {Path(module.__file__) for module in finder.modules.values() if module.__file__}
+    found |= {source for path in found if (source := path.with_suffix(".c")).is_file()}
     return tuple(sorted(found, key=lambda path: path.relative_to(root).as_posix()))
-
-
-def _imported(path: Path, root: Path) -> Iterator[Path]:
-    """The files that may hold what a source imports, at its top or in a function."""
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        names: list[str] = []
-        if isinstance(node, ast.Import):
-            names = [each.name for each in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
-        for name in names:
-            if name.partition(".")[0] in ("experiments", "report"):
-                place = root.joinpath(*name.split("."))
-                yield from (place.with_suffix(".py"), place / "__init__.py")
 
 
 def hash_of(files: Iterable[Path], root: Path) -> str:

@@ -60,11 +60,6 @@ from report.records.store import digest, list_records, read_record, write_record
 
 #: Why a run that was ended early lacks something.
 _ENDED: Final = "the run was ended before this was measured"
-#: What of the environment must be the same in all parts of a run; loads are not.
-_SAME: Final = (
-    *("name", "host", "cpu", "gpu", "threads", "memory_bytes"),
-    *("operating_system", "python", "torch", "variables", "precision"),
-)
 #: So many differences between two runs are named.
 _NAMED: Final = 4
 
@@ -181,24 +176,21 @@ def _opened(request: Request, header: Header, observer: Observer) -> Journal:
 
 def differences(then: Header, now: Header) -> tuple[str, ...]:
     """What keeps two runs from being one, by name down to the single value, with both values."""
-    before, after = (dict(flat(_identity(each))) for each in (then, now))
-    pairs = ((name, before.get(name), after.get(name)) for name in {**before, **after})
-    return tuple(f"{name} {_short(a)}, now {_short(b)}" for name, a, b in pairs if a != b)
+    before, after = _identity(then), _identity(now)
+    pairs = ((n, before.get(n, "unset"), after.get(n, "unset")) for n in {**before, **after})
+    return tuple(f"{name} {a}, now {b}" for name, a, b in pairs if a != b)
 
 
 def _identity(header: Header) -> dict[str, object]:
-    return {
-        "protocol": header.protocol,
-        "shard": header.shard,
-        "cases": header.cases,
+    """What must be the same in all parts of a run, by name; loads and moments are not."""
+    facts = ("name", "host", "cpu", "gpu", "threads", "memory_bytes", "operating_system",
+             "python", "torch", "variables", "precision")  # fmt: skip
+    parts = {
+        **{name: getattr(header, name) for name in ("protocol", "shard", "cases", "counters")},
         "measuring code": header.code.measuring_code[:8],
-        "counters": header.counters,
-        **{name: getattr(header.environment, name) for name in _SAME},
+        **{name: getattr(header.environment, name) for name in facts},
     }
-
-
-def _short(value: object) -> str:
-    return "unset" if value is None else str(value)
+    return {name: value for name, value in flat(parts) if value is not None}
 
 
 def _interrupted(interrupt: KeyboardInterrupt, request: Request, journal: Journal) -> StoppedError:
@@ -326,8 +318,8 @@ def _record(
         code=header.code,
         protocol=header.protocol,
         environment=msgspec.structs.replace(header.environment, missing=missing),
-        ceilings=(*before.ceilings, *after.ceilings),
         shard=header.shard,
+        ceilings=(*before.ceilings, *after.ceilings),
         cases=cases,
         attachments=tuple(
             Attachment(name=file.name, sha256=digest(file.content), meaning=file.meaning)
