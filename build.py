@@ -77,7 +77,7 @@ def _named_records(
     """The records that --use names, by study; raises ``RecordError``."""
     if not options.use:
         return {}
-    from report.engine.named_records import named_records
+    from report.engine.use import named_records
 
     return named_records(options.use, studies, options.data.resolve(), Path.cwd())
 
@@ -142,7 +142,7 @@ def check(options: argparse.Namespace) -> int:
 def accept(options: argparse.Namespace) -> int:
     """Make the records of --use the edition; write down today's verdicts and audits as expected."""
     from report.commands.check import accept_results
-    from report.engine.accept import accept_records
+    from report.engine.use import accept_records
 
     request = request_of(options)
     for study, files in request.use.items():

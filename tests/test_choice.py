@@ -237,7 +237,7 @@ def test_pooled_runs_reach_the_study_with_the_record_that_speaks(tmp_path: Path)
     data = factory.data_folder(tmp_path, older.record, newer.record)
     found = choose("conv_scaling", data)
     assert found.runs == ((newer.file, older.file),)
-    assert list(found.origin.records) == [newer.file, older.file]
+    assert list(found.origin["records"]) == [newer.file, older.file]
     assert set(found.digests) == {older.file, newer.file}
     inputs = load("conv_scaling", data, found)
     assert [stored.file for stored in inputs.records] == [newer.file]

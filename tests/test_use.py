@@ -9,7 +9,7 @@ import pytest
 
 import build
 from report.engine.gather import choose
-from report.engine.named_records import named_records
+from report.engine.use import named_records
 from report.errors import RecordError
 from report.records.editions import Edition, read_editions
 from report.records.record import Record

@@ -113,7 +113,6 @@ def document(task: Task) -> tuple[str, ...]:
 
     The parameter ``formats`` names these, ``style`` a print style in place of the paper's.
     """
-    from report.engine.gather import Origin
     from report.engine.manuscript import write_source
     from report.render.html import page_edition
     from report.render.latex import latex_edition, write_latex
@@ -125,8 +124,7 @@ def document(task: Task) -> tuple[str, ...]:
     folder, source, name = task.artifacts(), task.source, task.study
     chosen, findings = _read(folder / CHOSEN), load(folder / FINDINGS)
     style = task.parameters.get("style")
-    origin = Origin(**chosen["origin"])
-    written = write_source(name, origin, findings, task.data, task.papers, source, style)
+    written = write_source(name, chosen["origin"], findings, task.data, task.papers, source, style)
     (task.stage / "values").mkdir()
     shutil.copyfile(source / "values.json", task.stage / "values" / f"{name}.json")
     paper, formats = read_source(source, name), task.parameters.get("formats", "").split()

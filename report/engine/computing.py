@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from traceback import extract_tb
 
 from report.engine.gather import Chosen, choose, load
+from report.engine.steps import ROOT
 from report.errors import RidgepointError, StudyError
 from report.evidence.runs import Run
 from report.instruments import gates
@@ -18,16 +18,6 @@ from report.paper.machine_comparison import Comparison, described, with_all_mach
 from report.records.store import each_read_once
 from report.records.strict import no_cycles
 from report.studies import find_study, module_of
-
-_ROOT = Path(__file__).resolve().parents[2]
-
-
-class Computed(NamedTuple):
-    """The records that were chosen for a study, and what it finds in them."""
-
-    chosen: Chosen
-    inputs: Inputs
-    findings: Findings
 
 
 def _noted(study: str, inputs: Inputs) -> Iterator[str]:
@@ -63,31 +53,32 @@ class FaultyRecordError(StudyError):
 
 
 @each_read_once()
-def compute_usable(study: str, data: Path, asked: Sequence[str] = ()) -> Computed:
-    """What ``study`` finds in its data directory; a record that it fails with is left out.
+def compute_usable(
+    study: str, data: Path, asked: Sequence[str] = ()
+) -> tuple[Chosen, Inputs, Findings]:
+    """The records that are chosen for a study, all that it reads, and what it finds in that.
 
-    Raises ``RidgepointError`` as ``choose`` and ``compute`` do.
+    A record that it fails with is left out.  Raises ``RidgepointError`` as ``choose`` and
+    ``compute`` do.
     """
     left_out: dict[str, str] = {}
     while True:
         chosen = choose(study, data, asked, left_out)
         inputs = load(study, data, chosen)
         runs = [run for stored in inputs.records for run in stored.runs]
-        problems = {run.file: gates.problem(run.record) for run in runs}
-        if bad := {
-            file: f"data/{file}: {why}, which cannot be; measure again."
-            for file, why in problems.items()
-            if why
-        }:
-            left_out |= bad
+        if bad := {run.file: why for run in runs if (why := gates.problem(run.record))}:
+            for file, why in bad.items():
+                left_out[file] = f"data/{file}: {why}, which cannot be; measure again."
             continue
-        chosen = replace(chosen, notices=(*chosen.notices, *_noted(study, inputs)))
         try:
-            return Computed(chosen, inputs, compute(study, inputs))
+            findings = compute(study, inputs)
         except FaultyRecordError as error:
             if error.file in left_out:
                 raise
             left_out[error.file] = str(error)
+            continue
+        noted = (*chosen.notices, *_noted(study, inputs))
+        return replace(chosen, notices=noted), inputs, findings
 
 
 @no_cycles()
@@ -124,28 +115,16 @@ def _at_fault(study: str, inputs: Inputs, message: str) -> tuple[str, bool]:
     What computes on layers and numbers does not know from which file they came, so that the study
     is computed from each alone where the ``message`` names none.
     """
-    parts = dict(_parts(inputs))
-    for file in parts:
-        if file in message:
-            return file, len(parts) > 1
-    if inputs.reported_file in message or _fails(study, _without_records(inputs)):
+    nothing = replace(inputs, records=(), imported=())
+    runs = [run for stored in inputs.records for run in stored.runs]
+    parts = {run.file: replace(nothing, records=(replace(run, others=()),)) for run in runs}
+    parts |= {each.file: replace(nothing, imported=(each,)) for each in inputs.imported}
+    if named := next((file for file in parts if file in message), None):
+        return named, len(parts) > 1
+    if inputs.reported_file in message or _fails(study, nothing):
         return inputs.reported_file, False
     failing = [file for file, part in parts.items() if _fails(study, part)]
     return (failing or [*parts])[0], 0 < len(failing) < len(parts)
-
-
-def _without_records(inputs: Inputs) -> Inputs:
-    return replace(inputs, records=(), imported=())
-
-
-def _parts(inputs: Inputs) -> Iterator[tuple[str, Inputs]]:
-    """Inputs with each file alone."""
-    nothing = _without_records(inputs)
-    for stored in inputs.records:
-        for run in stored.runs:
-            yield run.file, replace(nothing, records=(replace(run, others=()),))
-    for imported in inputs.imported:
-        yield imported.file, replace(nothing, imported=(imported,))
 
 
 def _fails(study: str, inputs: Inputs) -> bool:
@@ -169,13 +148,11 @@ def _sentence(study: str, file: str, error: Exception) -> str:
 
 def _line(study: str, error: Exception) -> str:
     """The line that raised ``error``: the study's own, if it is among those that led there."""
+    frames = [(frame.filename, frame.lineno) for frame in extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
-        return f"{Path(error.filename).relative_to(_ROOT).as_posix()}:{error.lineno}"
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if Path(f.filename).is_relative_to(_ROOT / "report/studies" / study)]
-    frame = (
-        own[-1]
-        if own
-        else [f for f in frames if Path(f.filename).is_relative_to(_ROOT / "report")][-1]
-    )
-    return f"{Path(frame.filename).relative_to(_ROOT).as_posix()}:{frame.lineno}"
+        frames.append((error.filename, error.lineno))
+        study = Path(error.filename).parent.name
+    report, own = ROOT / "report", ROOT / "report" / "studies" / study
+    places = [place for place in frames if Path(place[0]).is_relative_to(report)]
+    file, line = [*places, *(place for place in places if Path(place[0]).is_relative_to(own))][-1]
+    return f"{Path(file).relative_to(ROOT).as_posix()}:{line}"

@@ -1,15 +1,23 @@
-"""Reading all that a study's paper is made from; the only reader of ``data/`` in a build."""
+"""Choosing and reading all that a paper is made from; the only reader of ``data/`` in a build.
+
+A record is left out with a notice, so that one bad file stops no paper, if it cannot be read (cut
+off, of another tool or study, too large), if a file that the paper needs is not beside it, if its
+cases are none of this study, if the study cannot be computed from it, or if its content is not what
+its experiment wrote.  So are records of others.  A record that ``editions.yaml`` or ``--use`` names
+is an error instead; so is a bad record where the study, or a machine that plays a role, has no good
+one: an empty paper must not replace a full one.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from report.engine.quarantine import usable_imports, usable_records
+from report.errors import RecordError, RidgepointError
 from report.evidence.attributions import attributions
 from report.evidence.case_checks import check_layers
 from report.evidence.devices import read_devices
@@ -18,57 +26,45 @@ from report.evidence.runs import labels
 from report.instruments.counters.logs import joined_logs
 from report.paper.findings import Inputs
 from report.paper.listing import listing, unusable
-from report.records import OPERATORS
-from report.records.choice import Choices, choices_of
-from report.records.editions import ROLES, Role, read_editions
+from report.records import IMPORTED, OPERATORS
+from report.records.choice import Choices, NoMachineError, choices_of, choose_records
+from report.records.editions import EDITIONS, ROLES, Edition, Role, read_editions
 from report.records.files import shared
-from report.records.imported import ImportedRecord
 from report.records.network_operators import read_operators
 from report.records.shards import runs_of, whole
 from report.records.store import (
     EDITED,
-    Filed,
+    Listed,
     Stored,
+    StoredImport,
+    import_paths,
     read_attachments,
     read_import,
     read_record,
+    survey_records,
 )
 from report.records.strict import no_cycles
-from report.studies import STUDIES, attachments_of
-
-
-@dataclass(frozen=True)
-class Origin:
-    """What a paper says of the data that it comes from.
-
-    ``records`` and ``reported`` are files relative to the data directory, ``devices`` the names of
-    the machines, ``measured`` the day of the edition or of a newer run, None where there is
-    neither.  ``altered`` are all records of the study, used or not, that are not what their names
-    say: (file, in which way).  ``asked`` are the records that this build alone uses, since the user
-    named them.  ``imported`` are the ``attributions`` of what others measured.
-    """
-
-    records: Sequence[str]
-    devices: Sequence[str]
-    measured: str | None
-    reported: str
-    altered: Sequence[tuple[str, str]] = ()
-    asked: Sequence[str] = ()
-    imported: Sequence[Mapping[str, Any]] = ()
+from report.studies import STUDIES, attachments_of, check_of
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The records that a paper uses, newest device first, and all that it reads beside them.
+    """The records that a paper uses, newest device first, and what it says of them.
 
     ``runs`` are the files of each device: the one that speaks for it, then those that are pooled
     with it; ``imported`` are the files of what others measured.  ``digests`` are those of the
     records, file relative to the data directory → SHA-256 in hexadecimal.
     ``roles`` are the records of the machines that the paper describes, by role.
     ``notices`` are what is wrong with records; ``listing`` says of every one what became of it.
+
+    ``origin`` is what the paper says of its data: ``records`` and ``reported``, files relative to
+    the data directory, ``devices``, the names of the machines, ``measured``, the day of the edition
+    or of a newer run, ``altered``, all records of the study, used or not, that are not what their
+    names say, with the way, ``asked``, those that this build alone uses, and ``imported``, the
+    attributions of what others measured.
     """
 
-    origin: Origin
+    origin: Mapping[str, Any]
     runs: tuple[tuple[str, ...], ...]
     digests: dict[str, str]
     notices: tuple[str, ...]
@@ -78,13 +74,8 @@ class Chosen:
 
     def as_json(self) -> dict[str, Any]:
         """What tells one choice from another; notices tell nothing of the numbers."""
-        return {
-            "runs": [list(files) for files in self.runs],
-            "imported": list(self.imported),
-            "roles": dict(self.roles),
-            "digests": self.digests,
-            "origin": asdict(self.origin),
-        }
+        told = ("runs", "imported", "roles", "digests", "origin")
+        return {name: getattr(self, name) for name in told}
 
 
 def gather(study: str, data: Path) -> Inputs:
@@ -105,27 +96,32 @@ def choose(
 ) -> Chosen:
     """The records that the paper of ``study`` uses, by the heads of all that there are.
 
-    ``asked`` are records that the user wants in this build, relative to ``data``.  Bad records are
-    left out as ``report.engine.quarantine`` says, and so are the ``faulty`` ones, each for its
-    reason.  Raises ``RecordError`` for a named record that cannot be used, for a role without a
-    machine, and for a bad record without a good one.
+    ``asked`` are records that the user wants in this build, relative to ``data``; ``faulty`` ones
+    are left out, each for its reason.  Raises ``RecordError`` for a named record that cannot be
+    used, for a role without a machine, and for a bad record without a good one.
     """
     edition = read_editions(data, STUDIES).get(study)
-    listed, quarantined = usable_records(study, data, edition, asked, faulty)
+    listed, bad = usable_records(study, data, edition, asked, faulty)
     choices = choices_of(listed, data, edition, asked)
-    imported, lost = usable_imports(study, data, faulty)
-    quarantined += lost
+    imported, lost = _usable_imports(study, data, faulty)
+    bad |= lost
+    left_out = {file: f"left out: {why}" for file, why in bad.items()}
     used = [part for choice in choices for item in choice.used for part in item.shards]
-    there: list[Filed[Any]] = [*listed, *imported]
+    altered = [item.file for item in (*listed, *imported) if item.edited]
     return Chosen(
-        origin=_origin(study, choices, there, data, edition.date if edition else None),
+        origin={
+            **_origin(study, data, edition, choices),
+            "records": [i.file for i in (*used, *imported)],
+            "altered": [(file, EDITED) for file in altered],
+            "imported": attributions(imported),
+        },
         runs=tuple(tuple(f for item in choice.used for f in item.files) for choice in choices),
         digests={item.file: item.sha256 for item in (*used, *imported)},
-        notices=(*(each.notice for each in quarantined), *_alterations(there)),
+        notices=(*left_out.values(), *map(_alteration, altered)),
         imported=tuple(item.file for item in imported),
         listing=(
             *listing(listed, choices, imported),
-            *(unusable(each.file, each.notice) for each in quarantined),
+            *(unusable(file, why) for file, why in left_out.items()),
         ),
         roles={
             role: choice.primary.file
@@ -134,6 +130,121 @@ def choose(
             if role in choice.roles
         },
     )
+
+
+def _origin(study: str, data: Path, edition: Edition | None, choices: Choices) -> dict[str, Any]:
+    """What a paper says of its own records, and whether it repeats published values."""
+    days = [item.record.started[:10] for choice in choices for item in choice.used]
+    if edition and edition.date:
+        days.append(edition.date)
+    named = (item for choice in choices if choice.by == "--use" for item in choice.used)
+    return {
+        "devices": labels([choice.primary for choice in choices]),
+        "measured": max(days, default=None),
+        "reported": _reported(study, data),
+        "asked": [file for item in named for file in item.files],
+    }
+
+
+def _alteration(file: str) -> str:
+    return (
+        f"data/{file}: {EDITED}, so it was edited after it was measured; restore it with git, or "
+        "run the experiment again."
+    )
+
+
+def usable_records(
+    study: str,
+    data: Path,
+    edition: Edition | None = None,
+    asked: Sequence[str] = (),
+    faulty: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[tuple[Listed, ...], dict[str, str]]:
+    """The records that a paper may use, and those that are left out, each with the reason.
+
+    Of the former, those that the paper would use were read as a whole; ``faulty`` are files that
+    the study could not be computed from.  Raises ``RecordError`` for a bad record that is named, or
+    that has no good one beside it.
+    """
+    listed, refused = survey_records(study, data)
+    bad = {file: why for file, why in faulty.items() if f"/{IMPORTED}/" not in file} | refused
+    named = {*(edition.files if edition else ()), *asked}
+    try:
+        while True:
+            _refuse(why for file, why in bad.items() if file in named)
+            listed = tuple(item for item in listed if item.file not in bad)
+            if not (broken := dict(_broken(study, listed, data, edition, asked))):
+                break
+            bad |= broken
+    except NoMachineError as error:
+        why = next((why for file, why in bad.items() if f"-{error.key}-" in file), str(error))
+        raise RecordError(why) from error
+    untouched = tuple(i for i in listed if not i.edited or i.file in named)
+    if untouched:
+        bad |= {i.file: _edited(i.file) for i in listed if i not in untouched}
+    elif bad and not listed:
+        raise RecordError(next(iter(bad.values())))
+    return untouched or listed, bad
+
+
+def _broken(
+    study: str,
+    listed: Collection[Listed],
+    data: Path,
+    edition: Edition | None,
+    asked: Sequence[str],
+) -> Iterator[tuple[str, str]]:
+    """The records among those that a paper would use which cannot be used after all, and why."""
+    for choice in choose_records(listed, edition, asked):
+        for item in (part for used in choice.used for part in used.shards):
+            try:
+                check_of(study)(check_layers(read_record(data / item.file, data)))
+                if item.file in choice.primary.files:
+                    read_attachments(item, attachments_of(study), data)
+            except RidgepointError as error:
+                yield item.file, _naming(item.file, str(error))
+
+
+def _usable_imports(
+    study: str, data: Path, faulty: Mapping[str, str]
+) -> tuple[tuple[StoredImport, ...], dict[str, str]]:
+    """The imported records that a paper may use, read as a whole, and those that are left out.
+
+    Raises ``RecordError`` for a bad one where there is no good one.
+    """
+    good: list[StoredImport] = []
+    bad: dict[str, str] = {}
+    for path in import_paths(study, data):
+        file = path.relative_to(data).as_posix()
+        try:
+            if file in faulty:
+                raise RecordError(faulty[file])
+            item = read_import(path, data)
+            read_attachments(item, attachments_of(study), data)
+            good.append(item)
+        except RecordError as error:
+            bad[file] = _naming(file, str(error))
+    if not good:
+        _refuse(bad.values())
+    return tuple(good), bad
+
+
+def _edited(file: str) -> str:
+    return (
+        f"data/{file}: {EDITED}, so it was edited after it was measured; restore it with git, "
+        f"run the experiment again, or name it in data/{EDITIONS} to use it as it is."
+    )
+
+
+def _refuse(reasons: Iterable[str]) -> None:
+    """Raise the first of the reasons, if there is any."""
+    for why in reasons:
+        raise RecordError(why)
+
+
+def _naming(file: str, why: str) -> str:
+    """The sentence with the file at its beginning, where it does not name it."""
+    return why if f"data/{file}" in why else f"data/{file}: {why}"
 
 
 @no_cycles()
@@ -162,37 +273,6 @@ def _pooled(files: Sequence[str], data: Path) -> Stored:
     read = (check_layers(read_record(data / file, data)) for file in files)
     first, *others = map(whole, runs_of(read))
     return replace(first, others=tuple(others))
-
-
-def _origin(
-    study: str,
-    choices: Choices,
-    there: Sequence[Filed[Any]],
-    data: Path,
-    date: str | None,
-) -> Origin:
-    used = [item for choice in choices for item in choice.used]
-    imported = [item for item in there if isinstance(item.record, ImportedRecord)]
-    files = (*(f for item in used for f in item.files), *(item.file for item in imported))
-    return Origin(
-        records=files,
-        devices=labels([choice.primary for choice in choices]),
-        measured=max(filter(None, (date, *(i.record.started[:10] for i in used))), default=None),
-        reported=_reported(study, data),
-        altered=tuple((i.file, EDITED) for i in there if i.edited),
-        asked=tuple(f for c in choices if c.by == "--use" for i in c.used for f in i.files),
-        imported=attributions(imported),
-    )
-
-
-def _alterations(listed: Iterable[Filed[Any]]) -> Iterator[str]:
-    """Which records are not what their experiment wrote, used or not."""
-    for item in listed:
-        if item.edited:
-            yield (
-                f"data/{item.file}: {EDITED}, so it was edited "
-                "after it was measured; restore it with git, or run the experiment again."
-            )
 
 
 def _reported(study: str, data: Path) -> str:

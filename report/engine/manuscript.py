@@ -9,11 +9,11 @@ study's name.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from figures.characters import visible
-from report.engine.gather import Origin
 from report.paper.bibliography import check_bibliography
 from report.paper.findings import Findings
 from report.paper.manuscript import render_manuscript
@@ -29,7 +29,7 @@ _PICTURES: Final = (".jpeg", ".jpg", ".pdf", ".png", ".svg")
 
 def write_source(
     study: str,
-    origin: Origin,
+    origin: Mapping[str, Any],
     findings: Findings,
     data: Path,
     papers: Path,
@@ -38,13 +38,13 @@ def write_source(
 ) -> dict[str, Any]:
     """Write the source folder of a study but for its figures; returns what ``values.json`` holds.
 
-    ``style`` replaces the print style that the template asks for.
+    ``origin`` is what the paper says of its data, as ``Chosen`` has it; ``style`` replaces the
+    print style that the template asks for.
     Raises ``RidgepointError`` for a template that asks for what does not exist.
     """
     template = papers / f"{study}.qmd.j2"
-    manuscript = render_manuscript(
-        template, findings, origin.altered, origin.asked, origin.imported
-    )
+    told = (origin[part] for part in ("altered", "asked", "imported"))
+    manuscript = render_manuscript(template, findings, *told)
     findings = manuscript.findings
     folder.mkdir(parents=True, exist_ok=True)
     text = in_style(manuscript.text, style) if style else manuscript.text
@@ -55,7 +55,12 @@ def write_source(
     _write_downloads(findings, folder / "files")
     _copy_pictures(papers / study, folder / "pictures")
     values = {
-        **_values(study, origin, findings, front),
+        **findings.as_json(study, tuple(origin["records"])),
+        # Only a build that was told to use other records says so.
+        **{name: part for name, part in origin.items() if part or name != "asked"},
+        "title": front["title"],
+        "abstract": " ".join(str(front.get("abstract", "")).split()),
+        **summary_of(study, findings, front),
         "unsupported": [each.refusal(template.name) for each in manuscript.unsupported],
     }
     write_json(values, folder / "values.json")
@@ -93,21 +98,3 @@ def _copy_pictures(origin: Path, folder: Path) -> None:
         if path.suffix in _PICTURES and path.is_file() and not path.is_symlink():
             folder.mkdir(exist_ok=True)
             shutil.copyfile(path, folder / path.name)
-
-
-def _values(
-    study: str, origin: Origin, findings: Findings, front: dict[str, Any]
-) -> dict[str, Any]:
-    return {
-        **findings.as_json(study, tuple(origin.records)),
-        "title": front["title"],
-        "abstract": " ".join(str(front.get("abstract", "")).split()),
-        **summary_of(study, findings, front),
-        "devices": list(origin.devices),
-        "measured": origin.measured,
-        "reported": origin.reported,
-        "imported": list(origin.imported),
-        "altered": [list(pair) for pair in origin.altered],
-        # Only a build that was told to use other records says so.
-        **({"asked": list(origin.asked)} if origin.asked else {}),
-    }

@@ -1,14 +1,19 @@
-"""The records that the user names with ``--use``, for one build."""
+"""``--use``: the records that the user names for one build, and making them the edition."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from report.errors import RecordError
 from report.records import ENDING
 from report.studies import STUDIES
+
+if TYPE_CHECKING:
+    from report.records.choice import Choice, Choices
+    from report.records.editions import Role
+    from report.records.store import Listed
 
 LATEST: Final = "latest"
 
@@ -24,17 +29,14 @@ def named_records(
     """
     found: dict[str, None] = {}
     for text in texts:
-        new = newest(studies, data) if text == LATEST else [_record(text, studies, data, here)]
+        new = _newest(studies, data) if text == LATEST else [_record(text, studies, data, here)]
         found |= dict.fromkeys(new)
     named = dict.fromkeys(file.partition("/")[0] for file in found)
     return {study: tuple(file for file in found if file.startswith(f"{study}/")) for study in named}
 
 
-def newest(studies: Iterable[str], data: Path) -> list[str]:
-    """The newest record of each study that has any, by the time in its name.
-
-    Raises ``RecordError`` where none has.
-    """
+def _newest(studies: Iterable[str], data: Path) -> list[str]:
+    """The newest record of each study that has any, by the time in its name."""
     every = (_records([study], data) for study in studies)
     if found := [max(files) for files in every if files]:
         return found
@@ -64,7 +66,7 @@ def _file_of(path: Path, text: str, data: Path) -> str:
         )
     file = place.relative_to(data).as_posix()
     if file not in _records(STUDIES, data):
-        raise RecordError(f"--use {text}: this file is no record of a study; mend the name.")
+        raise RecordError(f"--use {text}: this file is no record of a study; correct the name.")
     return file
 
 
@@ -94,3 +96,50 @@ def _records(studies: Iterable[str], data: Path) -> list[str]:
         for path in sorted((data / study).glob(f"*{ENDING}"))
         if not path.name.startswith(".")
     ]
+
+
+def accept_records(study: str, data: Path, asked: Sequence[str]) -> Path:
+    """Write to ``editions.yaml`` the roles that machines have with the records ``asked`` for.
+
+    A machine has its role by its key, so that a later run there changes the paper, unless another
+    than its newest full run was asked for.  Returns the file.  Raises ``RecordError`` for records
+    that cannot be used, and for a quick run in the role of a full one.
+    """
+    from report.engine.gather import usable_records
+    from report.records.choice import choices_of, is_full, kind
+    from report.records.editions import ROLES, Edition, read_editions, write_edition
+
+    edition = read_editions(data, STUDIES).get(study)
+    listed, _ = usable_records(study, data, edition, asked)
+    before, after = (choices_of(listed, data, edition, files) for files in ((), asked))
+    old, new = _cast(before), _cast(after)
+    for role, choice in new.items():
+        was = old.get(role)
+        if was and is_full(was.primary) and not is_full(choice.primary):
+            raise RecordError(
+                f"--use {choice.primary.file}: {kind(choice.primary)} does not replace the full "
+                f"run in the role {role}; measure the full plan, or leave out --accept."
+            )
+    order = dict.fromkeys((*(edition.roles if edition else ()), *ROLES))
+    newest = {_key(choice): max(choice.used, key=_started) for choice in choices_of(listed, data)}
+    roles: dict[Role, str | tuple[str, ...]] = {}
+    for role in (role for role in order if role in new):
+        choice = new[role]
+        is_newest = choice.by == "--use" and choice.used == (newest[_key(choice)],)
+        by_key = is_newest or not choice.by
+        roles[role] = _key(choice) if by_key else tuple(item.file for item in choice.used)
+    compared = tuple(_key(choice) for choice in after if not choice.roles)
+    date = max(choice.primary.record.started[:10] for choice in after)
+    return write_edition(study, Edition(roles, compared, date), data)
+
+
+def _cast(choices: Choices) -> dict[Role, Choice]:
+    return {role: choice for choice in choices for role in choice.roles}
+
+
+def _started(item: Listed) -> tuple[str, str]:
+    return item.record.started, item.file
+
+
+def _key(choice: Choice) -> str:
+    return choice.primary.record.environment.key
