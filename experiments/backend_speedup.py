@@ -99,7 +99,7 @@ def memory(factors: Factors, session: Session) -> Results:
 
     images = _images(str(factors["dataset"]), session.images)
     one, held = case.started(factors, session.threads, _arrays(images.train, factors))
-    yield from (*course(one, _arrays(images.test), ITERATIONS), *held)
+    yield from (course(one, _arrays(images.test), ITERATIONS) | held).items()
     yield case.description(one.library)
     yield CaseFile("images.json", "which images were trained and tested on", identity(images))
 

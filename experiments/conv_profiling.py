@@ -154,7 +154,7 @@ def subject(factors: Factors) -> Subject:
 
 def memory(factors: Factors, session: Session) -> Results:
     """The bytes of a call, and the trace of one that is to be traced."""
-    yield from measure_memory(STUDY, factors, session)
+    yield from measure_memory(STUDY, factors, session).items()
     if factors["subject"] == "trace":
         yield _trace(build(STUDY, factors, session.device), session.device)
 

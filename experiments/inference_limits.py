@@ -19,7 +19,7 @@ from experiments.harness.memory import profiled
 from experiments.harness.outcomes import is_out_of_memory
 from experiments.harness.study import Subject
 from experiments.harness.timing import Workload
-from report.records.record import Series
+from report.records.record import Measured
 
 #: The bytes by which a call may exceed the limit.
 ROOM: Final = 131_072
@@ -30,7 +30,7 @@ _M_MMAP_THRESHOLD: Final = -3
 _FEW, _MORE = 2, 4
 
 
-def largest_batch(subject: Subject, limit: int) -> tuple[Series, ...]:
+def largest_batch(subject: Subject, limit: int) -> Measured:
     """``batch_tried`` and ``batch_ran`` of the batches around the largest one under ``limit`` (B).
 
     The last two that are tried differ by one image and in their outcome, unless no image fits.
@@ -66,10 +66,7 @@ def largest_batch(subject: Subject, limit: int) -> tuple[Series, ...]:
     while batch and batch not in tried:
         tried[batch] = runs(batch)
         batch += 1 if tried[batch] else -1
-    return (
-        Series(quantity="batch_tried", unit="1", samples=tuple(tried)),
-        Series(quantity="batch_ran", unit="1", samples=tuple(map(int, tried.values()))),
-    )
+    return {"batch_tried": tuple(tried), "batch_ran": tuple(map(int, tried.values()))}
 
 
 def _fill_heap() -> None:

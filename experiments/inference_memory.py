@@ -185,13 +185,13 @@ def memory(factors: Factors, session: Session) -> Results:
     if factors["subject"] == "limit":
         from experiments.inference_limits import largest_batch
 
-        return largest_batch(subject(factors), int(factors["memory_limit"]) * 2**20)
+        return largest_batch(subject(factors), int(factors["memory_limit"]) * 2**20).items()
     with limited() if session.device == "cpu" else nullcontext():
         build(STUDY, factors, session.device).once()
         series = measure_memory(STUDY, factors, session, 2)
     # A GPU's allocator is replayed from its events; those of thousands of tiles fill megabytes.
     events = session.device == "cuda" and "tile" not in factors
-    return [each for each in series if events or not each.quantity.startswith("memory_")]
+    return [each for each in series.items() if events or not each[0].startswith("memory_")]
 
 
 def is_timed(factors: Factors, gpu: bool = False) -> bool:
@@ -206,7 +206,7 @@ def is_timed(factors: Factors, gpu: bool = False) -> bool:
 def times(factors: Factors, session: Session) -> Results:
     """Times of a case in this process, as far as its memory reaches."""
     with limited() if session.device == "cpu" else nullcontext():
-        return measure_time(STUDY, factors, session)
+        return measure_time(STUDY, factors, session).items()
 
 
 _ON_CPU: Final = Study(

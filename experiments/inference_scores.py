@@ -21,7 +21,6 @@ from experiments.harness.measure import precisely
 from experiments.harness.runtime import shared_folder
 from experiments.harness.study import SEED, Device, Factors, Results, Session
 from experiments.networks import catalogue
-from report.records.record import Series
 
 EPOCHS: Final = 4
 _BATCH: Final = 64
@@ -50,8 +49,8 @@ def image_results(factors: Factors, session: Session) -> Results:
     scores = torch.cat(parts)
     losses = functional.cross_entropy(scores, labels, reduction="none")
     correct = (scores.argmax(dim=1) == labels).long()
-    yield Series(quantity="image_loss", unit="1", samples=tuple(losses.tolist()))
-    yield Series(quantity="image_correct", unit="1", samples=tuple(correct.tolist()))
+    yield "image_loss", tuple(losses.tolist())
+    yield "image_correct", tuple(correct.tolist())
 
 
 def trained(network: str, device: Device) -> nn.Module:

@@ -132,13 +132,13 @@ def memory(factors: Factors, session: Session) -> Results:
     if session.device == "cpu":
         return ()
     # Twice, so that a paper can check that it is the same.
-    return measure_memory(STUDY, factors, session, 2)
+    return measure_memory(STUDY, factors, session, 2).items()
 
 
 def times(factors: Factors, session: Session) -> Results:
     """Steps of training, timed in this process, whole or layer by layer."""
     if factors["subject"] == "training":
-        return measure_time(STUDY, factors, session)
+        return measure_time(STUDY, factors, session).items()
     return profile(factors, session)
 
 
@@ -154,7 +154,7 @@ def profile(factors: Factors, session: Session) -> Results:
         for _ in range(session.protocol.minimum_samples):
             durations.append(timing.cpu_clock(step))
     names = [layer.name for layer in layers_of_case(STUDY, factors)]
-    return (*timing.series_of(durations), *layers.series(names))
+    return (timing.series_of(durations) | layers.series(names)).items()
 
 
 # ------------------------------------------------------------------------------------------ plan

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from report.records.filed import encode, parse
 from report.records.layers import ELEMENT_BYTES
 from report.records.quantities import FIXED, QUANTITIES
-from report.records.record import Case, Environment, Round, Series, Shard, by_quantity
+from report.records.record import Case, Environment, Round, Shard
 from tests import factory
 from tests.test_refusals import CASE, RECORD
 
@@ -115,13 +115,6 @@ def test_samples_of_a_case_are_those_of_its_rounds_under_the_policy() -> None:
         assert found.samples("time", "default") == (0.5, 0.25)
     assert in_rounds(disturbance="Another program ran.").samples("time") == (0.75,)
     assert factory.case(1, time=(1.0, 2.0)).samples("cpu_time") == ()
-
-
-def test_a_study_yields_each_quantity_once() -> None:
-    one = Series(quantity="time", unit="s", samples=(1.0,))
-    assert by_quantity([one]) == {"time": (1.0,)}
-    with pytest.raises(ValueError, match="time twice"):
-        by_quantity([one, one])
 
 
 # ------------------------------------------------------------------------------------- quantities

@@ -20,7 +20,7 @@ from experiments.backends.operations import Array, Operations
 from experiments.backends.perceptron import CLASSES, Parameters, iteration
 from experiments.harness.study import SEED, CaseFile, Factors, Process, Session
 from experiments.harness.text import text_of
-from report.records.record import Series
+from report.records.record import Measured
 
 if TYPE_CHECKING:
     from experiments.backends.libraries import Library
@@ -114,7 +114,7 @@ def prepared(images: Images, dtype: str) -> Part:
     return Part(columns, np.eye(CLASSES, dtype=kind)[:, labels])
 
 
-def started(factors: Factors, threads: int, train: Images) -> tuple[Case, tuple[Series, ...]]:
+def started(factors: Factors, threads: int, train: Images) -> tuple[Case, Measured]:
     """The case, and what the process holds before its library, after it, and after a first use (B).
 
     Nothing of the library, nor NumPy, may have been imported before.
@@ -130,11 +130,8 @@ def started(factors: Factors, threads: int, train: Images) -> tuple[Case, tuple[
     values = library.place(np.ones((64, 64)), str(factors["dtype"]))
     library.wait(library.xp.matmul(values, values))
     held["resident_first_use"] = _resident()
-    return Case(library, factors, train), tuple(
-        Series(quantity=name, unit="B", samples=(level,))
-        for name, level in held.items()
-        if level is not None
-    )
+    known: Measured = {name: (level,) for name, level in held.items() if level is not None}
+    return Case(library, factors, train), known
 
 
 def _resident() -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 from experiments.backends.case import Case, Images, Part
 from experiments.backends.operations import timed
@@ -15,17 +15,18 @@ from experiments.harness.timing import (
     collector_off,
     cpu_clock,
     repeated,
-    seconds,
     series_of,
 )
 from report.records.quantities import QUANTITIES
-from report.records.record import Protocol, Series
+from report.records.record import Measured, Protocol, Sample
+
+_Series: TypeAlias = tuple[str, tuple[Sample, ...]]
 
 #: Calls in a sample of what one costs.
 _CALLS: Final = 100
 
 
-def times(case: Case, protocol: Protocol, *, apart: bool) -> Iterator[Series]:
+def times(case: Case, protocol: Protocol, *, apart: bool) -> Iterator[_Series]:
     """The first iteration repeated, a call and a product alone; ``apart`` its parts too.
 
     The first call of a process stands apart: it loads kernels and starts threads.
@@ -38,15 +39,15 @@ def times(case: Case, protocol: Protocol, *, apart: bool) -> Iterator[Series]:
         cpu_clock(workload)
     with collector_off():
         durations = repeated(workload, protocol, cpu_clock)
-    yield seconds("first_call_time", [first.wall])
-    yield from series_of(durations)
+    yield "first_call_time", (first.wall,)
+    yield from series_of(durations).items()
     yield from _alone(case, part, protocol)
     if apart:
         yield from _passes(case, part, protocol)
         yield from _operations(case, part, protocol)
 
 
-def _passes(case: Case, part: Part, protocol: Protocol) -> Iterator[Series]:
+def _passes(case: Case, part: Part, protocol: Protocol) -> Iterator[_Series]:
     """``forward_time`` and ``backward_time``, each pass finished before the next begins."""
     parameters, ops = case.parameters(), case.ops
     found: dict[str, list[float]] = defaultdict(list)
@@ -63,10 +64,10 @@ def _passes(case: Case, part: Part, protocol: Protocol) -> Iterator[Series]:
         found["backward_time"].append(end - middle)
 
     _again(once, protocol)
-    yield from (seconds(name, found[name][1:]) for name in found)
+    yield from ((name, tuple(times[1:])) for name, times in found.items())
 
 
-def _operations(case: Case, part: Part, protocol: Protocol) -> Iterator[Series]:
+def _operations(case: Case, part: Part, protocol: Protocol) -> Iterator[_Series]:
     """The time of each kind of operation in one iteration, each finished before the next begins.
 
     A sample is the sum over the operations of that kind in one iteration.
@@ -88,10 +89,10 @@ def _operations(case: Case, part: Part, protocol: Protocol) -> Iterator[Series]:
 
     _again(once, protocol)
     # By the order of the table, not by that of the calls; the first is a warm-up.
-    yield from (seconds(name, found[name][1:]) for name in QUANTITIES if name in found)
+    yield from ((name, tuple(found[name][1:])) for name in QUANTITIES if name in found)
 
 
-def _alone(case: Case, part: Part, protocol: Protocol) -> Iterator[Series]:
+def _alone(case: Case, part: Part, protocol: Protocol) -> Iterator[_Series]:
     """What a call on one element costs, and the first layer's product by itself.
 
     A sample of ``call_time`` is the mean over so many calls that the clock matters little.
@@ -103,10 +104,9 @@ def _alone(case: Case, part: Part, protocol: Protocol) -> Iterator[Series]:
         for _ in range(_CALLS):
             wait(ops.add_bias(one, one))
 
-    yield seconds("call_time", [wall / _CALLS for wall in _again(calls, protocol)])
-    yield seconds(
-        "product_alone_time", _again(lambda: wait(ops.product(weights, part.images)), protocol)
-    )
+    yield "call_time", tuple(wall / _CALLS for wall in _again(calls, protocol))
+    product = _again(lambda: wait(ops.product(weights, part.images)), protocol)
+    yield "product_alone_time", tuple(product)
 
 
 def _again(once: Callable[[], object], protocol: Protocol) -> list[float]:
@@ -116,7 +116,7 @@ def _again(once: Callable[[], object], protocol: Protocol) -> list[float]:
         return [each.wall for each in repeated(Workload(once), protocol, cpu_clock)]
 
 
-def course(case: Case, test: Images, count: int) -> tuple[Series, ...]:
+def course(case: Case, test: Images, count: int) -> Measured:
     """Loss (nats a sample) and accuracy of both parts before the first and after each iteration."""
     parts = {"train": case.placed(), "test": case.on_device(test)}
     step, parameters, xp = case.step(parts["train"]), case.parameters(), case.library.xp
@@ -128,4 +128,4 @@ def course(case: Case, test: Images, count: int) -> tuple[Series, ...]:
             sums = forward(case.ops, parameters, part.images).z2
             found[f"{name}_loss"].append(loss(xp, sums, part.targets))
             found[f"{name}_accuracy"].append(accuracy(xp, sums, part.targets))
-    return tuple(Series(quantity=name, unit="1", samples=tuple(found[name])) for name in found)
+    return {name: tuple(samples) for name, samples in found.items()}

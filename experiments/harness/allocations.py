@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from experiments.harness.timing import Workload, seconds
-from report.records.record import Series
+from experiments.harness.timing import Workload
+from report.records.record import Measured
 
 #: Calls before the traced ones: the thresholds rise with what the first ones free.
 _WARMUP: Final = 5
@@ -41,7 +41,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="ridgepoint-allocations-")
 
 
-def measure(workload: Workload) -> tuple[Series, ...]:
+def measure(workload: Workload) -> Measured:
     """The blocks of one warm call, and the time in which memory goes back to the system.
 
     Only in a process into which the library was loaded.
@@ -64,13 +64,13 @@ def measure(workload: Workload) -> tuple[Series, ...]:
         found = [tuple(event) for event in events[: count.value]]
         inside.append(_returning(found[:during]))
         after.append(_returning(found[during:]))
-    return (
-        Series(quantity="block_bytes", unit="B", samples=tuple(e[0] for e in found)),
-        Series(quantity="block_changes", unit="B", samples=tuple(e[1] for e in found)),
-        seconds("return_time", inside[_WARMUP:]),
-        seconds("result_return_time", after[_WARMUP:]),
-        Series(quantity="mmap_threshold", unit="B", samples=(threshold.value,)),
-    )
+    return {
+        "block_bytes": tuple(event[0] for event in found),
+        "block_changes": tuple(event[1] for event in found),
+        "return_time": tuple(inside[_WARMUP:]),
+        "result_return_time": tuple(after[_WARMUP:]),
+        "mmap_threshold": (threshold.value,),
+    }
 
 
 def _returning(events: list[tuple[int, ...]]) -> float:

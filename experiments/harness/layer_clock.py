@@ -18,9 +18,8 @@ from functools import partial
 import torch
 from torch import nn
 
-from experiments.harness.timing import seconds
 from report.errors import MeasurementError
-from report.records.record import Series
+from report.records.record import Measured
 
 
 class LayerClock:
@@ -59,13 +58,13 @@ class LayerClock:
             output.grad_fn.register_prehook(partial(self._enter, f"backward {name}"))
             output.grad_fn.register_hook(partial(self._leave, f"backward {name}"))
 
-    def series(self, names: Sequence[str]) -> tuple[Series, ...]:
+    def series(self, names: Sequence[str]) -> Measured:
         """``layer_forward_time`` and ``layer_backward_time``, all layers of a step, step by step.
 
         Raises ``MeasurementError`` if a layer did not run once a step in both directions.
         """
         steps = max(map(len, self._durations.values()))
-        found = []
+        found: Measured = {}
         for direction in ("forward", "backward"):
             columns = [self._durations[f"{direction} {name}"] for name in names]
             for name, column in zip(names, columns, strict=True):
@@ -74,6 +73,6 @@ class LayerClock:
                         f"Layer {direction} {name}: {len(column)} of {steps} steps were seen; "
                         "experiments/harness/layer_clock.py must learn how it is differentiated."
                     )
-            samples = [duration for step in zip(*columns, strict=True) for duration in step]
-            found.append(seconds(f"layer_{direction}_time", samples))
-        return tuple(found)
+            every = zip(*columns, strict=True)
+            found[f"layer_{direction}_time"] = tuple(each for step in every for each in step)
+        return found

@@ -13,7 +13,7 @@ from experiments.harness import memory, timing
 from experiments.harness.study import SEED, Device, Factors, Results, Session, Study, Subject
 from experiments.harness.timing import Workload
 from report.records.layers import Layer
-from report.records.record import Series
+from report.records.record import Measured
 
 if TYPE_CHECKING:
     import torch
@@ -159,18 +159,18 @@ def memory_of(study: Study, factors: Factors, session: Session) -> Results:
     """What is measured of a case once, and the files that it leaves."""
     if study.memory is not None:
         return study.memory(factors, session)
-    return () if study.subject is None else measure_memory(study, factors, session)
+    return () if study.subject is None else measure_memory(study, factors, session).items()
 
 
 def measure_memory(
     study: Study, factors: Factors, session: Session, repeats: int = memory.REPEATS
-) -> tuple[Series, ...]:
+) -> Measured:
     """Bytes alone, with their raw samples."""
     measure = memory.measure_cpu if session.device == "cpu" else memory.measure_cuda
     return measure(lambda: build(study, factors, session.device), repeats)
 
 
-def measure_time(study: Study, factors: Factors, session: Session) -> tuple[Series, ...]:
+def measure_time(study: Study, factors: Factors, session: Session) -> Measured:
     """Durations alone, with their raw samples; nothing is left of the workload."""
     workload = build(study, factors, session.device)
     return timing.warmed_and_repeated(workload, session.protocol, session.device)

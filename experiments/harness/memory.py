@@ -29,7 +29,7 @@ from typing import Any, Final, TypeAlias
 
 from experiments.harness.timing import Build, Workload
 from report.errors import MeasurementError
-from report.records.record import Series
+from report.records.record import Measured
 
 #: What is deterministic is measured again, so that a paper can check that it is.
 REPEATS: Final = 3
@@ -75,24 +75,15 @@ class Allocations:
         return max(accumulate(self.call, initial=self.before))
 
 
-def measure_cpu(build: Build, repeats: int = REPEATS) -> tuple[Series, ...]:
+def measure_cpu(build: Build, repeats: int = REPEATS) -> Measured:
     """``memory_events`` of one call; ``allocated_*`` of each (B)."""
     profiles = [profiled(build) for _ in range(repeats)]
-    return _series(
-        {
-            "memory_events": profiles[0].call,
-            "allocated_before": tuple(p.before for p in profiles),
-            "allocated_after": tuple(p.after for p in profiles),
-            "allocated_peak": tuple(p.peak for p in profiles),
-        }
-    )
-
-
-def _series(samples: Mapping[str, tuple[int, ...]]) -> tuple[Series, ...]:
-    return tuple(
-        Series(quantity=name, unit="1" if name == "memory_owners" else "B", samples=found)
-        for name, found in samples.items()
-    )
+    return {
+        "memory_events": profiles[0].call,
+        "allocated_before": tuple(p.before for p in profiles),
+        "allocated_after": tuple(p.after for p in profiles),
+        "allocated_peak": tuple(p.peak for p in profiles),
+    }
 
 
 def profiled(build: Build) -> Allocations:
@@ -146,7 +137,7 @@ def cut(events: Sequence[Any]) -> Allocations:
 # -------------------------------------------------------------------------------------- on a GPU
 
 
-def measure_cuda(build: Build, repeats: int = REPEATS) -> tuple[Series, ...]:
+def measure_cuda(build: Build, repeats: int = REPEATS) -> Measured:
     """``requested_*``, ``allocated_*`` and ``reserved_*`` of each call after a warm-up (B).
 
     Before them stand the requests that led there: ``memory_events`` of the first of these calls,
@@ -159,8 +150,8 @@ def measure_cuda(build: Build, repeats: int = REPEATS) -> tuple[Series, ...]:
         start = len(history())
         first, entries = _called(workload, history)
     calls = [first, *(_called(workload, tuple)[0] for _ in range(repeats - 1))]
-    statistics = {name: tuple(call[name] for call in calls) for name in first}
-    return _series({**requests_of(entries, start, emptied), **statistics})
+    statistics: Measured = {name: tuple(call[name] for call in calls) for name in first}
+    return requests_of(entries, start, emptied) | statistics
 
 
 def _emptied() -> bool:
@@ -221,7 +212,7 @@ def _called(
     return statistics, entries
 
 
-def requests_of(entries: Sequence[Entry], start: int, emptied: bool) -> dict[str, tuple[int, ...]]:
+def requests_of(entries: Sequence[Entry], start: int, emptied: bool) -> Measured:
     """The samples of the series that tell of requests, by quantity.
 
     ``start`` entries stand before the call; ``emptied`` says that the allocator held nothing before

@@ -14,7 +14,7 @@ from experiments.harness.text import period_text
 from report.errors import MeasurementError
 from report.records.layers import Layer
 from report.records.record import Factor as Level
-from report.records.record import Protocol, Series
+from report.records.record import Protocol, Sample
 
 if TYPE_CHECKING:
     import torch
@@ -173,7 +173,8 @@ class Process(msgspec.Struct, frozen=True):
     variables: dict[str, str] = {}
 
 
-Results: TypeAlias = Iterable[Series | CaseFile]
+#: What a study measures of a case: the samples of a quantity, or a file.
+Results: TypeAlias = Iterable[tuple[str, tuple[Sample, ...]] | CaseFile]
 
 
 def every_combination(levels: Levels) -> tuple[Factors, ...]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from experiments.harness.study import Device
-from report.records.record import Protocol, Series
+from report.records.record import Measured, Protocol
 
 #: The warm-up ends after this share of a case's time at the latest.
 WARMUP_SHARE: Final = 0.5
@@ -103,10 +103,8 @@ def cuda_clock(workload: Workload) -> Duration:
     return Duration(start.elapsed_time(end) / 1e3)
 
 
-def warmed_and_repeated(
-    workload: Workload, protocol: Protocol, device: Device
-) -> tuple[Series, ...]:
-    """The series of samples after warm-up calls until they no longer get faster."""
+def warmed_and_repeated(workload: Workload, protocol: Protocol, device: Device) -> Measured:
+    """The samples after warm-up calls until they no longer get faster."""
     clock = clock_of(device)
     with collector_off():
         warm_up(lambda: clock(workload).wall, protocol)
@@ -155,16 +153,11 @@ def repeated(
     return durations
 
 
-def series_of(durations: Sequence[Duration]) -> tuple[Series, ...]:
+def series_of(durations: Sequence[Duration]) -> Measured:
     """``time``, and ``page_faults`` where they were read; a sample is a call."""
     faults = tuple(d.page_faults for d in durations if d.page_faults is not None)
-    times = seconds("time", [d.wall for d in durations])
-    return (times, Series(quantity="page_faults", unit="1", samples=faults)) if faults else (times,)
-
-
-def seconds(quantity: str, samples: Sequence[float]) -> Series:
-    """A series of durations."""
-    return Series(quantity=quantity, unit="s", samples=tuple(samples))
+    times = tuple(d.wall for d in durations)
+    return {"time": times, "page_faults": faults} if faults else {"time": times}
 
 
 @contextmanager

@@ -52,7 +52,7 @@ from experiments.harness.study import (
 )
 from report.errors import MeasurementError
 from report.instruments.counters.ncu import case_range, products
-from report.records.record import Case, Moment, Policy, Round, Series, Status, by_quantity
+from report.records.record import Case, Measured, Moment, Policy, Round, Status
 
 #: Far longer than any case takes in one process (s).
 LIMIT_S: Final = 1800
@@ -199,9 +199,21 @@ def _remember(study: Study, task: Task, place: int) -> Iterator[Message]:
     for file in found:
         if isinstance(file, CaseFile):
             yield Keep(case=index, name=file.name, meaning=file.meaning, content=file.content)
-    series = by_quantity(each for each in found if isinstance(each, Series))
+    series = _by_quantity(found)
     outcome = Case(factors=factors, status="ok", reason=None, layers=layers, series=series)
     yield Finish(case=index, outcome=outcome)
+
+
+def _by_quantity(found: Results) -> Measured:
+    """The samples of each quantity."""
+    series: Measured = {}
+    for each in found:
+        if not isinstance(each, CaseFile):
+            name, samples = each
+            if name in series:
+                raise ValueError(f"the study measured the quantity {name} twice")
+            series[name] = samples
+    return series
 
 
 def _time(study: Study, task: Task, place: int) -> Iterator[Message]:
@@ -209,13 +221,12 @@ def _time(study: Study, task: Task, place: int) -> Iterator[Message]:
     (index, factors), session = task.cases[place], task.session
     start, before = time.monotonic(), quiet.read()
     if task.policy == "traced":
-        found: Results = allocations.measure(build(study, factors, session.device))
+        series = allocations.measure(build(study, factors, session.device))
     elif study.times is not None:
-        found = study.times(factors, session)
+        series = _by_quantity(study.times(factors, session))
     else:
         workload = build(study, factors, session.device)
-        found = timing.warmed_and_repeated(workload, session.protocol, session.device)
-    series = by_quantity(each for each in found if isinstance(each, Series))
+        series = timing.warmed_and_repeated(workload, session.protocol, session.device)
     round_ = Round(
         process=session.process,
         policy=task.policy,

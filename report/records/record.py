@@ -9,7 +9,7 @@ file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
@@ -192,26 +192,8 @@ class Environment(_Part, frozen=True, kw_only=True):
         return f", {self.threads} thread{'s' if self.threads > 1 else ''}"
 
 
-class Series(_Part, frozen=True):
-    """Raw samples of one quantity in the order in which they were taken, as a study yields them."""
-
-    quantity: Text
-    unit: Text
-    samples: tuple[Sample, ...]
-
-
 #: The samples of each quantity, in the one unit that it has.
 Measured: TypeAlias = dict[str, tuple[Sample, ...]]
-
-
-def by_quantity(series: Iterable[Series]) -> Measured:
-    """The samples of each quantity; raises ``ValueError`` for one that stands twice."""
-    found: Measured = {}
-    for each in series:
-        if each.quantity in found:
-            raise ValueError(f"found the quantity {each.quantity} twice")
-        found[each.quantity] = each.samples
-    return found
 
 
 class Ceiling(_Part, frozen=True, omit_defaults=True):

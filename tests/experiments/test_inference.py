@@ -17,7 +17,6 @@ from experiments.harness.measure import build, memory_of
 from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import Factors, Session
 from report.missing import Missing
-from report.records.record import Series
 from report.studies.inference_memory import theory
 from report.studies.inference_memory.subject import Limit
 from report.theory.conditions import Conditions, vector_block
@@ -40,7 +39,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def measured(factors: Factors, session: Session) -> dict[str, Any]:
     """The samples of a case by quantity."""
     found = memory_of(STUDY, factors, session)
-    return {each.quantity: each.samples for each in found if isinstance(each, Series)}
+    return dict(each for each in found if isinstance(each, tuple))
 
 
 @pytest.mark.parametrize(
@@ -97,8 +96,8 @@ def _searched() -> tuple[Any, Any]:
 
     torch.set_num_threads(1)
     case: Factors = {"subject": "limit", "network": "ResNet-20", "image": 32}
-    tried, ran = largest_batch(study.subject({**case, "layout": "contiguous"}), 16 * 2**20)
-    return tried.samples, ran.samples
+    found = largest_batch(study.subject({**case, "layout": "contiguous"}), 16 * 2**20)
+    return found["batch_tried"], found["batch_ran"]
 
 
 # ------------------------------------------------------------------------------ trained scores

@@ -35,12 +35,12 @@ from tests.experiments.conftest import ROOT, measured
 #: A batch of a thousand million images fits into no machine: 86 TB.
 TOO_MANY = 10**9
 RUNS: dict[str, tuple[str, ...]] = {
-    "conv_scaling": (f"batch=1,{TOO_MANY}",),
+    "conv_scaling": ("subject=layer", "layout=contiguous", f"batch=1,{TOO_MANY}"),
     "conv_profiling": ("batch=64",),
     "inference_memory": ("sweep=peaks", "network=ResNet-20", "batch=1"),
-    "training_roofline": ("network=ResNet-18", "image=32", "batch=2", "precision=float32"),
-    "backend_speedup": ("backend=numpy", "hidden=10", "samples=1000",
-                        "dtype=float32"),
+    "training_roofline": ("network=ResNet-18", "image=32", "batch=2", "precision=float32",
+                          "layout=contiguous"),
+    "backend_speedup": ("backend=numpy", "hidden=10", "samples=1000", "dtype=float32"),
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from experiments.harness.ceilings import check_faults, working_sets
 from experiments.harness.timing import Workload
 from report.errors import MeasurementError
 from report.records.quantities import QUANTITIES
-from report.records.record import Cache, Series
+from report.records.record import Cache, Measured
 
 MIB = 2**20
 
@@ -168,18 +168,17 @@ STATISTICS = {
 }
 
 
-def samples(series: tuple[Series, ...]) -> dict[str, tuple[float, ...]]:
-    for each in series:
-        assert QUANTITIES[each.quantity].unit == each.unit
-        assert QUANTITIES[each.quantity].admits(each.samples)
-    return {each.quantity: each.samples for each in series}
+def measured(build: Callable[[], Workload]) -> Measured:
+    found = memory.measure_cuda(build)
+    assert all(QUANTITIES[name].admits(samples) for name, samples in found.items())
+    return found
 
 
 def test_statistics_of_three_calls_and_the_requests_that_led_there(
     build: Callable[[], Workload], cuda: Cuda
 ) -> None:
     for _ in range(2):  # a second case begins with nothing again
-        assert samples(memory.measure_cuda(build)) == REQUESTS | STATISTICS
+        assert measured(build) == REQUESTS | STATISTICS
     assert not cuda.recording
     assert cuda.calls == ["workspaces", "empty_cache"] * 2
 
@@ -188,12 +187,12 @@ def test_what_is_not_known_of_requests_is_left_out(
     build: Callable[[], Workload], cuda: Cuda
 ) -> None:
     kept = cuda.take(10)  # so that the allocator cannot be emptied
-    found = samples(memory.measure_cuda(build))
+    found = measured(build)
     assert found["memory_events"] == REQUESTS["memory_events"]
     assert {"memory_events_before", "memory_owners"}.isdisjoint(found)
     cuda.free(kept)
     cuda.backend = "cudaMallocAsync"  # which keeps no history
-    assert samples(memory.measure_cuda(build)) == STATISTICS
+    assert measured(build) == STATISTICS
 
 
 # ------------------------------------------------------------------------------- in the system
@@ -223,7 +222,7 @@ def test_the_heap_is_returned_beyond_twice_the_largest_block(blocks: int) -> Non
         capture_output=True,
         check=True,
     )
-    found = {s.quantity: s.samples for s in msgspec.json.decode(done.stdout, type=list[Series])}
+    found = msgspec.json.decode(done.stdout)
     assert [round(b / MIB) for b in found["block_bytes"]] == [8] * blocks + [-8] * blocks
     threshold = int(found["mmap_threshold"][0])
     assert 8 * MIB < threshold < 8.1 * MIB

@@ -12,7 +12,6 @@ from tiny_study import STUDY as PLAIN
 from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import CaseFile, Factors, Results, Session
 from report.records.layers import Flatten
-from report.records.record import Series
 
 LAYER = Flatten(name="f", input_shape=(1, 2, 2), output_shape=(1, 4), dtype="float32")
 #: Ways to fail, and what becomes of them.
@@ -22,6 +21,7 @@ REASONS = {
     "no memory": ("out_of_memory", "Memory ran out."),
     "cannot": ("unavailable", "This cannot be done here."),
     "raise": ("failed", "ValueError: no such thing in thing.py"),
+    "twice": ("failed", "the quantity time twice"),
     "die": ("failed", "killed, most likely for lack of memory"),
     "exit": ("failed", "ended with exit code 3"),
 }
@@ -49,13 +49,15 @@ def memory(factors: Factors, session: Session) -> Results:
         case "exit":
             sys.stdout.flush()
             os._exit(3)
+        case "twice":
+            yield "time", (0.5,)
         case "own file":
             yield CaseFile(f"trace-{factors['size']}", "what it holds", b"\x00\xff")
         case "same file":
             yield CaseFile("images.json", "what it holds", b"1,797 digits")
         case "other file":
             yield CaseFile("trace", "what it holds", bytes([int(factors["size"])]))
-    yield Series(quantity="time", unit="s", samples=(0.25,))
+    yield "time", (0.25,)
 
 
 STUDY = replace(PLAIN, memory=memory, layers=lambda factors: (LAYER,))

@@ -10,11 +10,10 @@ from pathlib import Path
 from tiny_study import measure as logged
 from tiny_timed import STUDY as TIMED
 
-from experiments.harness.study import Factors, Session, replanned
-from report.records.record import Series
+from experiments.harness.study import Factors, Results, Session, replanned
 
 
-def measure(factors: Factors, session: Session) -> tuple[Series, ...]:
+def measure(factors: Factors, session: Session) -> Results:
     """Write the case into the log; its bytes are its size.
 
     The first time that the third case begins it waits, after it has said which process is the run.
@@ -27,7 +26,7 @@ def measure(factors: Factors, session: Session) -> tuple[Series, ...]:
         held.with_suffix(".tmp").write_text(status.rpartition(")")[2].split()[1])
         held.with_suffix(".tmp").rename(held)
         time.sleep(600)
-    return (Series(quantity="allocated_peak", unit="B", samples=(int(factors["size"]),)),)
+    return (("allocated_peak", (int(factors["size"]),)),)
 
 
 PLAN = replanned(TIMED.full, processes={"retained": 4, "default": 2})

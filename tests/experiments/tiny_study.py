@@ -9,8 +9,16 @@ from pathlib import Path
 
 import msgspec
 
-from experiments.harness.study import FULL, Factor, Factors, Levels, Process, Session, Study
-from report.records.record import Series
+from experiments.harness.study import (
+    FULL,
+    Factor,
+    Factors,
+    Levels,
+    Process,
+    Results,
+    Session,
+    Study,
+)
 
 #: Sizes at which the timed study kills its process, or says that it was disturbed.
 CRASHING, LOUD = 66, 77
@@ -20,7 +28,7 @@ def cases(levels: Levels) -> tuple[Factors, ...]:
     return tuple({"size": size} for size in levels["size"])
 
 
-def measure(factors: Factors, session: Session) -> tuple[Series, ...]:
+def measure(factors: Factors, session: Session) -> Results:
     size = str(factors["size"])
     if log := os.environ.get("TINY_LOG"):
         with Path(log).open("a") as stream:
@@ -30,7 +38,7 @@ def measure(factors: Factors, session: Session) -> tuple[Series, ...]:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             time.sleep(0.05)
-    return (Series(quantity="time", unit="s", samples=(0.25, 0.5, 0.75)),)
+    return (("time", (0.25, 0.5, 0.75)),)
 
 
 PLAN = replace(FULL, ceilings="none")

@@ -10,11 +10,10 @@ from tiny_study import CRASHING, LOUD
 from tiny_study import STUDY as PLAIN
 
 from experiments.harness import quiet
-from experiments.harness.study import Factors, Session
-from report.records.record import Series
+from experiments.harness.study import Factors, Results, Session
 
 
-def timed(factors: Factors, session: Session) -> tuple[Series, ...]:
+def timed(factors: Factors, session: Session) -> Results:
     """The size as a time; the process and whether glibc was told to keep memory beside it."""
     size = int(factors["size"])
     if size == CRASHING:
@@ -23,9 +22,9 @@ def timed(factors: Factors, session: Session) -> tuple[Series, ...]:
     quiet.disturbance = lambda *readings: loud  # type: ignore[assignment]
     retained = float("mmap_threshold" in os.environ.get("GLIBC_TUNABLES", ""))
     return (
-        Series(quantity="time", unit="s", samples=(float(size),)),
-        Series(quantity="step_loss", unit="1", samples=(float(os.getpid()),)),
-        Series(quantity="train_loss", unit="1", samples=(retained,)),
+        ("time", (float(size),)),
+        ("step_loss", (float(os.getpid()),)),
+        ("train_loss", (retained,)),
     )
 
 
