@@ -7,7 +7,7 @@ import io
 
 import msgspec
 
-from report.records.frames import Column, sample_frame, write_samples
+from report.records.frames import sample_frame, write_samples
 from tests import factory
 
 FIRST = factory.stored(factory.record(factory.layer_cases((1, 4))))
@@ -46,8 +46,7 @@ def test_samples_of_rounds_name_their_process_and_policy() -> None:
     )
     case = msgspec.structs.replace(factory.case(8), rounds=rounds)
     frame = sample_frame((factory.stored(factory.record([case])),))
-    columns = [str(c) for c in (Column.PROCESS, Column.POLICY, Column.VALUE)]
-    assert frame[columns].values.tolist() == [
+    assert frame[["process", "policy", "value"]].values.tolist() == [
         [1, "retained", 0.5],
         [1, "retained", 0.25],
         [2, "default", 0.75],

@@ -8,7 +8,7 @@ written as such, and read as the same floats in seconds.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Annotated, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -36,6 +36,7 @@ Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Network: TypeAlias = Annotated[tuple[tuple[str, Number], ...], msgspec.Meta(min_length=1)]
 
 Kind = TypeVar("Kind")
+AnyCase = TypeVar("AnyCase", bound=Outcome)
 
 REMEDY: Final = "restore the file with git, or run the experiment again"
 _VERSION: Final = re.compile(rb'\s*\{\s*"schema":\s*([0-9]{1,9})\s*,')
@@ -84,7 +85,10 @@ def encode(record: Record) -> bytes:
     # By identity, since cases share their layers and comparing all of them would take long.
     known = {id(case.layers): case.layers for case in record.cases}
     refs = {key: _ref(found, layers, networks) for key, found in known.items()}
-    cases = tuple(_filed(case, units, refs[id(case.layers)]) for case in record.cases)
+    nano = _in_nano(units)
+    cases = tuple(
+        _scaled(case, FiledCase, refs[id(case.layers)], nano, _nano) for case in record.cases
+    )
     return laid_out(
         fields_of(record, Head)
         | {
@@ -156,22 +160,30 @@ def _filed_ceiling(ceiling: Ceiling) -> Ceiling:
     return msgspec.structs.replace(ceiling, samples=_nano(ceiling.samples), unit="ns")
 
 
-def _filed(case: Case, units: Mapping[str, str], layers: LayersRef | None) -> FiledCase:
-    """A case as it lies in a file with these ``units``."""
+def _in_nano(units: Mapping[str, str]) -> frozenset[str]:
+    return frozenset(name for name, unit in units.items() if unit == "ns")
+
+
+def _scaled(
+    case: Case | FiledCase,
+    kind: Callable[..., AnyCase],
+    layers: object,
+    nano: Collection[str],
+    scale: Callable[[Iterable[Sample]], tuple[Sample, ...]],
+) -> AnyCase:
+    """The case as one of the other ``kind``, its quantities ``nano`` in the other unit."""
 
     def measured(found: Measured) -> Measured:
-        return {name: _nano(s) if units[name] == "ns" else s for name, s in found.items()}
+        return {name: scale(s) if name in nano else s for name, s in found.items()}
 
-    return FiledCase(
+    rounds = (msgspec.structs.replace(r, series=measured(r.series)) for r in case.rounds)
+    return kind(
         factors=dict(sorted(case.factors.items())),
         status=case.status,
         reason=case.reason,
         layers=layers,
         series=measured(case.series),
-        rounds=tuple(
-            msgspec.structs.replace(round_, series=measured(round_.series))
-            for round_ in case.rounds
-        ),
+        rounds=tuple(rounds),
     )
 
 
@@ -290,13 +302,15 @@ def _beyond(where: str, what: str, number: int, there: Sized) -> str:
 
 def _whole(filed: FiledRecord) -> Record:
     """The record in memory; cases of the same layers share them."""
-    nano = {name for name, unit in filed.units.items() if unit == "ns"}
+    nano = _in_nano(filed.units)
     refs = {case.layers for case in filed.cases}
     layers = {ref: _layers(ref, filed) if ref else () for ref in refs}
     return Record(
         **fields_of(filed, Head),  # type: ignore[arg-type]
         ceilings=tuple(map(_ceiling, filed.ceilings)),
-        cases=tuple(_case(case, layers[case.layers], nano) for case in filed.cases),
+        cases=tuple(
+            _scaled(case, Case, layers[case.layers], nano, _seconds) for case in filed.cases
+        ),
     )
 
 
@@ -304,25 +318,6 @@ def _ceiling(filed: Ceiling) -> Ceiling:
     if filed.unit == "s":
         return filed
     return msgspec.structs.replace(filed, samples=_seconds(filed.samples), unit="s")
-
-
-def _case(filed: FiledCase, layers: tuple[Layer, ...], nano: Collection[str]) -> Case:
-    """A case of a file in which the quantities ``nano`` are in nanoseconds."""
-
-    def measured(found: Measured) -> Measured:
-        return {name: _seconds(s) if name in nano else s for name, s in found.items()}
-
-    return Case(
-        factors=filed.factors,
-        status=filed.status,
-        reason=filed.reason,
-        layers=layers,
-        series=measured(filed.series),
-        rounds=tuple(
-            msgspec.structs.replace(round_, series=measured(round_.series))
-            for round_ in filed.rounds
-        ),
-    )
 
 
 def _seconds(samples: Iterable[Sample]) -> tuple[float, ...]:

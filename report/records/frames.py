@@ -1,15 +1,13 @@
 """Records as a tidy frame: one row a sample.
 
-Columns are named by ``Column``; a sample's unit stands in its own column, because one frame holds
-all quantities.  Factors, and the conditions of what others measured, become columns of their own,
-named as in the record.
+A sample's unit stands in its own column, because one frame holds all quantities.  Factors, and the
+conditions of what others measured, become columns of their own, named as in the record.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from enum import StrEnum
 from functools import lru_cache
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -22,19 +20,8 @@ from report.system.spreadsheet import csv_of
 if TYPE_CHECKING:
     import pandas as pd
 
-
-class Column(StrEnum):
-    """The columns that every frame has beside the factors."""
-
-    FILE = "file"
-    DEVICE = "device"
-    CASE = "case"
-    QUANTITY = "quantity"
-    UNIT = "unit"
-    PROCESS = "process"
-    POLICY = "policy"
-    REPETITION = "repetition"
-    VALUE = "value"
+#: The columns in which series of one case differ.
+_OF_SERIES: Final = ("process", "policy", "quantity", "unit")
 
 
 def sample_frame(stored: Sequence[Stored | StoredImport]) -> pd.DataFrame:
@@ -52,15 +39,15 @@ def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> N
 
     A whole number stays one, also where other cases lack its factor.
     """
-    names = dict.fromkeys(name for common, _ in _cases(stored) for name in (*common, *_OWN))
-    stream.write(csv_of([(*names, Column.REPETITION, Column.VALUE)]))
+    names = dict.fromkeys(name for common, _ in _cases(stored) for name in (*common, *_OF_SERIES))
+    stream.write(csv_of([(*names, "repetition", "value")]))
     for common, case in _cases(stored):
         cells = {name: _cell(common.get(name)) for name in names}
         rounds = ((each.process, each.policy, each.series) for each in case.rounds)
         for process, policy, measured in ((None, None, case.series), *rounds):
             for name, samples in measured.items():
                 own = (process, policy, name, QUANTITIES[name].unit)
-                row = cells | dict(zip(_OWN, map(_cell, own), strict=True))
+                row = cells | dict(zip(_OF_SERIES, map(_cell, own), strict=True))
                 begin = ",".join(row.values())
                 lines = (f"{begin},{i},{value!r}\n" for i, value in enumerate(samples))
                 stream.write("".join(lines))
@@ -72,24 +59,12 @@ def _cell(content: Any) -> str:
     return csv_of([(content, "")]).removesuffix(",\n")
 
 
-#: The columns in which series of one case differ.
-_OWN: Final = (Column.PROCESS, Column.POLICY, Column.QUANTITY, Column.UNIT)
-
-
 def _cases(stored: Iterable[Stored | StoredImport]) -> Iterator[tuple[dict[str, Any], Case]]:
     """The cases that have samples, with what all of these have in common."""
     for item in stored:
-        for index, case in enumerate(item.record.cases):
+        record = item.record
+        conditions = record.conditions if isinstance(record, ImportedRecord) else {}
+        for index, case in enumerate(record.cases):
             if any(case.all_series):
-                yield _case_columns(item, index, case), case
-
-
-def _case_columns(item: Stored | StoredImport, index: int, case: Case) -> dict[str, Any]:
-    conditions = item.record.conditions if isinstance(item.record, ImportedRecord) else {}
-    return {
-        **conditions,
-        **case.factors,
-        Column.FILE: item.file,
-        Column.DEVICE: item.record.environment.key,
-        Column.CASE: index,
-    }
+                place = {"file": item.file, "device": record.environment.key, "case": index}
+                yield {**conditions, **case.factors, **place}, case

@@ -58,7 +58,7 @@ class _Layer(
     dtype: DType
 
 
-class Convolution(_Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="conv2d"):
+class Convolution(_Layer, frozen=True, kw_only=True, tag="conv2d"):
     """A two-dimensional convolution, or its transpose; weights ``(C_out, C_in/groups, Kh, Kw)``."""
 
     kernel: tuple[Taps, Taps]
@@ -70,13 +70,13 @@ class Convolution(_Layer, frozen=True, forbid_unknown_fields=True, kw_only=True,
     transposed: bool
 
 
-class Linear(_Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="linear"):
+class Linear(_Layer, frozen=True, kw_only=True, tag="linear"):
     """A fully connected layer on the last axis; weights ``(features_out, features_in)``."""
 
     bias: bool
 
 
-class Pooling(_Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="pool2d"):
+class Pooling(_Layer, frozen=True, kw_only=True, tag="pool2d"):
     """Maximum or average over windows."""
 
     mode: Literal["max", "average"]
@@ -85,31 +85,29 @@ class Pooling(_Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag
     padding: PaddingPair
 
 
-class BatchNorm(_Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="batch_norm"):
+class BatchNorm(_Layer, frozen=True, kw_only=True, tag="batch_norm"):
     """Batch normalisation over the channel axis; ``affine`` adds a scale and a shift a channel."""
 
     affine: bool
 
 
-class Activation(_Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="activation"):
+class Activation(_Layer, frozen=True, kw_only=True, tag="activation"):
     """An element-wise function."""
 
     function: Literal["relu", "relu6", "sigmoid", "tanh", "gelu", "silu", "hardswish"]
 
 
-class Softmax(_Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="softmax"):
+class Softmax(_Layer, frozen=True, kw_only=True, tag="softmax"):
     """(Log-)softmax over the last axis."""
 
     log: bool
 
 
-class Addition(_Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="add"):
+class Addition(_Layer, frozen=True, kw_only=True, tag="add"):
     """The element-wise sum of two tensors of the same shape (a residual connection)."""
 
 
-class PaddedShortcut(
-    _Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="padded_shortcut"
-):
+class PaddedShortcut(_Layer, frozen=True, kw_only=True, tag="padded_shortcut"):
     """Every stride-th row and column, and channels of zeros up to those of the output.
 
     The residual connection without parameters into a stage with more channels (option A of He et
@@ -119,13 +117,13 @@ class PaddedShortcut(
     stride: Pair
 
 
-class Dropout(_Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="dropout"):
+class Dropout(_Layer, frozen=True, kw_only=True, tag="dropout"):
     """Elements set to zero with a probability while training; the identity in inference."""
 
     probability: Annotated[float, msgspec.Meta(ge=0, lt=1)]
 
 
-class Flatten(_Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="flatten"):
+class Flatten(_Layer, frozen=True, kw_only=True, tag="flatten"):
     """A change of shape without work."""
 
 
