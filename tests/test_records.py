@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from report.records.filed import encode, parse
@@ -48,6 +48,7 @@ def rounds(draw: st.DrawFn) -> tuple[Round, ...]:
     return tuple(found)
 
 
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(LAYERS.map(tuple), OUTCOMES, rounds()), max_size=5),
     st.sampled_from([None, Shard(number=2, of=4, sweep="a" * 64)]),

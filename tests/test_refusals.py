@@ -26,14 +26,12 @@ from report.instruments.counters.logs import unpack
 from report.instruments.memory_timeline import read_timeline
 from report.instruments.trace import read_trace
 from report.records import files as reading
-from report.records.choice import choices_of, fate
 from report.records.editions import read_editions
 from report.records.filed import encode, parse
 from report.records.record import Record
 from report.records.store import (
     digest,
     list_imports,
-    list_records,
     name_of,
     record_name,
     write_record,
@@ -254,8 +252,8 @@ def test_a_fault_is_named_with_its_place(row: Refusal, tmp_path: Path) -> None:
     assert row.word in message
 
 
-def test_no_seeded_attack_goes_wrong(capsys: pytest.CaptureFixture[str]) -> None:
-    assert fuzz.main(["--count", "12"]) == 0, capsys.readouterr().out
+def test_no_seeded_attack_goes_wrong() -> None:
+    assert list(fuzz.attacks(12)) == []
 
 
 # ------------------------------------------------------------------------ what is no JSON, no YAML
@@ -301,7 +299,7 @@ YAML: tuple[tuple[str, int, str], ...] = (
     ('a: "\\ud800"', 1, "half of a character"),
     ('a: "\\Uffffffff"', 1, "out of range"),
     ("a: 1\nb: \x07", 2, "the character U+0007"),
-    ("[" * 100_000, 1, "nested without end"),
+    ("[" * 3_000, 1, "nested without end"),
     ("x" * 300_000, 1, "found 300,000 characters"),
 )
 YAML_READERS: dict[str, Callable[[Path], Any]] = {
@@ -517,13 +515,6 @@ def test_a_message_is_one_short_printable_line(text: str) -> None:
     assert message.endswith("; restore it.")
     lines = str(RenderError("\n".join(["one", "y" * 500, *"abc"] * 30))).splitlines()
     assert (max(map(len, lines)), len(lines)) == (LONGEST, 20)
-
-
-def test_of_many_missing_shards_a_few_are_named(tmp_path: Path) -> None:
-    shard = {"number": 5, "of": 9000, "sweep": "0" * 64}
-    file = refiled(factory.measurement(), tmp_path, change("shard", to=shard))
-    choices = choices_of(list_records("conv_scaling", tmp_path), tmp_path)
-    assert fate(choices, file)[1].endswith("and 8987 more")
 
 
 def test_of_thousands_of_levels_a_few_are_named_on_an_axis() -> None:

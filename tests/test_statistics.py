@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import statistics
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -69,10 +71,22 @@ def test_ranks_are_the_narrowest_symmetric_ones(confidence: float) -> None:
             assert found.confidence == 1 - 2 * 0.5**n < confidence
 
 
-def test_too_few_samples_state_what_they_reach() -> None:
-    assert median_interval([3.0]) == Estimate(3.0, 3.0, 3.0, 1, 0.0)
-    assert median_interval([1.0, 2.0, 4.0]) == Estimate(2.0, 1.0, 4.0, 3, 0.75)
-    assert median_interval([1.0, 2.0, 4.0, 5.0, 6.0]).confidence == 0.9375
+@pytest.mark.parametrize(
+    ("samples", "confidence", "expected"),
+    [
+        ([3], 0.95, Estimate(3, 3, 3, 1, 0.0)),
+        ([1, 2, 4], 0.95, Estimate(2, 1, 4, 3, 0.75)),
+        ([1, 2, 4, 5, 6], 0.95, Estimate(4, 1, 6, 5, 0.9375)),
+        # Just enough: the level is what the extremes reach, to the last digit.
+        ([1, 2], 0.5, Estimate(1.5, 1, 2, 2, 0.5)),
+        ([1, 2, 3, 4], 0.875, Estimate(2.5, 1, 4, 4, 0.875)),
+        ([1, 2, 3, 4], 0.876, Estimate(2.5, 1, 4, 4, 0.875)),
+        ([1, 2, 3, 4], 0.375, Estimate(2.5, 2, 3, 4, 0.375)),
+        (range(1, 10), 0.95, Estimate(5, 2, 8, 9, 0.95)),
+    ],
+)
+def test_medians_by_hand(samples: Any, confidence: float, expected: Estimate) -> None:
+    assert median_interval(samples, confidence) == expected
 
 
 @given(samples_of)
@@ -93,6 +107,12 @@ def test_a_rate_is_work_over_the_median_duration() -> None:
 def test_an_efficiency_holds_the_worst_of_both_intervals() -> None:
     achieved, ceiling = Estimate(50.0, 40.0, 60.0, 9, 0.975), Estimate(100.0, 80.0, 120.0, 7, 0.975)
     assert rate_over(achieved, ceiling) == Estimate(0.5, 40 / 120, 60 / 80, 7, 0.95)
+    few = Estimate(50.0, 1e-9, 60.0, 2, 0.5)
+    assert rate_over(few, few).confidence == 0.0
+    assert rate_over(few, replace(few, confidence=0.1)).confidence == 0.0
+    for one, other in ((replace(few, low=0.0), few), (few, replace(few, low=0.0))):
+        with pytest.raises(StudyError, match="positive estimates"):
+            rate_over(one, other)
 
 
 def test_levels_and_samples_that_are_all_the_same() -> None:
