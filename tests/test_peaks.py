@@ -1,4 +1,4 @@
-"""Which ceilings of a record stand for arithmetic, for memory and for each cache."""
+"""Which ceilings of a record stand for arithmetic and for memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from report.evidence import peaks
 from report.evidence.runs import Run
 from report.missing import Missing
 from report.quantity.evaluation import point
-from report.records.record import Cache, Ceiling, Record
+from report.records.record import Cache, Ceiling
 from tests import factory
 
 KIB, MIB = 2**10, 2**20
@@ -60,25 +60,56 @@ def value(quantity: Any) -> float:
     return found
 
 
-# --------------------------------------------------------------------------------- arithmetic
+#: Two caches of 32 MiB: 128 MiB may lie in them, 512 MiB cannot.
+WIDE = msgspec.structs.replace(
+    MACHINE, cpu=msgspec.structs.replace(MACHINE.cpu, cores_available=16)
+)
+ARITHMETIC = (
+    computed("matrix_product", 1e11),
+    computed("convolution", 2e11),
+    computed("matrix_product", 8e11, "bfloat16"),
+)
 
 
-def test_the_best_instrument_is_the_ceiling_of_arithmetic() -> None:
-    run = run_of(
-        computed("matrix_product", 1e11, name="torch.mm"),
-        computed("convolution", 2e11, name="torch.nn.Conv2d"),
-    )
-    assert value(run.peak_rate("matrix_product")) == pytest.approx(2e11, rel=0.02)
-    assert value(run.peak_rate("convolution")) == pytest.approx(2e11, rel=0.02)
+@pytest.mark.parametrize(
+    ("ceilings", "machine", "asked", "expected"),
+    [
+        (ARITHMETIC, MACHINE, ("matrix_product",), 2e11),
+        (ARITHMETIC, MACHINE, ("convolution",), 2e11),
+        (ARITHMETIC, MACHINE, ("matrix_product", "", "bfloat16"), 8e11),
+        ((*every_size(), *every_size("read", 1.5)), MACHINE, ("copy",), 1.5 * 3e10),
+        (every_size(), WIDE, ("copy",), 2e10),
+        # Without known caches the largest working sets are memory.
+        (every_size(), factory.environment(), ("copy",), 2e10),
+        (every_size(), factory.environment(host=factory.host()), ("copy",), 2e10),
+        (every_size(), factory.environment("gpu", factory.GPU, host=HOST), ("copy",), 2e10),
+        (factory.ceilings(2e11, 3e10), factory.environment(), ("matrix_product",), 2e11),
+        (factory.ceilings(2e11, 3e10), factory.environment(), ("copy",), 3e10),
+    ],
+)
+def test_the_best_of_what_stands_for_an_operation_is_its_ceiling(
+    ceilings: tuple[Ceiling, ...], machine: Any, asked: tuple[str, ...], expected: float
+) -> None:
+    run = run_of(*ceilings, machine=machine)
+    assert value(run.peak_rate(*asked)) == pytest.approx(expected, rel=0.02)
 
 
-def test_another_precision_is_another_ceiling() -> None:
-    run = run_of(computed("matrix_product", 1e11), computed("matrix_product", 8e11, "bfloat16"))
-    assert value(run.peak_rate("matrix_product")) == pytest.approx(1e11, rel=0.02)
-    short = run.peak_rate("matrix_product", dtype="bfloat16")
-    assert value(short) == pytest.approx(8e11, rel=0.02)
-    none = run.peak_rate("matrix_product", dtype="tfloat32").missing
-    assert none == Missing("no ceiling in tfloat32 was measured on here")
+@pytest.mark.parametrize(
+    ("ceilings", "asked", "reason"),
+    [
+        (ARITHMETIC, ("matrix_product", "", "tfloat32"), "no ceiling in tfloat32 was measured on"),
+        (ARITHMETIC, ("matrix_product", "after"), "no ceiling was measured after the series on"),
+        (
+            (moved("copy", MIB, 1e11),),
+            ("copy",),
+            "no working set beyond the caches was measured on",
+        ),
+    ],
+)
+def test_a_ceiling_that_was_not_measured_is_missing_with_its_reason(
+    ceilings: tuple[Ceiling, ...], asked: tuple[str, ...], reason: str
+) -> None:
+    assert run_of(*ceilings).peak_rate(*asked).missing == Missing(f"{reason} here")
 
 
 @given(st.lists(st.floats(1e9, 1e13), min_size=1, max_size=6))
@@ -87,93 +118,20 @@ def test_no_instrument_lies_above_the_ceiling(rates: list[float]) -> None:
     assert value(run.peak_rate("matrix_product")) == pytest.approx(max(rates), rel=0.05)
 
 
-# ---------------------------------------------------------------------------------- bandwidth
+@pytest.mark.parametrize("size", [127, 128])
+def test_memory_begins_at_four_times_the_last_cache(size: int) -> None:
+    known = [moved("copy", size * MIB, 1e10)]
+    assert len(peaks.beyond_caches(known, MACHINE)) == (size == 128)
 
 
-def test_memory_is_what_no_cache_holds_by_the_best_operation() -> None:
-    run = run_of(*every_size(), *every_size("read", 1.5))
-    assert value(run.peak_rate("copy")) == pytest.approx(1.5 * 3e10, rel=0.02)
-
-
-def test_the_last_cache_is_that_of_all_cores_that_may_be_used() -> None:
-    more = msgspec.structs.replace(MACHINE.cpu, cores_available=16)
-    machine = msgspec.structs.replace(MACHINE, cpu=more)
-    # Two caches of 32 MiB: 128 MiB may lie in them, 512 MiB cannot.
-    assert value(run_of(*every_size(), machine=machine).peak_rate("copy")) == pytest.approx(
-        2e10, rel=0.02
-    )
-
-
-def test_without_known_caches_the_largest_working_sets_are_memory() -> None:
-    for machine in (factory.environment(), factory.environment(host=factory.host())):
-        run = run_of(*every_size(), machine=machine)
-        assert value(run.peak_rate("copy")) == pytest.approx(2e10, rel=0.02)
-
-
-def test_where_all_working_sets_fit_in_a_cache_no_bandwidth_of_memory_is_known() -> None:
-    run = run_of(moved("copy", MIB, 1e11))
-    reason = Missing("no working set beyond the caches was measured on here")
-    assert run.peak_rate("copy").missing == reason
-
-
-def test_each_level_has_the_best_rate_of_what_fits_in_it_alone() -> None:
-    found = run_of(*every_size(), *every_size("triad", 0.5)).cache_rates()
-    expected = {"L1": 4e11, "L2": 2e11, "L3": 1e11, "memory": 3e10}
-    assert {name: value(rate) for name, rate in found.items()} == pytest.approx(expected, rel=0.02)
-
-
-def test_a_level_that_was_not_measured_is_missing_with_its_reason() -> None:
-    found = run_of(*every_size()[2:]).cache_rates()
-    assert found["L1"].missing == Missing("no working set that only L1 holds was measured on here")
-    assert found["L3"].missing is None
-
-
-def test_a_cache_that_seems_slower_than_memory_is_no_roof() -> None:
-    run = run_of(moved("copy", 8 * MIB, 1e9), moved("read", 128 * MIB, 3e10))
-    missing = run.cache_rates()["L3"].missing
-    assert missing is not None
-    assert "L3 seemed no faster than memory" in missing.reason
-
-
-@given(st.integers(1, 2**31))
-def test_a_working_set_belongs_to_one_level_at_most(size: int) -> None:
-    ceiling = moved("copy", size, 1e10)
-    holding = [level for level in peaks.levels(MACHINE) if level.holds(ceiling)]
-    record = factory.record(machine=MACHINE, peaks=(ceiling,))
-    assert len(holding) + len(peaks.meant(record, "copy")) <= 1
-
-
-# --------------------------------------------------------------------------------- old records
-
-
-def test_a_record_that_names_no_instruments_has_the_ceilings_that_it_always_had() -> None:
+def test_a_record_that_names_no_instruments_has_the_leaves_that_it_always_had() -> None:
     run = run_of(*factory.ceilings(2e11, 3e10), machine=factory.environment())
-    product, copy = run.peak_rate("matrix_product"), run.peak_rate("copy")
-    assert value(product) == pytest.approx(2e11, rel=0.02)
-    assert value(copy) == pytest.approx(3e10, rel=0.02)
-    assert [leaf.name for leaf in copy.leaves] == [
+    assert [leaf.name for leaf in run.peak_rate("copy").leaves] == [
         f"{what} of the copy 16777216 elements, {moment}"
         for moment in ("before", "after")
         for what in ("work", "time")
     ]
-    assert product.symbol == "ceiling of the matrix product"
-    found = run.cache_rates()
-    assert value(found.pop("memory")) == value(copy)
-    assert {rate.missing for rate in found.values()} == {
-        Missing("the caches are not in the record of here")
-    }
-
-
-def test_the_caches_of_a_host_are_not_those_of_its_gpu() -> None:
-    record: Record = factory.record(
-        machine=factory.environment("gpu", factory.GPU, host=HOST), peaks=every_size()
-    )
-    found = Run(factory.stored(record), "there").cache_rates()
-    assert found["L2"].missing == Missing("the caches of a GPU are not in the record of there")
-    assert value(found["memory"]) == pytest.approx(2e10, rel=0.02)
-
-
-# -------------------------------------------------------------------------------------- words
+    assert run.peak_rate("matrix_product").symbol == "ceiling of the matrix product"
 
 
 @pytest.mark.parametrize(

@@ -93,34 +93,25 @@ def check_layers(stored: Stored) -> Stored:
     seen: set[int] = set()
     for index, case in enumerate(stored.record.cases):
         # By identity, since cases of one network share their layers, of which it has hundreds.
-        if id(case.layers) in seen:
-            continue
+        layers = () if id(case.layers) in seen else case.layers
         seen.add(id(case.layers))
-        for layer in case.layers:
-            if not _can_have_run(layer):
-                _check_layer(layer, f"data/{stored.file}: cases[{index}]")
+        if fault := next(filter(None, map(_layer_fault, layers)), None):
+            raise StudyError(f"data/{stored.file}: cases[{index}]: {fault}")
     return stored
 
 
 @lru_cache(maxsize=2**14)
-def _can_have_run(layer: Layer) -> bool:
-    """Whether ``_check_layer`` finds nothing; runs of a study have the same layers again."""
-    try:
-        _check_layer(layer, "")
-    except StudyError:
-        return False
-    return True
-
-
-def _check_layer(layer: Layer, place: str) -> None:
+def _layer_fault(layer: Layer) -> str | None:
+    """Why a layer cannot have run; asked once, since runs of a study have the same layers again."""
     try:
         check(layer)
     except StudyError as error:
-        raise StudyError(f"{place}: {error}") from error
+        return str(error)
     windows = (getattr(layer, name, (1, 1)) for name in ("kernel", "stride", "padding", "dilation"))
     largest = max(*map(elements, (layer.input_shape, layer.output_shape)), *map(max, windows))
     if largest > LARGEST or len(layer.name) > LONGEST_NAME:
-        raise StudyError(
-            f"{place}: layer {layer.name}: expected a name of at most {LONGEST_NAME} characters "
+        return (
+            f"layer {layer.name}: expected a name of at most {LONGEST_NAME} characters "
             f"and tensors of at most 2^63 elements; {_REMEDY}."
         )
+    return None

@@ -8,15 +8,12 @@ from typing import Final
 
 from report.evidence import peaks
 from report.evidence.peaks import FLOAT32
-from report.evidence.remembered import known, remembered
-from report.missing import Missing
-from report.quantity.evaluation import estimate, point
+from report.evidence.remembered import remembered
 from report.quantity.expression import Leaf, Quantity, absent, exact, measured, named
 from report.quantity.operations import at_least
 from report.quantity.process import Process
 from report.records.record import Ceiling
 from report.records.store import Stored
-from report.statistics.estimates import Estimate
 
 MOMENTS: Final = ("before", "after")
 CEILING_UNITS: Final = {
@@ -80,48 +77,6 @@ class MeasuredDevice:
         processes = [Process(name, when, each) for name, when, each in samples]
         work = exact(f"work of the {what}", first.work_unit, first.work, file)
         return work / self.of_processes(f"time of the {what}", "s", processes)
-
-    @remembered
-    def cache_rates(self) -> dict[str, Quantity]:
-        """The bandwidth (B/s) of each cache and of memory, by ``L1``, ``L2``, ..., ``memory``.
-
-        The best of all instruments and working sets that fit in the cache and in none below it.
-        A cache that seems no faster than memory is no roof: threads that wait for a busy core at
-        the end of each call make short calls slow, whatever they move.
-        """
-        environment = self.stored.record.environment
-        found: dict[str, Quantity] = {
-            name: absent(f"bandwidth of {name}", "B/s", f"{reason} of {self.label}")
-            for name, reason in peaks.absent_levels(environment).items()
-        }
-        found |= {level.name: self._cache_rate(level) for level in peaks.levels(environment)}
-        return {**found, peaks.MEMORY: self.peak_rate("copy")}
-
-    @remembered
-    def cache_roofs(self) -> dict[str, Estimate]:
-        """The measured bandwidth (B/s) of each cache, by its name; none in older records."""
-        found = {
-            name: estimate(rate)
-            for name, rate in self.cache_rates().items()
-            if name != peaks.MEMORY
-        }
-        return {name: rate for name, rate in found.items() if isinstance(rate, Estimate)}
-
-    def _cache_rate(self, level: peaks.Level) -> Quantity:
-        name = f"bandwidth of {level.name}"
-        rates = [
-            self._ceiling_rate(stored.file, each)
-            for stored in self.stored.runs
-            for each in peaks.within(stored.record, level)
-        ]
-        if rates:
-            best, memory = named(name, at_least(*rates)), point(self.peak_rate("copy"))
-            if isinstance(memory, Missing) or known(point(best)) > memory:
-                return best
-            reason = f"{level.name} seemed no faster than memory on {self.label}, so that the "
-            return absent(name, "B/s", f"{reason}measurement was disturbed")
-        reason = f"no working set that only {level.name} holds was measured on {self.label}"
-        return absent(name, "B/s", reason)
 
     def _meant(self, operation: str, moment: str, dtype: str) -> list[tuple[str, Ceiling]]:
         """With their files: run by run, in the order of the moments, and of the record at each."""

@@ -1,49 +1,26 @@
-"""Which of a record's ceilings stand for what: arithmetic, memory, and each level of cache.
+"""Which of a record's ceilings stand for what: arithmetic, and bandwidth of memory.
 
 A ceiling is the best of several instruments, since none is best on every processor.  Bandwidth is
-that of memory only over a working set that no cache holds, and that of a cache only over one that
-fits in it and in no cache below.  Records of the first edition name neither instruments nor working
-sets; each of their products and copies stands for arithmetic and memory.
+that of memory only over a working set that no cache holds.  Records of the first edition name
+neither instruments nor working sets; each of their products and copies stands for arithmetic and
+memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from report.instruments.gates import BEYOND_CACHES
-from report.records.machines import capacities, last_capacity
+from report.records.machines import last_capacity
 from report.records.record import Ceiling, Environment, Peak, Record
 
-#: How many times a cache a working set must be so that hardly any of it is still there when it is
-#: touched again; of the last cache, which several cores share, ``BEYOND_CACHES`` times.
-BEYOND: Final = 2
-#: The share of a cache that a working set may fill: the rest is for what else runs.
-WITHIN: Final = 0.75
 FLOAT32: Final = "float32"
-MEMORY: Final = "memory"
-#: The levels of which a reader asks where a record does not know its caches.
-_USUAL: Final = ("L1", "L2", "L3")
 
 _ARITHMETIC: Final[tuple[Peak, ...]] = ("matrix_product", "convolution")
 _BANDWIDTH: Final[tuple[Peak, ...]] = ("copy", "read", "triad")
 #: What a reader asks for, and the operations whose best rate is meant.
 _MEANT: Final[dict[str, tuple[Peak, ...]]] = {"matrix_product": _ARITHMETIC, "copy": _BANDWIDTH}
-
-
-@dataclass(frozen=True)
-class Level:
-    """A cache with the working sets (B) that show its bandwidth: ``least`` to ``most``."""
-
-    name: str
-    least: float
-    most: float
-
-    def holds(self, ceiling: Ceiling) -> bool:
-        """Whether the bandwidth of a ceiling is that of this cache."""
-        size = ceiling.working_set
-        return size is not None and self.least <= size <= self.most
 
 
 def meant(record: Record, operation: str, dtype: str = FLOAT32) -> tuple[Ceiling, ...]:
@@ -79,32 +56,6 @@ def _last_cache(environment: Environment) -> int | None:
     if environment.device == "cuda" or environment.host is None:
         return None
     return last_capacity(environment.host.caches, environment.cpu.cores_available)
-
-
-def levels(environment: Environment) -> tuple[Level, ...]:
-    """The caches of the cores that a run used, first level first; none where none are known."""
-    if environment.device == "cuda" or environment.host is None:
-        return ()
-    found, below = [], 0
-    for level, capacity in capacities(environment.host.caches, environment.threads).items():
-        found.append(Level(f"L{level}", BEYOND * below, WITHIN * capacity))
-        below = capacity
-    return tuple(found)
-
-
-def within(record: Record, level: Level) -> tuple[Ceiling, ...]:
-    """The ceilings of bandwidth that are those of a cache."""
-    return tuple(
-        c for c in record.ceilings if c.operation in _BANDWIDTH and c.samples and level.holds(c)
-    )
-
-
-def absent_levels(environment: Environment) -> dict[str, str]:
-    """Levels of cache of which nothing can be known, with the reason."""
-    if environment.device == "cuda":
-        return dict.fromkeys(_USUAL[:2], "the caches of a GPU are not in the record")
-    unknown = environment.host is None or not environment.host.caches
-    return dict.fromkeys(_USUAL, "the caches are not in the record") if unknown else {}
 
 
 def name_of(operation: str, found: Iterable[Ceiling]) -> str:

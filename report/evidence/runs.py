@@ -19,7 +19,6 @@ from report.instruments import gates
 from report.missing import Missing
 from report.quantity.expression import Leaf, Quantity, absent, exact
 from report.quantity.process import Process
-from report.records.layers import Layer
 from report.records.quantities import FIXED, QUANTITIES
 from report.records.record import Case, Factor, Head, Policy, Round, Sample
 from report.records.store import Filed, Stored
@@ -81,11 +80,6 @@ class Run(MeasuredDevice):
         there = {r.policy for case in self.stored.record.cases for r in case.rounds if r.policy}
         return tuple(sorted(there, key=lambda policy: (policy != "retained", policy)))
 
-    def alone(self) -> tuple[Self, ...]:
-        """Each run that is pooled here, by itself, the oldest first."""
-        oldest_first = sorted(self.stored.runs, key=lambda stored: stored.record.started)
-        return tuple(replace(self, stored=replace(s, others=())) for s in oldest_first)
-
     @cached_property
     def _cases(self) -> tuple[tuple[str, dict[frozenset[tuple[str, Factor]], Case]], ...]:
         """The cases by their factors, of the record and of each run that is pooled with it."""
@@ -117,17 +111,13 @@ class Run(MeasuredDevice):
             return Missing(f"{_words(case.status)} on {self.label}: {case.reason}")
         return case
 
-    def layers(self, factors: Factors) -> tuple[Layer, ...] | Missing:
-        """The layers that ran in a case, in the order of running."""
-        case = self.case(factors)
-        return case if isinstance(case, Missing) else case.layers
-
     def forward_work(self, factors: Factors) -> Quantity:
         """Work (FLOP) of a forward call, from the shapes of the layers that ran in a case."""
-        layers = self.layers(factors)
-        if isinstance(layers, Missing):
-            return absent("work", "FLOP", layers.reason)
-        return exact(described("work", factors), "FLOP", flops(forward_macs(layers)), self.file)
+        case = self.case(factors)
+        if isinstance(case, Missing):
+            return absent("work", "FLOP", case.reason)
+        work = flops(forward_macs(case.layers))
+        return exact(described("work", factors), "FLOP", work, self.file)
 
     def samples(self, quantity: str, factors: Factors) -> tuple[Sample, ...] | Missing:
         """The raw samples of a quantity in the record, or why there are none."""
@@ -242,7 +232,10 @@ class Run(MeasuredDevice):
 
     def grown(self, quantity: str, factors: Factors, since: str) -> int | Missing:
         """A fixed quantity beyond another one, such as the peak beyond what was there before."""
-        return difference(self.fixed(quantity, factors), self.fixed(since, factors))
+        after, before = self.fixed(quantity, factors), self.fixed(since, factors)
+        if isinstance(after, Missing):
+            return after
+        return before if isinstance(before, Missing) else after - before
 
 
 def processes_of(case: Case, quantity: str, policy: Policy, file: str) -> Iterator[Process]:
@@ -291,10 +284,3 @@ def labels(records: Sequence[Filed[Head]]) -> tuple[str, ...]:
 def run_of(stored: Stored | None, runs: Iterable[AnyRun]) -> AnyRun | None:
     """The run of a record; None where there is no record."""
     return next((run for run in runs if stored and run.file == stored.file), None)
-
-
-def difference(after: int | Missing, before: int | Missing) -> int | Missing:
-    """``after`` minus ``before``, or the first that is missing."""
-    if isinstance(after, Missing):
-        return after
-    return before if isinstance(before, Missing) else after - before

@@ -22,11 +22,24 @@ _FOREIGN: Final = re.compile(
     r"(?![A-Za-z]))[A-Za-z]+"
 )
 _DEEPEST: Final = 16
+
+
+def _nested() -> str:
+    """Text whose braces close, up to a depth; BibTeX counts every brace."""
+    text = r"[^{}]*+"
+    for _ in range(_DEEPEST):
+        text = rf"(?:[^{{}}]++|\{{{text}\}})*+"
+    return text
+
+
+_TEXT: Final = _nested()
 _START: Final = re.compile(r"^(?=@)", re.MULTILINE)
 _HEAD: Final = re.compile(r"@([A-Za-z]+)\{\s*([A-Za-z0-9][\w:./+-]*)\s*,")
-_FIELD: Final = re.compile(r"\s*([A-Za-z-]+)\s*=\s*(?=[{\"\d])")
-_NUMBER: Final = re.compile(r"\d+")
-_BETWEEN: Final = re.compile(r"\s*(?:,|\Z)\s*")
+_BODY: Final = re.compile(rf"({_TEXT})\}}")
+_FIELD: Final = re.compile(
+    r"\s*([A-Za-z-]+)\s*=\s*"
+    rf'(\{{{_TEXT}\}}|"(?:[^{{}}"]++|\{{{_TEXT}\}})*+"|\d+)\s*(?:,|\Z)\s*'
+)
 _BLANK: Final = re.compile(r"(?:[ \t]*(?:%[^\n]*)?(?:\n|\Z))*")
 
 
@@ -64,55 +77,26 @@ def _entry_faults(entry: str, head: re.Match[str] | None) -> Iterator[str]:
     if head is None or head[1].lower() in ("string", "preamble", "comment"):
         yield "expected @type{key, with a key of letters and digits"
         return
-    end = _closing(entry, entry.index("{"))
-    if end is None:
+    body = _BODY.match(entry, head.end())
+    if body is None:
         yield "its braces do not close, or lie too deep in each other"
-    elif not _BLANK.fullmatch(entry[end:]):
+    elif not _BLANK.fullmatch(entry, body.end()):
         yield "found text after its closing brace"
     else:
-        yield from _field_faults(entry[head.end() : end - 1])
+        yield from _field_faults(body[1].strip())
 
 
 def _field_faults(body: str) -> Iterator[str]:
-    body, position, names = body.strip(), 0, set[str]()
+    position, names = 0, set[str]()
     while position < len(body):
         field = _FIELD.match(body, position)
-        end = _value_end(body, field.end()) if field else None
-        between = _BETWEEN.match(body, end) if end is not None else None
-        if field is None or between is None:
+        if field is None:
             yield f"expected name = {{text}}, found {body[position : position + 30]!r}"
             return
-        name, value = field[1].lower(), body[field.end() : end]
+        name = field[1].lower()
         if name in names:
             yield f"found the field {name} twice"
         names.add(name)
-        if foreign := _FOREIGN.search(value):
+        if foreign := _FOREIGN.search(field[2]):
             yield f"{name}: found {foreign[0]}, where only accents and signs may be TeX"
-        position = between.end()
-
-
-def _value_end(body: str, start: int) -> int | None:
-    """The position after a value in braces, in quotation marks, or of digits."""
-    if body[start] == "{":
-        return _closing(body, start)
-    if number := _NUMBER.match(body, start):
-        return number.end()
-    end = start + 1
-    while end < len(body) and body[end] != '"':
-        after = _closing(body, end) if body[end] == "{" else end + 1
-        if after is None:
-            return None
-        end = after
-    return end + 1 if end < len(body) else None
-
-
-def _closing(text: str, start: int) -> int | None:
-    """The position after the brace that closes the one at ``start``; BibTeX counts every brace."""
-    depth = 0
-    for position in range(start, len(text)):
-        depth += (text[position] == "{") - (text[position] == "}")
-        if depth == 0:
-            return position + 1
-        if depth > _DEEPEST:
-            break
-    return None
+        position = field.end()

@@ -77,7 +77,7 @@ class Run(any_study.Run):
 
     def rounds(self, *, disturbed: bool) -> Quantity:
         """How many measurements of a case were watched in all processes, or disturbed."""
-        runs = [alone.stored for alone in self.alone()]
+        runs = sorted(self.stored.runs, key=lambda stored: stored.record.started)
         found = gates.disturbed(stored.record for stored in runs)
         if found is None:
             return absent("measurements", "1", f"not monitored on {self.label}")
