@@ -70,44 +70,26 @@ def test_each_fault_changes_its_line_alone(
     assert after[topic] == level
 
 
-@pytest.fixture
-def edited(tmp_path: Path) -> Path:
-    """A record whose start was changed, as a student has handed it in."""
-    path = tmp_path / "inbox" / FILE.name
-    path.parent.mkdir()
-    shutil.copy(FILE, path)
-    factory.edit(path, "2026-11-26T04:49:24Z", "2026-11-26T04:49:25Z")
-    return path
-
-
-def test_one_record_is_told_check_by_check(
-    edited: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["check", str(FILE)]) == 0
-    verdict, *checks = capsys.readouterr().out.splitlines()
-    assert verdict == f"{FILE}: can be handed in" and 7 < len(checks) < 24
-    assert main(["check", str(edited)]) == 1
-    assert "hand in the file that the experiment wrote" in " ".join(capsys.readouterr().out.split())
-    factory.file_record(edited, b"{}")
-    assert main(["check", str(edited)]) == 1
-    assert "problem  format" in capsys.readouterr().out
-
-
-def test_of_a_class_the_good_ones_are_copied_once(
-    edited: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    alone = tmp_path / FILE.name
-    factory.file_record(alone, factory.text_of(FILE))
-    data = tmp_path / "data"
-    for _ in range(2):
-        assert main(["check", str(FILE), str(edited), str(alone), "--into", str(data)]) == 1
-        said = capsys.readouterr().out.splitlines()
-        verdicts = [line.partition(": ")[2] for line in said if line.startswith("/")]
-        assert verdicts == ["can be handed in", "cannot be handed in", "cannot be handed in"]
-        assert sum(line.startswith("ok       copy") for line in said) == 1
-        assert said[-1] == "3 records: 1 can be handed in; 2 cannot."
-    assert read_record(data / "conv_scaling" / FILE.name, data).edited is False
-    assert [path.read_bytes() for path in data.rglob("*.zip")] == [FILE.read_bytes()]
+def handed_in(folder: Path) -> Iterator[tuple[Path, bool]]:
+    """What students hand in, each in a folder of their own, and whether it is good."""
+    for student in ("anna", "edited", "unpacked", "damaged", "device", "secret", "nowhere", "self"):
+        (folder / student).mkdir()
+        path = folder / student / FILE.name
+        match student:
+            case "anna" | "edited":
+                shutil.copy(FILE, path)
+            case "unpacked":
+                factory.file_record(path, factory.text_of(FILE))
+            case "damaged":
+                factory.file_record(path, b"{}")
+            case _:
+                targets = {"device": "/dev/zero", "secret": "../secret.txt", "self": "."}
+                path.symlink_to(targets.get(student, "nowhere"))
+        if student == "edited":
+            factory.edit(path, "2026-11-26T04:49:24Z", "2026-11-26T04:49:25Z")
+        yield path, student == "anna"
+    (folder / "secret.txt").write_text("the teacher's")
+    yield folder / FILE.name, False
 
 
 @pytest.fixture
@@ -121,31 +103,35 @@ def small_files() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("small_files")
-@pytest.mark.parametrize("target", ["/dev/zero", "../secret", "nowhere", "."])
-def test_no_link_is_followed_and_the_next_student_is_looked_at(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], target: str
-) -> None:
-    link, good = tmp_path / "anna" / FILE.name, tmp_path / "ben" / FILE.name
-    for path in (link, good):
-        path.parent.mkdir()
-    (tmp_path / "secret").write_text("the teacher's")
-    link.symlink_to(target)
-    shutil.copy(FILE, good)
-    data = tmp_path / "data"
-    assert main(["check", str(link), str(good), "--into", str(data)]) == 1
-    said = capsys.readouterr().out.splitlines()
-    assert said[-1] == "2 records: 1 can be handed in; 1 cannot."
-    assert [path for path in data.rglob("*.zip") if not path.is_symlink()] == [
-        data / "conv_scaling" / FILE.name
-    ]
-
-
-def test_what_cannot_be_copied_is_a_sentence(
+def test_of_a_class_the_good_ones_are_copied_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data = tmp_path / "data"
-    data.write_text("a file where the folder belongs")
-    assert main(["check", str(FILE), "--into", str(data)]) == 1
-    assert "not copied" in capsys.readouterr().out
-    assert main(["check", str(tmp_path / FILE.name)]) == 1
-    assert "No such file" in " ".join(capsys.readouterr().out.split())
+    files, data = dict(handed_in(tmp_path)), tmp_path / "data"
+    for _ in range(2):
+        assert main(["check", *map(str, files), "--into", str(data)]) == 1
+        said = capsys.readouterr().out.splitlines()
+        verdicts = [line.partition(": ")[2] for line in said if line.startswith("/")]
+        expected = [f"{'can' if good else 'cannot'} be handed in" for good in files.values()]
+        assert verdicts == expected
+        assert sum(line.startswith("ok       copy") for line in said) == 1
+        assert said[-1] == f"{len(files)} records: 1 can be handed in; {len(files) - 1} cannot."
+    assert [path.read_bytes() for path in data.rglob("*.zip")] == [FILE.read_bytes()]
+
+
+def test_one_record_is_told_check_by_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", str(FILE)]) == 0
+    verdict, *checks = capsys.readouterr().out.splitlines()
+    assert verdict == f"{FILE}: can be handed in" and 7 < len(checks) < 24
+    files = {path.parent.name: path for path, _ in handed_in(tmp_path)}
+    occupied = tmp_path / "a file where the folder belongs"
+    occupied.touch()
+    for path, words in (
+        (files["edited"], "hand in the file that the experiment wrote"),
+        (files["damaged"], "problem format"),
+        (files[tmp_path.name], "No such file"),
+        (FILE, "not copied"),
+    ):
+        assert main(["check", str(path), "--into", str(occupied)]) == 1
+        assert words in " ".join(capsys.readouterr().out.split())
