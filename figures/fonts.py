@@ -19,8 +19,11 @@ def _held(names: str = "*") -> frozenset[int]:
     """The code points for which one of the fonts with these file ``names`` has a glyph."""
     from fontTools.ttLib import TTFont  # type: ignore[import-untyped]
 
-    paths = sorted(FOLDER.glob(f"{names}.ttf"))
-    return frozenset(code for path in paths for code in TTFont(path, lazy=True).getBestCmap())
+    codes: set[int] = set()
+    for path in FOLDER.glob(f"{names}.ttf"):
+        with TTFont(path, lazy=True) as font:
+            codes |= font.getBestCmap().keys()
+    return frozenset(codes)
 
 
 def families(texts: Iterable[str]) -> tuple[str, ...]:

@@ -54,7 +54,6 @@ _BIBLIOGRAPHY: Final = "references.bib"
 
 _ERROR = re.compile(r"^(?:\./)?([^\s:]+):(\d+): (.+)$", re.MULTILINE)
 _ABSENT = re.compile(r"LaTeX Error: File `([^']+\.(?:sty|cls))' not found")
-_RUNAWAY = re.compile(r"Runaway argument\?\n(.+?) ?\\par.*\n(?:.*\n)?! (.+)")
 #: A field that IEEEtran.bst does not print.
 _DOI = re.compile(r"^(\s*)doi(\s*)=\s*\{([^{}]+)\}", re.MULTILINE)
 _BIBTEX = re.compile(r"^(.+)---line (\d+) of file references\.bib$", re.MULTILINE)
@@ -126,12 +125,11 @@ def find_latex() -> LatexTools | Missing:
     found = {name: shutil.which(name) for name in _PROGRAMS}
     lacking = [name for name, path in found.items() if path is None]
     packages = {_PROGRAMS[name] for name in lacking}
+    there = {Path(line).name for line in _kpsewhich(*_NEEDED)}
+    files = [name for name in _NEEDED if name not in there]
+    packages |= {_NEEDED[name] for name in files}
     if found["pdflatex"] is not None:
-        files = _missing_files()
         lacking += files
-        packages |= {_NEEDED[name] for name in files}
-    else:
-        packages |= set(_NEEDED.values())
     if lacking:
         return Missing(
             f"LaTeX: {', '.join(lacking)} not found; on Debian run 'apt-get install "
@@ -140,27 +138,18 @@ def find_latex() -> LatexTools | Missing:
     return LatexTools(Path(found["latexmk"] or ""), Path(found["pdflatex"] or ""))
 
 
-def _missing_files() -> list[str]:
+def _kpsewhich(*names: str) -> list[str]:
+    """What TeX knows of its own files; nothing without TeX."""
     kpsewhich = shutil.which("kpsewhich")
     if kpsewhich is None:
-        return list(_NEEDED)
-    found = {Path(line).name for line in _kpsewhich(kpsewhich)}
-    return [name for name in _NEEDED if name not in found]
-
-
-def _kpsewhich(program: str) -> list[str]:
-    finished = run([program, *_NEEDED], Path(tempfile.gettempdir()), _TIME_LIMIT_S)
-    return finished.stdout.split("\n")
+        return []
+    finished = run([kpsewhich, *names], Path(tempfile.gettempdir()), _TIME_LIMIT_S)
+    return finished.stdout.split()
 
 
 def tex_files() -> tuple[list[str], list[str]]:
     """TeX's lists of its own files, and the files of its styles that the papers use."""
-    kpsewhich = shutil.which("kpsewhich")
-    if kpsewhich is None:
-        return [], []
-    folder = Path(tempfile.gettempdir())
-    lists = run([kpsewhich, "--all", "--format=ls-R", "ls-R"], folder, _TIME_LIMIT_S)
-    return lists.stdout.split(), [line for line in _kpsewhich(kpsewhich) if line]
+    return _kpsewhich("--all", "--format=ls-R", "ls-R"), _kpsewhich(*_NEEDED)
 
 
 def tex_version(tools: LatexTools) -> str:
@@ -224,7 +213,7 @@ def _read_log(path: Path) -> str:
 def _refusal(folder: Path, study: str, log: str, output: str) -> RenderError:
     """The first error of BibTeX or LaTeX, of the place that it comes from."""
     document, bibliography = folder / f"{study}.tex", folder / BIBLIOGRAPHY
-    entry, error, runaway = _BIBTEX.search(output), _ERROR.search(log), _RUNAWAY.search(log)
+    entry, error = _BIBTEX.search(output), _ERROR.search(log)
     if entry:
         return refusal(place_of_entry(bibliography, int(entry[2])), "BibTeX", entry[1])
     if absent := _ABSENT.search(log):
@@ -234,10 +223,6 @@ def _refusal(folder: Path, study: str, log: str, output: str) -> RenderError:
         )
     if error:
         return refusal(_place(document, error[1], int(error[2])), "LaTeX", error[3])
-    if runaway:
-        text = document.read_text("utf-8")
-        line = text[: text.find(runaway[1])].count("\n")
-        return refusal(_place(document, document.name, line + 1), "LaTeX", runaway[2])
     said = [line for line in (log or output).split("\n") if line.startswith("!")]
     last = [line for line in output.split("\n") if line.strip()]
     return refusal(name_of(document), "LaTeX", (said or last[-1:] or ["no reason given"])[0])

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-import jinja2
+import msgspec
 import yaml
 
 from report.errors import RenderError
@@ -23,7 +23,7 @@ from report.render.source import Source, read_source
 from report.text.escape import latex
 
 #: The first version with one model for all cross references, which the papers rely on.
-MINIMUM_VERSION: Final = (1, 4)
+_NEEDED: Final = ">=1.4"
 
 #: The formats that the project declares.
 FORMATS: Final = ("html", "pdf")
@@ -31,7 +31,6 @@ FORMATS: Final = ("html", "pdf")
 _TIME_LIMIT_S: Final = 600.0
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _DOCUMENT: Final = re.compile(r"([\w-]+)\.qmd(?::(\d+))?")
-_COPIED: Final = ("figures", "pictures", "tables", "files")
 #: What a page links to beside figures.
 _RESOURCES: Final = ("*/files/*", "*/tables/*.csv")
 
@@ -57,7 +56,7 @@ def write_project(sources: Mapping[str, Path], target: Path, entries: Mapping[st
     ``_quarto.yml``; raises ``RenderError``.
     """
     papers = [read_source(folder, study) for study, folder in sources.items()]
-    listed = [replace(entries[paper.study], page=_page(paper)) for paper in papers]
+    listed = [msgspec.structs.replace(entries[p.study], page=_page(p)) for p in papers]
     for paper in papers:
         _write_paper(paper, target / paper.study)
     _write_extension(target / "_extensions" / "ridgepoint")
@@ -85,6 +84,7 @@ def project_config(entries: Sequence[Entry]) -> dict[str, Any]:
                 "contents": [{"href": entry.page, "text": entry.title} for entry in entries],
             },
         },
+        "quarto-required": _NEEDED,
         "filters": ["ridgepoint"],
         "csl": "numeric.csl",
         "link-citations": True,
@@ -150,13 +150,8 @@ def _page(paper: Source) -> str:
 
 
 def _write_paper(paper: Source, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in (paper.document.name, "references.bib"):
-        if (paper.folder / name).is_file():
-            shutil.copyfile(paper.folder / name, folder / name)
-    for name in _COPIED:
-        if (paper.folder / name).is_dir():
-            shutil.copytree(paper.folder / name, folder / name, dirs_exist_ok=True)
+    kept_here = shutil.ignore_patterns("values.json")
+    shutil.copytree(paper.folder, folder, ignore=kept_here, dirs_exist_ok=True)
     _write(folder / "_metadata.yml", _yaml(paper_config(paper)))
 
 
@@ -167,15 +162,10 @@ def _write_extension(folder: Path) -> None:
 
 
 def _index(entries: Sequence[Entry]) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES / "quarto"),
-        autoescape=False,  # the output is markdown
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-    )
-    template = environment.get_template("index.qmd.j2")
-    return template.render(papers=entries, title=Settings().title, lead=Settings().lead)
+    """The list of the papers, as markdown."""
+    head = f"---\ntitle: {json.dumps(Settings().title)}\n---\n\n{Settings().lead}\n\n"
+    papers = (f"## [{each.title}]({each.page})\n\n{each.abstract}\n\n" for each in entries)
+    return head + "".join(papers)
 
 
 def _yaml(content: Mapping[str, Any]) -> str:
@@ -189,43 +179,22 @@ def _write(path: Path, text: str) -> Path:
 
 
 def find_quarto() -> Path:
-    """The ``quarto`` command: ``QUARTO_PATH``, else the one on the PATH.
-
-    Raises ``RenderError`` if there is none, or one older than ``MINIMUM_VERSION``.
-    """
+    """The ``quarto`` command: ``QUARTO_PATH``, else the one on the PATH; else ``RenderError``."""
     named = os.environ.get("QUARTO_PATH")
-    found = shutil.which(named) if named else shutil.which("quarto")
+    found = shutil.which(named or "quarto")
     if found is None:
         where = f"QUARTO_PATH={named}" if named else "the PATH"
         raise RenderError(
             f"quarto: not found by {where}; run 'pip install quarto-cli' or set QUARTO_PATH to "
             "the command."
         )
-    path = Path(found)
-    _check_version(path)
-    return path
+    return Path(found)
 
 
 def quarto_version() -> str:
     """The version of the ``quarto`` command; raises ``RenderError`` as ``find_quarto`` does."""
     path = find_quarto()
     return run([path, "--version"], path.parent, 60.0, environment=_environment()).stdout.strip()
-
-
-def _check_version(path: Path) -> None:
-    finished = run([path, "--version"], path.parent, 60.0, environment=_environment())
-    version = finished.stdout.strip()
-    match = re.match(r"(\d+)\.(\d+)", version)
-    needed = ".".join(str(part) for part in MINIMUM_VERSION)
-    if match is None:
-        raise RenderError(
-            f"{path}: --version said {version!r}, no number; install quarto {needed}."
-        )
-    if (int(match[1]), int(match[2])) < MINIMUM_VERSION:
-        raise RenderError(
-            f"{path}: found quarto {version}, which is too old; install {needed} or newer "
-            "('pip install -U quarto-cli')."
-        )
 
 
 def render_quarto(project: Path, formats: Sequence[str] = FORMATS) -> Path:

@@ -9,11 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from report.render.search import index_of_claims, index_of_paper
 from report.render.settings import Settings
 from report.render.shell import OVERVIEWS, SCRIPTS, render_template, script_of, write_assets
 from report.text.format import first_names, plain
 
+#: Characters of an abstract in a list.
+_SHORT: Final = 320
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])")
 #: A reference in the markdown of a sentence, which leads nowhere outside its paper.
 _REFERENCE: Final = re.compile(r"\s*\(@[^)]*\)|\s*\[@[^\]]*\]")
@@ -21,8 +25,7 @@ _REFERENCE: Final = re.compile(r"\s*\(@[^)]*\)|\s*\[@[^\]]*\]")
 _VERDICTS: Final = ("supported", "refuted", "undecided", "not comparable", "not measured")
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """One study in the list; ``page`` and ``pdf`` are relative to the list.
 
     ``devices`` is empty and ``measured`` None where a study has no measurement of its own;
@@ -53,11 +56,7 @@ class Entry:
         cls, plain: Mapping[str, Any], *, study: str, page: str, pdf: str | None = None
     ) -> Entry:
         """The entry of a paper from its title, abstract, devices and day of measuring."""
-        lists = {
-            key: tuple(plain[key]) for key in ("devices", "imported", "headline") if key in plain
-        }
-        figure = tuple(plain["figure"]) if plain.get("figure") else None
-        return cls(study=study, page=page, pdf=pdf, **{**plain, **lists, "figure": figure})
+        return msgspec.convert({**plain, "study": study, "page": page, "pdf": pdf}, cls)
 
 
 @dataclass(frozen=True)
@@ -111,20 +110,14 @@ def _bare(sentence: str) -> str:
     return _REFERENCE.sub("", sentence).replace("`", "")
 
 
-def first_sentences(text: str, limit: int = 320) -> str:
-    """The whole sentences of ``text`` that fit into ``limit`` characters, at least one."""
-    taken = ""
-    for sentence in _SENTENCE_END.split(text.strip()):
-        longer = f"{taken} {sentence}".strip()
-        if taken and len(longer) > limit:
-            break
-        taken = longer
-    return taken
-
-
 def in_plain_words(title: str, abstract: str) -> dict[str, str]:
-    """What lists say of a paper: its title and the first sentences of its abstract, plain words."""
-    return {"title": title, "abstract": first_sentences(abstract)}
+    """What lists say of a paper: its title and the first whole sentences of its abstract."""
+    first, *others = _SENTENCE_END.split(abstract.strip())
+    for sentence in others:
+        if len(first) + len(sentence) >= _SHORT:
+            break
+        first = f"{first} {sentence}"
+    return {"title": title, "abstract": first}
 
 
 @dataclass(frozen=True)

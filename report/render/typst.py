@@ -7,7 +7,6 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
@@ -23,8 +22,8 @@ from report.render.styles import DEFAULT_STANDARD, PdfStandard
 
 #: How pandoc's filter lets a figure or table float.
 _FLOATING = "#figure(placement: auto,"
-#: Typst's tags come apart where a float meets the end of a page; a float that stands in the text
-#: instead moves that (https://github.com/typst/typst/issues/8487 and 8776).
+#: Typst's tags can come apart where a float meets the end of a page, and not where all stand in the
+#: text (https://github.com/typst/typst/issues/8487 and 8776).
 _OWN_FAULT = "internal error"
 _TIME_LIMIT_S: Final = 120.0
 _PROGRAM: Final = Path(__file__).with_name("typst_process.py")
@@ -43,14 +42,6 @@ def typst_edition(paper: Source) -> Edition:
         variables={"style": paper.style, **paper.print_variables()},
         printable=printable,
     )
-
-
-class TypstRefusalError(Exception):
-    """What Typst said of a source that it does not compile, and where it stopped."""
-
-    def __init__(self, message: str, diagnostic: str) -> None:
-        super().__init__(message)
-        self.diagnostic = diagnostic
 
 
 def write_typst(source: Path, study: str, target: Path, text: str | None = None) -> Path:
@@ -83,31 +74,18 @@ def compile_typst(
     Only the fonts of the wheel and of the project are used and the moment is fixed, so that the
     bytes depend on the source, these fonts and the version of Typst.  Raises ``RenderError``.
     """
-    failed = None
-    for text in _with_fewer_floats(main.read_text("utf-8")):
-        main.write_text(text, "utf-8", newline="\n")
-        try:
-            return _compiled(main, standard, measured)
-        except TypstRefusalError as error:
-            failed = failed or error
-            if not str(error).startswith(_OWN_FAULT):
-                break
-    assert failed is not None
-    raise _refusal(main, failed) from failed
+    made = _compiled(main, standard, measured)
+    if isinstance(made, dict) and made["message"].startswith(_OWN_FAULT):
+        standing = main.read_text("utf-8").replace(_FLOATING, _FLOATING.replace("auto", "none"))
+        main.write_text(standing, "utf-8", newline="\n")
+        made = _compiled(main, standard, measured)
+    if isinstance(made, dict):
+        raise _refusal(main, **made)
+    return made
 
 
-def _with_fewer_floats(text: str) -> Iterator[str]:
-    """The source as it is; with one float less, images and late ones first; and with none."""
-    yield text
-    parts = text.split(_FLOATING)
-    fixed = _FLOATING.replace("auto", "none")
-    places = range(1, len(parts))
-    for place in sorted(places, key=lambda at: ("kind: image" not in parts[at][:40], -at)):
-        yield f"{_FLOATING.join(parts[:place])}{fixed}{_FLOATING.join(parts[place:])}"
-    yield text.replace(_FLOATING, fixed)
-
-
-def _compiled(main: Path, standard: PdfStandard, measured: str) -> bytes:
+def _compiled(main: Path, standard: PdfStandard, measured: str) -> bytes | dict[str, str]:
+    """The PDF, or what Typst said of a source that it does not compile: message, diagnostic."""
     day = dict(zip(("year", "month", "day"), map(int, measured.split("-")), strict=True))
     pdf = main.with_suffix(".pdf")
     arguments = {
@@ -128,10 +106,10 @@ def _compiled(main: Path, standard: PdfStandard, measured: str) -> bytes:
     if finished.code == 0:
         return pdf.read_bytes()
     try:
-        said = json.loads(finished.stdout)
+        said: dict[str, str] = json.loads(finished.stdout)
     except json.JSONDecodeError:
         said = {"message": finished.stderr.strip() or f"ended with {finished.code}"}
-    raise TypstRefusalError(said["message"], said.get("diagnostic", ""))
+    return {"diagnostic": "", **said}
 
 
 @cache
@@ -143,16 +121,16 @@ def _packages() -> Path:
     return Path(found.origin).parents[1]
 
 
-def _refusal(main: Path, error: TypstRefusalError) -> RenderError:
+def _refusal(main: Path, message: str, diagnostic: str) -> RenderError:
     """What Typst said, of the place that the line was made from at which it stopped."""
-    stopped = _STOPPED.search(error.diagnostic)
+    stopped = _STOPPED.search(diagnostic)
     if stopped is None:
         place = name_of(main)
     elif stopped[1].endswith(main.name):
         place = place_like(main, [stopped[3]])
     else:
         place = f"templates/typst/{PurePosixPath(stopped[1]).name}:{stopped[2]}"
-    return refusal(place, "Typst", str(error))
+    return refusal(place, "Typst", message)
 
 
 def render_typst(

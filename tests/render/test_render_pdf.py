@@ -1,103 +1,73 @@
-"""Both ways to a PDF, read back from the bytes."""
+"""Both ways to a PDF in every style, read back from the bytes."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+import re
+import subprocess
+import tarfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pypdf import PdfReader
 
 from report.errors import RenderError
-from report.render.latex import compile_latex, write_latex
+from report.render.bundle import bundle
+from report.render.latex import Compiled, LatexTools, compile_latex, write_latex
+from report.render.source import in_style, read_source
+from report.render.styles import STYLES
 from report.render.typst import render_typst
-from tests.latex import needs_latex
+from tests.latex import TOOLS, needs_latex
+from tests.render.conftest import HEAD
 
 Write = Callable[..., Path]
+ENGINES = ["typst", pytest.param("latex", marks=needs_latex)]
+
+#: Rows of the long table of the sample.
+OPERATORS = 63
 
 
-def text_of(pdf: bytes) -> str:
-    pages = PdfReader(io.BytesIO(pdf)).pages
-    text = " ".join(page.extract_text() for page in pages)
-    return " ".join(text.replace("\u00ad\n", "").replace("-\n", "").split())
-
-
-@pytest.fixture(scope="module")
-def typst_pdf(paper: Path) -> bytes:
-    return render_typst(paper, "sample")
+def pages_of(pdf: bytes) -> list[str]:
+    """The text of each page in one line, hyphenation mended and dots of contents left out."""
+    texts = [page.extract_text() for page in PdfReader(io.BytesIO(pdf)).pages]
+    mended = [re.sub(r"(?:[.\u2060]\s*){3,}", " ", re.sub("\u00ad\n|-\n", "", t)) for t in texts]
+    return [" ".join(text.split()) for text in mended]
 
 
 @pytest.fixture(scope="module")
 def latex_folder(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("tex") / "sample"
-    write_latex(paper, "sample", target)
-    return target
+    return write_latex(paper, "sample", tmp_path_factory.mktemp("tex") / "sample").parent
 
 
 @pytest.fixture(scope="module")
-def latex_pdf(latex_folder: Path) -> bytes:
-    return compile_latex(latex_folder, "sample").pdf
+def compiled(latex_folder: Path) -> Compiled:
+    return compile_latex(latex_folder, "sample")
 
 
-def numbered_text(pdf: bytes) -> str:
-    """The text of the sample, in which everything has its number."""
-    text = text_of(pdf)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_everything_in_the_sample_has_its_number_and_the_file_says_what_it_is(
+    paper: Path, engine: str, request: pytest.FixtureRequest
+) -> None:
+    typst = engine == "typst"
+    pdf = render_typst(paper, "sample") if typst else request.getfixturevalue("compiled").pdf
+    reader, text = PdfReader(io.BytesIO(pdf)), " ".join(pages_of(pdf))
+    own, other = ("Typst", "LaTeX") if typst else ("LaTeX", "Typst")
     for phrase in ("Table I", "Figure 1", "Section II", "Equation (1)", "Figure 2(b)", "1,363,673"):
         assert phrase in text
-    return text
-
-
-def assert_described(reader: PdfReader) -> None:
-    """The metadata of the sample, without a date."""
+    assert f"Only {own} shows" in text
+    assert not [words for words in (f"Only {other}", "Only the page", "??") if words in text]
     assert reader.metadata is not None
     assert reader.metadata.title == "Work and memory of a convolutional layer: a sample paper"
     assert "Ada Example" in str(reader.metadata.author)
     assert "/CreationDate" not in reader.metadata
-
-
-def test_typst_has_the_numbers_of_the_text(typst_pdf: bytes) -> None:
-    text = numbered_text(typst_pdf)
-    assert "Only Typst shows" in text
-    assert "Only the page shows" not in text
-
-
-def test_typst_is_accessible_and_says_what_it_is(typst_pdf: bytes) -> None:
-    reader = PdfReader(io.BytesIO(typst_pdf))
     catalog = reader.trailer["/Root"]
-    assert catalog["/MarkInfo"]["/Marked"]
-    assert catalog["/Lang"].startswith("en")
-    assert_described(reader)
-    assert "pdfuaid:part" in catalog["/Metadata"].get_data().decode("utf-8")
-
-
-def alternatives(item: Any) -> Iterator[str]:
-    """The alternative texts in a PDF's tree of tags."""
-    item = item.get_object()
-    if isinstance(item, list):
-        for child in item:
-            yield from alternatives(child)
-    elif isinstance(item, dict):
-        if "/Alt" in item:
-            yield str(item["/Alt"])
-        if "/K" in item:
-            yield from alternatives(item["/K"])
-
-
-@needs_latex
-def test_latex_has_the_numbers_of_the_text(latex_pdf: bytes) -> None:
-    text = numbered_text(latex_pdf)
-    assert "Only LaTeX shows" in text
-    assert "??" not in text
-    assert "10.1145/1498765" in text, "IEEEtran.bst drops DOIs"
-
-
-@needs_latex
-def test_latex_says_what_it_is(latex_pdf: bytes) -> None:
-    reader = PdfReader(io.BytesIO(latex_pdf))
-    assert_described(reader)
-    assert "/ID" not in reader.trailer
+    if typst:
+        assert catalog["/MarkInfo"]["/Marked"] and catalog["/Lang"].startswith("en")
+        assert "pdfuaid:part" in catalog["/Metadata"].get_data().decode("utf-8")
+    else:
+        assert "10.1145/1498765" in text, "IEEEtran.bst drops DOIs"
+        assert "/ID" not in reader.trailer
 
 
 @needs_latex
@@ -121,3 +91,83 @@ def test_latex_says_what_is_wrong_and_runs_no_program(
     else:
         assert pdf.startswith(b"%PDF") and not words
     assert not [*tmp_path.rglob("ran")]
+
+
+@needs_latex
+def test_an_archive_is_flat_the_same_each_time_and_made_by_latexmk_alone(
+    latex_folder: Path, compiled: Compiled, tmp_path: Path
+) -> None:
+    assert isinstance(TOOLS, LatexTools)
+    content = bundle(latex_folder, "sample", compiled.bibliography)
+    assert content == bundle(latex_folder, "sample", compiled.bibliography)
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        names = archive.getnames()
+        archive.extractall(tmp_path)
+    assert names == sorted(names) and "sample.bbl" in names
+    assert not [name for name in names if "/" in name]
+    assert len(names) == 1 + len([p for p in latex_folder.rglob("*") if p.is_file()])
+    subprocess.run([TOOLS.latexmk], cwd=tmp_path, check=True, capture_output=True)
+    assert pages_of((tmp_path / "sample.pdf").read_bytes()) == pages_of(compiled.pdf)
+
+
+# ----------------------------------------------------------------------------------------- styles
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def report(
+    request: pytest.FixtureRequest, paper: Path, tmp_path_factory: pytest.TempPathFactory
+) -> list[str]:
+    """The pages of the sample report, by each engine."""
+    if request.param == "typst":
+        return pages_of(render_typst(paper, "course"))
+    folder = write_latex(paper, "course", tmp_path_factory.mktemp("report") / "tex").parent
+    return pages_of(compile_latex(folder, "course").pdf)
+
+
+#: What contents and lists name, and the first words of its place in the text.
+LISTED = {
+    "2 Model": "2 Model The work of a layer",
+    "3 Operators": "3 Operators The table",
+    "4 Conclusion": "4 Conclusion Theory and",
+    "References": "References [1]",
+    "1 Time of one call over the batch size": "Figure 1. Time of one call",
+    "2 Time and memory of the same runs, side by side": "Figure 2. Time and memory",
+    "1 Devices over all cases": "Table 1. Devices",
+    "2 Operators of one forward call at each batch size": "Table 2. Operators of one",
+}
+
+
+def test_contents_and_lists_give_the_page_and_are_as_deep_as_asked(report: list[str]) -> None:
+    for entry, words in LISTED.items():
+        page = next(number for number, text in enumerate(report[2:], 1) if words in text)
+        assert re.search(rf"{re.escape(entry)} {page}\b", report[1]), entry
+    assert "1.1 Questions" in report[1]
+    assert "A heading of the third level" not in report[1]
+    assert "[3]" not in report[1], "a citation in a list would be the first one of the paper"
+    assert "goes on for long enough" not in report[1]
+    text = " ".join(report[2:])
+    for phrase in ("Figure 2(b)", "Section 2 has the formula", "Equation (1) is used again",
+                   "1.1.1 A heading of the third level"):  # fmt: skip
+        assert phrase in text
+    assert "??" not in text
+
+
+def test_a_long_table_goes_over_pages_with_its_head(report: list[str]) -> None:
+    holding = [text for text in report if "aten::" in text]
+    assert len(holding) > 1
+    for text in holding:
+        assert len(re.findall(r"Operator Batch Calls Memory \(B\) Time \(ms\)", text)) == 1
+    assert sum(text.count("aten::") for text in holding) == OPERATORS
+    assert "Self time only; Section 2 says what is counted." in holding[-1]
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_paper_can_be_printed_in_any_style(style: str, write: Write) -> None:
+    head = HEAD.replace("style: ieee\n", "style: report\nlof: true\nabstract: Short.\n")
+    source = write("# Results\n\nWords.\n", head)
+    document = source / "p.qmd"
+    document.write_text(in_style(document.read_text("utf-8"), style), "utf-8")
+    assert read_source(source, "p").style == style
+    assert in_style(document.read_text("utf-8"), style) == document.read_text("utf-8")
+    text = " ".join(pages_of(render_typst(source, "p")))
+    assert "A paper" in text and "Ada Example" in text and "Results Words." in text

@@ -2,50 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import sys
+import shutil
 from pathlib import Path
 
 import pytest
 import yaml
 
 from report.errors import RenderError
-from report.render.quarto import (
-    find_quarto,
-    render_quarto,
-    write_project,
-)
+from report.render.quarto import find_quarto, render_quarto, write_project
 from report.render.site import Entry
-
-STAND_IN = """#!{python}
-import json, pathlib, sys
-here = pathlib.Path(__file__).parent
-if sys.argv[1:] == ["--version"]:
-    print({version!r})
-    sys.exit(0)
-with (here / "calls.jsonl").open("a") as calls:
-    calls.write(json.dumps(sys.argv[1:]) + "\\n")
-if {error!r}:
-    sys.stderr.write({error!r})
-    sys.exit(1)
-site = pathlib.Path(sys.argv[2]) / "_site" / "sample"
-site.mkdir(parents=True)
-for name in ("sample.html", "sample.pdf"):
-    (site / name).write_text("made")
-"""
-
-
-def stand_in(folder: Path, version: str = "1.6.40", error: str = "") -> Path:
-    """An executable called quarto that records how it was called."""
-    folder.mkdir(exist_ok=True)
-    path = folder / "quarto"
-    path.write_text(STAND_IN.format(python=sys.executable, version=version, error=error))
-    path.chmod(0o755)
-    return path
-
-
-def calls(quarto: Path) -> list[list[str]]:
-    return [json.loads(line) for line in (quarto.parent / "calls.jsonl").read_text().splitlines()]
 
 
 @pytest.fixture
@@ -60,10 +25,10 @@ def test_the_project_is_complete(project: Path) -> None:
     config = yaml.safe_load((project / "_quarto.yml").read_text("utf-8"))
     assert config["project"]["type"] == "website"
     assert config["project"]["render"] == ["index.qmd", "sample/sample.qmd", "course/course.qmd"]
-    assert all((project / name).is_file() for name in config["project"]["render"])
-    assert (project / config["csl"]).is_file()
     assert config["filters"] == ["ridgepoint"]
     for name in (
+        *config["project"]["render"],
+        config["csl"],
         "sample/figures/time.svg",
         "sample/figures/time.pdf",
         "sample/tables/tbl-work.tex",
@@ -75,11 +40,17 @@ def test_the_project_is_complete(project: Path) -> None:
 def test_quarto_is_called_once_for_all_formats(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quarto = stand_in(tmp_path / "bin")
+    quarto = tmp_path / "quarto-command"
+    quarto.write_text(f'#!/bin/sh\nmkdir -p "$2/_site"\necho "$@" >> {tmp_path}/calls\n')
+    quarto.chmod(0o755)
     monkeypatch.setenv("QUARTO_PATH", str(quarto))
-    site = render_quarto(project)
-    assert calls(quarto) == [["render", str(project.resolve())]]
-    assert (site / "sample" / "sample.pdf").read_text() == "made"
+    assert render_quarto(project).is_dir()
+    assert (tmp_path / "calls").read_text() == f"render {project.resolve()}\n"
+
+
+@pytest.mark.skipif(shutil.which("quarto") is None, reason="quarto is not on the PATH")
+def test_quarto_renders_the_project(project: Path) -> None:
+    assert (render_quarto(project, ["html"]) / "sample" / "sample.html").is_file()
 
 
 def test_quarto_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -90,7 +61,3 @@ def test_quarto_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.setenv("QUARTO_PATH", str(tmp_path / "none"))
     with pytest.raises(RenderError, match="not found by QUARTO_PATH="):
         find_quarto()
-    for version, words in (("1.3.450", "found quarto 1.3.450"), ("dev", "no number")):
-        monkeypatch.setenv("QUARTO_PATH", str(stand_in(tmp_path / "bin", version=version)))
-        with pytest.raises(RenderError, match=words):
-            find_quarto()
