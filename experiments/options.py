@@ -34,9 +34,8 @@ def parser() -> argparse.ArgumentParser:
     debug = argparse.ArgumentParser(add_help=False)
     debug.add_argument("--debug", action="store_true", help="show tracebacks")
     data = argparse.ArgumentParser(add_help=False, parents=[debug])
-    data.add_argument(
-        "--records", type=Path, default=Path("data"), metavar="DIR", help="default: data"
-    )
+    where = "the folder of records; default: data"
+    data.add_argument("--records", type=Path, default=Path("data"), metavar="DIR", help=where)
     whole = _Parser(prog="python -m experiments")
     commands = whole.add_subparsers(dest="command", required=True)
     shown = commands.add_parser("list", help="the studies; of a named one, its factors and plans")
@@ -78,20 +77,15 @@ def _add_several(go: argparse.ArgumentParser) -> None:
     many = go.add_argument_group("parts of a run, and several runs")
     many.add_argument("--resume", action="store_true", help="continue the newest unfinished run")
     many.add_argument(
-        "--shard",
-        type=_shard,
-        metavar="I/N",
-        help="measure the I-th of N parts of the run; papers merge them, see docs/measuring.md",
+        "--shard", type=_shard, metavar="I/N", help="only the I-th of N parts, which papers merge"
     )
     many.add_argument(
         "--if-missing",
         action="store_true",
-        help="leave a shard that is measured as it is, and continue one that is unfinished",
+        help="skip a measured shard, go on with one begun",
     )
     many.add_argument(
-        "--all",
-        action="store_true",
-        help="with --device cuda: measure what all papers need of a GPU, instead of one study",
+        "--all", action="store_true", help="with --device cuda: all that papers need of a GPU"
     )
     many.add_argument(
         "--minutes", type=_minutes, default=25.0, metavar="MIN", help="time for --all; default: 25"
@@ -103,47 +97,23 @@ def _add_measured(go: argparse.ArgumentParser, nargs: str | None = None) -> None
     go.add_argument("study", nargs=nargs, help=f"one of: {', '.join(sorted(registry.STUDIES))}")
     what = go.add_argument_group("what is measured")
     what.add_argument(
-        "--device",
-        choices=("cpu", "cuda"),
-        default="cpu",
-        help="cuda measures on a GPU: experimental, see docs/gpu.md for what was tested on one",
+        "--device", choices=("cpu", "cuda"), default="cpu", help="cuda: a GPU, see docs/gpu.md"
     )
     what.add_argument("--threads", type=int, metavar="N", help="default: one for each core")
     what.add_argument("--quick", action="store_true", help="fewer cases and samples")
+    only, levels = "measure these levels of a factor only; may be repeated", "FACTOR=LEVEL,..."
     what.add_argument(
-        "--set",
-        dest="settings",
-        action="append",
-        default=[],
-        metavar="FACTOR=LEVEL,...",
-        help="measure these levels of a factor only; may be repeated",
+        "--set", dest="settings", action="append", default=[], metavar=levels, help=only
     )
-    what.add_argument(
-        "--counters",
-        choices=("none", "auto"),
-        help="count executed work: none, or what fits into minutes; default: auto, with --quick "
-        "none",
-    )
-    what.add_argument(
-        "--data",
-        dest="images",
-        type=Path,
-        metavar="DIR",
-        help="a folder with a data set of your own, for the studies that read images",
-    )
+    counted = "count executed work, as far as it takes minutes; default: auto, with --quick none"
+    what.add_argument("--counters", choices=("none", "auto"), help=counted)
+    images = "a folder with a data set of your own, for the studies that read images"
+    what.add_argument("--data", dest="images", type=Path, metavar="DIR", help=images)
     where = go.add_argument_group("the machine")
-    where.add_argument(
-        "--label",
-        type=_label,
-        metavar="NAME",
-        help="what you call this machine, such as «classroom laptop 3»; papers call it so too",
-    )
-    where.add_argument(
-        "--wait-quiet",
-        type=_minutes,
-        metavar="MIN",
-        help="wait until other processes leave the processors alone, for at most so many minutes",
-    )
+    name = "what you call this machine, such as «classroom laptop 3»; papers call it so too"
+    where.add_argument("--label", type=_label, metavar="NAME", help=name)
+    quiet = "wait so long at most until other processes leave the processors alone"
+    where.add_argument("--wait-quiet", type=_minutes, metavar="MIN", help=quiet)
 
 
 def request_of(options: argparse.Namespace) -> Request:

@@ -57,12 +57,8 @@ def add_import(go: argparse.ArgumentParser) -> None:
     """The options of ``import``."""
     go.add_argument("files", nargs="+", type=Path, metavar="FILE", help="published measurements")
     go.add_argument("--study", required=True, help="the study whose data they become")
-    go.add_argument(
-        "--origin", required=True, metavar="TEXT", help="who measured: a person or organisation"
-    )
-    go.add_argument(
-        "--licence", required=True, metavar="ID", help="SPDX identifier, such as Apache-2.0"
-    )
+    go.add_argument("--origin", required=True, metavar="TEXT", help="who measured")
+    go.add_argument("--licence", required=True, metavar="ID", help="as Apache-2.0 is, of SPDX")
     go.add_argument("--address", metavar="URL", help="where the file is published")
     go.add_argument("--commit", metavar="HASH", help="the revision of it there")
     go.add_argument("--device", metavar="NAME", help="full name of the device, as vendors write it")
