@@ -5,8 +5,7 @@ Every fault is «field: what was found», the fields as ``cases[3].series.time[7
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from report.records.quantities import QUANTITIES
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 def faults(record: Record) -> Iterator[str]:
     """What the types cannot say."""
-    yield from moment_faults({"started": record.started, "finished": record.finished})
     if record.finished < record.started:
         yield f"finished: expected a moment after {record.started}, found {record.finished}"
     environment = record.environment
@@ -35,15 +33,6 @@ def attachment_faults(attachments: Iterable[Attachment]) -> Iterator[str]:
     """Names that stand twice in the archive of a record, where ``record.json`` is its own."""
     if twice := repeated(("record.json", *(attachment.name for attachment in attachments))):
         yield f"attachments: found the name {twice} twice"
-
-
-def moment_faults(moments: Mapping[str, str]) -> Iterator[str]:
-    """The ``moments`` that are none in UTC, by their names."""
-    for name, text in moments.items():
-        try:
-            datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ")
-        except ValueError:
-            yield f"{name}: expected a moment in UTC, found {text!r}"
 
 
 def case_faults(cases: Sequence[Case]) -> Iterator[str]:

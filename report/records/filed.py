@@ -8,7 +8,7 @@ written as such, and read as the same floats in seconds.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -24,9 +24,9 @@ from report.records.record import (
     Ceiling,
     Head,
     Measured,
+    Measurement,
     Outcome,
     Record,
-    Round,
     Sample,
     Text,
 )
@@ -52,12 +52,10 @@ class LayersRef(msgspec.Struct, frozen=True, array_like=True, gc=False):
     batch: Extent
 
 
-class FiledCase(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FiledCase(Measurement, frozen=True, kw_only=True):
     """A case in a file; ``layers`` is absent where none ran."""
 
     layers: LayersRef | None = None
-    series: Measured = msgspec.field(default_factory=dict)
-    rounds: tuple[Round, ...] = ()
 
 
 class FiledRecord(Head, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -262,21 +260,28 @@ def decoded(
 
 def _faults(filed: FiledRecord) -> Iterator[str]:
     """What refers to nothing in a file, so that no record can be made of it."""
-    yield from unit_faults(filed.units, ("s", "ns"))
+    yield from unit_faults(filed.units, filed.cases, ("s", "ns"))
     for index, network in enumerate(filed.networks):
         if beyond := [number for _, number in network if number >= len(filed.layers)]:
-            yield _beyond(f"networks[{index}]", "layer", beyond[0], filed.layers)
+            yield (
+                f"networks[{index}]: found layer {beyond[0]}, but the record has "
+                f"{len(filed.layers)}"
+            )
+    plain = [_batch(filed.layers[n] for _, n in network) == 1 for network in filed.networks]
     for index, case in enumerate(filed.cases):
-        where = f"cases[{index}]"
-        rounds = {f"{where}.rounds[{n}]": each.series for n, each in enumerate(case.rounds)}
-        for place, series in {where: case.series, **rounds}.items():
-            if without := series.keys() - filed.units.keys():
-                yield f"{place}.series.{min(without)}: found a quantity that is not in units"
-        if case.layers is not None:
-            yield from _ref_faults(case.layers, filed, f"{where}.layers")
+        ref, where = case.layers, f"cases[{index}].layers"
+        if ref and ref.network >= len(plain):
+            yield f"{where}: found network {ref.network}, but the record has {len(plain)}"
+        elif ref and ref.batch > 1 and not plain[ref.network]:
+            yield (
+                f"{where}: found {ref.batch} images, but the layers of networks[{ref.network}] are "
+                "not those of one image"
+            )
 
 
-def unit_faults(units: Mapping[str, str], of_durations: Collection[str]) -> Iterator[str]:
+def unit_faults(
+    units: Mapping[str, str], cases: Iterable[Measurement], of_durations: Collection[str]
+) -> Iterator[str]:
     """What is wrong with the ``units`` of a file, in which durations have one ``of_durations``."""
     for name, unit in units.items():
         quantity = QUANTITIES.get(name)
@@ -284,20 +289,8 @@ def unit_faults(units: Mapping[str, str], of_durations: Collection[str]) -> Iter
             yield f"units.{name}: found a name that is no quantity of report/records/quantities.py"
         elif unit not in (of_durations if quantity.unit == "s" else (quantity.unit,)):
             yield f"units.{name}: measured in {quantity.unit}, found {unit!r}"
-
-
-def _ref_faults(ref: LayersRef, filed: FiledRecord, where: str) -> Iterator[str]:
-    if ref.network >= len(filed.networks):
-        yield _beyond(where, "network", ref.network, filed.networks)
-    elif ref.batch > 1 and _batch(filed.layers[n] for _, n in filed.networks[ref.network]) != 1:
-        yield (
-            f"{where}: found {ref.batch} images, but the layers of networks[{ref.network}] are not "
-            "those of one image"
-        )
-
-
-def _beyond(where: str, what: str, number: int, there: Sized) -> str:
-    return f"{where}: found {what} {number}, but the record has {len(there)}"
+    for name in sorted({name for case in cases for name, _ in case.all_series} - units.keys()):
+        yield f"units.{name}: this field is missing"
 
 
 def _whole(filed: FiledRecord) -> Record:

@@ -16,7 +16,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
-from report.records.faults import attachment_faults, case_faults, moment_faults
+from report.records.faults import attachment_faults, case_faults
 from report.records.filed import decoded, fields_of, laid_out, unit_faults
 from report.records.quantities import QUANTITIES
 from report.records.record import (
@@ -28,6 +28,7 @@ from report.records.record import (
     Digest,
     Factor,
     Factors,
+    Measurement,
     Name,
     Positive,
     Sample,
@@ -131,9 +132,6 @@ class ImportedRecord(_Part, frozen=True, kw_only=True):
 
 def faults(record: ImportedRecord) -> Iterator[str]:
     """What the types cannot say, as «field: what was found»."""
-    moments = {"started": record.started, "finished": record.finished}
-    known = {name: moment for name, moment in moments.items() if moment is not None}
-    yield from moment_faults({**known, "origin.imported": record.origin.imported})
     yield from _silent_nulls(record)
     shared = {name for case in record.cases for name in case.factors} & record.conditions.keys()
     for name in sorted(shared):
@@ -206,11 +204,11 @@ def encode_import(record: ImportedRecord) -> bytes:
 
 def _table(cases: Sequence[Case]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[Row, ...]]:
     """Factors and columns of the first case, and the first cases that are rows of these."""
-    if not cases:
+    if len(cases) < 2:
         return (), (), ()
     factors, columns = tuple(sorted(cases[0].factors)), tuple(cases[0].series)
-    rows = tuple(takewhile(bool, (_row(case, factors, columns) for case in cases)))
-    found = tuple(row for row in rows if row)
+    rows = [_row(case, factors, columns) for case in cases]
+    found = tuple(row for row in takewhile(bool, rows) if row)
     return (factors, columns, found) if len(found) > 1 else ((), (), ())
 
 
@@ -237,14 +235,12 @@ def parse_import(text: bytes, place: str, remedy: str = REMEDY) -> ImportedRecor
 
 
 def _table_faults(filed: FiledImport) -> Iterator[str]:
-    yield from unit_faults(filed.units, ("s",))
+    columns = Measurement(factors={}, series=dict.fromkeys(filed.columns, ()))
+    yield from unit_faults(filed.units, (columns, *filed.cases), ("s",))
     expected = (len(filed.factors), len(filed.columns))
     for index, (levels, samples) in enumerate(filed.rows):
         if (len(levels), len(samples)) != expected:
             yield f"rows[{index}]: found another number of cells than of columns"
-    names = {*filed.columns, *(name for case in filed.cases for name, _ in case.all_series)}
-    for name in sorted(names - filed.units.keys()):
-        yield f"units.{name}: this field is missing"
 
 
 def _of_rows(filed: FiledImport) -> Iterator[Case]:

@@ -41,7 +41,10 @@ Bytes: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 Slug: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9_]*$")]
 DeviceKey: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
 Timestamp: TypeAlias = Annotated[
-    str, msgspec.Meta(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$")
+    str,
+    msgspec.Meta(
+        pattern=r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3])(:[0-5]\d){2}Z$"
+    ),
 ]
 Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 FileName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*$")]
@@ -246,14 +249,13 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     reason: Reason | None = None
 
 
-class Case(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One combination of factors with what was measured of it.
+class Measurement(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What was measured of one combination of factors.
 
     ``series`` are what is the same in every process, or was measured by the run's own; ``rounds``
     are what processes of their own measured, in the order of measuring.
     """
 
-    layers: tuple[Layer, ...] = ()
     series: Measured = {}
     rounds: tuple[Round, ...] = ()
 
@@ -263,6 +265,12 @@ class Case(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
         yield from self.series.items()
         for round_ in self.rounds:
             yield from round_.series.items()
+
+
+class Case(Measurement, frozen=True, kw_only=True):
+    """One combination of factors with the layers that ran, and what was measured of it."""
+
+    layers: tuple[Layer, ...] = ()
 
     def samples(self, quantity: str, policy: Policy = "retained") -> tuple[Sample, ...]:
         """The raw samples of ``quantity``, process after process, empty if the case has none."""
