@@ -7,8 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import cache
 from random import Random
-from statistics import median
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from zlib import crc32
 
 import msgspec
@@ -125,16 +124,9 @@ def without(*units: str, names: Collection[str] = ()) -> Change:
     )
 
 
-def ended(*statuses: Any) -> Change:
-    """Cases ended in these ways, one after the other; those of no status well."""
-
-    def change(place: int, case: Case) -> Case:
-        status = statuses[place % len(statuses)]
-        if status is None:
-            return case
-        return _changed(case, status=status, reason="It ended.", series={}, rounds=())
-
-    return of_cases(change)
+def ended(place: int, case: Case) -> Case:
+    """A case that memory was too small for."""
+    return _changed(case, status="out_of_memory", reason="It ended.", series={}, rounds=())
 
 
 def silenced(place: int, case: Case) -> Case:
@@ -172,18 +164,6 @@ def noise(inputs: Inputs, seed: int = 5) -> Inputs:
         return _changed(record, cases=cases, ceilings=peaks)
 
     return of_records(change)(inputs)
-
-
-def scattering(factor: float) -> Change:
-    """All durations ``factor`` times as far from the median of their series."""
-
-    def wider(name: str, samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
-        if QUANTITIES[name].unit != "s" or not samples:
-            return samples
-        middle = median(samples)
-        return tuple(max(middle + factor * (s - middle), middle / 99) for s in samples)
-
-    return of_series(wider)
 
 
 # ----------------------------------------------------------------------------------------- text
@@ -250,7 +230,6 @@ def _no_files(inputs: Inputs) -> Inputs:
 DEGRADED: Mapping[str, Change] = {
     "no record": lambda inputs: replace(inputs, records=(), imported=(), attachments={}),
     "no cases": of_cases(lambda place, case: None),
-    "one case": of_cases(lambda place, case: None if place else case),
     "every third case left out, no ceilings": both(
         of_cases(lambda place, case: case if place % 3 else None),
         of_records(lambda record: _changed(record, ceilings=())),
@@ -262,7 +241,6 @@ DEGRADED: Mapping[str, Change] = {
         of_series(lambda one: _changed(one, samples=(0, 0.0)) if one.quantity == "time" else one),
     ),
     "no samples": of_cases(silenced),
-    "all out of memory": ended("out_of_memory"),
-    "some ended badly": ended("failed", None, "out_of_memory", None),
+    "all out of memory": of_cases(ended),
     "hostile text": hostile,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,8 +14,6 @@ from report.evidence import audit
 from report.evidence.audit import Printed, check, exact
 from report.missing import Missing
 from report.quantity.evaluation import estimate
-
-RATE = "TFLOP/s"
 
 
 def number(value: float, decimals: int | None, unit: str = "1") -> Printed:
@@ -27,28 +26,27 @@ def test_a_printed_number_is_an_interval_of_its_last_digit() -> None:
     assert exact(7, "1", "count").interval == audit.Interval(Fraction(7), Fraction(7))
 
 
-def test_what_the_digits_give_agrees() -> None:
-    found = check(number(0.25, 2), "a / b", audit.ratio, number(1, None), number(4, None))
-    assert (found.verdict, found.factor, found.known) == ("agrees", 1.0, None)
-
-
-def test_what_only_rounded_inputs_give_rounds() -> None:
-    # 1,107 over 10 printed with no decimals is anything from 105 to 117.
-    found = check(number(107, 0), "a / b", audit.ratio, number(1107, 0), number(10, 0))
-    assert found.verdict == "rounds"
-    assert 105 < found.possible.low < 107 < found.possible.high < 117
-
-
-def test_what_no_rounding_gives_differs() -> None:
-    found = check(
-        number(5.5, 1, RATE),
-        "images a second × work an image",
-        lambda images, giga: images * giga / 1000,
-        number(1107, 0),
-        number(5.46, 2),
-    )
-    assert (found.verdict, found.known) == ("differs", None)
-    assert found.factor == pytest.approx(5.5 / 6.04422)
+@pytest.mark.parametrize(
+    ("derived", "compute", "inputs", "verdict", "factor"),
+    [
+        (number(0.25, 2), audit.ratio, (number(1, None), number(4, None)), "agrees", 1.0),
+        # 1,107 over 10 printed with no decimals is anything from 105 to 117.
+        (number(107, 0), audit.ratio, (number(1107, 0), number(10, 0)), "rounds", 107 / 110.7),
+        (number(104, 0), audit.ratio, (number(1107, 0), number(10, 0)), "differs", 104 / 110.7),
+        (number(5.5, 1), audit.times, (number(1.107, 3), number(5.46, 2)), "differs", 0.90996),
+        (number(7, 0), audit.difference, (number(10, 0), number(3, 0)), "agrees", 1.0),
+        (number(20, 0), audit.gain, (number(6, None), number(5, None)), "agrees", 1.0),
+        (number(40, 0), audit.share, (number(2, None), number(5, None)), "agrees", 1.0),
+        (number(4, 0), audit.mean, (number(2, None), number(6, None)), "agrees", 1.0),
+        (number(1, 0), audit.difference, (number(3, 0), number(3, 0)), "rounds", None),
+    ],
+)
+def test_rounding_is_no_error_and_an_error_no_rounding(
+    derived: Printed, compute: audit.Formula, inputs: Any, verdict: str, factor: float | None
+) -> None:
+    found = check(derived, "a formula", compute, *inputs)
+    assert (found.verdict, found.known) == (verdict, None)
+    assert found.factor == (factor and pytest.approx(factor, rel=1e-4))
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_all_printed_numbers_follow_but_two_and_each_stands_in_the_account() -> 
 
 def test_the_reader_can_take_the_trace_along() -> None:
     text = assert_whole(STUDY, FULL)
-    assert [each.content for each in FULL.downloads.values()] == [*profiling.FILES.values()]
+    assert [content for _, content in FULL.downloads.values()] == [*profiling.FILES.values()]
     assert all(f"(files/{name})" in text for name in FULL.downloads)
 
 

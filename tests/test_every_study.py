@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -22,14 +21,13 @@ from report.paper.findings import Findings
 from report.paper.manuscript import Manuscript
 from report.records.faults import faults
 from report.statistics.estimates import Estimate
-from report.studies import STUDIES, find_study, module_of
+from report.studies import STUDIES
 from tests.degraded import (
     DEGRADED,
     HOSTILE,
     committed,
     noise,
     one_of_each_kind,
-    scattering,
     thinned,
 )
 from tests.papers import assert_complete, assert_whole, rendered
@@ -125,11 +123,6 @@ def decided(*found: Findings) -> set[str]:
 
 
 @every_study
-def test_it_is_found_by_its_name(study: str) -> None:
-    assert find_study(study) == import_module(module_of(study)).findings
-
-
-@every_study
 def test_it_makes_a_whole_paper_without_records_which_says_so(study: str) -> None:
     assert_described(study, "no record")
     text = assert_complete(study, paper(study, "no record"))
@@ -144,12 +137,6 @@ def test_it_makes_a_whole_paper_without_records_which_says_so(study: str) -> Non
 def test_it_makes_a_whole_paper(study: str, kind: str | None) -> None:
     assert_described(study, kind)
     assert_complete(study, paper(study, kind), latex=kind is None)
-
-
-@every_study
-def test_it_finds_the_same_twice(study: str) -> None:
-    again = compute(study, one_of_each_kind(committed(study)))
-    assert again.as_json(study, ()) == findings(study).as_json(study, ())
 
 
 @every_study
@@ -257,13 +244,3 @@ def test_noise_decides_no_claim(study: str) -> None:
     found -= decided(compute(study, DEGRADED["no time"](inputs)))
     found -= DECIDED_WITHOUT_TIME.get(study, {}).keys()
     assert found == set()
-
-
-@every_measured_study
-def test_wider_scatter_only_ever_leaves_a_verdict_undecided(study: str) -> None:
-    calm = findings(study).claims
-    noisy = compute(study, scattering(10)(one_of_each_kind(committed(study)))).claims
-    # A step that watching slowed is left out of what was measured.
-    allowed = ("undecided", "not measured")
-    changed = {id_ for id_, claim in noisy.items() if claim.verdict != calm[id_].verdict}
-    assert {id_ for id_ in changed if noisy[id_].verdict not in allowed} == set()

@@ -111,20 +111,19 @@ def test_what_is_no_number_is_never_printed(number: float) -> None:
 @pytest.mark.parametrize(
     ("value", "half", "text"),
     [
-        (0.8271, 0.1191, f"0.83{NO_BREAK}s"),
-        (12.3456, 0.2, f"12.35{NO_BREAK}s"),
-        (12.3456, 0.4, f"12.3{NO_BREAK}s"),
-        (12.3456, 0.95, f"12.3{NO_BREAK}s"),
-        (12.3456, 2.0, f"12.3{NO_BREAK}s"),
-        (12.3456, 40.0, f"10{NO_BREAK}s"),
-        (12.3456, 1e-9, f"12.35{NO_BREAK}s"),
-        (0.0, 2e-6, f"0.0{NO_BREAK}µs"),
+        (0.8271, 0.1191, "830 ms"),
+        (12.3456, 0.2, "12.35 s"),
+        (12.3456, 0.4, "12.3 s"),
+        (12.3456, 2.0, "12.3 s"),
+        (12.3456, 40.0, "10 s"),
+        (12.3456, 1e-9, "12.35 s"),
+        (0.0, 2e-6, "0.0 µs"),
+        (1.0, 1e300, "0 Ps"),
     ],
 )
 def test_an_interval_decides_the_digits(value: float, half: float, text: str) -> None:
     found = estimate(value, value - half, value + half)
-    expected = text if value >= 1 or not value else text.replace("0.83", "830").replace("s", "ms")
-    assert quantity_text(found, "s") == expected
+    assert quantity_text(found, "s").replace(NO_BREAK, " ") == text
 
 
 @given(estimates())
@@ -148,12 +147,6 @@ def test_a_number_and_its_interval_agree(found: Estimate) -> None:
     assert {unit_of_last_place(text) for text in (number, low, high)} == {
         unit_of_last_place(number)
     }
-
-
-@given(st.floats(allow_nan=False, allow_infinity=False, min_value=1e-300, max_value=1e300))
-def test_any_width_can_be_printed(width: float) -> None:
-    assert decimals_of(estimate(1.0, 1.0 - width, 1.0 + width)) <= 3
-    assert decimals_of(estimate(0.0, -width, width)) >= -300
 
 
 @pytest.mark.parametrize(("value", "decimals"), [(5_308_416.0, 0), (0.0, 0), (1.5, 3), (0.25, 4)])

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from report.paper.prose import typed_results
-
-PAPERS = Path(__file__).parents[1] / "templates" / "papers"
 
 FRONT = """---
 title: "{title}"
@@ -118,19 +113,3 @@ def test_a_number_anywhere_in_a_paragraph_is_found(
     template = "\n".join([*above, f"a {apart}{number}{after}"])
     found = typed_results(template)
     assert any(line == len(above) + 1 and str(number).startswith(n[:1]) for line, n in found)
-
-
-@given(st.lists(WORDS.map(lambda text: text.replace("-", "")), max_size=8))
-def test_prose_without_digits_is_never_refused(lines: list[str]) -> None:
-    assert typed_results("\n".join(lines)) == ()
-
-
-@pytest.mark.parametrize("paper", sorted(PAPERS.glob("*.j2")), ids=lambda paper: paper.stem)
-def test_no_condition_swallows_the_end_of_a_paragraph(paper: Path) -> None:
-    """Jinja drops the line's end behind ``{% endif %}``, which glues two paragraphs together."""
-    glued = re.findall(
-        r"^(?!\{% (?:else|end)).*\S.*\{% end(?:if|for) %\}\n\n(?!\{% (?:else|end))\S.*$",
-        paper.read_text(encoding="utf-8"),
-        re.MULTILINE,
-    )
-    assert not glued

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from report.errors import StudyError
 from report.evidence.allocator_replay import (
@@ -105,20 +103,3 @@ def test_a_history_that_no_program_has_is_refused(
 ) -> None:
     with pytest.raises(StudyError, match=said):
         requests(changes, owners)
-
-
-@given(st.lists(st.integers(0, 5 * MIB), max_size=12), st.data())
-def test_any_history_gives_back_what_lives(sizes: list[int], data: st.DataObject) -> None:
-    """Some allocations are freed, in any order: what is requested is the sum of the others."""
-    freed = data.draw(st.lists(st.sampled_from(range(len(sizes))), unique=True)) if sizes else []
-    changes = [*sizes, *(-sizes[owner] for owner in freed)]
-    owners = [*range(len(sizes)), *freed]
-    if not owners:
-        return
-    content = case(
-        memory_events_before=tuple(changes), memory_events=(), memory_owners=tuple(owners)
-    )
-    call = called(content)
-    lives = sum(size for owner, size in enumerate(sizes) if owner not in freed)
-    assert call.states[-1].requested == call.states[0].requested == lives
-    assert call.requests == ()

@@ -10,11 +10,9 @@ from typing import Any
 
 import pypandoc
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from report.missing import Missing
-from report.paper.tables import Cell, Column, Table, to_csv, to_markdown
+from report.paper.tables import Column, Table, to_csv, to_markdown
 from report.statistics.estimates import Estimate
 from report.text.format import MISSING
 
@@ -83,30 +81,6 @@ def test_markdown_holds_the_cells_the_notes_and_the_caption() -> None:
     ]
     assert text_of(notes) == "Own: A|B. ^a^ out of memory on A|B: 5 GiB* ^b^ no GPU here"
     assert text_of(caption) == TABLE.caption
-
-
-CELLS = (
-    st.integers(-(10**9), 10**9)
-    | st.text(
-        st.characters(exclude_categories=["Cs", "Cc", "Cn", "Zl", "Zp"])
-        | st.sampled_from("|\\`*_$"),
-        max_size=12,
-    )
-    | st.sampled_from([NO_GPU, NO_ROOM, HALF])
-)
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=5))
-def test_any_table_comes_back_from_pandoc(rows: list[tuple[Cell, ...]]) -> None:
-    table = Table("tbl-any", "Any.", (Column("A", "1"), Column("B"), Column("C", "s")), tuple(rows))
-    shown = rows_of(pandoc(to_markdown(table))[0])[1:]
-    for row, texts in zip(table.rows, shown, strict=True):
-        for cell, column, text in zip(row, table.columns, texts, strict=True):
-            mark = table.mark(cell)
-            expected = column.text(cell) + (f"^{mark}^" if mark else "")
-            # Which white space stands at the ends of a cell, nobody sees.
-            assert text.split() == expected.split()
 
 
 def test_json_holds_raw_numbers() -> None:

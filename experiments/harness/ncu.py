@@ -24,7 +24,7 @@ from experiments.harness.text import last_line, text_of
 from experiments.harness.worker import Task
 from report.errors import MeasurementError, RecordError
 from report.instruments.counters.ncu import case_range
-from report.instruments.counters.ncu_logs import QUANTITIES, logs_of, missing_of, series_of
+from report.instruments.counters.ncu_logs import QUANTITIES, counted, logs_of
 from report.instruments.counters.ncu_metrics import MetricPlan, metric_names, metrics_for
 from report.instruments.counters.ncu_output import CountersUnavailable, complaint, read_table
 
@@ -148,7 +148,7 @@ def _profiled(options: Sequence[str], task: Task) -> Iterator[Count]:
 def _counted(case: int, logs: dict[str, str]) -> Count:
     place = f"ncu, case {case}"
     try:
-        series, missing = series_of(logs, place), missing_of(logs, place)
+        series, missing = counted(logs, place)
         return Count(case=case, series=series, missing=missing, logs=logs)
     except RecordError as error:
         return _failed(case, str(error))

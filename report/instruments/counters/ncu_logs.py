@@ -88,25 +88,13 @@ def read_log(logs: Mapping[str, str], place: str) -> CaseLog:
     return CaseLog(tuple(map(tuple, calls.values())), plan, distrusted)
 
 
-def series_of(logs: Mapping[str, str], place: str) -> Measured:
-    """The series of a case, one sample a call; those of a unit that is not trusted are left out.
+def counted(logs: Mapping[str, str], place: str) -> tuple[Measured, dict[str, str]]:
+    """The series of a case, one sample a call, and the reason for each quantity without one.
 
-    Raises ``RecordError`` as ``read_log`` does.
+    This ncu cannot count it here, or its unit is not trusted.  Raises ``RecordError`` as
+    ``read_log`` does.
     """
     log = read_log(logs, place)
-    missing = _missing(log)
-    samples = [quantities(call, log.plan) for call in log.calls]
-    names = [name for name in QUANTITIES if name not in missing]
-    return {name: tuple(sample[name] for sample in samples) for name in names}
-
-
-def missing_of(logs: Mapping[str, str], place: str) -> dict[str, str]:
-    """The reason for each quantity that ``series_of`` does not give; raises as that does."""
-    return _missing(read_log(logs, place))
-
-
-def _missing(log: CaseLog) -> dict[str, str]:
-    """A reason for each quantity that this ncu cannot count here, or that is not trusted."""
     plan = log.plan
     missing: dict[str, str] = {}
     if why := next((plan.missing[p] for p in _CORE_PRECISIONS if p in plan.missing), None):
@@ -122,4 +110,5 @@ def _missing(log: CaseLog) -> dict[str, str]:
     for name in QUANTITIES:
         if any(name not in sample for sample in samples):
             missing.setdefault(name, "ncu gave no number for it in at least one launch")
-    return missing
+    names = [name for name in QUANTITIES if name not in missing]
+    return {name: tuple(sample[name] for sample in samples) for name in names}, missing

@@ -10,41 +10,21 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
-
-Kind: TypeAlias = Literal[
-    "not_installed",
-    "permission",
-    "library",
-    "driver",
-    "busy",
-    "device",
-    "metric",
-    "application",
-    "no_kernels",
-    "empty",
-    "truncated",
-    "units",
-    "number",
-    "page",
-    "time",
-    "ranges",
-    "profiler",
-]
+from typing import Final
 
 
 @dataclass(frozen=True)
 class CountersUnavailable:
     """Why there are no counters: a ``kind`` for programs, a sentence with the remedy for people."""
 
-    kind: Kind
+    kind: str
     reason: str
 
 
 class _UnreadableError(Exception):
     """Carries a ``CountersUnavailable`` out of the parser."""
 
-    def __init__(self, kind: Kind, reason: str) -> None:
+    def __init__(self, kind: str, reason: str) -> None:
         super().__init__(reason)
         self.outcome = CountersUnavailable(kind, reason)
 
@@ -52,7 +32,7 @@ class _UnreadableError(Exception):
 # --------------------------------------------------------------------------- what ncu complains of
 
 #: NVIDIA's words -> what they mean and what helps; the first that is found is the reason.
-_COMPLAINTS: Final[tuple[tuple[str, Kind, str], ...]] = (
+_COMPLAINTS: Final[tuple[tuple[str, str, str], ...]] = (
     (
         r"ERR_NVGPUCTRPERM",
         "permission",
@@ -190,7 +170,10 @@ def _cells(text: str) -> list[list[str]]:
     """Header, units and at least one row, all of the same length."""
     records = list(_records(text))
     if not records:
-        raise _UnreadableError("empty", _complaint_or("ncu printed no table; run it again.", text))
+        said = complaint(text)
+        raise _UnreadableError(
+            "empty", said.reason if said else "ncu printed no table; run it again."
+        )
     table = [next(csv.reader(record.splitlines(keepends=True))) for record in records]
     if "Metric Value" in table[0]:
         raise _UnreadableError(
@@ -207,11 +190,6 @@ def _cells(text: str) -> list[list[str]]:
                 f"{len(table[0])} cells; run it again with enough space on the disk.",
             )
     return table
-
-
-def _complaint_or(otherwise: str, text: str) -> str:
-    found = complaint(text)
-    return found.reason if found else otherwise
 
 
 def _check_units(header: Sequence[str], units: Sequence[str]) -> None:
