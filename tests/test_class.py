@@ -12,13 +12,16 @@ import build
 from figures.dots import Dots
 from figures.render import render
 from report.engine.computing import compute
+from report.engine.gather import choose
 from report.engine.pipeline import ROOT
+from report.errors import RecordError
 from report.paper.findings import Findings, Inputs
 from report.paper.machine_comparison import NAMED, ROWS
 from report.records.editions import ROLES
+from report.records.store import write_record
 from report.studies import STUDIES
 from tests import factory
-from tests.classroom import the_class, write_class
+from tests.classroom import base_record, machine, the_class, write_class
 from tests.degraded import DEGRADED, committed, one_of_each_kind
 from tests.papers import assert_whole, rows
 
@@ -94,3 +97,20 @@ def test_a_class_with_bad_records_is_built_and_the_check_names_them(
     for page in ("machines.html", f"{STUDY}/index.html"):
         text = (tmp_path / "out" / "html" / page).read_text("utf-8")
         assert "classroom laptop 1" in text and bad[0].stem not in text
+
+
+def test_a_bad_record_that_is_named_or_in_a_role_or_alone_is_an_error(tmp_path: Path) -> None:
+    good, bad = (machine(base_record(STUDY, CASES), number) for number in (1, 2))
+    data = factory.data_folder(tmp_path, good)
+    path = write_record(bad, data)
+    path.write_bytes(b"{")
+    file, editions = path.relative_to(data).as_posix(), data / "editions.yaml"
+    assert len(choose(STUDY, data).runs) == 1
+    roles = (f"[{file}]", bad.environment.key, "")
+    for asked, role in (((file,), ""), *(((), role) for role in roles)):
+        editions.write_text(f"{STUDY}: {{roles: {{cpu: {role}}}}}\n" if role else "", "utf-8")
+        if not asked and not role:  # the last one: nothing else is there
+            for path in data.glob(f"{STUDY}/*laptop-1-*"):
+                path.unlink()
+        with pytest.raises(RecordError, match="no whole zip archive"):
+            choose(STUDY, data, asked)

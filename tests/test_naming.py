@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 import pytest
 
-from report.evidence.naming import names
+from report.evidence.runs import labels
 from report.records.record import Environment
 from tests import factory
 
@@ -17,6 +18,10 @@ PLAIN = "Example Processor, 2 threads"
 def device(key: str = "a", host: dict[str, Any] | None = None, **change: Any) -> Environment:
     found = None if host is None else msgspec.structs.replace(factory.SERVER, **host)
     return factory.environment(key, host=found, **change)
+
+
+def names(machines: Iterable[Environment]) -> tuple[str, ...]:
+    return labels([factory.stored(factory.record(machine=machine)) for machine in machines])
 
 
 def named(*machines: Environment) -> list[str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from figures.canvas import Drawing
+from report.commands.check import faults
+from report.engine.pipeline import ROOT, Request
 from report.errors import TemplateError
 from report.paper.claims import judge
 from report.paper.findings import Claim, Figure, Findings
@@ -16,6 +19,7 @@ from report.paper.values import Value
 from report.quantity.expression import Quantity, absent, measured
 from report.quantity.process import Process
 from report.quantity.verdicts import Statement, all_of, expect
+from tests.factory import data_folder
 from tests.papers import written_paper
 
 FINDINGS = Findings(
@@ -108,6 +112,19 @@ def test_what_cannot_be_meant_is_refused_with_its_line(
     with pytest.raises(TemplateError) as caught:
         written(tmp_path, text)
     assert complaint in str(caught.value)
+
+
+def test_the_check_names_a_sentence_that_no_longer_holds(tmp_path: Path) -> None:
+    """Without a record nothing of a run holds, so that a sentence without «else» is marked."""
+    papers = shutil.copytree(ROOT / "templates" / "papers", tmp_path / "papers")
+    template = papers / "conv_scaling.qmd.j2"
+    head, tail = template.read_text("utf-8").split("# Method {#sec-method}")
+    tag = '{% holds "both-slower" %}Returned memory costs time.{% endholds %}'
+    template.write_text(f"{head}{tag}\n\n# Method {{#sec-method}}{tail}", "utf-8")
+    data, out = data_folder(tmp_path), tmp_path / "out"
+    first, *_ = faults(Request(("conv_scaling",), ("html",), out, data=data, papers=papers))
+    place = f"templates/papers/conv_scaling.qmd.j2:{head.count(chr(10)) + 1}: "
+    assert first.startswith(place) and "both-slower, which is not measured; " in first
 
 
 def spread(*medians: float, disturbed: bool = False) -> Quantity:

@@ -242,11 +242,7 @@ class Pairs:
     def gain(self) -> Distribution:
         """Rate after over rate before."""
         found = {before.network: after.rate / before.rate for before, after in self.rows}
-        return Distribution(f"gain({self.comparison.name})", found, self.files, self._reason)
-
-    @property
-    def _reason(self) -> str:
-        return "published for too few networks" if self.files else NO_TABLE
+        return self._of(f"gain({self.comparison.name})", found, self.files)
 
     @cached_property
     def known(self) -> dict[str, tuple[Row, Row, NetworkOperators]]:
@@ -338,8 +334,12 @@ class Pairs:
         return exact(name, "1", float(f"{found:.2g}"), predicted.files[0], predicted.files[1:])
 
     def _of_theory(self, name: str, found: Mapping[str, float]) -> Distribution:
-        files = (*self.files, OPERATORS, "devices.yaml") if self.files else ()
-        return Distribution(name, found, files, self._reason)
+        return self._of(name, found, (*self.files, OPERATORS, "devices.yaml"))
+
+    def _of(self, name: str, found: Mapping[str, float], files: tuple[str, ...]) -> Distribution:
+        if not self.files:
+            return Distribution(name, found, (), NO_TABLE)
+        return Distribution(name, found, files, "published for too few networks")
 
 
 def pairs(
@@ -352,12 +352,11 @@ def pairs(
     before, after = (tables.get(each) for each in comparison[1:3])
     if before is None or after is None:
         return Pairs(comparison, (), (), networks, cards)
-    others = {_key(row): row for row in after.rows if row.family in CNNS}
-    both = (row for row in before.rows if _key(row) in others)
-    rows = tuple((row, others[_key(row)]) for row in once(both))
+
+    def key(row: Row) -> tuple[str | float, ...]:
+        return row.network, row.image, row.batch, row.parameters
+
+    others = {key(row): row for row in after.rows if row.family in CNNS}
+    both = (row for row in before.rows if key(row) in others)
+    rows = tuple((row, others[key(row)]) for row in once(both))
     return Pairs(comparison, rows, (before.file, after.file), networks, cards)
-
-
-def _key(row: Row) -> tuple[str | float, ...]:
-    """What two rows of one network share."""
-    return row.network, row.image, row.batch, row.parameters

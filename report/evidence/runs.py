@@ -6,21 +6,20 @@ medians, intervals and ceilings are taken in one way in all papers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
-from typing import Self, TypeAlias, TypeVar
+from typing import Final, Self, TypeAlias, TypeVar
 
 from report.evidence.ceilings import MeasuredDevice
-from report.evidence.naming import names
 from report.evidence.remembered import remembered
 from report.instruments import gates
 from report.missing import Missing
 from report.quantity.expression import Leaf, Quantity, absent, exact
 from report.quantity.process import Process
 from report.records.quantities import FIXED, QUANTITIES
-from report.records.record import Case, Factor, Head, Policy, Round, Sample
+from report.records.record import Case, Environment, Factor, Head, Policy, Round, Sample
 from report.records.store import Filed, Stored
 from report.statistics.estimates import identical
 from report.theory.work import flops, forward_macs
@@ -276,9 +275,44 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
+def _gib(size: int) -> str:
+    return f"{round(size / 2**30)} GiB"
+
+
+#: Properties in words, the clearest first; None where a device has none.
+_PROPERTIES: Final[tuple[Callable[[Environment], str | None], ...]] = (
+    lambda one: one.gpu.model if one.gpu and one.name else None,
+    lambda one: one.cpu.model if one.name else None,
+    lambda one: _gib(one.gpu.memory_bytes) if one.gpu else None,
+    lambda one: f"beside {one.cpu.model}" if one.gpu else None,
+    lambda one: f"{_gib(one.memory_bytes)} of memory",
+    lambda one: f"{one.cpu.cores_available} cores available",
+    lambda one: one.key,
+)
+
+
 def labels(records: Sequence[Filed[Head]]) -> tuple[str, ...]:
-    """A name for each record's device; equal names are told apart by what differs, in words."""
-    return names([item.record.environment for item in records])
+    """The label of each record's device; equal ones with the first property that differs for all.
+
+    The key stands where no other does.
+    """
+    machines = [item.record.environment for item in records]
+    plain = [machine.label for machine in machines]
+    return tuple(
+        label
+        if plain.count(label) == 1
+        else f"{label} ({_own(one, [e for e in machines if e.label == label])})"
+        for one, label in zip(machines, plain, strict=True)
+    )
+
+
+def _own(one: Environment, others: Sequence[Environment]) -> str:
+    """What only ``one`` of ``others``, which include it, has."""
+    for words in _PROPERTIES:
+        known = [words(each) for each in others]
+        if None not in known and len(set(known)) == len(known):
+            return str(words(one))
+    return one.key
 
 
 def run_of(stored: Stored | None, runs: Iterable[AnyRun]) -> AnyRun | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from report.evidence import device_counts
 from report.evidence import executed as evidence
 from report.paper.findings import Inputs
 from report.records.layers import Convolution, Layer
@@ -124,7 +123,7 @@ def variants(run: Run) -> dict[str, Reconciliation]:
 def device_work(run: Run) -> Iterator[Reconciliation]:
     """What the counters of a GPU's CUDA cores saw of forward calls."""
     for batch in run.batches:
-        found = device_counts.device_work(
+        found = evidence.device_work(
             run,
             run.factors(batch),
             subject(batch),
