@@ -139,7 +139,7 @@ def _submitted(
         if not left:
             return request.records / request.study / measured[1].file
         if not active:
-            done = (len(measured), sum(each.done for each in shards.values()))
+            done = (len(measured), sum(each.kept for each in shards.values()))
             tries, before = 1 if done > before else tries + 1, done
             if tries > _ATTEMPTS:
                 log = Path(running[left[0]].paths.stderr)

@@ -15,12 +15,11 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from experiments import registry
 from experiments.harness.journal import Header, Journal, is_written, readable
-from experiments.harness.rounds import turns
 from experiments.harness.text import last_line
 from report.errors import MeasurementError
 from report.records.pooling import unlike
 from report.records.record import Head, Shard
-from report.records.shards import OPTION, measures_case, measures_process, without_option
+from report.records.shards import OPTION, without_option
 from report.records.store import list_records
 
 State: TypeAlias = Literal["measured", "running", "unfinished", "missing"]
@@ -29,14 +28,13 @@ State: TypeAlias = Literal["measured", "running", "unfinished", "missing"]
 class ShardState(NamedTuple):
     """What there is of one shard, and the file that tells it.
 
-    Of one that is not finished ``done`` of ``planned`` measurements are kept, each a case by
-    itself, or a case in one process.
+    Of one that is not finished ``kept`` measurements are kept, each a case by itself, or a case in
+    one process.
     """
 
     state: State = "missing"
     file: str = ""
-    done: int = 0
-    planned: int = 0
+    kept: int = 0
 
 
 class Sweep(NamedTuple):
@@ -80,14 +78,9 @@ def _is_same_sweep(one: Header | Head, other: Header | Head) -> bool:
 
 
 def _of_journal(journal: Journal) -> ShardState:
-    header, shard = journal.header, journal.header.shard
-    timed = turns(header.protocol.processes) if registry.load(header.study).has_times else ()
-    processes = sum(measures_process(shard, turn.process) for turn in timed)
-    planned = sum(measures_case(shard, index) for index in range(len(header.cases)))
-    planned += processes * len(header.cases)
-    done = min(len(journal.finished) + len(journal.rounds), planned)
-    word: State = "running" if is_written(journal.path) else "unfinished"
-    return ShardState(word, journal.path.name, done, planned)
+    kept = len(journal.finished) + len(journal.rounds)
+    state: State = "running" if is_written(journal.path) else "unfinished"
+    return ShardState(state, journal.path.name, kept)
 
 
 def status(study: str, records: Path, say: Callable[[str], None]) -> int:
@@ -117,16 +110,16 @@ def _lines(sweep: Sweep, places: Sequence[str], jobs: Mapping[int, str]) -> Iter
     head, of, nexts, states = sweep.head, sweep.shard.of, [], set()
     yield f"{head.study}, {head.protocol.plan} plan on {head.environment.key}"
     for number in range(1, of + 1):
-        state, file, done, planned = sweep.shards.get(number, ShardState())
+        state, file, kept = sweep.shards.get(number, ShardState())
         idle = state in ("unfinished", "missing")
         word = "queued" if idle and number in jobs else state
         states.add(word)
         if word == state and idle:
             option = (OPTION, f"{number}/{of}", "--if-missing")
             nexts.append(f"  {shlex.join((*without_option(head.command), *places, *option))}")
-        share = f"{done} of {planned} measurements" if planned else ""
+        so_far = f"{kept} measurements in" if kept else ""
         job = f"({jobs[number]})" if number in jobs else ""
-        cells = (f"shard {number}/{of}", f"{word:10}", share, file, job)
+        cells = (f"shard {number}/{of}", f"{word:10}", so_far, file, job)
         yield f"  {'  '.join(filter(None, cells))}".rstrip()
     if nexts:
         yield from ("Next:", *nexts)
