@@ -21,7 +21,6 @@ from experiments import registry
 from experiments.cluster.submit import export_script, submit
 from experiments.gpu_session import measure_all
 from experiments.harness.doctor import doctor
-from experiments.harness.listing import listing, overview
 from experiments.harness.progress import Observer, outcome
 from experiments.harness.record_check import check_records
 from experiments.harness.run import StoppedError, close, run
@@ -83,7 +82,7 @@ def _say(text: str) -> None:
 def _list(options: argparse.Namespace) -> int:
     """All studies in a line each, or all about those that are named."""
     studies = [registry.load(name) for name in options.study or registry.STUDIES]
-    _say(listing(studies) if options.study else overview(studies))
+    _say(registry.listing(studies) if options.study else registry.overview(studies))
     return 0
 
 

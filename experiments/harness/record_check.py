@@ -12,7 +12,6 @@ from pathlib import Path
 from experiments import registry
 from experiments.harness.doctor import Check
 from experiments.harness.progress import instability
-from experiments.harness.request import default_levels
 from experiments.harness.text import factors_text
 from report.errors import RidgepointError
 from report.instruments import gates
@@ -93,7 +92,7 @@ def _plan(record: Record) -> Check:
     if record.study not in registry.STUDIES or plan == "custom":
         return Check("note", "plan", f"{plan}, {len(record.cases)} cases")
     study = registry.load(record.study).on(record.environment.device)
-    planned = study.cases(default_levels(study, quick=plan == "quick"))
+    planned = study.cases(study.levels(quick=plan == "quick"))
     there = [case.factors for case in record.cases]
     if lacking := [factors for factors in planned if factors not in there]:
         such = f"{len(lacking)} of {len(planned)} cases are not in it, such as "

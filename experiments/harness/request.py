@@ -103,7 +103,7 @@ class Request:
         if chosen or self.changes:
             plan = replanned(plan, plan="custom", **self.changes)
         given: Levels = {"dataset": (study.images,)} if self.images and study.images else {}
-        cases = study.cases({**default_levels(study, quick=self.quick), **given, **chosen})
+        cases = study.cases({**study.levels(quick=self.quick), **given, **chosen})
         if not cases:
             raise UsageError(
                 f"--set leaves no case of {self.study}: these levels do not go together; python -m "
@@ -127,11 +127,6 @@ class Request:
             raise UsageError(f"{of} shards are too many: {there}.")
         parts = (self.study, self.device, plan.protocol, cases, self.counter_choice)
         return Shard(number=number, of=of, sweep=digest(msgspec.json.encode(parts, order="sorted")))
-
-
-def default_levels(study: Study, *, quick: bool) -> Levels:
-    """The levels that a plan measures without ``--set``."""
-    return {f.name: f.quick if quick else f.levels for f in study.factors}
 
 
 def _parsed(study: Study, settings: Iterable[str]) -> dict[str, tuple[Level, ...]]:

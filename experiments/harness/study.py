@@ -225,6 +225,10 @@ class Study:
         """Whether anything is measured again and again."""
         return self.subject is not None or self.times is not None
 
+    def levels(self, *, quick: bool) -> Levels:
+        """The levels that a plan measures without ``--set``."""
+        return {f.name: f.quick if quick else f.levels for f in self.factors}
+
     def on(self, device: Device) -> Study:
         """The study as it is measured on ``device``."""
         return self if device == "cpu" or self.on_gpu is None else self.on_gpu
