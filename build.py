@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from report.system.requirements import require_packages
+from report.system.streams import require_packages
 
 require_packages()
 
@@ -112,7 +112,7 @@ def new(options: argparse.Namespace) -> int:
     from report.commands.new import new_study, next_commands
 
     slug, title = options.new
-    for path in new_study(slug, title, reported=options.reported):
+    for path in new_study(slug, title):
         print(shown(path))
     print("\nNext:", *next_commands(slug), sep="\n  ")
     return 0
@@ -131,11 +131,10 @@ def tell(options: argparse.Namespace) -> int:
 
 def check(options: argparse.Namespace) -> int:
     """Print what is stale or not as expected; returns 1 if anything is."""
-    from report.commands.check import faults, faults_as
+    from report.commands.check import faults
 
     found = faults(request_of(options))
-    for line in faults_as(found, options.format):
-        print(line)
+    print(*found, sep="\n", end="\n" if found else "")
     return 1 if found else 0
 
 
@@ -185,7 +184,7 @@ def show(options: argparse.Namespace) -> int:
 def watch(options: argparse.Namespace) -> int:
     """Build now and whenever a file changes, and keep the pages in the browser up to date."""
     from report.commands.serve import changes, watch_and_serve
-    from report.system.child import Child
+    from report.system.child import run_build
 
     request = request_of(options)
     made_from = [ROOT / name for name in ("build.py", "report", "figures", "templates")]
@@ -193,8 +192,7 @@ def watch(options: argparse.Namespace) -> int:
 
     def rebuild() -> str | None:
         # A new process has today's code, and a new announcer counts the time from when it is made.
-        with Child(_again(request), ROOT, announcer()) as child:
-            return child.wait().failure
+        return run_build(_again(request), ROOT, announcer())
 
     changed = changes(*made_from, request.data)
     watch_and_serve(request.out, port, rebuild, changed, say)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from report.system.requirements import require_packages
+from report.system.streams import require_packages
 
 require_packages()
 
@@ -34,8 +34,7 @@ from report.errors import RidgepointError
 from report.records import ENDING
 from report.records.choice import fate_of
 from report.records.record import Record
-from report.system.completion import complete
-from report.system.streams import check_output, open_streams
+from report.system.streams import check_output, complete, open_streams
 
 if TYPE_CHECKING:
     from types import FrameType

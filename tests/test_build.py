@@ -14,7 +14,6 @@ import msgspec
 import pytest
 
 import build
-from report.commands.check import faults_as
 from report.engine import computing, pipeline
 from report.engine.cache import INDEX
 from report.engine.gather import choose
@@ -248,10 +247,9 @@ def test_no_number_of_the_page_is_without_origin(measured: Path) -> None:
     """Every link of a number leads to a line of the provenance."""
     folder = measured / "html" / STUDY
     page = (folder / "index.html").read_text("utf-8")
-    targets = set(re.findall(r'href="supplement\.html#(v-[\w-]+)"', page))
+    targets = set(re.findall(r'href="#(v-[\w-]+)"', page))
     assert len(targets) > 10
-    supplement = (folder / "supplement.html").read_text("utf-8")
-    assert targets <= set(re.findall(r'id="(v-[\w-]+)"', supplement))
+    assert targets <= set(re.findall(r'id="(v-[\w-]+)"', page))
 
 
 @pytest.mark.parametrize(
@@ -259,7 +257,6 @@ def test_no_number_of_the_page_is_without_origin(measured: Path) -> None:
     [
         (["--version"], 0, "ridgepoint 0."),
         (["conv_scalin"], 2, "did you mean conv_scaling?"),
-        (["--format", "json"], 2, "--check"),
         (["--jobs", "0"], 2, "at least 1"),
         (["--engine", "word"], 2, "typst"),
     ],
@@ -301,15 +298,3 @@ def test_a_check_of_one_format_accepts_an_out_folder_with_more(plain: Path) -> N
     """Whatever would print here: the folder was printed by Typst."""
     request = Request((STUDY,), ("html",), plain, data=plain.parent / "data")
     assert pipeline.look(request).stale == ()
-
-
-@pytest.mark.parametrize(
-    ("form", "lines"),
-    [
-        ("text", ("50 % is gone.",)),
-        ("json", ('[\n  {\n    "level": "error",\n    "message": "50 % is gone."\n  }\n]',)),
-        ("github", ("::error title=ridgepoint::50 %25 is gone.",)),
-    ],
-)
-def test_faults_are_printed_for_people_and_for_programs(form: str, lines: tuple[str, ...]) -> None:
-    assert faults_as(("50 % is gone.",), form) == lines

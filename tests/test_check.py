@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import build
-from report.commands.check import EXPECTED, Expected, Results, differences, faults, read_expected
+from report.commands.check import EXPECTED, Expected, differences, faults, read_expected
 from report.engine.pipeline import ROOT, Request
 from report.errors import RecordError
 from tests.factory import data_folder
@@ -19,19 +19,18 @@ STUDY = "backend_speedup"
 VERDICTS = st.sampled_from(["supported", "refuted", "undecided", "not measured"])
 NAMES = st.text("abc", min_size=1, max_size=3)
 RESULTS = st.builds(
-    Results, st.dictionaries(NAMES, VERDICTS), st.lists(NAMES, unique=True).map(tuple)
+    Expected, st.dictionaries(NAMES, VERDICTS), st.lists(NAMES, unique=True).map(tuple)
 )
 
 
 @given(RESULTS)
-def test_what_is_accepted_is_no_difference(now: Results) -> None:
-    expected = Expected(dict(now.claims), now.audits)
-    assert list(differences(STUDY, expected, now)) == []
+def test_what_is_accepted_is_no_difference(now: Expected) -> None:
+    assert list(differences(STUDY, now, now)) == []
 
 
 @given(RESULTS, RESULTS)
-def test_every_other_verdict_and_every_new_failure_is_told(old: Results, new: Results) -> None:
-    told = list(differences(STUDY, Expected(dict(old.claims), old.audits), new))
+def test_every_other_verdict_and_every_new_failure_is_told(old: Expected, new: Expected) -> None:
+    told = list(differences(STUDY, old, new))
     changed = [claim for claim in old.claims if old.claims[claim] != new.claims.get(claim)]
     assert len(told) == len(changed) + len(set(new.audits) - set(old.audits))
 

@@ -5,7 +5,6 @@ The builds are those of a made-up project; ``test_walkthrough`` verifies this on
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import shutil
 import subprocess
@@ -147,9 +146,9 @@ def test_the_environments_differ_and_the_user_s_own_reaches_neither(
     for name in ("PYTHONPATH", "LC_NUMERIC", "LANGUAGE"):
         monkeypatch.setenv(name, "mine")
     first, second = unlike_environments()
-    for each in dataclasses.fields(Environment):
-        same_locale = each.name == "locale" and second.locale == "C"
-        assert getattr(first, each.name) != getattr(second, each.name) or same_locale
+    for name in Environment._fields:
+        same_locale = name == "locale" and second.locale == "C"
+        assert getattr(first, name) != getattr(second, name) or same_locale
     for environment in (first, second):
         assert "mine" not in environment.variables().values()
 

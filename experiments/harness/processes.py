@@ -23,7 +23,7 @@ from experiments.harness.text import last_line
 from experiments.harness.worker import Role, Task
 from report.errors import MeasurementError
 from report.records.record import Policy
-from report.system.subprocesses import started
+from report.system.processes import started
 
 #: How often lines are read (s): so much of the work is lost with a run that is killed.
 TICK_S: Final = 0.1

@@ -12,7 +12,7 @@ from typing import Final
 from report.engine.pipeline import ROOT
 from report.render.styles import STANDARDS, STYLES
 from report.studies import STUDIES
-from report.system.completion import complete
+from report.system.streams import complete
 
 PORT: Final = 8000
 #: More processes than this win nothing, and open more files than some systems allow.
@@ -54,8 +54,6 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     for study in options.study:
         if study not in STUDIES:
             parser.error(_no_study(study))
-    if options.format != "text" and not options.check:
-        parser.error(f"--format {options.format} tells of --check alone; leave it out")
     if options.pdf_standard and options.engine not in ("auto", "typst"):
         parser.error("--pdf-standard tells of Typst alone; leave it out or use --engine typst")
     if options.pdf_standard:
@@ -110,15 +108,6 @@ def _add_how(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-v", "--explain", action="store_true", help="say why each step is run")
     parser.add_argument(
         "-q", "--quiet", action="store_true", help="say nothing but errors and what was asked for"
-    )
-    parser.add_argument(
-        "--format",
-        choices=("text", "json", "github"),
-        default="text",
-        help="with --check: how faults are printed; github marks them in a workflow's log",
-    )
-    parser.add_argument(
-        "--reported", action="store_true", help="with --new: also a file for published values"
     )
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     parser.add_argument(

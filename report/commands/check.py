@@ -7,17 +7,16 @@ the reported values that are known to fail their audit.  ``--accept`` writes it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import yaml
 
-from report.engine.computing import compute
-from report.engine.gather import choose, gather
-from report.engine.pipeline import Request, Summary, look
+from report.engine.computing import compute_usable
+from report.engine.pipeline import Request, look
+from report.engine.plan import Verdict
 from report.engine.steps import ARTIFACTS, RECORDS
 from report.errors import RidgepointError, unwritable
 from report.paper.manuscript import render_manuscript
@@ -45,15 +44,6 @@ class Expected(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _FILE: Final[Any] = dict[str, Expected] | None
 
 
-@dataclass(frozen=True)
-class Results:
-    """What one paper says now."""
-
-    claims: Mapping[str, str]
-    audits: tuple[str, ...]
-    unsupported: tuple[str, ...] = ()
-
-
 def faults(request: Request) -> tuple[str, ...]:
     """What is wrong, a sentence each; nothing is written.
 
@@ -61,29 +51,26 @@ def faults(request: Request) -> tuple[str, ...]:
     """
     found = look(request)
     expected = read_expected(request.data)
-    return (
-        # What a paper says comes first: it is why somebody looks.
-        *(
-            fault
-            for study in request.studies
-            for fault in _changed(study, request, found, expected)
-        ),
-        *_typed(request),
-        *(each for study in request.studies for each in _left_out(study, request, found)),
-        *_stale(found),
-    )
+    stale = {verdict.step.id for verdict in found.stale}
+    # What a paper says comes first: it is why somebody looks.
+    said: list[str] = []
+    left_out: list[str] = []
+    for study in request.studies:
+        try:
+            content, listed = _content(study, request, stale)
+        except RidgepointError as error:
+            said.append(str(error))
+            continue
+        said += content["unsupported"]
+        if study in expected:
+            said += differences(study, expected[study], _results(content))
+        left_out += [f"{study}: {each['why']}" for each in listed if each.get("left_out")]
+    outdated = (f"{each.step.id} is stale: {_why_stale(each)}." for each in found.stale)
+    return (*said, *_typed(request), *left_out, *outdated)
 
 
-def faults_as(found: Iterable[str], form: str) -> tuple[str, ...]:
-    """Faults as lines of ``text``, as one ``json`` array, or as commands of a ``github`` workflow.
-
-    The form of a workflow's commands: https://docs.github.com/actions/reference/workflow-commands
-    """
-    if form == "json":
-        return (json.dumps([{"level": "error", "message": fault} for fault in found], indent=2),)
-    if form == "github":
-        return tuple(f"::error title=ridgepoint::{fault.replace('%', '%25')}" for fault in found)
-    return tuple(found)
+def _why_stale(verdict: Verdict) -> str:
+    return "; ".join(verdict.reasons) or f"it follows from {', '.join(verdict.after)}"
 
 
 def accept_results(request: Request) -> Path:
@@ -91,16 +78,9 @@ def accept_results(request: Request) -> Path:
 
     Raises ``RidgepointError`` for a study that cannot be computed, or a folder without permission.
     """
-    found = look(request)
-    now = {study: results(study, request, found) for study in request.studies}
-    old = {
-        study: Results(item.claims, item.audits)
-        for study, item in read_expected(request.data).items()
-    }
-    content = {
-        study: {"claims": dict(item.claims), "audits": list(item.audits)}
-        for study, item in {**old, **now}.items()
-    }
+    stale = {verdict.step.id for verdict in look(request).stale}
+    now = {study: _results(_content(study, request, stale)[0]) for study in request.studies}
+    content = msgspec.to_builtins({**read_expected(request.data), **now}, str_keys=True)
     path = request.data / EXPECTED
     text = yaml.safe_dump(content, allow_unicode=True, sort_keys=True, width=100)
     try:
@@ -121,7 +101,7 @@ def read_expected(data: Path) -> dict[str, Expected]:
     return found
 
 
-def differences(study: str, expected: Expected, now: Results) -> Iterator[str]:
+def differences(study: str, expected: Expected, now: Expected) -> Iterator[str]:
     """The claims with another verdict than expected, and the audits that fail newly."""
     for claim, verdict in expected.claims.items():
         found = now.claims.get(claim)
@@ -134,61 +114,31 @@ def differences(study: str, expected: Expected, now: Results) -> Iterator[str]:
             yield f"{study}: a reported value fails its audit newly: {audit}."
 
 
-def results(study: str, request: Request, found: Summary) -> Results:
-    """What the paper of ``study`` says of the present data; computed only if that is not known.
+def _results(content: dict[str, Any]) -> Expected:
+    """What a paper says, as it may be expected."""
+    failed = (each for each in content["audits"] if each["verdict"] == "differs")
+    return Expected(
+        {id: claim["verdict"] for id, claim in content["claims"].items()},
+        tuple(f"{audit['place']}: {audit['formula']}" for audit in failed),
+    )
 
-    Raises ``RidgepointError`` for a study that cannot be computed.
+
+def _content(
+    study: str, request: Request, stale: Collection[str]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The values of a paper from the present data, and what became of each record.
+
+    Computed only if that is not known; raises ``RidgepointError`` for a study that cannot be.
     """
-    known = request.out / "values" / f"{study}.json"
-    made = f"{study}/document"
-    if any(verdict.step.id == made and verdict.fresh for verdict in found.verdicts):
-        content = json.loads(known.read_text("utf-8"))
-    else:
-        found_now = compute(study, gather(study, request.data))
-        template = request.papers / f"{study}.qmd.j2"
-        manuscript = render_manuscript(template, found_now)
-        unsupported = [each.refusal(template.name) for each in manuscript.unsupported]
-        content = {**found_now.as_json(study, ()), "unsupported": unsupported}
-    claims = {id: claim["verdict"] for id, claim in content["claims"].items()}
-    return Results(claims, tuple(_failed(content["audits"])), tuple(content["unsupported"]))
-
-
-def _failed(audits: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    for audit in audits:
-        if audit["verdict"] == "differs":
-            yield f"{audit['place']}: {audit['formula']}"
-
-
-def _changed(
-    study: str, request: Request, found: Summary, expected: Mapping[str, Expected]
-) -> Iterator[str]:
-    try:
-        now = results(study, request, found)
-    except RidgepointError as error:
-        yield str(error)
-        return
-    yield from now.unsupported
-    if study in expected:
-        yield from differences(study, expected[study], now)
-
-
-def _stale(found: Summary) -> Iterator[str]:
-    for verdict in found.stale:
-        after = f"it follows from {', '.join(verdict.after)}"
-        yield f"{verdict.step.id} is stale: {'; '.join(verdict.reasons) or after}."
-
-
-def _left_out(study: str, request: Request, found: Summary) -> Iterator[str]:
-    """The records that papers do without, since they cannot be used; looked for only if need be."""
-    known = request.out / ARTIFACTS / study / RECORDS
-    fresh = any(v.step.id == f"{study}/study" and v.fresh for v in found.verdicts)
-    try:
-        listed = (
-            json.loads(known.read_text("utf-8")) if fresh else choose(study, request.data).listing
-        )
-    except RidgepointError:
-        return  # reported with what the paper says
-    yield from (f"{study}: {each['why']}" for each in listed if each.get("left_out"))
+    if not {f"{study}/study", f"{study}/document"} & set(stale):
+        paths = (f"values/{study}.json", f"{ARTIFACTS}/{study}/{RECORDS}")
+        content, listed = (json.loads((request.out / path).read_text("utf-8")) for path in paths)
+        return content, listed
+    chosen, _, findings = compute_usable(study, request.data)
+    template = request.papers / f"{study}.qmd.j2"
+    manuscript = render_manuscript(template, findings)
+    unsupported = [each.refusal(template.name) for each in manuscript.unsupported]
+    return {**findings.as_json(study, ()), "unsupported": unsupported}, [*map(dict, chosen.listing)]
 
 
 def _typed(request: Request) -> Iterator[str]:

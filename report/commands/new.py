@@ -17,15 +17,14 @@ _FILES: Final = {
     "templates/papers/SLUG.qmd.j2": "paper.qmd.j2.txt",
     "tests/test_SLUG.py": "test.py.txt",
 }
-_REPORTED: Final = {"data/reported/SLUG.json": "reported.json.txt"}
 #: A word that Python, the file system and LaTeX take as a name.
 _SLUG: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 #: A title that fits into a line of code, and has nothing that markup or Python takes for its own.
 _TITLE: Final = re.compile(r"[^\\\"\'{}\n\x00-\x1f]{1,72}")
 
 
-def new_study(slug: str, title: str, *, reported: bool = False, root: Path = ROOT) -> list[Path]:
-    """Write the files of a study; with ``reported`` also an empty file of published values.
+def new_study(slug: str, title: str, *, root: Path = ROOT) -> list[Path]:
+    """Write the files of a study.
 
     Raises ``StudyError`` for a name that cannot be one, or one that is taken, and ``OutputError``
     where nothing can be written; what was written before is then removed.
@@ -40,8 +39,7 @@ def new_study(slug: str, title: str, *, reported: bool = False, root: Path = ROO
             "The title must be one line of at most 72 characters without quotes, braces and "
             "backslashes; the template can say more."
         )
-    files = {**_FILES, **(_REPORTED if reported else {})}
-    targets = {root / name.replace("SLUG", slug): source for name, source in files.items()}
+    targets = {root / name.replace("SLUG", slug): source for name, source in _FILES.items()}
     for target in targets:
         if target.exists():
             place = target.relative_to(root)

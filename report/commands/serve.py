@@ -21,9 +21,10 @@ from socketserver import TCPServer
 from typing import Any, Final
 from urllib.parse import unquote
 
+from report.engine.cache import SCRATCH
 from report.errors import OutputError, RidgepointError
 from report.render.policy import POLICY
-from report.system.signals import exit_on_signals
+from report.system.processes import leave_on_signals
 
 HOST: Final = "127.0.0.1"
 #: The folders of ``out/`` that are served: the site, and what --diff wrote.
@@ -198,8 +199,8 @@ def watch_and_serve(
     ``rebuild`` says what went wrong, or None; that is printed and ends nothing, and so is a defect
     of ours.  Raises ``RidgepointError`` if the port cannot be used.
     """
-    waits = True
-    with exit_on_signals(), suppress(KeyboardInterrupt), Server(out, port, live=True) as server:
+    waits, ending = True, leave_on_signals(lambda: out.glob(f"{SCRATCH}*"), ("SIGTERM", "SIGHUP"))
+    with ending, suppress(KeyboardInterrupt), Server(out, port, live=True) as server:
         threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
         say(f"Serving {out / 'html'} at {server.address}, rebuilding on change, until Ctrl-C.")
         for files in changed:

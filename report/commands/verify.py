@@ -8,16 +8,15 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from report.engine.cache import SCRATCH
-from report.engine.pipeline import Request
+from report.engine.pipeline import Announce, Request
 from report.engine.place import only_build, stage_in
 from report.errors import OutputError, RenderError
-from report.system.child import Announce, Child
+from report.system.child import run_build
 from report.system.outputs import install
 
 #: In the format of ``sha256sum``, for ``cd out && sha256sum -c MANIFEST.sha256``.
@@ -31,9 +30,8 @@ _NEEDED: Final = ("build.py", "pyproject.toml", "report", "figures", "templates"
 _NAMES, _BYTES = 20, 60
 
 
-@dataclass(frozen=True)
-class Environment:
-    """Where and how one build runs; ``folder`` is relative to the scratch folder of both."""
+class Environment(NamedTuple):
+    """Where and how one build runs; ``folder`` is relative to that of both."""
 
     name: str
     folder: str
@@ -65,28 +63,24 @@ def unlike_environments() -> tuple[Environment, Environment]:
     far = "second/a folder/très profond"
     return (
         Environment("first", "first", "UTC0", "C", 0, 0o022),
-        Environment("second", far, "FAR-13:45", foreign_locale(_locales()), 4242, 0o077),
+        Environment("second", far, "FAR-13:45", _foreign_locale(), 4242, 0o077),
     )
 
 
-def _locales() -> list[str]:
+def _foreign_locale() -> str:
+    """The locale that is most unlike C: Turkish, or one of another language than English.
+
+    In Turkish the capital of i is not I, which trips programs more than any other language.
+    """
+    names: list[str] = []
     with suppress(OSError, UnicodeError):
-        command = ["locale", "-a"]
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
-    return []
+        listed = subprocess.run(["locale", "-a"], capture_output=True, text=True, check=False)
+        names = [n for n in listed.stdout.split() if n.lower().replace("-", "").endswith("utf8")]
+    english = ("C.", "en_", "POSIX")
+    return min(names, key=lambda n: (not n.startswith("tr_"), n.startswith(english)), default="C")
 
 
-def foreign_locale(installed: Sequence[str]) -> str:
-    """The locale that is most unlike C: one of a language that is not English, if there is one."""
-    utf8 = [name for name in installed if name.lower().replace("-", "").endswith("utf8")]
-    foreign = [name for name in utf8 if not name.startswith(("C.", "en_", "POSIX"))]
-    # In Turkish the capital of i is not I, which trips programs more than any other language.
-    turkish = [name for name in foreign if name.startswith("tr_")]
-    return next(iter((*turkish, *foreign, *utf8)), "C")
-
-
-@dataclass(frozen=True)
-class Verified:
+class Verified(NamedTuple):
     """What two builds from nothing gave.
 
     ``differences`` says of each file that is not the same where it differs first.  ``present``
@@ -137,21 +131,21 @@ def verify(request: Request, project: Path, announce: Announce) -> Verified:
     environments = unlike_environments()
     waiting = partial(announce, "waiting for a build to end", 0.0)
     with only_build(request.out, waiting), stage_in(request.out) as stage:
-        scratch = stage / "verify"
+        both, kept, present = stage / "verify", None, None
         for each in environments:
-            announce(f"{each.name} build: copying the project", 0.0)
-            _build(each, request, project, scratch / each.folder, announce)
-        outs = [scratch / each.folder / "out" for each in environments]
+            _build(each, request, project, both / each.folder, announce)
+        outs = [both / each.folder / "out" for each in environments]
         files, others = map(files_of, outs)
         differ = sorted({name for name, _ in files.items() ^ others.items()})
         differences = {name: where_unlike(*(out / name for out in outs)) for name in differ}
-        kept = request.out / "verify" if differences else None
-        if kept:
-            install(scratch, kept)
-    there = files_of(request.out) if (request.out / "manifest.json").is_file() else None
-    if not differences:
-        _write_manifest(files, request.out)
-    present = None if there is None else [n for n in files if there.get(n) != files[n]]
+        if (request.out / "manifest.json").is_file():
+            there = files_of(request.out)
+            present = [name for name in files if there.get(name) != files[name]]
+        if differences:
+            kept = request.out / "verify"
+            install(both, kept)
+        else:
+            _write_manifest(files, stage, request.out)
     return Verified(environments, files, differences, present, request.out, kept)
 
 
@@ -159,7 +153,12 @@ def _build(
     environment: Environment, request: Request, project: Path, folder: Path, announce: Announce
 ) -> None:
     """Build in a copy of the project and of the data, in ``folder/out``."""
+
+    def of_this(words: str, share: float) -> None:
+        announce(f"{environment.name} build: {words}", share)
+
     data = folder / "data" if request.data == project / "data" else folder / "other data"
+    of_this("copying the project", 0.0)
     try:
         _copy(project_files(project), project, folder)
         if data.name != "data":
@@ -167,7 +166,7 @@ def _build(
     except OSError as error:
         raise OutputError(
             f"{folder}: the project cannot be copied there ({error.strerror}); "
-            "set TMPDIR to a folder with more room."
+            "take an --out with more room."
         ) from error
     arguments = [
         *request.studies,
@@ -177,12 +176,7 @@ def _build(
         f"--out={folder / 'out'}",
         f"--data={data}",
     ]
-
-    def of_this(words: str, share: float) -> None:
-        announce(f"{environment.name} build: {words}", share)
-
-    with Child(arguments, folder, of_this, environment.variables(), environment.umask) as child:
-        failure = child.wait().failure
+    failure = run_build(arguments, folder, of_this, environment.variables(), environment.umask)
     if failure is not None:
         raise RenderError(f"--verify: the {environment.name} build failed: {failure}")
 
@@ -219,17 +213,13 @@ def files_of(out: Path) -> dict[str, str]:
     return {name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in built}
 
 
-def _write_manifest(files: Mapping[str, str], out: Path) -> None:
+def _write_manifest(files: Mapping[str, str], stage: Path, out: Path) -> None:
     """Replace the list of digests in one step; raises ``OutputError``."""
-    scratch = out / f"{SCRATCH}{os.getpid()}-{MANIFEST}"
+    text = "".join(f"{digest}  {name}\n" for name, digest in files.items())
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        text = "".join(f"{digest}  {name}\n" for name, digest in files.items())
-        scratch.write_text(text, "utf-8", newline="\n")
-        scratch.replace(out / MANIFEST)
+        (stage / MANIFEST).write_text(text, "utf-8", newline="\n")
+        (stage / MANIFEST).replace(out / MANIFEST)
     except OSError as error:
-        with suppress(OSError):
-            scratch.unlink()
         raise OutputError(
             f"{out / MANIFEST}: cannot be written ({error.strerror}); give write permission and "
             "verify again."

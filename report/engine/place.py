@@ -15,7 +15,7 @@ from report.engine.cache import SCRATCH, behind_links
 from report.engine.steps import ARTIFACTS, paper_files
 from report.errors import unwritable
 from report.system.outputs import install
-from report.system.signals import leave_on_signals, remove
+from report.system.processes import leave_on_signals, remove
 
 _LOCK: Final = ".lock"
 #: What each study has of its own, and what all share: these are replaced as a whole.

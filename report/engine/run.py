@@ -23,7 +23,7 @@ from report.engine.plan import Verdict, World, chosen, inputs_of, reasons
 from report.engine.steps import Step
 from report.engine.task import Result, Task, do
 from report.errors import RidgepointError, unwritable
-from report.system.signals import hold_signals
+from report.system.processes import hold_signals
 
 #: What became of a worker that did not live to give its result.
 _KILLED: Final = (

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from report.errors import RenderError
-from report.system.subprocesses import started
+from report.system.processes import started
 
 #: What a program may see of the user's environment.  Everything else could change its output.
 _INHERITED: Final = ("PATH", "HOME", "SYSTEMROOT", "TMPDIR", "TEMP", "TEXMFHOME", "TEXMFVAR")
