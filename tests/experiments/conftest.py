@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,14 +15,14 @@ import pytest
 import tiny_study
 
 from experiments import registry
-from experiments.harness import counting, rounds
-from experiments.harness.journal import Finish, Header, Journal, read_journal
+from experiments.harness import rounds
+from experiments.harness.journal import Header
 from experiments.harness.progress import Observer
 from experiments.harness.run import run
 from experiments.harness.runtime import SHARED
-from experiments.harness.study import CounterChoice, Factors, Session, Study, replanned
+from experiments.harness.study import Factors, Study, replanned
 from experiments.options import parser, request_of
-from report.records.record import Case, Code, Environment
+from report.records.record import Code, Environment
 from report.records.store import Stored, read_study
 from tests import factory
 
@@ -90,42 +90,6 @@ def make_header(study: Study, **changes: object) -> Header:
         "cases": study.cases({f.name: f.levels for f in study.factors}),
     }
     return Header(**{**values, **changes})  # type: ignore[arg-type]
-
-
-def journal_to_count(path: Path, header: Header, other: Mapping[int, str]) -> Path:
-    """A journal of a run of which only the counting is left.
-
-    Each case has one time of 0.5 s but those of ``other``, which ended with that status.
-    """
-    with Journal(path, msgspec.structs.replace(header, counters="auto")) as writing:
-        for index, factors in enumerate(header.cases):
-            status = other.get(index, "ok")
-            outcome = Case(
-                factors=factors,
-                status=status,  # type: ignore[arg-type]
-                reason=None if status == "ok" else "It did not go well.",
-                layers=(),
-                series={"time": (0.5,)} if status == "ok" else {},
-            )
-            writing.append(Finish(case=index, outcome=outcome))
-    return path
-
-
-def counted_run(
-    study: Study, path: Path, notes: Notes, counters: CounterChoice
-) -> tuple[tuple[Case, ...], dict[str, str], dict[str, bytes]]:
-    """Count what the run of the journal ``path`` has not counted yet.
-
-    Its cases, the reasons for what is missing, and the files beside the record.
-    """
-    journal = read_journal(path)
-    journal.header = msgspec.structs.replace(journal.header, counters=counters)
-    with journal:
-        session = Session(journal.header.environment.device, journal.header.protocol)
-        reason = counting.count(study, session, journal, notes)
-    alone = [journal.finished[index] for index in sorted(journal.finished)]
-    cases, missing = counting.added(study, journal, alone, reason)
-    return cases, missing, {file.name: file.content for file in counting.files(journal)}
 
 
 def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> Stored:

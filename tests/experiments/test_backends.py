@@ -150,23 +150,19 @@ def test_the_calls_of_an_iteration_are_those_of_theory() -> None:
     assert Counted.made == sum(CALLS.values())
 
 
-def test_the_layers_have_the_parameters_that_are_trained() -> None:
-    counted = sum(parameter_count(layer) for layer in perceptron.layers(10, 5, "float32"))
-    assert counted == sum(value.size for value in perceptron.initial(10, SEED))
-    assert counted == 7960  # as in the source
-
-
 def test_the_operations_are_the_whole_iteration() -> None:
     """With a clock that ticks once a reading, their times count the operations."""
     chosen, ticks, told = case("numpy"), iter(range(10_000)), []
-    xp = chosen.library.xp
-    watched = timed(xp, lambda a: a, lambda: next(ticks), lambda q, t: told.append(q))
+    watched = timed(
+        chosen.library.xp, lambda a: a, lambda: next(ticks), lambda q, t: told.append(q)
+    )
     part, parameters = chosen.placed(), chosen.parameters()
     plain = iteration(chosen.ops, parameters, *part)
     for value, wanted in zip(iteration(watched, parameters, *part), plain, strict=True):
         np.testing.assert_array_equal(value, wanted)
-    assert told.count("matrix_product_time") == 5
-    assert told.count("update_time") == 4
+    assert (told.count("matrix_product_time"), told.count("update_time")) == (5, 4)
+    counted = sum(map(parameter_count, perceptron.layers(10, 5, "float32")))
+    assert counted == sum(p.size for p in parameters) == 7960  # as in the source
 
 
 # ------------------------------------------------------------------------------- libraries

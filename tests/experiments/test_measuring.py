@@ -23,7 +23,7 @@ from experiments.conv_profiling import LARGEST_TRACE
 from experiments.harness import ceilings, memory
 from experiments.harness.measure import layers_of_case
 from experiments.harness.record_check import checks_of
-from experiments.harness.study import Factors, Study
+from experiments.harness.study import Study
 from report.errors import MeasurementError
 from report.instruments.trace import read_trace
 from report.records.filed import encode
@@ -42,10 +42,6 @@ RUNS: dict[str, tuple[str, ...]] = {
                           "layout=contiguous"),
     "backend_speedup": ("backend=numpy", "hidden=10", "samples=1000", "dtype=float32"),
 }  # fmt: skip
-
-
-def does_not_fit(factors: Factors) -> bool:
-    return factors.get("batch") == TOO_MANY
 
 
 @dataclass(frozen=True)
@@ -86,38 +82,23 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_every_case_has_its_outcome_layers_and_samples(
-    run: Callable[[str], Run], name: str
-) -> None:
+def test_a_run_leaves_a_record_that_can_be_handed_in(run: Callable[[str], Run], name: str) -> None:
     found = run(name)
     assert found.cases
     for case in found.cases:
-        wanted = "out_of_memory" if does_not_fit(case.factors) else "ok"
+        wanted = "out_of_memory" if case.factors.get("batch") == TOO_MANY else "ok"
         assert (case.status, case.reason is None) == (wanted, wanted == "ok"), case.reason
         assert case.layers == layers_of_case(found.study, case.factors)
-        for quantity, samples in case.all_series:
-            assert samples and QUANTITIES[quantity].admits(samples)
-        if wanted == "ok":
-            assert any(case.all_series)
-            assert bool(case.rounds) == found.study.is_timed(case.factors)
-
-
-@pytest.mark.parametrize("name", RUNS)
-def test_each_process_times_every_call_and_memory_repeats(
-    run: Callable[[str], Run], name: str
-) -> None:
-    found = run(name)
-    for case in found.cases:
-        assert len(set(case.samples("allocated_peak"))) <= 1, case.factors
+        assert all(
+            samples and QUANTITIES[name].admits(samples) for name, samples in case.all_series
+        )
+        assert any(case.all_series) == (wanted == "ok")
+        assert len(set(case.samples("allocated_peak"))) <= 1, "memory repeats"
+        assert wanted != "ok" or bool(case.rounds) == found.study.is_timed(case.factors)
         for round_ in case.rounds:
             times = round_.samples("time")
             assert round_.status == "ok" and times and min(times) > 0
             assert len(round_.samples("page_faults")) == len(times)
-
-
-@pytest.mark.parametrize("name", RUNS)
-def test_the_record_can_be_handed_in(run: Callable[[str], Run], name: str) -> None:
-    found = run(name)
     levels = {check.topic: check.level for check in checks_of(found.stored, found.records)}
     # Beside other tests a ceiling may be slower than what it bounds.
     assert "problem" not in {level for topic, level in levels.items() if topic != "ceilings"}
@@ -126,18 +107,13 @@ def test_the_record_can_be_handed_in(run: Callable[[str], Run], name: str) -> No
     assert record.command[:5] == ("python", "-m", "experiments", "run", name)
     assert record.started <= record.finished
     assert set(found.files()) == {item.name for item in record.attachments}
-
-
-@pytest.mark.parametrize("name", RUNS)
-def test_nothing_names_the_machine_or_its_user(run: Callable[[str], Run], name: str) -> None:
-    found = run(name)
-    texts = [encode(found.stored.record)]
+    # Nothing names the machine or its user.
+    texts = [encode(record)]
     for file, content in found.files().items():
         texts.append(gzip.decompress(content) if file.endswith(".gz") else content)
     words = [str(Path.home()) + "/", str(ROOT), str(found.records.parent)]
     words += [socket.gethostname()] if len(socket.gethostname()) > 4 else []
-    for text in texts:
-        assert not [word for word in words if word.encode() in text]
+    assert not [word for word in words for text in texts if word.encode() in text]
 
 
 # ------------------------------------------------------------------------ what each has besides
