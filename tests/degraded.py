@@ -238,7 +238,7 @@ DEGRADED: Mapping[str, Change] = {
     "no memory, no files": both(without("B", names=("memory_owners",)), _no_files),
     "no counts, and the clock stood still": both(
         without("1", "MAC"),
-        of_series(lambda one: _changed(one, samples=(0, 0.0)) if one.quantity == "time" else one),
+        of_series(lambda name, samples: (0, 0.0) if name == "time" else samples),
     ),
     "no samples": of_cases(silenced),
     "all out of memory": of_cases(ended),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from report.errors import TemplateError
+from report.errors import RidgepointError, TemplateError
 from report.missing import Missing
 from report.paper.findings import Claim, Findings
 from report.paper.manuscript import render_manuscript
@@ -49,7 +49,7 @@ def test_a_template_that_cannot_be_read_is_named(
     path = tmp_path / "study.qmd.j2"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(TemplateError, match=rf"^templates/papers/study\.qmd\.j2: .*{word}.*; "):
+    with pytest.raises(RidgepointError, match=rf"^templates/papers/study\.qmd\.j2: .*{word}.*; "):
         render_manuscript(path, FINDINGS)
 
 

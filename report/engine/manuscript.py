@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from figures.characters import visible
 from report.paper.bibliography import check_bibliography
+from report.paper.details import summary_of
 from report.paper.findings import Findings
 from report.paper.manuscript import render_manuscript
-from report.paper.summary import summary_of
 from report.paper.tables import to_csv, to_latex
 from report.records.files import read_file, shared
 from report.render.source import front_matter, in_style, style_of

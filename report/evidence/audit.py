@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -273,8 +274,6 @@ def share(part: Fraction, whole: Fraction) -> Fraction:
     return 100 * part / whole
 
 
-def count_by_verdict(checks: Iterable[Check]) -> dict[Verdict, int]:
-    """How many checks have each verdict; every verdict is there."""
-    found = [item.verdict for item in checks]
-    verdicts: tuple[Verdict, ...] = ("agrees", "rounds", "differs")
-    return {verdict: found.count(verdict) for verdict in verdicts}
+def count_by_verdict(checks: Iterable[Check]) -> Counter[Verdict]:
+    """How many checks have each verdict."""
+    return Counter(item.verdict for item in checks)

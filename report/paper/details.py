@@ -1,11 +1,13 @@
-"""What a page shows of a number that is opened: interval, formula in numbers, samples, records."""
+"""What pages show of numbers: the first ones of a paper, and all there is to one that is opened."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from report.errors import TemplateError
 from report.missing import Missing
+from report.paper.findings import Findings
 from report.paper.values import Value
 from report.quantity.evaluation import number
 from report.quantity.expression import Derived, Quantity, Sampled
@@ -120,4 +122,37 @@ def _of_record(stored: Stored) -> dict[str, Any]:
         "started": record.started[:10],
         "commit": (record.code.commit or "")[:12],
         "cases": len(record.cases),
+    }
+
+
+def summary_of(study: str, findings: Findings, front: Mapping[str, Any]) -> dict[str, Any]:
+    """What the front matter names as ``question``, ``headline`` (value: words) and ``key-figure``.
+
+    The key figure is the first one where none is named, or the named one is not drawn from these
+    data; numbers that are missing are left out.  Raises ``TemplateError`` for a headline that
+    names no value, or is no mapping.
+    """
+    place = f"templates/papers/{study}.qmd.j2: headline"
+    headline = front.get("headline") or {}
+    if not isinstance(headline, dict):
+        raise TemplateError(f"{place}: found {headline!r}; write «value: words», a number a line.")
+    for id in headline:
+        if id not in findings.values:
+            raise TemplateError(f"{place}: {id} is no value of the study; mend the name.")
+    figures = findings.figures
+    key = front.get("key-figure")
+    figure = figures.get(str(key)) or next(iter(figures.values()), None)
+    return {
+        "question": " ".join(str(front.get("question", "")).split()),
+        "headline": [
+            {
+                "label": str(words),
+                "printed": (value := findings.values[id]).plain,
+                "interval": value.bounds,
+                "anchor": value.anchor,
+            }
+            for id, words in headline.items()
+            if not isinstance(findings.values[id].number, Missing)
+        ],
+        "figure": figure and [f"figures/{figure.name}.svg", figure.alt, figure.id],
     }

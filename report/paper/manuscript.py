@@ -20,6 +20,8 @@ from report.paper.prose import check_prose
 from report.paper.tables import to_markdown
 from report.paper.templating import Page, Unsupported, paper_environment
 from report.paper.values import Value
+from report.records.files import read_file
+from report.records.strict import byte_at
 from report.text.escape import markdown
 
 #: What every paper says at its beginning of records that are not what their names say and of those
@@ -106,18 +108,12 @@ def _captioned(findings: Findings, page: Page) -> Findings:
 
 
 def _read(template: Path) -> str:
+    place = f"templates/papers/{template.name}"
+    content = read_file(template, place, "restore it with git, or write the study's paper there")
     try:
-        return template.read_text(encoding="utf-8")
-    except OSError as error:
-        raise TemplateError(
-            f"templates/papers/{template.name}: cannot be read ({error.strerror}); restore it with "
-            "git, or write the study's paper there."
-        ) from error
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise TemplateError(
-            f"templates/papers/{template.name}: found the byte 0x{error.object[error.start]:02x}, "
-            "which is not UTF-8; save the file as UTF-8."
-        ) from error
+        raise TemplateError(f"{place}: found {byte_at(error)}; save the file as UTF-8.") from error
 
 
 def _refusal(template: Path, line: int | None, what: str) -> TemplateError:
