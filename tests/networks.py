@@ -128,19 +128,6 @@ class Chain:
     def softmax(self, log: bool = False) -> Chain:
         return self._add(Softmax(**self._base(), log=log))
 
-    def conv_norm(
-        self, channels: int, kernel: int, stride: int = 1, groups: int = 1, act: str | None = None
-    ) -> Chain:
-        self.conv(channels, kernel, stride, (kernel - 1) // 2, groups=groups, bias=False).norm()
-        return self.act(act) if act else self
-
-    def side(self, channels: int, stride: int, shape: tuple[int, ...]) -> Chain:
-        """A projection shortcut from ``shape``; the main path's shape stays."""
-        branch = Chain(*shape).conv_norm(channels, 1, stride)
-        assert branch.shape == self.shape
-        self.layers += branch.layers
-        return self
-
 
 def lenet5(channels: int, batch: int = 1) -> list[Layer]:
     """LeNet-5 with dense connections, as frameworks teach it (LeCun et al. 1998)."""
@@ -154,80 +141,3 @@ def mnist_example(batch: int = 1) -> list[Layer]:
     net = Chain(batch, 1, 28, 28).conv(32, 3).act().conv(64, 3).act().pool("max", 2)
     net.dropout(0.25).flatten().linear(128).act().dropout(0.5).linear(10)
     return net.softmax(log=True).layers
-
-
-def alexnet(batch: int = 1) -> list[Layer]:
-    """AlexNet as torchvision has it (one column)."""
-    net = Chain(batch, 3, 224, 224).conv(64, 11, 4, 2).act().pool("max", 3, 2)
-    net.conv(192, 5, 1, 2).act().pool("max", 3, 2)
-    net.conv(384, 3, 1, 1).act().conv(256, 3, 1, 1).act().conv(256, 3, 1, 1).act()
-    net.pool("max", 3, 2).pool("average", 1).flatten()
-    net.dropout(0.5).linear(4096).act().dropout(0.5).linear(4096).act()
-    return net.linear(1000).layers
-
-
-def _stem(batch: int) -> Chain:
-    return Chain(batch, 3, 224, 224).conv_norm(64, 7, 2, act="relu").pool("max", 3, 2, 1)
-
-
-def resnet18(batch: int = 1) -> list[Layer]:
-    """ResNet-18 of torchvision: two basic blocks a stage."""
-    net = _stem(batch)
-    for channels, stride in ((64, 1), (64, 1), (128, 2), (128, 1), (256, 2), (256, 1),
-                             (512, 2), (512, 1)):  # fmt: skip
-        before = net.shape
-        net.conv_norm(channels, 3, stride, act="relu").conv_norm(channels, 3)
-        if stride == 2:
-            net.side(channels, stride, before)
-        net.add().act()
-    return net.pool("average", 7).flatten().linear(1000).layers
-
-
-def resnet50(batch: int = 1) -> list[Layer]:
-    """ResNet-50 v1.5 of torchvision: the stride sits in the 3 × 3 convolution."""
-    net = _stem(batch)
-    for channels, blocks, stage_stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
-        for block in range(blocks):
-            stride = stage_stride if block == 0 else 1
-            before = net.shape
-            net.conv_norm(channels, 1, act="relu").conv_norm(channels, 3, stride, act="relu")
-            net.conv_norm(4 * channels, 1)
-            if block == 0:
-                net.side(4 * channels, stride, before)
-            net.add().act()
-    return net.pool("average", 7).flatten().linear(1000).layers
-
-
-def mobilenet_v2(batch: int = 1) -> list[Layer]:
-    """MobileNetV2 of torchvision: inverted residuals with depthwise convolutions."""
-    net = Chain(batch, 3, 224, 224).conv_norm(32, 3, 2, act="relu6")
-    for expand, channels, blocks, stage_stride in (
-        (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2),
-        (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1),
-    ):  # fmt: skip
-        for block in range(blocks):
-            stride = stage_stride if block == 0 else 1
-            before = net.shape
-            hidden = before[1] * expand
-            if expand != 1:
-                net.conv_norm(hidden, 1, act="relu6")
-            net.conv_norm(hidden, 3, stride, groups=hidden, act="relu6").conv_norm(channels, 1)
-            if net.shape == before:
-                net.add()
-    net.conv_norm(1280, 1, act="relu6").pool("average", 7).flatten()
-    return net.dropout(0.2).linear(1000).layers
-
-
-def cifar_resnet(depth: int, batch: int = 1) -> list[Layer]:
-    """A ResNet of 6n + 2 layers for 32 × 32 images, shortcuts without parameters (option A)."""
-    net = Chain(batch, 3, 32, 32).conv_norm(16, 3, act="relu")
-    for channels, stage_stride in ((16, 1), (32, 2), (64, 2)):
-        for block in range((depth - 2) // 6):
-            stride = stage_stride if block == 0 else 1
-            net.conv_norm(channels, 3, stride, act="relu").conv_norm(channels, 3).add().act()
-    return net.pool("average", 8).flatten().linear(10).layers
-
-
-def perceptron(batch: int = 1) -> list[Layer]:
-    """The 784-10-10 network of the fifth study."""
-    return Chain(batch, 784).linear(10).act().linear(10).softmax().layers

@@ -10,10 +10,9 @@ from report.studies.training_roofline.subject import Step
 from report.theory import peaks
 from report.theory.conditions import Conditions, Layout
 from report.theory.networks import Captured, Way, captured, layers_of
-from report.theory.shapes import check, parameter_count
+from report.theory.shapes import parameter_count
 from report.theory.training_memory import categories
 from report.theory.work import forward_macs
-from tests import networks as lists
 from tests.training import memory_of
 
 PLAIN = Way()
@@ -30,24 +29,11 @@ def image_of(name: str) -> bool:
     return name in KNOWN[:4]
 
 
-@pytest.mark.parametrize(
-    ("name", "parameters", "macs", "other"),
-    [
-        ("ResNet-18", 11_689_512, 1_814_073_344, lists.resnet18),
-        ("ResNet-50", 25_557_032, 4_089_184_256, lists.resnet50),
-        ("MobileNetV2", 3_504_872, 300_774_272, lists.mobilenet_v2),
-    ],
-)
-def test_parameters_and_work_are_those_published(
-    name: str, parameters: int, macs: int, other: object
-) -> None:
-    layers, step = layers_of(name, 224), network(name, Way("training"))
-    assert sum(map(parameter_count, layers)) == step.network.parameter_count == parameters
-    assert forward_macs(layers) == step.per_image == macs
-    for layer in layers:
-        check(layer)
-    shapes = [(type(x), x.input_shape, x.output_shape) for x in layers_of(name, 224, 3)]
-    assert shapes == [(type(x), x.input_shape, x.output_shape) for x in other(3)]  # type: ignore[operator]
+@pytest.mark.parametrize("name", ["ResNet-18", "ResNet-50", "MobileNetV2"])
+def test_layers_and_operators_have_the_same_parameters_and_work(name: str) -> None:
+    layers, step = layers_of(name, 224, 3), network(name, Way("training"))
+    assert sum(map(parameter_count, layers)) == step.network.parameter_count
+    assert forward_macs(layers) == 3 * step.per_image
 
 
 def test_other_layers_than_were_captured_have_no_prediction() -> None:

@@ -126,18 +126,101 @@ def test_what_is_not_known_is_said() -> None:
         assert taken(layer, "channels_last") is None
 
 
+@pytest.mark.parametrize(
+    ("padding", "known"),
+    # Three positions of a row are computed at once, here of two: more padding is another kernel.
+    [(2, True), (3, False)],
+)
+def test_padding_up_to_a_row(padding: int, known: bool) -> None:
+    (layer,) = Chain(2, 16, 9, 9).conv(16, 9 + 2 * padding - 1, 1, padding).layers
+    assert layer.output_shape[2:] == (2, 2)
+    assert (taken(layer) is not None) == known
+
+
+@pytest.mark.parametrize(
+    ("layer", "layout", "amount"),
+    [
+        # Large maps take at most two vectors of output channels, others four, so that 32 channels
+        # fill three of them up.
+        (Chain(2, 16, 152, 152).conv(32, 3).layers[0], "channels_last", 32 * 144 * 4 + 8216),
+        (Chain(2, 16, 152, 151).conv(32, 3).layers[0], "channels_last", None),
+        (Chain(2, 16, 152, 152).conv(16, 3).layers[0], "channels_last", 9 * 256 * 4 + 8216),
+        (Chain(2, 16, 20, 20).conv(16, 3, groups=2).layers[0], "channels_last", 8 * 144 * 4 + 8216),
+        # A depthwise kernel has its weights in blocks of eight channels.
+        (Chain(2, 12, 9, 9).conv(12, 3, 1, 1, groups=12).layers[0], "channels_last", 9 * 16 * 4),
+        # Each thread gathers what a strided kernel of one element reads.
+        (Chain(2, 8, 8, 8).conv(8, 1, 2, bias=False).layers[0], "contiguous",
+         2 * 8 * 64 * 4 + 64 * 4 + (8 * 16 * 4 + 128)),
+        (Chain(16, 8, 8, 8).conv(8, 1).layers[0], "contiguous", 16 * 8 * 64 * 4 + 64 * 4),
+        (Chain(1, 8, 8, 8).conv(8, 1).layers[0], "contiguous", 0),
+        (Chain(1, 20, 32, 32).conv(8, 3).layers[0], "contiguous", 20 * 9 * 900 * 4),
+        (Chain(1, 20, 32, 33).conv(8, 3).layers[0], "contiguous",
+         24 * 32 * 33 * 4 + 8 * 24 * 9 * 4),
+    ],
+)  # fmt: skip
+def test_amounts_on_avx2(layer: Convolution, layout: Layout, amount: int | None) -> None:
+    found = workspace(called(layer, layout), Conditions(block=AVX2))
+    assert (found.amount if found.complete else None) == amount
+
+
 def test_reduced_precision_takes_at_least_what_its_rule_gives() -> None:
     half = msgspec.structs.replace(mnist_conv2(64), dtype="bfloat16")
     found, tiled = (workspace(called(half, "contiguous"), Conditions(tiles=t)) for t in (0, 1))  # type: ignore[arg-type]
     assert (found.amount, found.complete) == (9_437_184 // 2, False)
     assert (tiled.amount, tiled.complete) == (0, False)
-    maps, means = tensor((2, 8, 6, 6), dtype="bfloat16"), tensor((2, 8, 1, 1), dtype="bfloat16")
-    mean = workspace(operator("mean", {"self": maps}, means, dim=(-1, -2)), Conditions())
-    assert (mean.amount, mean.complete) == ((2 * 8 * 36 + 2 * 8) * 4, False)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_batch_norm_takes_a_factor_and_a_summand_a_channel(layout: Layout) -> None:
-    maps = tensor((2, 8, 6, 6), layout)
-    norm = operator("native_batch_norm", {"input": maps}, maps, training=False)
-    assert workspace(norm, Conditions()).amount == 2 * 8 * 4
+#: Operators with their arguments, result and settings, and the bytes that they take on a thread.
+MAPS, TURNED = tensor((2, 8, 6, 6)), Tensor(0, (60, 60), (1, 60), "float32")
+HALF = tensor((2, 8, 6, 6), dtype="bfloat16")
+TAKEN: list[tuple[str, dict[str, Tensor], Tensor, dict[str, Any], int | None]] = [
+    ("native_batch_norm", {"input": MAPS}, MAPS, {"training": False}, 2 * 8 * 4),
+    ("native_batch_norm", {"input": MAPS, "running_mean": MAPS}, MAPS, {"training": True}, None),
+    ("mean", {"self": MAPS}, tensor((2, 8)), {"dim": (2, 3)}, 12),
+    ("mean", {"self": MAPS}, tensor(()), {}, None),
+    ("clone", {"self": TURNED}, tensor((60, 60)), {}, 60 * 60 * 4),
+    ("clone", {"self": Tensor(0, (60, 59), (1, 60), "float32")}, tensor((60, 59)), {}, 0),
+    ("clone", {"self": MAPS}, MAPS, {}, 0),
+    ("add", {"self": MAPS}, MAPS, {}, 12),
+    ("add", {"self": MAPS, "other": MAPS}, MAPS, {}, 0),
+    ("add_", {"self": MAPS}, MAPS, {}, None),
+    ("pow", {"self": MAPS}, MAPS, {}, None),
+    ("repeat", {"self": MAPS}, MAPS, {}, 4 * 8 * 4),
+    ("roll", {"self": MAPS}, MAPS, {"dims": (2,)}, 0),
+    ("roll", {"self": MAPS}, MAPS, {"dims": (2, 3)}, 576 * 4),
+    ("roll", {"self": MAPS}, MAPS, {"dims": (1, 2, 3)}, None),
+    ("_softmax", {"self": TURNED}, TURNED, {}, 60 * 60 * 4),
+    ("native_group_norm", {"input": tensor((2, 8, 6, 6), "channels_last")}, MAPS, {}, None),
+    ("avg_pool2d", {"self": tensor((2, 8, 6, 6), "channels_last")}, MAPS, {}, 0),
+    ("mm", {"self": TURNED, "mat2": TURNED}, tensor((60, 60)), {}, 0),
+    ("mm", {"self": Tensor(0, (9, 5), (10, 2), "float32"), "mat2": tensor((5, 4))},
+     tensor((9, 4)), {}, 9 * 5 * 4),
+    # From 400 products in a batch's matrix on, one matrix is copied; smaller ones were not tried.
+    ("bmm", {"self": Tensor(0, (3, 10, 10), (200, 20, 2), "float32"), "mat2": tensor((3, 10, 4))},
+     tensor((3, 10, 4)), {}, 10 * 10 * 4),
+    ("bmm", {"self": Tensor(0, (3, 10, 10), (200, 20, 2), "float32"), "mat2": tensor((3, 10, 3))},
+     tensor((3, 10, 3)), {}, None),
+    ("index", {"self": MAPS, "indices": tensor((3,), dtype="int64")}, MAPS, {}, 0),
+    ("_fft_r2c", {"self": MAPS}, MAPS, {}, None),
+    ("relu", {"self": HALF}, HALF, {}, None),
+    *[
+        ("_scaled_dot_product_flash_attention_for_cpu",
+         dict.fromkeys(("query", "key", "value"), tensor((1, 2, length, 16))), MAPS, {},
+         rows * (min(length, 512) + 2 + 16) * 4)
+        for length, rows in ((20, 20), (191, 32), (192, 64), (767, 64), (768, 256))
+    ],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "reads", "result", "settings", "amount"), TAKEN)
+def test_operators(
+    name: str, reads: dict[str, Tensor], result: Tensor, settings: Any, amount: int | None
+) -> None:
+    found = workspace(operator(name, reads, result, **settings), Conditions())
+    assert (found.amount if found.complete else None) == amount
+
+
+def test_means_in_reduced_precision() -> None:
+    mean = operator("mean", {"self": HALF}, tensor((2, 8), dtype="bfloat16"), dim=(-1, -2))
+    found = workspace(mean, Conditions())
+    assert (found.amount, found.complete) == ((2 * 8 * 36 + 2 * 8) * 4, False)

@@ -10,10 +10,9 @@ from torch.nn import functional  # noqa: E402
 from experiments.harness.capture import layers_of  # noqa: E402
 from experiments.networks.catalogue import INPUT_SHAPES, network  # noqa: E402
 from experiments.networks.cifar_resnet import DEPTHS, BasicBlock  # noqa: E402
-from report.records.layers import Convolution, Layer, Linear, PaddedShortcut  # noqa: E402
+from report.records.layers import Convolution, Layer, Linear  # noqa: E402
 from report.theory.shapes import check, parameter_count  # noqa: E402
 from report.theory.work import Macs, flops, forward_macs, macs, training_macs  # noqa: E402
-from tests import networks as oracles  # noqa: E402
 
 #: Parameters and multiply-adds as printed by their authors or by torchvision's documentation.
 PUBLISHED: dict[str, tuple[int, float, int]] = {
@@ -65,25 +64,6 @@ def test_the_layers_are_those_of_the_module(name: str) -> None:
         assert layer.input_shape[0] == layer.output_shape[0] == 2
 
 
-def shapes(found: list[Layer] | tuple[Layer, ...]) -> list[tuple[object, ...]]:
-    """What a layer is, without its name; shortcuts and identities, where only one side has them."""
-    return [
-        (type(layer), layer.input_shape, layer.output_shape, parameter_count(layer), macs(layer))
-        for layer in found
-        if not isinstance(layer, PaddedShortcut)
-    ]
-
-
-def test_the_layer_lists_of_other_tests_are_these_networks() -> None:
-    assert shapes(layers("LeNet-5", 4)) == shapes(oracles.lenet5(1, 4))
-    assert shapes(layers("AlexNet", 4)) == shapes(oracles.alexnet(4))
-    for depth in DEPTHS:
-        assert shapes(layers(f"ResNet-{depth}", 4)) == shapes(oracles.cifar_resnet(depth, 4))
-    assert shapes(layers("ResNet-18", 4)) == shapes(oracles.resnet18(4))
-    assert shapes(layers("ResNet-50", 4)) == shapes(oracles.resnet50(4))
-    assert shapes(layers("MobileNetV2", 4)) == shapes(oracles.mobilenet_v2(4))
-
-
 @pytest.mark.parametrize("name", TRAINED)
 def test_a_training_step_has_the_work_that_torch_counts(name: str) -> None:
     """torch leaves out the groups of a weight gradient, so that only dense networks agree."""
@@ -97,8 +77,6 @@ def test_a_training_step_has_the_work_that_torch_counts(name: str) -> None:
     counts = {flops(Macs(training_macs(found) + more)) for more in (0, forgotten)}
     assert counted.get_total_flops() in counts
     assert bool(grouped) == (name == "MobileNetV2")
-    if grouped:
-        assert flops(training_macs(found)) == 1_782_969_600
 
 
 # ------------------------------------------------------------------------------------ shortcuts

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 pytest.importorskip("torch")
 
 from experiments.__main__ import main
-from experiments.theory import theory_of
 
 NETWORK = """
 import torch
@@ -88,6 +86,13 @@ def test_an_unknown_operator_is_refused_by_name(
         (("{file}:build", "--input", "2,3,8,8", "--device-peaks", "A99"), "no peaks in float32"),
         (("{file}:build", "--input", "2,3,8,8", "--device-peaks", "a.zip"), "no such file"),
         (("{file}:build", "--input", "2,3,8,8", "--allocator", ""), "add --device cuda"),
+        (("{file}:build", "--fits", "A99"), "t4"),
+        (("{file}:build", "--fits", "8 parsecs"), "16GB"),
+        (("{file}:build", "--fits", "record:none.zip"), "no such file"),
+        (("{file}:build", "--train", "--optimizer", "adafactor", "--update", "fused"), "Adafactor"),
+        (("{file}:build", "--image", "8", "--train", "--checkpoint", "layer9"), "layer9"),
+        (("{file}:build", "--accumulate", "0"), "--accumulate"),
+        (("{file}:build", "--image", "8", "--fits", "T4", "--autocast", "bfloat16"), "--dtype"),
     ],
 )
 def test_what_cannot_be_told_is_one_sentence(
@@ -169,15 +174,3 @@ def test_figures_and_the_least_time_on_a_device(
     assert "Roof: NVIDIA A100 40 GB (data sheet), 19.5 TFLOP/s and 1555 GB/s" in out
     names = {path.name for path in (tmp_path / "figures").iterdir()}
     assert names == {"memory.svg", "memory.pdf", "roofline.svg", "roofline.pdf"}
-
-
-def test_from_python_with_a_table_for_notebooks() -> None:
-    def build() -> Any:
-        from torch import nn
-
-        return nn.Linear(6, 4, bias=False)
-
-    found = theory_of(build, (3, 6))
-    assert found.multiply_adds == 3 * 6 * 4
-    assert found.bytes == 4 * (3 * 6 + 6 * 4 + 3 * 4)
-    assert "<td>matrix product</td>" in found._repr_html_()

@@ -1,0 +1,216 @@
+"""The theory of made-up networks: rows, sums, peaks, and the largest batch that fits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from report.errors import StudyError
+from report.records.operations import Network, Operator, Tensor
+from report.theory.allocator import DEFAULT
+from report.theory.conditions import Conditions
+from report.theory.fits import MOST, bytes_of, fits
+from report.theory.network import Theory
+from report.theory.networks import BATCH
+from report.theory.roofline import sheet_roof
+
+
+def tensor(storage: int, *shape: int, dtype: str = "float32") -> Tensor:
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return Tensor(storage, shape, tuple(reversed(strides)), dtype)
+
+
+def operator(name: str, reads: dict[str, Tensor], result: Tensor, **more: Any) -> Operator:
+    plain: dict[str, Any] = {"module": "", "phase": "forward", "settings": {}} | more
+    given = {argument: (each,) for argument, each in reads.items()}
+    return Operator(name=f"{name}.default", reads=given, writes=(result,), **plain)
+
+
+def network(batch: int = BATCH, last: str = "relu", joined: str = "mm") -> Network:
+    """A product with 3 × 4 weights, then an activation on it, of rows of three."""
+    weight, source = tensor(0, 3, 4), tensor(1, batch, 3)
+    product, result = tensor(2, batch, 4), tensor(3, batch, 4)
+    return Network(
+        storages=(48, 12 * batch, 16 * batch, 16 * batch),
+        parameters={"layer.weight": weight, "unused": weight},
+        buffers={},
+        inputs=(source,),
+        operators=(
+            operator(joined, {"self": source, "mat2": weight}, product, module="layer", made=(2,)),
+            operator(last, {"self": product}, result, module="act", made=(3,)),
+        ),
+    )
+
+
+def theory(of: Network | None = None, **more: Any) -> Theory:
+    return Theory(network() if of is None else of, Conditions(), **more)
+
+
+ROOF = sheet_roof(1e3, 1e2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        # Calls, multiply-adds, bytes, parameters, bytes made, and the least time.
+        (
+            theory(network(10), roof=ROOF).by_kind,
+            {
+                "matrix product": (1, 120, 4 * (30 + 12 + 40), 12, 160, 3.28),
+                "activation": (1, 0, 4 * 80, 0, 160, 3.2),
+            },
+        ),
+        (
+            theory(network(1000), roof=sheet_roof(1e3, 1e6)).by_module,
+            {
+                "layer": (1, 12_000, 4 * 7012, 12, 16_000, 24.0),
+                "act": (1, 0, 32_000, 0, 16_000, 0.032),
+            },
+        ),
+    ],
+)
+def test_rows(rows: Any, expected: dict[str, tuple[Any, ...]]) -> None:
+    found = {
+        r.name: (r.calls, r.multiply_adds, r.bytes, r.parameters, r.made, r.seconds) for r in rows
+    }
+    assert found == {name: pytest.approx(each) for name, each in expected.items()}
+    assert list(found) == list(expected)
+    first, second = rows
+    assert first.rate == pytest.approx(2 * first.multiply_adds / first.seconds)
+    assert first.intensity == pytest.approx(2 * first.multiply_adds / first.bytes)
+    assert (second.rate, second.intensity) == (0.0, 0.0)
+
+
+def test_sums_and_cells() -> None:
+    found = theory(network(1000), roof=ROOF)
+    row = found.by_kind[0]
+    assert list(row.cells.values()) == [
+        "1", "12,000", "28,048", "0.856", "12", "16,000", "2.805e+08", "8.557e-08",
+    ]  # fmt: skip
+    assert len(theory().by_kind[0].cells) == len(row.cells) - 2
+    assert dict(found.sums) == {
+        "Parameters": "12",
+        "Multiply-adds": "12,000",
+        "Compulsory traffic": "60,048 B, operator by operator",
+        "Least time on this roof": "6.005e+05 ms",
+        "Peak memory": "44,048 B, in relu.default of act (forward, operator 2 of 2)",
+    }
+    assert (found.effective, found.seconds) == (12_000, pytest.approx(600.48))
+    assert found.complete and not found.refused
+    assert "<th>Calls</th>" in found._repr_html_() and "<td>12,000</td>" in found._repr_html_()
+
+
+def test_what_is_not_known_has_no_sum() -> None:
+    found = theory(network(10, last="_fft_r2c"), roof=ROOF)
+    assert found.refused == ("_fft_r2c.default(10×4)",)
+    sums = (found.multiply_adds, found.effective, found.bytes, found.seconds)
+    assert sums == (None,) * 4 and found.may_take_more == ("_fft_r2c.default",)
+    assert not found.complete and dict(found.sums)["Peak memory"].startswith("at least 488 B")
+    there = replace(found, conditions=Conditions(allocator=DEFAULT), other_on_gpu=("GRU",))
+    assert there.peak is there.cuda is None and there.unlike_gpu == ("GRU",)
+    assert theory(msgspec.structs.replace(network(), operators=())).peak is None
+
+
+# ------------------------------------------------------------------------------------------- fits
+
+
+def at_each_batch(**more: Any) -> Any:
+    """A theory that must be made anew for every batch."""
+    plain = {"scales": False} | more
+    return lambda batch, probe: theory(network(batch), **plain)
+
+
+#: Parameters, and for each row its input, the product and the result.
+FIXED, EACH = 48, 12 + 16 + 16
+
+
+@pytest.mark.parametrize("batch", [1, 2, 5, 1000])
+@pytest.mark.parametrize("captured", [lambda batch, probe: theory(), at_each_batch()])
+def test_the_largest_batch_and_the_next_one(batch: int, captured: Any) -> None:
+    for limit in (FIXED + EACH * batch, FIXED + EACH * (batch + 1) - 1):
+        found = fits(captured, limit)
+        assert (found.largest, list(found.bracket)) == (batch, [batch, batch + 1])
+        assert [found.verdict(n) for n in found.bracket] == ["fits", "does not fit"]
+        totals = [each.peak.total for each in found.bracket.values() if each.peak]
+        assert totals == [FIXED + EACH * batch, FIXED + EACH * (batch + 1)]
+        assert len(found.predicted) <= 5
+
+
+def test_no_batch_and_every_batch() -> None:
+    none = fits(lambda batch, probe: theory(), FIXED + EACH - 1)
+    assert (none.largest, list(none.bracket), none.verdict(1)) == (0, [1], "does not fit")
+    every = fits(lambda batch, probe: theory(network(7), scales=False), 10_000)
+    assert (every.largest, list(every.bracket), every.verdict(MOST)) == (MOST, [MOST], "fits")
+
+
+def test_a_network_is_asked_for_a_batch_that_stands_for_all() -> None:
+    asked = []
+
+    def captured(batch: int, probe: int | None) -> Theory:
+        asked.append((batch, probe))
+        return theory()
+
+    fits(captured, 10_000)
+    assert asked == [(BATCH, 2)]
+
+
+@pytest.mark.parametrize(
+    ("found", "limit", "verdicts"),
+    [
+        (theory(network(last="_fft_r2c")), FIXED + 5 * EACH, ["undecided", "does not fit"]),
+        (theory(compiled=("layer",)), FIXED + 5 * EACH, ["undecided", "undecided"]),
+    ],
+)
+def test_verdicts_where_not_all_is_known(found: Theory, limit: int, verdicts: list[str]) -> None:
+    answer = fits(lambda batch, probe: found, limit)
+    assert [answer.verdict(n) for n in answer.bracket] == verdicts
+
+
+def test_on_a_gpu_it_fits_where_all_segments_do() -> None:
+    there = Theory(network(joined="add"), Conditions(allocator=DEFAULT))
+    assert there.complete
+    answer = fits(lambda batch, probe: there, 2 * 2**20)
+    # Three tensors a row and the parameters, in blocks of 512 B, fill a segment of 2 MiB.
+    (largest, following) = answer.bracket
+    for batch in (largest, following):
+        predicted = answer.predicted[batch]
+        blocks = 512 + sum(-(-size * batch // 512) * 512 for size in (12, 16, 16))
+        assert predicted.peak is not None and predicted.cuda is not None
+        assert predicted.peak.total == predicted.cuda["allocated"] == blocks
+        assert predicted.cuda["requested"] == FIXED + EACH * batch
+        assert (blocks <= 2 * 2**20) == (batch == largest)
+    assert answer.predicted[largest].cuda["reserved"] == 2 * 2**20  # type: ignore[index]
+    assert answer.verdict(largest) == "fits"
+    tight = fits(lambda batch, probe: there, 2 * 2**20 - 512)
+    assert tight.verdict(tight.largest) == "undecided"
+
+
+def test_what_has_no_peak_has_no_batch() -> None:
+    empty = theory(msgspec.structs.replace(network(), operators=()))
+    with pytest.raises(StudyError, match="runs no operator"):
+        fits(lambda batch, probe: empty, 1)
+    with pytest.raises(StudyError, match="holds one batch"):
+        theory().fits("1GB")
+    assert theory(captured=lambda batch, probe: theory()).fits("1kB").largest == 21
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("1B", 1), ("8GB", 8 * 10**9), ("1.5 GiB", 3 * 2**29), ("15.8GB", 15_800_000_000),
+        ("2kB", 2000), ("3kiB", 3072), ("1MB", 10**6), ("2MiB", 2**21), ("1TB", 10**12),
+        *[(text, None) for text in ("8", "8 gb", "-8GB", "GB", "0GB", "8GBs")],
+    ],
+)  # fmt: skip
+def test_sizes(text: str, size: int | None) -> None:
+    if size is None:
+        with pytest.raises(StudyError, match="16GB"):
+            bytes_of(text)
+    else:
+        assert bytes_of(text) == size
