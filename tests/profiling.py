@@ -12,8 +12,8 @@ import msgspec
 
 from report.records.record import Attachment, Case, Environment, Record
 from report.studies.conv_profiling.subject import BASE, Dimensions
-from report.theory.memory import output_bytes
 from report.theory.terms import LIBRARY
+from report.theory.work import output_bytes
 from tests import factory
 
 BUILD = f"built for tests with {LIBRARY}"

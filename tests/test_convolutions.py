@@ -9,9 +9,8 @@ import pytest
 from report.studies.conv_profiling.subject import Dimensions
 from report.theory.conditions import Conditions
 from report.theory.convolution_workspaces import convolution_workspace
-from report.theory.memory import output_bytes
 from report.theory.terms import LIBRARY, executed_terms
-from report.theory.work import macs
+from report.theory.work import macs, output_bytes
 
 BUILD = f"PyTorch built with:\n  - Intel(R) oneAPI {LIBRARY}-Product Build"
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from report.records.layers import ELEMENT_BYTES, Layer, PaddedShortcut
-from report.theory.memory import (
+from report.theory.work import (
     compulsory_traffic,
     element_bytes,
     input_bytes,

@@ -10,9 +10,8 @@ import pytest
 
 from report.errors import StudyError
 from report.evidence.reported import Reported, Unreported, read_reported
-from report.theory.memory import output_bytes, parameter_bytes
 from report.theory.shapes import elements
-from report.theory.work import flops, macs
+from report.theory.work import flops, macs, output_bytes, parameter_bytes
 from tests.networks import mnist_conv2
 
 DATA = Path(__file__).parents[1] / "data"

@@ -11,7 +11,7 @@ from report.records.layers import Convolution
 from report.records.operations import Operator, Tensor
 from report.theory.conditions import Conditions, Layout
 from report.theory.convolution_workspaces import AVX2, PENDING
-from report.theory.memory import input_bytes, output_bytes, parameter_bytes
+from report.theory.work import input_bytes, output_bytes, parameter_bytes
 from report.theory.workspaces import workspace
 from tests.networks import Chain, mnist_conv2
 

@@ -10,8 +10,8 @@ from report.records.layers import Layer
 from report.records.record import Case, Environment, Record
 from report.studies.training_roofline.subject import NETWORKS, Step
 from report.theory import networks
+from report.theory.peaks import Categories, categories
 from report.theory.roofline import training_loads
-from report.theory.training_memory import Categories, categories
 from tests import factory
 
 #: What the machine of these records reaches: FLOP/s and B/s.

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from report.errors import StudyError
 from report.records.layers import Dropout, Flatten, Layer
 from report.theory.allocator import NOTHING, Allocate, Free, Snapshot, after
-from report.theory.memory import element_bytes, input_bytes, output_bytes
 from report.theory.shapes import bias_count, weight_count
+from report.theory.work import element_bytes, input_bytes, output_bytes
 
 
 def requests(layers: Sequence[Layer]) -> Iterator[Allocate | Free]:

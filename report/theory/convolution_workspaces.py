@@ -17,9 +17,9 @@ from typing import Final
 
 from report.records.layers import ELEMENT_BYTES, Convolution
 from report.theory.conditions import UNKNOWN, Conditions, Workspace
-from report.theory.memory import element_bytes, output_bytes
 from report.theory.reconciliation import Term
 from report.theory.shapes import elements, round_up
+from report.theory.work import element_bytes, output_bytes
 
 #: oneDNN aligns what a primitive books as scratchpad to this, and books the alignment with it
 #: (``src/common/memory_tracking.hpp``, ``default_alignment``, ``registry_t::book``).

@@ -20,11 +20,10 @@ from report.errors import StudyError
 from report.records.operations import Network, Operator
 from report.theory.allocator import Sum
 from report.theory.conditions import Conditions
-from report.theory.cuda_memory import ONLY_ON_CPU, cuda_memory
 from report.theory.fits import Fits, bytes_of, fits
 from report.theory.operators import Load, load
 from report.theory.roofline import Roof
-from report.theory.timeline import Moment, timeline
+from report.theory.timeline import ONLY_ON_CPU, Moment, cuda_memory, timeline
 
 
 @dataclass(frozen=True)

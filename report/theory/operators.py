@@ -171,18 +171,12 @@ def _attention(queries: int, values: int) -> Callable[[Operator], int]:
 
 
 def _multi_head(operator: Operator) -> int:
-    """Self-attention with its projections: the input's, the scores', the values', the output's."""
+    """Self-attention with its projections, and the linear layers behind it that a block has."""
     source = _needed(operator, "query" if "query" in operator.reads else "src")
     batch, length, width = source.shape
-    projected = _needed(operator, "qkv_weight").elements + _needed(operator, "proj_weight").elements
-    return batch * length * projected + 2 * batch * length * length * width
-
-
-def _encoder_layer(operator: Operator) -> int:
-    """The same, and the two linear layers behind it."""
-    batch, length, _ = _needed(operator, "src").shape
-    weights = (_needed(operator, f"ffn_weight_{number}").elements for number in (1, 2))
-    return _multi_head(operator) + batch * length * sum(weights)
+    names = ("qkv_weight", "proj_weight", "ffn_weight_1", "ffn_weight_2")
+    weights = sum(each.elements for name in names if (each := operator.tensor(name)) is not None)
+    return batch * length * (weights + 2 * length * width)
 
 
 def _recurrent(times: int, *names: str) -> Callable[[Operator], int]:
@@ -242,7 +236,7 @@ _PRODUCTS: Final[Mapping[str, Callable[[Operator], int]]] = {
     **{f"_scaled_dot_product_{kernel}": _attention(1, 1) for kernel in _KERNELS},
     **{f"_scaled_dot_product_{kernel}_backward": _attention(3, 2) for kernel in _KERNELS},
     "_native_multi_head_attention": _multi_head,
-    "_transformer_encoder_layer_fwd": _encoder_layer,
+    "_transformer_encoder_layer_fwd": _multi_head,
     "mkldnn_rnn_layer": _recurrent(1, "weight0", "weight1"),
     # The gradients of inputs and of weights, each as much as the layer itself.
     "mkldnn_rnn_layer_backward": _recurrent(2, "weight1", "weight2"),

@@ -4,7 +4,7 @@ The model is that of Williams, Waterman and Patterson (CACM 2009): a kernel of i
 run faster than ``min(peak, I · bandwidth)``.  Two models of traffic bound what really moves:
 
 - *layer by layer*: every pass of every layer reads and writes its tensors once
-  (``theory.memory.compulsory_traffic``), and nothing stays in a cache from one layer to the next;
+  (``theory.work.compulsory_traffic``), and nothing stays in a cache from one layer to the next;
 - *perfect cache*: nothing but what the step takes from and leaves in memory moves: its images, the
   parameters and the momentum of the optimiser.
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import msgspec
 
@@ -31,10 +31,15 @@ from report.records.layers import (
     Pooling,
 )
 from report.statistics.estimates import Estimate, rate_over
-from report.theory.memory import compulsory_traffic, input_bytes, parameter_bytes
-from report.theory.work import Pass, flops, macs, training_passes
-
-Limit: TypeAlias = Literal["arithmetic", "traffic"]
+from report.theory.work import (
+    Pass,
+    compulsory_traffic,
+    flops,
+    input_bytes,
+    macs,
+    parameter_bytes,
+    training_passes,
+)
 
 #: How often the update touches each parameter's bytes: SGD with momentum reads parameter, gradient
 #: and momentum and writes parameter and momentum (PyTorch, torch.optim.SGD).
@@ -57,10 +62,6 @@ class Roof:
     def ridge(self) -> Estimate:
         """The intensity in FLOP/B from which arithmetic is the limit."""
         return rate_over(self.peak, self.bandwidth)
-
-    def limit(self, intensity: float) -> Limit:
-        """Which ceiling is the lower one at an intensity."""
-        return "arithmetic" if intensity > self.ridge.value else "traffic"
 
 
 def sheet_roof(peak: float, bandwidth: float) -> Roof:

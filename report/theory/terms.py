@@ -18,10 +18,9 @@ from report.records.layers import Convolution, Layer, Linear
 from report.theory.allocator import Snapshot
 from report.theory.conditions import Conditions
 from report.theory.convolution_workspaces import computed_by_pytorch
-from report.theory.memory import element_bytes, output_bytes
 from report.theory.reconciliation import Term
 from report.theory.shapes import bias_count, elements, round_up
-from report.theory.work import macs, valid_tap_macs
+from report.theory.work import element_bytes, macs, output_bytes, valid_tap_macs
 
 SHAPES: Final = "shapes in the record"
 

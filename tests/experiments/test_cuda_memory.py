@@ -20,8 +20,8 @@ from experiments.theory.checked import checked
 from report.records.record import Case
 from report.records.store import read_record
 from report.theory.allocator import DEFAULT, Allocate, options_of
-from report.theory.cuda_memory import TAKES_NOTHING, requests, workspace
 from report.theory.network import Theory
+from report.theory.timeline import TAKES_NOTHING_ON_GPU, gpu_workspace, requests
 
 DATA = Path(__file__).parents[2] / "data"
 INFERENCE = "inference_memory/20261122T103140Z-nvidia-h100-80gb-hbm3-a086b081.zip"
@@ -122,7 +122,7 @@ def test_training_asks_for_the_tensors_of_theory_in_their_order(batch: int) -> N
 def test_what_takes_nothing_was_seen_in_these_calls() -> None:
     calls = [of_inference(name, 1) for name in ("LeNet-5", "AlexNet", "ResNet-20")]
     seen = {o.base for call in (*calls, of_training(32)) for o in call.network.operators}
-    assert seen >= TAKES_NOTHING
+    assert seen >= TAKES_NOTHING_ON_GPU
 
 
 @pytest.mark.parametrize(
@@ -165,6 +165,6 @@ def test_an_operator_that_reduces_or_trains_may_take_more() -> None:
         train=True,
         allocator=DEFAULT,
     )
-    unknown = {o.base for o in found.network.operators if not workspace(o).complete}
+    unknown = {o.base for o in found.network.operators if not gpu_workspace(o).complete}
     assert {"convolution", "native_batch_norm", "mean"} <= unknown
     assert "relu" not in unknown

@@ -16,7 +16,6 @@ from report.studies.conv_profiling.source import CONVOLUTION, MB, WORKSPACE, ope
 from report.studies.conv_profiling.subject import BASE
 from report.theory.conditions import conditions_of
 from report.theory.convolution_workspaces import convolution_workspace
-from report.theory.memory import input_bytes, output_bytes, parameter_bytes
 from report.theory.reconciliation import Reconciliation, Term
 from report.theory.shapes import weight_count
 from report.theory.terms import (
@@ -30,6 +29,7 @@ from report.theory.terms import (
     tile_epilogue,
     tile_padding,
 )
+from report.theory.work import input_bytes, output_bytes, parameter_bytes
 
 #: lackey serialises all threads, so that the counted process has one.
 _COUNTED_THREADS = 1

@@ -11,6 +11,7 @@ from report.quantity.operations import counted_in, flops
 from report.records.layers import Layer
 from report.studies.training_roofline.subject import IMAGE
 from report.theory.networks import Way, captured, layers_of
+from report.theory.peaks import categories
 from report.theory.roofline import (
     at_batch,
     cached_step_load,
@@ -18,7 +19,6 @@ from report.theory.roofline import (
     training_loads,
     update_load,
 )
-from report.theory.training_memory import categories
 from report.theory.work import training_macs
 
 #: Of traffic: each layer reads and writes its tensors once, or only what outlives a step moves.
