@@ -14,7 +14,7 @@ void __libc_free(void *);
 #define PLACES (1UL << 20)
 static struct { void *block; long bytes; } known[PLACES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-long tensors_alive, tensors_limit = LONG_MAX, tensors_refused;
+long tensors_alive, tensors_limit = LONG_MAX;
 
 /* Where a block stands; a block that was freed keeps its place, with 0 bytes. */
 static size_t place(void *block) {
@@ -26,7 +26,6 @@ static size_t place(void *block) {
 int posix_memalign(void **block, size_t alignment, size_t size) {
     pthread_mutex_lock(&lock);
     int refused = tensors_alive + (long)size > tensors_limit;
-    if (refused) tensors_refused = size;
     *block = refused ? NULL : __libc_memalign(alignment, size);
     if (*block) {
         size_t at = place(*block);

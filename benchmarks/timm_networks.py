@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -29,16 +28,13 @@ from report.records.network_operators import (
     read_operators,
     write_operators,
 )
-from report.records.operations import Network, Tensor
+from report.records.operations import Network
 from report.theory.operators import load, operands
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "networks-of-timm.md"
 TABLE: Final = ROOT / "data" / "networks-of-timm.csv"
 TEMPLATE: Final = Path(__file__).with_suffix(".md.in")
-
-
-# ----------------------------------------------------------------------------------------- counts
 
 
 class Counts(NamedTuple):
@@ -81,23 +77,28 @@ def counts(name: str) -> Counts:
         return Counts(name, family, str(error))
     if theory.multiply_adds is None:
         return Counts(name, family, f"unknown operators: {', '.join(theory.refused)}")
-    numbered = enumerate(zip(captured.network.operators, theory.loads, strict=True))
-    work = [(n, o, load.multiply_adds) for n, (o, load) in numbered if load and load.multiply_adds]
-    unseen = [(operator, macs) for n, operator, macs in work if n not in captured.flops]
+    unseen = [
+        (operator.base, found.multiply_adds)
+        for n, (operator, found) in enumerate(
+            zip(captured.network.operators, theory.loads, strict=True)
+        )
+        if found and found.multiply_adds and n not in captured.flops
+    ]
     return Counts(
         name,
         family,
-        parameters=theory.parameters,
-        own_parameters=sum(parameter.numel() for parameter in module.parameters()),
-        multiply_adds=theory.multiply_adds,
-        torch_multiply_adds=counter.get_total_flops() // 2,
-        uncounted_multiply_adds=sum(macs for _, macs in unseen),
-        uncounted=" ".join(sorted({operator.base for operator, _ in unseen})),
+        "",
+        theory.parameters,
+        sum(parameter.numel() for parameter in module.parameters()),
+        theory.multiply_adds,
+        counter.get_total_flops() // 2,
+        sum(macs for _, macs in unseen),
+        " ".join(sorted({name for name, _ in unseen})),
     )
 
 
 def read_counts() -> list[Counts]:
-    """One row a network, as ``write_counts`` wrote it."""
+    """The rows of the table."""
     with TABLE.open(encoding="utf-8", newline="") as stream:
         rows = list(csv.reader(stream))[1:]
     return [Counts(*r[:3], *map(int, r[3:8]), r[8]) for r in rows]  # type: ignore[call-arg]
@@ -106,9 +107,7 @@ def read_counts() -> list[Counts]:
 def write_counts(found: Iterable[Counts]) -> None:
     """One row a network, in the order of their names."""
     with TABLE.open("w", encoding="utf-8", newline="") as stream:
-        rows = csv.writer(stream, lineterminator="\n")
-        rows.writerow(Counts._fields)
-        rows.writerows(sorted(found))
+        csv.writer(stream, lineterminator="\n").writerows([Counts._fields, *sorted(found)])
 
 
 def write_page(found: Sequence[Counts]) -> None:
@@ -125,12 +124,6 @@ def write_page(found: Sequence[Counts]) -> None:
     PAGE.write_text(text, encoding="utf-8")
 
 
-# -------------------------------------------------------------------------------------- operators
-
-#: Elements of the storages that were touched, the latest last.
-Touched: TypeAlias = OrderedDict[int, int]
-
-
 def operators_of(name: str) -> NetworkOperators:
     """A network's operators on one image; raises ``MeasurementError``."""
     named = network(f"timm:{name}")
@@ -138,17 +131,16 @@ def operators_of(name: str) -> NetworkOperators:
     module.requires_grad_(False)  # so that no operator is captured for a gradient
     found = capture(lambda: module, [Input((1, *named.image))]).network
     return NetworkOperators(
-        network=name,
-        side=named.image[1],
-        parameters=found.parameter_count,
+        network=name, side=named.image[1], parameters=found.parameter_count,
         operators=tuple(_operators(found)),
-    )
+    )  # fmt: skip
 
 
 def _operators(found: Network) -> Iterator[Operator]:
     """The operators that move anything, with how far back each tensor was last touched."""
     kept = {t.storage for t in (*found.parameters.values(), *found.buffers.values())}
-    touched: Touched = OrderedDict()
+    #: Elements of the storages that were touched, the latest last.
+    touched: dict[int, int] = {}
     for each in found.operators:
         known = load(each)
         if known is None or not known.bytes:
@@ -159,7 +151,7 @@ def _operators(found: Network) -> Iterator[Operator]:
             each.base,
             known.multiply_adds,
             sum(t.distinct for t in reads if t.storage in kept),
-            tuple(Read(t.distinct, _distance(t, touched)) for t in reused),
+            tuple(Read(t.distinct, _distance(t.storage, touched)) for t in reused),
             sum(t.distinct for t in writes),
         )
         for tensor in (*reused, *writes):
@@ -167,16 +159,12 @@ def _operators(found: Network) -> Iterator[Operator]:
             touched[tensor.storage] = tensor.distinct
 
 
-def _distance(tensor: Tensor, touched: Touched) -> int:
-    """Elements touched since ``tensor`` was, itself among them; -1 where it never was."""
-    if tensor.storage not in touched:
+def _distance(storage: int, touched: dict[int, int]) -> int:
+    """Elements touched since a storage was, itself among them; -1 where it never was."""
+    if storage not in touched:
         return -1
-    total = 0
-    for storage in reversed(touched):
-        total += touched[storage]
-        if storage == tensor.storage:
-            break
-    return total
+    order = list(touched)
+    return sum(touched[each] for each in order[order.index(storage) :])
 
 
 def main(names: list[str]) -> None:
