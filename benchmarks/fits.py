@@ -25,7 +25,7 @@ from typing import Any, Final
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from experiments.harness.operators import Call, Input, Policy, Step
+from experiments.harness.operators import Input, Policy, Step
 from experiments.theory.checked import checked
 from experiments.theory.networks import import_timm, network
 from report.theory.fits import BATCH, PROBE, least, scaling, searched
@@ -54,7 +54,7 @@ class Watched(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def runs(step: Call | Step, channels: int, limit: int, batch: int, failed: Any = None) -> bool:
+def runs(step: Step, channels: int, limit: int, batch: int, failed: Any = None) -> bool:
     """Whether a call has room, in a process of its own, since a refusal may leave PyTorch broken.
 
     Where ``failed`` is given, it tells the operator.
@@ -68,7 +68,7 @@ def runs(step: Call | Step, channels: int, limit: int, batch: int, failed: Any =
     return os.waitpid(child, 0)[1] == 0
 
 
-def call(step: Call | Step, shape: tuple[int, ...], limit: int, failed: Any) -> None:
+def call(step: Step, shape: tuple[int, ...], limit: int, failed: Any) -> None:
     """Raises where the limit is too small; the call before has none, as it generates kernels."""
     library, phases = ctypes.CDLL(None), SimpleNamespace(phase="", writes=True)
     alive, most = (ctypes.c_long.in_dll(library, f"tensors_{n}") for n in ("alive", "limit"))
@@ -88,7 +88,7 @@ def add_rows(name: str, mode: str) -> None:
     images, channels = Input((BATCH, named.image[0], SIDE, SIDE)), named.image[0]
     whole = checked(named.build, [images], train=train, probe=PROBE)
     at, module = scaling(whole), named.build().train(train)
-    step = Step(module, Policy(), gpu=False) if train else Call(module, Policy())
+    step = Step(module, Policy(), gpu=False, trains=train)
     for room in ROOM:
         limit = least(at(2)) + room
         found = searched(at, limit)
