@@ -33,7 +33,6 @@ CALL_S, IMAGE_S, KEPT = 1e-2, 1e-3, 34_603_008
 #: What a convolution of the GPU takes in float32 at this batch, and in half precision at that one.
 SPIKE, SPIKES = 256, {"float32": 80_000_000, "bfloat16": 0, "float16": 0}
 DEAR, DEARER = 128, {"float32": 0, "bfloat16": 40_000_000, "float16": 80_000_000}
-SCORES = {"float32": [1] * 300 + [0] * 60, "bfloat16": [1] * 300 + [0] * 60}
 
 
 def call(network: str = "ResNet-20", batch: int = 8, **how: Any) -> Call:
@@ -121,7 +120,7 @@ def case(of: Call, machine: Environment, **change: Any) -> Case:
 def limit(network: str, mebibytes: int, more: int = 0, layout: Any = "contiguous") -> Case:
     """A search that ends ``more`` images above the prediction."""
     asked = Limit(network, call(network).image, layout, mebibytes, 0, 0)
-    fits = theory.fits(asked, factory.environment())
+    fits = theory.fits(asked, conditions_of(factory.environment()))
     assert not isinstance(fits, Missing)
     ran = fits.largest + more
     return Case(
@@ -132,21 +131,11 @@ def limit(network: str, mebibytes: int, more: int = 0, layout: Any = "contiguous
     )  # fmt: skip
 
 
-def accuracy(precision: str, right: Iterable[int]) -> Case:
-    factors = {"subject": "accuracy", "network": "ResNet-110", "dataset": "digits"}
-    return Case(
-        factors={**factors, "precision": precision}, status="ok", reason=None, layers=(),
-        series=factory.measured({"image_correct": right}),
-    )  # fmt: skip
-
-
 TILING: dict[str, Any] = {"network": "ResNet-20", "image": 224, "batch": 2}
 TILED_CALLS = [Call(**TILING, execution=way, tile=t) for way in TILED for t in (8, 16, 32, 64)]
 CPU_CALLS = (
     *(call(n, b, layout=y) for n in ("ResNet-20", "ResNet-110") for b in BATCHES for y in LAYOUTS),
     *(call("VGG-16", 8, layout=y) for y in LAYOUTS),
-    Call(**TILING),
-    *TILED_CALLS,
 )
 HALVED = tuple(
     call(n, 256, layout=y, precision=p) for n in RESNETS for y in LAYOUTS for p in PRECISIONS[:2]
@@ -169,16 +158,14 @@ def cpu_record() -> Record:
 
 @cache
 def gpu_record() -> Record:
-    scored = [accuracy(p, SCORES.get(p, SCORES["float32"])) for p in PRECISIONS]
-    return record([*(case(each, GPU) for each in GPU_CALLS), *scored], GPU)
+    return record([case(each, GPU) for each in GPU_CALLS], GPU)
 
 
 @cache
 def full() -> Findings:
     second = factory.environment("other-2t")
-    return found(
-        cpu_record(), record([case(each, second) for each in HALVED], second), gpu_record()
-    )
+    timed = [case(each, second) for each in (*HALVED, Call(**TILING), *TILED_CALLS)]
+    return found(cpu_record(), record(timed, second), gpu_record())
 
 
 def found(*records: Record) -> Findings:
@@ -193,17 +180,26 @@ def saved(batch: int, precision: str = "bfloat16") -> float:
     return 1 - of_peak(batch, precision) / of_peak(batch)
 
 
-COMPARED = 2 * len(BATCHES) * 2 + 3
+def by_tile(tile: int) -> float:
+    whole = on_cpu(Call(**TILING), factory.environment())
+    tiled = on_cpu(Call(**TILING, tile=tile), factory.environment())
+    return tiled["allocated_peak"][0] / whole["allocated_peak"][0]
+
+
+COMPARED = 2 * len(BATCHES) * 2 + 2
 VALUES: Mapping[str, float] = {
     "exact": COMPARED,
     "compared": COMPARED,
     "held_exact": 2 * len(BATCHES) + 2,
+    "vgg_exact": 2,
+    "vgg_compared": 2,
     "missed": 0,
-    "second_exact": 10,
+    "second_exact": 11,
     "limits": 2,
     "limits_met": 2,
     "kept": KEPT,
-    "saved_64": saved(64),
+    "saved_512": saved(512),
+    "saved_1024": saved(1024),
     "saved_256": saved(256),
     "more_128": 1 - saved(128),
     "most_128": 1 - saved(128, "float16"),
@@ -211,36 +207,32 @@ VALUES: Mapping[str, float] = {
     "copies": 19 * 2 * len(BATCHES),
     "tile_small_time": 2,
     "tile_large_time": 1 + 8 / 64,
-    "test_images": 360,
-    "change_most": 0,
+    "tile_small_peak": by_tile(8),
+    "tile_large_peak": by_tile(64),
+    "layers_least": 1 - by_tile(64),
+    "layers_most": 1 - by_tile(8),
+    "tile_batch": 2,
 }
 
 
-@pytest.mark.parametrize("id_", VALUES)
-def test_values_are_those_of_closed_forms(id_: str) -> None:
-    assert value(full(), id_) == pytest.approx(VALUES[id_], rel=5e-3, abs=1e-9)
+def test_values_are_those_of_closed_forms() -> None:
+    seen = {id_: value(full(), id_) for id_ in VALUES}
+    assert seen == pytest.approx(VALUES, rel=5e-3, abs=1e-9)
 
 
 VERDICTS: Mapping[str, str] = {
     "peaks-exact": "supported",
     "bounds-hold": "supported",
     "limits-within": "supported",
-    "amc-memory": "supported",
-    "half-memory": "refuted",
-    "half-time": "undecided",
-    "half-fits": "not measured",
+    # Nothing is known of what bfloat16 copies, and the made-up peaks are those of theory.
+    "both-save": "refuted",
     "precision-costs": "supported",
     "memory-monotone": "refuted",
-    "tile-memory": "supported",
     "tile-time": "supported",
     "tile-pays": "refuted",
     "tile-trades": "supported",
-    "time-falls": "supported",
-    "time-rises": "refuted",
-    "time-large": "undecided",
-    "accuracy": "supported",
     "layout-copies": "supported",
-    "requests-exact": "supported",
+    "tensors-requested": "supported",
 }
 
 
@@ -266,7 +258,6 @@ OTHER: Mapping[str, tuple[list[Case], str, str]] = {
     "a peak beside theory": ([case(call(), factory.environment(), allocated_peak=[10**9] * 2)],
                              "peaks-exact", "refuted"),
     "no tiles": ([case(call(), factory.environment())], "tile-pays", "not measured"),
-    "one batch": ([case(call(), factory.environment())], "time-falls", "not measured"),
 }  # fmt: skip
 
 
@@ -276,15 +267,6 @@ def test_verdicts_follow_the_data(kind: str) -> None:
     result = found(record(made))
     assert_whole(STUDY, result)
     assert result.claims[name].verdict == expected
-
-
-def test_a_lost_image_in_thirty_is_a_loss_of_accuracy() -> None:
-    lost = [
-        accuracy("float32", [1] * 360),
-        *(accuracy(p, [1] * 340 + [0] * 20) for p in PRECISIONS[1:]),
-    ]
-    result = found(cpu_record(), record([*lost, case(call(), GPU)], GPU))
-    assert result.claims["accuracy"].verdict == "refuted"
 
 
 def test_a_history_without_a_tensor_of_theory_gives_no_account() -> None:
@@ -321,7 +303,7 @@ def test_no_prediction_is_above_a_measured_peak_and_complete_ones_are_met() -> N
                 continue
             judged += 1
             assert at.total == size if at.complete else at.total <= size, (run.label, each)
-    assert judged > 300
+    assert judged > 250
 
 
 def test_networks_are_those_that_were_published() -> None:

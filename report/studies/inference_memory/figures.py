@@ -10,15 +10,16 @@ from figures.points import Points
 from figures.scaling import Scaling
 from report.missing import Missing
 from report.paper.plots import points, theory_line
-from report.quantity.evaluation import number
-from report.quantity.expression import Quantity, exact
-from report.statistics.estimates import Estimate
+from report.quantity.evaluation import point
+from report.quantity.expression import exact
 from report.studies.inference_memory.runs import Run
-from report.studies.inference_memory.subject import PRECISIONS, TILED, Call
+from report.studies.inference_memory.subject import PRECISIONS, TILED, Call, Precision, small
 
 _X: Final = "Batch size (images)"
 #: The networks of the first figure; the others lie between two of them.
 _DRAWN: Final = ("VGG-16", "AlexNet", "ResNet-110", "ResNet-20", "LeNet-5")
+#: What the lines of tensors are called.
+_TENSORS: Final[dict[Precision, str]] = {"float32": "Tensors, 32 bits", "bfloat16": "16 bits"}
 #: Of so many calls the batch sizes span three decades, and every other tick has room.
 _MANY: Final = 25
 _TICKS: Final = (1.0, 4.0, 16.0, 64.0, 256.0, 1024.0)
@@ -41,51 +42,57 @@ def peaks(run: Run) -> Iterator[Scaling]:
     yield Scaling(_X, "Peak memory (MB)", drawn, tuple(curves), x_ticks=_TICKS[:-1], direct=True)
 
 
-def workspace(found: Mapping[str, Sequence[tuple[Run, Call]]]) -> Iterator[Scaling]:
+def workspace(allocated: Mapping[Call, Run], networks: Sequence[str]) -> Iterator[Scaling]:
     """What a call allocates an image on a GPU, a panel for each network, beside its tensors."""
-    for network, calls in found.items():
+    for network in networks:
+        found = {p: _over(allocated, network, p) for p in PRECISIONS}
+        if not any(found.values()):
+            continue
         drawn: tuple[Points, ...] = ()
-        for series, precision in enumerate(PRECISIONS):
-            own = {c.batch: run.per_image(c) for run, c in calls if c.precision == precision}
-            drawn += points(precision, own, "MB", series=series, joined=True)
+        for series, (precision, runs) in enumerate(found.items()):
+            over = {call.batch: run.per_image(call) for call, run in runs.items()}
+            drawn += points(precision, over, "MB", series=series, joined=True)
         curves = []
-        for precision, name in (("float32", "Tensors, 32 bits"), ("bfloat16", "Tensors, 16 bits")):
-            needed = {
-                c.batch: run.needed_per_image(c) for run, c in calls if c.precision == precision
-            }
+        for precision, name in _TENSORS.items():
+            needed = {c.batch: run.needed_per_image(c) for c, run in found[precision].items()}
             if needed and not any(each.missing for each in needed.values()):
                 curves.append(theory_line(name, needed, "MB", part=precision != "float32"))
-        powers = range(3, 10, 2) if len(calls) > _MANY else range(3, 7)
+        powers = range(3, 10, 2) if len(found["float32"]) > _MANY else range(3, 7)
         yield Scaling(
             _X, "Allocated (MB an image)", drawn, tuple(curves), title=network,
             x_ticks=tuple(float(4**n) for n in powers),
         )  # fmt: skip
 
 
-def tiling(runs: Sequence[Run]) -> Iterator[Scaling]:
-    """Time over peak of tiled calls, both relative to whole maps, a panel for each machine."""
-    for run in runs:
-        drawn = []
-        for series, (form, name) in enumerate(TILED.items()):
-            ratios = [
-                (run.peak(c) / run.peak(whole), run.time(c) / run.time(whole))
-                for c in sorted(run.chosen(execution=form), key=lambda call: call.tile or 0)
-                for whole in [replace(c, execution="eager", tile=None)]
-            ]
-            known = [(_value(x), _value(y)) for x, y in ratios]
-            xy = [(100 * x, y) for x, y in known if x is not None and y is not None]
-            if xy:
-                x, y = zip(*xy, strict=True)
-                drawn.append(Points(name, x, y, series=series, joined=True))
-        if drawn:
-            yield Scaling(
-                "Peak (% of whole maps)", "Time over whole maps", tuple(drawn),
-                title=run.short, x_scale="linear",
-            )  # fmt: skip
+def _over(allocated: Mapping[Call, Run], network: str, precision: Precision) -> dict[Call, Run]:
+    """The contiguous calls of a network from the first tick on, by batch."""
+    shown = sorted(
+        (c for c in allocated if c == small(network, c.batch, precision) and c.batch >= 4**3),
+        key=lambda call: call.batch,
+    )
+    return {call: allocated[call] for call in shown}
 
 
-def _value(quantity: Quantity) -> float | None:
-    found = number(quantity)
-    if isinstance(found, Missing):
-        return None
-    return found.value if isinstance(found, Estimate) else float(found)
+def tiling(run: Run) -> Iterator[Scaling]:
+    """Time against peak of tiled calls, both relative to whole maps."""
+    drawn = []
+    for series, (form, name) in enumerate(TILED.items()):
+        ratios = [
+            (run.peak(c) / run.peak(whole), run.time(c) / run.time(whole))
+            for c in sorted(run.chosen(execution=form), key=lambda call: call.tile or 0)
+            for whole in [replace(c, execution="eager", tile=None)]
+        ]
+        known = [(point(x), point(y)) for x, y in ratios]
+        xy = [
+            (100 * x, y)
+            for x, y in known
+            if not isinstance(x, Missing) and not isinstance(y, Missing)
+        ]
+        if xy:
+            peak, time = zip(*xy, strict=True)
+            drawn.append(Points(name, peak, time, series=series, joined=True))
+    if drawn:
+        yield Scaling(
+            "Peak (% of whole maps)", "Time over whole maps", tuple(drawn), x_scale="linear",
+            direct=True,
+        )  # fmt: skip

@@ -10,22 +10,16 @@ from typing import Final, NamedTuple
 from report.evidence import runs as any_study
 from report.evidence.remembered import remembered
 from report.evidence.runs import labels
-from report.instruments import gates
 from report.missing import Missing
-from report.quantity.expression import Inferred, Quantity, absent, exact, named
-from report.quantity.units import ONE
+from report.quantity.expression import Quantity, absent, exact, named
 from report.records.layers import Layer
 from report.records.operations import Operator
-from report.records.record import Sample
 from report.records.store import Stored
-from report.statistics.estimates import Estimate
-from report.statistics.paired_differences import share_difference
 from report.studies.inference_memory import theory
 from report.studies.inference_memory.subject import (
     NETWORKS,
     Call,
     Limit,
-    Precision,
     call_of,
     limit_of,
 )
@@ -75,18 +69,6 @@ class Run(any_study.Run):
         """Duration of a call (s)."""
         return self.series("time", call.factors)
 
-    def timed(self, **where: object) -> dict[int, Quantity]:
-        """The time of an image (s) by the batch size, of calls that were timed."""
-        times = {call.batch: self.time(call) for call in self.chosen(**where)}
-        return {batch: each / batch for batch, each in times.items() if not each.missing}
-
-    def rounds(self, *, disturbed: bool) -> Quantity:
-        """How many measurements of a case were watched in all processes, or disturbed."""
-        found = gates.disturbed([self.stored.record])
-        if found is None:
-            return absent("measurements", "1", f"not monitored on {self.label}")
-        return exact("measurements", "1", found[0 if disturbed else 1], self.file)
-
     # --------------------------------------------------------------------------------- memory
 
     def peak(self, call: Call) -> Quantity:
@@ -114,13 +96,6 @@ class Run(any_study.Run):
             return Missing("workspaces are known for calls of whole maps on a CPU only")
         return theory.predicted(call, self._ran.get(call, ()), self.stored.record.environment)
 
-    def needed(self, call: Call) -> Quantity:
-        """The most bytes that tensors and parameters take at one operator, on any device."""
-        network, name = self.network(call), f"needed bytes of {call.batch:,} images"
-        if isinstance(network, Missing):
-            return absent(name, "B", network.reason)
-        return exact(name, "B", peaks.needed(network, call.batch), self.file)
-
     def per_image(self, call: Call) -> Quantity:
         """What a call allocates at its peak beyond all that was there before it, an image (B)."""
         peak, before = (
@@ -135,6 +110,13 @@ class Run(any_study.Run):
             return absent(name, "B", network.reason)
         size = peaks.needed(network, call.batch) - peaks.before(network, call.batch)
         return exact(name, "B", size / call.batch, self.file)
+
+    def workspace_share(self, call: Call) -> Quantity:
+        """The share of workspace in the predicted peak of a call."""
+        found = self.predicted(call)
+        if isinstance(found, Missing):
+            return absent("share of workspace", "1", found.reason)
+        return exact("share of workspace", "1", found.workspace / found.total, self.file)
 
     def kept(self, call: Call) -> Quantity:
         """Bytes that are allocated before a call and are neither parameters nor images."""
@@ -183,27 +165,6 @@ class Run(any_study.Run):
             len(large),
             sum(abs(size - copied) < _SMALL * copied for size, copied in large),
         )
-
-    # --------------------------------------------------------------------------------- scores
-
-    def changed(self, precision: Precision) -> Quantity:
-        """Accuracy in reduced precision minus that in float32, of the same test images."""
-        new, old = self.scores(precision), self.scores("float32")
-        if isinstance(new, Missing) or isinstance(old, Missing):
-            return absent("change of accuracy", "1", f"not scored on {self.label}")
-
-        def interval(confidence: float) -> Estimate:
-            return share_difference(list(map(int, new)), list(map(int, old)), confidence)
-
-        device = self.stored.record.environment.device
-        return Inferred(ONE, "change of accuracy", self.file, device, interval=interval)
-
-    def scores(self, precision: Precision) -> tuple[Sample, ...] | Missing:
-        """1 for each test image that the trained network classified rightly, else 0."""
-        cases = (c for c in self.stored.record.cases if c.factors.get("subject") == "accuracy")
-        named_ = (c.factors for c in cases if c.factors["precision"] == precision)
-        nothing: Missing = Missing(f"not scored on {self.label}")
-        return next((self.samples("image_correct", factors) for factors in named_), nothing)
 
 
 def _history(

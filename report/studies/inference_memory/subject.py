@@ -26,6 +26,8 @@ TILED: Final[dict[Tiled, str]] = {
 REDUCED: Final[Precision] = "bfloat16"
 COALESCED: Final[Layout] = "channels_last"
 
+#: The network whose memory the prose describes.
+SHOWN: Final = "ResNet-20"
 #: By depth: the networks whose batch size the source varies.
 RESNETS: Final = ("ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-110")
 #: Those of this paper in the order of its tables; older records hold others too.
@@ -38,7 +40,8 @@ _NAMED: Final[dict[str, Levels]] = {"network": str, "image": int, "layout": LAYO
 _LOOKED_UP: Final[dict[str, dict[str, Levels]]] = {
     "inference": {**_NAMED, "batch": int, "precision": PRECISIONS, "execution": str},
     "limit": {**_NAMED, "memory_limit": int},
-    "accuracy": {"network": str, "dataset": str, "precision": PRECISIONS},
+    # Of older records.
+    "accuracy": {},
 }
 
 
@@ -59,6 +62,14 @@ class Call:
         """The case as a record names it."""
         found: dict[str, Factor] = {"subject": "inference", **vars(self)}
         return {name: level for name, level in found.items() if level is not None}
+
+
+def small(
+    network: str, batch: int, precision: Precision = "float32", layout: Layout = "contiguous"
+) -> Call:
+    """A call of whole maps on images of the network's own size."""
+    side = 224 if network in ("AlexNet", "VGG-16") else 32
+    return Call(network, side, batch, layout, precision)
 
 
 class Limit(NamedTuple):

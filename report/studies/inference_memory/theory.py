@@ -10,7 +10,7 @@ from typing import Final
 from report.missing import Missing
 from report.records.layers import Convolution, Layer
 from report.records.record import Environment
-from report.studies.inference_memory.subject import Call, Limit, Tiled
+from report.studies.inference_memory.subject import Call, Limit
 from report.theory.conditions import Conditions, conditions_of
 from report.theory.fits import Fits, scaling, searched
 from report.theory.network import Theory
@@ -40,14 +40,9 @@ def predicted(call: Call, like: Sequence[Layer], environment: Environment) -> Pe
     )
 
 
-def fits(limit: Limit, environment: Environment) -> Fits | Missing:
-    """What ``--fits`` says of a network in float32 under a limit."""
-    return fits_under(limit, conditions_of(environment))
-
-
 @cache
-def fits_under(limit: Limit, conditions: Conditions) -> Fits | Missing:
-    """The same under the conditions of a processor."""
+def fits(limit: Limit, conditions: Conditions) -> Fits | Missing:
+    """What ``--fits`` says of a network in float32 under a limit, on a processor."""
     found = network(Call(limit.network, limit.image, 1, limit.layout))
     if isinstance(found, Missing):
         return found
@@ -58,28 +53,14 @@ def fits_under(limit: Limit, conditions: Conditions) -> Fits | Missing:
 
 
 def halo(call: Call) -> float:
-    """Multiply-adds of a tiled call over those without tiles; 1 without tiles."""
-    if call.tile is None:
-        return 1.0
-    each = groups(layers_of(call.network, call.image), call.execution)  # type: ignore[arg-type]
-    return sum(patched(of, call.tile) for of in each) / sum(patched(of, None) for of in each)
+    """Multiply-adds of a call that goes stage by stage through tiles, over those without tiles.
 
-
-def groups(layers: Sequence[Layer], form: Tiled) -> tuple[tuple[Layer, ...], ...]:
-    """The layers that go through patches together.
-
-    One convolution at a time; or the stem and each residual block; or the stem with the first
-    stage and each further stage.  Layers behind the last block are not tiled.
+    The first stage begins with the stem; layers behind the last one are not tiled.
     """
-    if form == "tiled_layers":
-        return tuple((layer,) for layer in layers if isinstance(layer, Convolution))
+    layers = layers_of(call.network, call.image)
     last = max(i for i, layer in enumerate(layers) if layer.name.startswith(_STAGE))
-    key = _block if form == "tiled_blocks" else _stage
-    return tuple(tuple(group) for _, group in groupby(layers[: last + 1], key))
-
-
-def _block(layer: Layer) -> str:
-    return layer.name.partition(".")[0] if layer.name.startswith(_STAGE) else ""
+    stages = [tuple(group) for _, group in groupby(layers[: last + 1], _stage)]
+    return sum(patched(of, call.tile) for of in stages) / sum(patched(of, None) for of in stages)
 
 
 def _stage(layer: Layer) -> str:
