@@ -63,17 +63,13 @@ DECIDED_WITHOUT_TIME = {
         "peaks-exact": "bytes, which do not scatter",
         "bounds-hold": "bytes, which do not scatter",
         "precision-costs": "bytes, which do not scatter",
-        "half-memory": "bytes, which do not scatter",
-        "half-fits": "whether memory ran out",
         "limits-within": "whether memory ran out",
-        "amc-memory": "bytes, which do not scatter",
-        "tile-memory": "bytes, which do not scatter",
+        "both-save": "bytes, which do not scatter",
     },
 }
 
 #: Claims that need no samples.
 DECIDED_WITHOUT_SAMPLES = {
-    "half-fits": "which calls run out of memory is a result",
     "activations-predicted": "it rests on a file beside a record of others",
     "parameters-predicted": "it rests on a file beside a record of others",
     "counters-blind": "it rests on a file beside a record of others",

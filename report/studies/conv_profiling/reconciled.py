@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -11,6 +11,7 @@ from report.evidence.reported import Reported
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.kernels import kernels_of, tile_of
+from report.quantity.expression import Quantity, absent, exact, recorded
 from report.studies.conv_profiling.runs import Call, Run
 from report.studies.conv_profiling.source import CONVOLUTION, MB, WORKSPACE, operator_bytes
 from report.studies.conv_profiling.subject import BASE
@@ -33,6 +34,8 @@ from report.theory.work import input_bytes, output_bytes, parameter_bytes
 
 #: lackey serialises all threads, so that the counted process has one.
 _COUNTED_THREADS = 1
+#: The term of a call that is not padded: one conversion an image.
+_CONVERTED = "Factors converted"
 
 # -------------------------------------------------------------------------------- the source
 
@@ -180,3 +183,25 @@ def tiled(inputs: Inputs, run: Run) -> dict[Call, Reconciliation]:
             ),
         )
     return found
+
+
+# ------------------------------------------------------------------------------- what was found
+
+
+def says_more(r: Reconciliation) -> bool:
+    """Whether the terms say more than theory and a conversion an image."""
+    return any(term.amount for term in r.terms if term.name != _CONVERTED)
+
+
+def recorded_in(run: Run, r: Reconciliation) -> Quantity:
+    """What a run recorded."""
+    found = r.measured if isinstance(r.measured, Missing) else r.measured.amount
+    return recorded("recorded", r.unit, found, run.file)
+
+
+def ratios(run: Run | None, found: Mapping[Call, Reconciliation]) -> list[Quantity]:
+    """What was recorded over where theory starts, call by call."""
+    shares: list[Quantity] = [
+        recorded_in(run, r) / exact("theory", r.unit, r.start.amount) for r in found.values() if run
+    ]
+    return shares or [absent("recorded ÷ theory", "1", "nothing was counted")]

@@ -10,13 +10,14 @@ from typing import NamedTuple
 from report.evidence import runs as any_study
 from report.evidence.runs import labels
 from report.missing import Missing
-from report.quantity.expression import Quantity, exact, named
+from report.quantity.expression import Quantity, absent, exact, named, recorded
 from report.quantity.operations import counted_in
 from report.records.layers import Convolution
 from report.records.passes import Pass
 from report.records.record import Factor
 from report.records.store import Stored
 from report.studies.conv_profiling.subject import BASE, SUBJECTS, Dimensions, dimensions_of
+from report.theory.conditions import conditions_of
 
 
 class Call(NamedTuple):
@@ -80,7 +81,24 @@ class Run(any_study.Run):
         """Bytes that a forward call leaves allocated."""
         return self.grown("allocated_after", call.factors, since="allocated_before")
 
+    def peak_share(self, call: Call) -> Quantity:
+        """The peak of a forward call over what it keeps."""
+        peak, kept = (recorded("bytes", "B", f(call), self.file) for f in (self.peak, self.kept))
+        return peak / kept
+
+    def block(self) -> Quantity:
+        """Channels that oneDNN keeps together on this processor."""
+        width = conditions_of(self.stored.record.environment).block
+        return exact("channels of a block", "1", width, self.file)
+
     # ------------------------------------------------------------------------------- on a GPU
+
+    def shares(self, pass_: Pass) -> list[Quantity]:
+        """Operations over theory of the example's call by batch, and forward of all others."""
+        calls = [c for c in self.calls if pass_ == "forward" or c.shape == BASE]
+        found = [self.executed(call.shape, call.batch, pass_) for call in calls]
+        nothing = absent("operations", "1", f"nothing was counted on {self.label}")
+        return [each for each in found if not each.missing] or [nothing]
 
     def fused(self, shape: Dimensions, batch: int, pass_: Pass = "forward") -> Quantity:
         """Fused multiply-adds of the CUDA cores over theory's multiply-adds."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from report.evidence.audit import (
@@ -17,9 +17,13 @@ from report.evidence.audit import (
 )
 from report.evidence.reported import Reported
 from report.instruments.trace import CountedKernel, read_trace
+from report.missing import Missing
 from report.paper.findings import Inputs
+from report.quantity.expression import Quantity, absent, exact, recorded
+from report.quantity.operations import counted_in
 from report.records.layers import Convolution
 from report.studies.conv_profiling import theory
+from report.studies.conv_profiling.subject import BASE, SHOWN_BATCH
 from report.theory.shapes import elements, weight_count
 
 #: TensorBoard's KB, and the MB of the programs that print a network's summary.
@@ -91,6 +95,39 @@ def tensor_calls(inputs: Inputs) -> tuple[TensorCall, ...]:
                 if call.bias.multiply_adds == call.written("bias"):
                     found.append(call)
     return tuple(found)
+
+
+def seen(calls: Iterable[TensorCall], choose: Callable[..., Quantity]) -> Quantity:
+    """What the counters of CUDA cores would see of the source's call, over theory.
+
+    A copy multiplies once an element, the bias is a multiply-add an output, and what the product
+    adds and multiplies for each output is what the published trace shows.
+    """
+    batch = exact("B", "1", SHOWN_BATCH)
+    shares = []
+    for call in calls:
+        of_product = call.product.additions + call.product.multiplications
+        each = exact("operations", "1", of_product) / call.written("product") + 2
+        seen = batch * theory.INPUTS + theory.WEIGHTS + batch * theory.OUTPUTS * each
+        shares.append(counted_in("FLOP", seen) / theory.work(SHOWN_BATCH))
+    return choose(*shares) if shares else absent("seen", "1", "no trace of an A100 is there")
+
+
+def legible_number(reported: Reported, place: int, file: str) -> Quantity:
+    """The number that is legible of one of the source's kernels."""
+    number = legible(reported)[place]
+    whole = int(number) if number is not None and number == int(number) else number
+    found = Missing("it is not legible") if whole is None else whole
+    return recorded("legible number", "1", found, file)
+
+
+def partitions(reported: Reported, file: str) -> Quantity:
+    """Sub-partitions of the GPU, over which a printed number seems to be an average."""
+    average = legible(reported)[1]
+    if average is None:
+        return absent("sub-partitions", "1", "the number is not legible")
+    number = round(weight_count(BASE.layer(1)) / average)
+    return exact("weights / printed average, to the nearest whole number", "1", number, file)
 
 
 # ------------------------------------------------------------------------------------- audit

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
 from figures.canvas import Panel
+from report.evidence.audit import Check
 from report.evidence.executed import residual
 from report.evidence.runs import run_of
 from report.instruments.trace import read_trace
@@ -17,17 +18,15 @@ from report.paper.kernels import kernels_of, tile_of
 from report.paper.reconciliations import as_figure
 from report.paper.study import Content, Study
 from report.quantity.expression import Quantity, absent, exact, recorded
-from report.quantity.operations import at_least, at_most, counted_in
+from report.quantity.operations import at_least, at_most
 from report.quantity.verdicts import Several, Statement, all_of
 from report.records.passes import Pass
-from report.studies.conv_profiling import figures, reconciled, source, theory
+from report.studies.conv_profiling import reconciled, source, theory
 from report.studies.conv_profiling.runs import Call, Run, runs
 from report.studies.conv_profiling.subject import BASE, SHOWN_BATCH, Dimensions, check_subject
 from report.text.escape import markdown
-from report.theory.conditions import conditions_of
 from report.theory.convolution_workspaces import MANY_IMAGES, SCRATCHPAD_ALIGNMENT, SMALL_INPUT
 from report.theory.reconciliation import Reconciliation
-from report.theory.shapes import weight_count
 
 #: The call whose operations are shown term by term, and one that runs by Fourier transforms.
 SHOWN: Final = Call(Dimensions(33, 65, 3, 28), 8, "layer")
@@ -36,8 +35,6 @@ FOURIER: Final = Call(Dimensions(32, 64, 5, 28), 1, "layer")
 MARGIN: Final = 0.1
 #: Sub-partitions of a multiprocessor, by which Nsight Compute's ``smsp`` counters average.
 _IN_AN_SM: Final = 4
-#: The term of a call that is not padded: one conversion an image.
-_CONVERTED: Final = "Factors converted"
 _TRACE: Final = f"trace.layer-{SHOWN_BATCH}.json.gz"
 
 
@@ -65,12 +62,6 @@ class Paper:
         self.tiled = reconciled.tiled(inputs, self.gpu) if self.gpu else {}
         #: Calls on the tensor cores of an A100, which others traced.
         self.tensor = source.tensor_calls(inputs)
-        #: The example's layer as the profiler saw it, as recorded and read.
-        self.traces = [
-            (content, read_trace(content, f"data/{run.file}, {_TRACE}"))
-            for run in (self.second, self.cpu)
-            if run and (content := inputs.attachments.get(run.file, {}).get(_TRACE))
-        ]
 
     def printed(self, name: str) -> Quantity:
         """A size of the source's table (B), of the convolution or, by its name, the workspace."""
@@ -89,14 +80,22 @@ study = Study(Paper)
 
 
 def findings(inputs: Inputs) -> Findings:
-    """All that the paper prints, with the audit of the source and the trace to take along."""
+    """All that the paper prints, with a trace to take along.
+
+    Raises ``RecordError`` for a trace that cannot be read.
+    """
     name, title = f"layer-{SHOWN_BATCH}.trace.json.gz", f"Trace of the layer at batch {SHOWN_BATCH}"
-    traces = Paper(inputs).traces
-    return replace(
-        study.findings(inputs),
-        audits=source.audit(inputs.reported),
-        downloads={name: (title, traces[0][0])} if traces else {},
-    )
+    downloads = {}
+    for stored in inputs.cast.values():
+        if content := inputs.attachments.get(stored.file, {}).get(_TRACE):
+            read_trace(content, f"data/{stored.file}, {_TRACE}")
+            downloads[name] = title, content
+    return replace(study.findings(inputs), downloads=downloads)
+
+
+@study.audits
+def _audits(p: Paper) -> tuple[Check, ...]:
+    return source.audit(p.reported)
 
 
 @study.reconciliations
@@ -129,22 +128,6 @@ def _model(run: Run) -> str:
 # ------------------------------------------------------------------------------ theory, source
 
 
-def _legible(p: Paper, place: int) -> Quantity:
-    """The number that is legible of one of the source's kernels."""
-    number = source.legible(p.reported)[place]
-    whole = int(number) if number is not None and number == int(number) else number
-    found = Missing("it is not legible") if whole is None else whole
-    return recorded("legible number", "1", found, p.file)
-
-
-def _partitions(p: Paper) -> Quantity:
-    average = source.legible(p.reported)[1]
-    if average is None:
-        return absent("sub-partitions", "1", "the number is not legible")
-    number = round(weight_count(BASE.layer(1)) / average)
-    return exact("weights / printed average, to the nearest whole number", "1", number, p.file)
-
-
 study.values(
     {
         "in_channels": lambda p: theory.C_IN,
@@ -158,12 +141,12 @@ study.values(
         "source_kept": lambda p: p.printed("size_increase"),
         "table_batch": lambda p: p.printed("size_increase") / theory.OUTPUT_BYTES,
         "kernels": lambda p: exact("kernels", "1", p.reported.count("profiled_kernels"), p.file),
-        "weight_average": lambda p: _legible(p, 1),
-        "partitions": _partitions,
-        "multiprocessors": lambda p: _partitions(p) / _IN_AN_SM,
-        "bias_number": lambda p: _legible(p, 3),
-        "bias_images": lambda p: _legible(p, 3) / theory.OUTPUTS,
-        "layout_number": lambda p: _legible(p, 0),
+        "weight_average": lambda p: source.legible_number(p.reported, 1, p.file),
+        "partitions": lambda p: source.partitions(p.reported, p.file),
+        "multiprocessors": lambda p: source.partitions(p.reported, p.file) / _IN_AN_SM,
+        "bias_number": lambda p: source.legible_number(p.reported, 3, p.file),
+        "bias_images": lambda p: source.legible_number(p.reported, 3, p.file) / theory.OUTPUTS,
+        "layout_number": lambda p: source.legible_number(p.reported, 0, p.file),
         "alignment": lambda p: exact("alignment", "B", SCRATCHPAD_ALIGNMENT),
         "small_input": lambda p: exact("largest unfolded input", "1", SMALL_INPUT),
         "many_images": lambda p: exact("images that go to oneDNN", "1", MANY_IMAGES),
@@ -191,34 +174,6 @@ def source_measured(p: Paper) -> Quantity:
 # ---------------------------------------------------------------------------------- operations
 
 
-def _seen(p: Paper, choose: Callable[..., Quantity]) -> Quantity:
-    """What the counters of CUDA cores would see of the source's call, over theory.
-
-    A copy multiplies once an element, the bias is a multiply-add an output, and what the product
-    adds and multiplies for each output is what the published trace shows.
-    """
-    batch = exact("B", "1", SHOWN_BATCH)
-    shares = []
-    for call in p.tensor:
-        of_product = call.product.additions + call.product.multiplications
-        each = exact("operations", "1", of_product) / call.written("product") + 2
-        seen = batch * theory.INPUTS + theory.WEIGHTS + batch * theory.OUTPUTS * each
-        shares.append(counted_in("FLOP", seen) / theory.work(SHOWN_BATCH))
-    return choose(*shares) if shares else absent("seen", "1", "no trace of an A100 is there")
-
-
-def _shares(run: Run, pass_: Pass) -> list[Quantity]:
-    """Operations over theory of the example's call by batch, and forward of all other calls."""
-    calls = [(call.shape, call.batch) for call in run.calls]
-    found = [
-        run.executed(shape, batch, pass_)
-        for shape, batch in calls
-        if pass_ == "forward" or shape == BASE
-    ]
-    nothing = absent("operations", "1", f"nothing was counted on {run.label}")
-    return [each for each in found if not each.missing] or [nothing]
-
-
 def _tile_side(p: Paper, side: int) -> Quantity:
     """A side of the tile of the call that is shown."""
     kernels = kernels_of(p.inputs, p.gpu, SHOWN.factors) if p.gpu else ()
@@ -237,6 +192,10 @@ study.values(
         "shown_outputs": lambda p: exact("channels", "1", SHOWN.shape.outputs),
         "tile_channels": lambda p: _tile_side(p, 1),
         "tiled_cases": lambda p: _count(p.gpu, "calls with a tile", len(p.tiled)),
+        "tiled_shapes": lambda p: _count(p.gpu, "shapes", len({c.shape for c in p.tiled})),
+        "padded_cases": lambda p: _count(
+            p.gpu, "calls with padded tiles", sum(r.terms[0].amount > 0 for r in p.tiled.values())
+        ),
         "forward_cases": lambda p: _count(p.gpu, "forward calls", len(_calls(p.gpu))),
         "untiled_cases": lambda p: _count(p.gpu, "other calls", len(_calls(p.gpu)) - len(p.tiled)),
         "tensor_layers": lambda p: exact("layers on tensor cores", "1", len(theory.ALEXNET)),
@@ -244,10 +203,10 @@ study.values(
 )
 study.values(
     {
-        "seen_least": lambda p: _seen(p, at_most),
-        "seen_most": lambda p: _seen(p, at_least),
-        "printed_least": lambda p: theory.C_OUT * _seen(p, at_most),
-        "printed_most": lambda p: theory.C_OUT * _seen(p, at_least),
+        "seen_least": lambda p: source.seen(p.tensor, at_most),
+        "seen_most": lambda p: source.seen(p.tensor, at_least),
+        "printed_least": lambda p: theory.C_OUT * source.seen(p.tensor, at_most),
+        "printed_most": lambda p: theory.C_OUT * source.seen(p.tensor, at_least),
     },
     "percent",
 )
@@ -255,20 +214,15 @@ study.values(
     {
         "fourier_fused": lambda run: run.fused(FOURIER.shape, FOURIER.batch),
         "fourier_executed": lambda run: run.executed(FOURIER.shape, FOURIER.batch),
-        "fourier_peak": lambda run: _peak_share(run, FOURIER),
-        "forward_least": lambda run: at_most(*_shares(run, "forward")),
-        "forward_most": lambda run: at_least(*_shares(run, "forward")),
-        "backward_least": lambda run: at_most(*_shares(run, "forward_backward")),
-        "backward_most": lambda run: at_least(*_shares(run, "forward_backward")),
+        "fourier_peak": lambda run: run.peak_share(FOURIER),
+        "forward_least": lambda run: at_most(*run.shares("forward")),
+        "forward_most": lambda run: at_least(*run.shares("forward")),
+        "backward_least": lambda run: at_most(*run.shares("forward_backward")),
+        "backward_most": lambda run: at_least(*run.shares("forward_backward")),
     },
     "measured",
     of=lambda p: p.gpu,
 )
-
-
-def _peak_share(run: Run, call: Call) -> Quantity:
-    peak, kept = (recorded("bytes", "B", f(call), run.file) for f in (run.peak, run.kept))
-    return peak / kept
 
 
 @study.value("exact")
@@ -280,30 +234,6 @@ def beside_copies(p: Paper) -> Quantity:
 
 
 # --------------------------------------------------------------------------------- the CPUs
-
-
-def _is_test(r: Reconciliation) -> bool:
-    """Whether the terms say more than theory and a conversion an image."""
-    return any(term.amount for term in r.terms if term.name != _CONVERTED)
-
-
-def _ratios(run: Run | None, found: Mapping[Call, Reconciliation]) -> list[Quantity]:
-    """What was recorded over where theory starts, call by call."""
-    return [
-        _measured(run, r) / exact("theory", r.unit, r.start.amount)
-        for r in found.values()
-        if run
-    ] or [absent("recorded ÷ theory", "1", "nothing was counted")]  # fmt: skip
-
-
-def _measured(run: Run, r: Reconciliation) -> Quantity:
-    found = r.measured if isinstance(r.measured, Missing) else r.measured.amount
-    return recorded("recorded", r.unit, found, run.file)
-
-
-def _block(run: Run) -> Quantity:
-    width = conditions_of(run.stored.record.environment).block
-    return exact("channels of a block", "1", width, run.file)
 
 
 def _held(p: Paper, name: str, number: Callable[[list[Call]], int]) -> Quantity:
@@ -322,7 +252,7 @@ study.values(
         ),
         "held_calls": lambda p: _held(p, "calls held out", len),
         "held_tests": lambda p: _held(
-            p, "counts beside theory", lambda held: sum(_is_test(p.counts[c]) for c in held)
+            p, "beside theory", lambda held: sum(reconciled.says_more(p.counts[c]) for c in held)
         ),
         "all_calls": lambda p: _count(p.cpu, "calls with a peak", len(p.peaks)),
         "second_calls": lambda p: _count(p.second, "calls with a peak", len(p.second_peaks)),
@@ -330,14 +260,14 @@ study.values(
 )
 study.values(
     {
-        "ratio_least": lambda p: at_most(*_ratios(p.cpu, p.counts)),
-        "ratio_most": lambda p: at_least(*_ratios(p.cpu, p.counts)),
-        "peak_most": lambda p: at_least(*_ratios(p.cpu, p.peaks)),
+        "ratio_least": lambda p: at_most(*reconciled.ratios(p.cpu, p.counts)),
+        "ratio_most": lambda p: at_least(*reconciled.ratios(p.cpu, p.counts)),
+        "peak_most": lambda p: at_least(*reconciled.ratios(p.cpu, p.peaks)),
     },
     "measured",
 )
-study.values({"block": _block}, of=lambda p: p.cpu)
-study.values({"second_block": _block}, of=lambda p: p.second)
+study.values({"block": Run.block}, of=lambda p: p.cpu)
+study.values({"second_block": Run.block}, of=lambda p: p.second)
 
 
 # -------------------------------------------------------------------------------------- claims
@@ -413,17 +343,17 @@ def _tiles(p: Paper) -> Several:
 
 @study.claim("nothing-saved-forward", of=lambda p: p.gpu)
 def _nothing_saved(run: Run) -> Several:
-    return all_of(*(each > 1 for each in _shares(run, "forward")))
+    return all_of(*(each > 1 for each in run.shares("forward")))
 
 
 @study.claim("saved-backward", of=lambda p: p.gpu)
 def _saved_backward(run: Run) -> Several:
-    return all_of(*(each < 1 - MARGIN for each in _shares(run, "forward_backward")))
+    return all_of(*(each < 1 - MARGIN for each in run.shares("forward_backward")))
 
 
 @study.claim("only-output", of=lambda p: p.gpu)
 def _only_output(run: Run) -> Several:
-    shares = [_peak_share(run, call) for call in run.calls if call.shape == BASE]
+    shares = [run.peak_share(call) for call in run.calls if call.shape == BASE]
     return all_of(*(each.exactly(1) for each in shares or [absent("peak", "1", "no call")]))
 
 
@@ -463,20 +393,6 @@ def _fig_operations(p: Paper) -> Iterator[Panel]:
     if SHOWN in p.tiled:
         drawn = as_figure(p.tiled[SHOWN])
         yield replace(drawn, x_label=drawn.x_label.replace("From zero", "Operations"))
-
-
-@study.figure("fig-rules", height=4.0, wide=True)
-def _fig_rules(p: Paper) -> Iterator[Panel]:
-    drawn = {
-        call: r for call, r in p.counts.items() if call.held_out or _is_test(r)
-    }  # fmt: skip
-    return figures.rules(drawn, p.peaks)
-
-
-@study.figure("fig-timeline", height=2.5, wide=True)
-def _fig_timeline(p: Paper) -> Iterator[Panel]:
-    for _, trace in p.traces[:1]:
-        yield figures.timeline(trace)
 
 
 # -------------------------------------------------------------------------------------- tables
@@ -551,10 +467,10 @@ def _predicted_rows(p: Paper, call: Call) -> dict[str, Content]:
         "Shape, batch": call.name,
         "Theory (MAC)": exact("theory", "MAC", work.start.amount),
         "Predicted": exact("predicted", "MAC", work.end),
-        "Counted": _measured(run, work),
+        "Counted": reconciled.recorded_in(run, work),
         "Output (B)": exact("output", "B", peak.start.amount) if peak else unknown,
         "Peak, predicted": exact("predicted", "B", peak.end) if peak else unknown,
-        "Peak, recorded": _measured(run, peak) if peak else unknown,
+        "Peak, recorded": reconciled.recorded_in(run, peak) if peak else unknown,
     }
 
 

@@ -73,9 +73,10 @@ class Peaks(NamedTuple):
         found: list[Quantity] = []
         for call, each in self.found.items():
             at = self.run.predicted(call)
-            if not isinstance(at, Missing) and not isinstance(each.residual, Missing):
-                if at.complete != bounded:
-                    found.append(exact("residual", "B", each.residual, self.run.file))
+            if isinstance(at, Missing) or isinstance(each.residual, Missing):
+                continue
+            if at.complete != bounded:
+                found.append(exact("residual", "B", each.residual, self.run.file))
         return found or [NO_BYTES]
 
 
