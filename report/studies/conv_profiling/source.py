@@ -17,13 +17,12 @@ from report.evidence.audit import (
 )
 from report.evidence.reported import Reported
 from report.instruments.trace import CountedKernel, read_trace
-from report.missing import Missing
 from report.paper.findings import Inputs
-from report.quantity.expression import Quantity, absent, exact, recorded
+from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import counted_in
 from report.records.layers import Convolution
 from report.studies.conv_profiling import theory
-from report.studies.conv_profiling.subject import BASE, SHOWN_BATCH
+from report.studies.conv_profiling.subject import SHOWN_BATCH
 from report.theory.shapes import elements, weight_count
 
 #: TensorBoard's KB, and the MB of the programs that print a network's summary.
@@ -50,12 +49,6 @@ def operator_cell(reported: Reported, operator: str, column: str) -> int:
 def operator_bytes(reported: Reported, operator: str, column: str) -> int:
     """A size of the source's operator table in B."""
     return KIB * operator_cell(reported, operator, column)
-
-
-def legible(reported: Reported) -> tuple[float | None, ...]:
-    """The one number that is legible of each of the four kernels' counters, None where none is."""
-    cells = reported.table("kernels").exactly(4).column("legible")
-    return tuple(float(cell) if isinstance(cell, int | float) else None for cell in cells)
 
 
 # ------------------------------------------------------------------------------------ an A100
@@ -111,23 +104,6 @@ def seen(calls: Iterable[TensorCall], choose: Callable[..., Quantity]) -> Quanti
         seen = batch * theory.INPUTS + theory.WEIGHTS + batch * theory.OUTPUTS * each
         shares.append(counted_in("FLOP", seen) / theory.work(SHOWN_BATCH))
     return choose(*shares) if shares else absent("seen", "1", "no trace of an A100 is there")
-
-
-def legible_number(reported: Reported, place: int, file: str) -> Quantity:
-    """The number that is legible of one of the source's kernels."""
-    number = legible(reported)[place]
-    whole = int(number) if number is not None and number == int(number) else number
-    found = Missing("it is not legible") if whole is None else whole
-    return recorded("legible number", "1", found, file)
-
-
-def partitions(reported: Reported, file: str) -> Quantity:
-    """Sub-partitions of the GPU, over which a printed number seems to be an average."""
-    average = legible(reported)[1]
-    if average is None:
-        return absent("sub-partitions", "1", "the number is not legible")
-    number = round(weight_count(BASE.layer(1)) / average)
-    return exact("weights / printed average, to the nearest whole number", "1", number, file)
 
 
 # ------------------------------------------------------------------------------------- audit

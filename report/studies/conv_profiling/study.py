@@ -33,8 +33,6 @@ SHOWN: Final = Call(Dimensions(33, 65, 3, 28), 8, "layer")
 FOURIER: Final = Call(Dimensions(32, 64, 5, 28), 1, "layer")
 #: Savings below this share of theory are no finding.
 MARGIN: Final = 0.1
-#: Sub-partitions of a multiprocessor, by which Nsight Compute's ``smsp`` counters average.
-_IN_AN_SM: Final = 4
 _TRACE: Final = f"trace.layer-{SHOWN_BATCH}.json.gz"
 
 
@@ -136,17 +134,10 @@ study.values(
         "macs": lambda p: theory.MULTIPLY_ADDS,
         "parameters": lambda p: theory.PARAMETERS,
         "outputs": lambda p: theory.OUTPUTS,
-        "weights": lambda p: theory.WEIGHTS,
         "source_batch": lambda p: exact("batch", "1", p.reported.count("profiled_batch"), p.file),
         "source_kept": lambda p: p.printed("size_increase"),
         "table_batch": lambda p: p.printed("size_increase") / theory.OUTPUT_BYTES,
         "kernels": lambda p: exact("kernels", "1", p.reported.count("profiled_kernels"), p.file),
-        "weight_average": lambda p: source.legible_number(p.reported, 1, p.file),
-        "partitions": lambda p: source.partitions(p.reported, p.file),
-        "multiprocessors": lambda p: source.partitions(p.reported, p.file) / _IN_AN_SM,
-        "bias_number": lambda p: source.legible_number(p.reported, 3, p.file),
-        "bias_images": lambda p: source.legible_number(p.reported, 3, p.file) / theory.OUTPUTS,
-        "layout_number": lambda p: source.legible_number(p.reported, 0, p.file),
         "alignment": lambda p: exact("alignment", "B", SCRATCHPAD_ALIGNMENT),
         "small_input": lambda p: exact("largest unfolded input", "1", SMALL_INPUT),
         "many_images": lambda p: exact("images that go to oneDNN", "1", MANY_IMAGES),
@@ -215,7 +206,6 @@ study.values(
         "fourier_fused": lambda run: run.fused(FOURIER.shape, FOURIER.batch),
         "fourier_executed": lambda run: run.executed(FOURIER.shape, FOURIER.batch),
         "fourier_peak": lambda run: run.peak_share(FOURIER),
-        "forward_least": lambda run: at_most(*run.shares("forward")),
         "forward_most": lambda run: at_least(*run.shares("forward")),
         "backward_least": lambda run: at_most(*run.shares("forward_backward")),
         "backward_most": lambda run: at_least(*run.shares("forward_backward")),
@@ -383,7 +373,7 @@ def _peaks(p: Paper) -> Several:
 # ------------------------------------------------------------------------------------- figures
 
 
-@study.figure("fig-bytes", height=3.0)
+@study.figure("fig-bytes", height=2.7)
 def _fig_bytes(p: Paper) -> Iterator[Panel]:
     yield replace(as_figure(p.estimate), x_label="Memory (MB)")
 
