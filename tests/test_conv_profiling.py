@@ -40,7 +40,8 @@ OF_RUN: Mapping[str, float] = {
 }  # fmt: skip
 #: Of the H100 and the A100, as Nsight Compute and CUPTI printed them.
 OF_GPUS: Mapping[str, float] = {
-    "forward_cases": 30, "tiled_cases": 27, "tiled_shapes": 10, "padded_cases": 8, "untiled_cases": 3, "tile_channels": 32,
+    "forward_cases": 30, "tiled_cases": 27, "tiled_shapes": 10, "padded_cases": 8,
+    "untiled_cases": 3, "tile_channels": 32,
     "fourier_fused": 15_444_992 / 24_780_800, "beside_copies": 16,
     "seen_most": (1_384_448 + 18_432 + 36_864 * 64 * 6) / (64 * 21_233_664),
 }  # fmt: skip
