@@ -189,30 +189,28 @@ _OF_PROCESSES: Final = frozenset(
 )
 
 
-def by_processes(cases: Iterable[Case], number: int = 7) -> list[Case]:
-    """Cases as if so many processes had measured each; the memory policy is not known.
+def by_processes(cases: Iterable[Case]) -> list[Case]:
+    """Cases as if seven processes had measured each; the memory policy is not known.
 
-    Their times scatter around those of the case, which are their median, in an order of its own.
+    Their times scatter by thousandths around those of the case, which are their median, in an order
+    of its own.
     """
+
+    def later(name: str, samples: Sequence[Sample], offset: int) -> Sequence[Sample]:
+        return [s * (1 + 1e-3 * offset) for s in samples] if name.endswith("time") else samples
 
     def one(case: Case, step: int) -> Case:
         own = {name: found for name, found in case.series.items() if name in _OF_PROCESSES}
         if case.rounds or case.status != "ok" or not own:
             return case
         rest = {name: found for name, found in case.series.items() if name not in own}
-        offsets = [n * step % number - number // 2 for n in range(number)]
         rounds = (
-            round_(n, {name: _later(name, s, offset) for name, s in own.items()}, policy=None)
-            for n, offset in enumerate(offsets, start=1)
+            round_(n + 1, {k: later(k, v, n * step % 7 - 3) for k, v in own.items()}, policy=None)
+            for n in range(7)
         )
         return msgspec.structs.replace(case, series=rest, rounds=tuple(rounds))
 
-    return [one(case, 1 + place % (number - 1)) for place, case in enumerate(cases)]
-
-
-def _later(name: str, samples: Sequence[Sample], offset: int) -> Sequence[Sample]:
-    """Durations that are longer by so many thousandths; counts as they are."""
-    return [s * (1 + 1e-3 * offset) for s in samples] if name.endswith("time") else samples
+    return [one(case, 1 + place % 6) for place, case in enumerate(cases)]
 
 
 def measurement(

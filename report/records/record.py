@@ -62,6 +62,9 @@ Policy: TypeAlias = Literal[
     "default", "retained", "jemalloc", "mmap_threshold", "trim_threshold", "thresholds", "traced"
 ]
 Moment: TypeAlias = Literal["before", "after"]
+#: The passes of one layer that studies measure.
+Pass: TypeAlias = Literal["forward", "forward_backward"]
+PASSES: Final[tuple[Pass, ...]] = ("forward", "forward_backward")
 #: What a ceiling is the best rate of, and the unit of its work.
 Peak: TypeAlias = Literal["matrix_product", "convolution", "copy", "read", "triad", "page_mapping"]
 WorkUnit: TypeAlias = Literal["FLOP", "B", "1"]

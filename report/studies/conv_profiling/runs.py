@@ -13,8 +13,7 @@ from report.missing import Missing
 from report.quantity.expression import Quantity, absent, exact, named, recorded
 from report.quantity.operations import counted_in
 from report.records.layers import Convolution
-from report.records.passes import Pass
-from report.records.record import Factor
+from report.records.record import Factor, Pass
 from report.records.store import Stored
 from report.studies.conv_profiling.subject import BASE, SUBJECTS, Dimensions, dimensions_of
 from report.theory.conditions import conditions_of

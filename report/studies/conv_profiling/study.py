@@ -20,7 +20,7 @@ from report.paper.study import Content, Study
 from report.quantity.expression import Quantity, absent, exact, recorded
 from report.quantity.operations import at_least, at_most
 from report.quantity.verdicts import Several, Statement, all_of
-from report.records.passes import Pass
+from report.records.record import Pass
 from report.studies.conv_profiling import reconciled, source, theory
 from report.studies.conv_profiling.runs import Call, Run, runs
 from report.studies.conv_profiling.subject import BASE, SHOWN_BATCH, Dimensions, check_subject

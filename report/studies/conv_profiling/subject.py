@@ -10,8 +10,7 @@ from typing import Final
 from report.errors import StudyError
 from report.evidence.case_checks import Levels, check_factors, check_ran
 from report.records.layers import Convolution
-from report.records.passes import PASSES, Pass
-from report.records.record import Factor
+from report.records.record import PASSES, Factor, Pass
 from report.records.store import Stored
 from report.text.format import NO_BREAK
 from report.theory.shapes import square_convolution

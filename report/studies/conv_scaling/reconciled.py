@@ -8,7 +8,7 @@ from dataclasses import replace
 from report.evidence import executed as evidence
 from report.paper.findings import Inputs
 from report.records.layers import Convolution, Layer
-from report.records.passes import PASSES
+from report.records.record import PASSES
 from report.studies.conv_scaling.runs import Run
 from report.studies.conv_scaling.source import Source
 from report.studies.conv_scaling.subject import LAYOUTS, multiply_adds, subject

@@ -15,8 +15,7 @@ from report.quantity.evaluation import ENOUGH_RUNS, point
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.operations import geometric_mean
 from report.quantity.process import Process
-from report.records.passes import Pass
-from report.records.record import Factor, Policy
+from report.records.record import Factor, Pass, Policy
 from report.records.store import Stored
 from report.studies.conv_scaling import theory
 from report.studies.conv_scaling.subject import Layout

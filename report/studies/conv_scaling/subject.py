@@ -6,7 +6,7 @@ from typing import Final, Literal, TypeAlias
 
 from report.evidence.case_checks import Levels, check_factors, check_ran
 from report.records.layers import Convolution
-from report.records.passes import PASSES, Pass
+from report.records.record import PASSES, Pass
 from report.records.store import Stored
 from report.theory.shapes import square_convolution
 from report.theory.work import Macs, macs
