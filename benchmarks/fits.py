@@ -1,8 +1,8 @@
 """Run what ``--fits`` predicts: ``python -m benchmarks.fits`` (half an hour on one processor).
 
 The largest batch that is predicted must run, and the next one must fail.  Adds what is missing to
-``docs/fits.csv`` and writes ``docs/fits.md``.  The limit is real: a library between PyTorch and
-glibc (``fits.c``) refuses a tensor beyond it.
+``benchmarks/fits.csv`` and writes ``benchmarks/fits.md``.  The limit is real: a library between
+PyTorch and glibc (``fits.c``) refuses a tensor beyond it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from experiments.theory.networks import import_timm, network
 from report.theory.fits import BATCH, PROBE, least, scaling, searched
 
 HERE: Final = Path(__file__)
-PAGE: Final = HERE.resolve().parent.parent / "docs" / "fits.md"
+PAGE: Final = HERE.resolve().with_suffix(".md")
 TABLE: Final = PAGE.with_suffix(".csv")
 SIDE: Final = 64
 #: Beyond the peak of two images (B), so that some batch fits into each.

@@ -2,7 +2,7 @@
 
 Without names every network that ``data/networks-of-timm.csv`` does not hold yet is captured on one
 image of its published size (half an hour for all) and compared with the module's parameters and
-torch's own counter; the page ``docs/networks-of-timm.md`` tells the shares.  With names the
+torch's own counter; the page ``benchmarks/networks-of-timm.md`` tells the shares.  With names the
 operators of these networks are put into ``data/operators-of-timm.jsonl.gz``, which papers read.
 """
 
@@ -32,7 +32,7 @@ from report.records.operations import Network
 from report.theory.operators import load, operands
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-PAGE: Final = ROOT / "docs" / "networks-of-timm.md"
+PAGE: Final = ROOT / "benchmarks" / "networks-of-timm.md"
 TABLE: Final = ROOT / "data" / "networks-of-timm.csv"
 TEMPLATE: Final = Path(__file__).with_suffix(".md.in")
 
@@ -111,7 +111,7 @@ def write_counts(found: Iterable[Counts]) -> None:
 
 
 def write_page(found: Sequence[Counts]) -> None:
-    """``docs/networks-of-timm.md``."""
+    """``benchmarks/networks-of-timm.md``."""
     known = [each for each in found if not each.refused]
     names = {name for each in known for name in each.uncounted.split()}
     text = TEMPLATE.read_text(encoding="utf-8").format(

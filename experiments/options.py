@@ -97,7 +97,10 @@ def _add_measured(go: argparse.ArgumentParser, nargs: str | None = None) -> None
     go.add_argument("study", nargs=nargs, help=f"one of: {', '.join(sorted(registry.STUDIES))}")
     what = go.add_argument_group("what is measured")
     what.add_argument(
-        "--device", choices=("cpu", "cuda"), default="cpu", help="cuda: a GPU, see docs/gpu.md"
+        "--device",
+        choices=("cpu", "cuda"),
+        default="cpu",
+        help="cuda: a GPU, see docs/measuring.md",
     )
     what.add_argument("--threads", type=int, metavar="N", help="default: one for each core")
     what.add_argument("--quick", action="store_true", help="fewer cases and samples")

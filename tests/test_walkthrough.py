@@ -26,7 +26,7 @@ from tests import factory
 
 #: The study that the pages write, and the one in its place where they need records.
 EXAMPLE, OTHER = "layer_width", "conv_scaling"
-PAGES = ("docs/tutorial.md", "README.md", "docs/class.md", "docs/publishing.md")
+PAGES = ("docs/tutorial.md", "README.md", "docs/publishing.md")
 README = (ROOT / "README.md").read_text("utf-8")
 #: The home of a reader whose name no record may hold.
 HOME = "home-of-gwendolyn"

@@ -109,7 +109,7 @@ def _add_device(go: argparse.ArgumentParser) -> None:
         "--device",
         choices=("cpu", "cuda"),
         default="cpu",
-        help="where the memory is predicted: on this processor, or (experimental, see docs/gpu.md) "
+        help="where the memory is predicted: on this processor, or (see docs/measuring.md) "
         "on a GPU, which need not be there",
     )
     go.add_argument(
