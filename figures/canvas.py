@@ -7,17 +7,14 @@ something is drawn, since a study describes its figures without it.
 
 from __future__ import annotations
 
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
-
-_STUDIES: Final = "report.studies."
 
 #: What the columns of a figure's data hold: a point of ``series`` that has a name or lies ``at`` a
 #: place, with its value and the ends of its interval; None where there is none.
@@ -53,24 +50,12 @@ class Panel(ABC):
         return
 
 
-def _describing() -> str:
-    """The innermost function of a study that is at work, as ``module.function``; else nothing."""
-    frame = sys._getframe()
-    while frame.f_back:
-        frame = frame.f_back
-        module = str(frame.f_globals.get("__name__", ""))
-        if module.startswith(_STUDIES):
-            return f"{module}.{frame.f_code.co_name}"
-    return ""
-
-
 @dataclass(frozen=True)
 class Drawing:
     """A figure of a paper: its panels in ``rows``, side by side, its width and height in inches.
 
     ``same_axes`` gives the panels of a row the range that holds those of each, for panels that are
-    compared.  ``place`` is the function of a study that describes the figure, for readers of its
-    page.
+    compared.  ``place`` is the function that describes the figure, for readers of its page.
     """
 
     panels: tuple[Panel, ...]
@@ -78,7 +63,7 @@ class Drawing:
     height: float = 2.3
     same_axes: bool = False
     rows: int = 1
-    place: str = field(default_factory=_describing, compare=False)
+    place: str = ""
 
     def data(self) -> Iterator[Row]:
         """All that is drawn in numbers, panel by panel, in ``COLUMNS``."""

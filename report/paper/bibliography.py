@@ -7,7 +7,7 @@ swallow the next one without a word.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import accumulate
 from typing import Final
 
@@ -40,6 +40,7 @@ _FIELD: Final = re.compile(
     r"\s*([A-Za-z-]+)\s*=\s*"
     rf'(\{{{_TEXT}\}}|"(?:[^{{}}"]++|\{{{_TEXT}\}})*+"|\d+)\s*(?:,|\Z)\s*'
 )
+_PARENT: Final = re.compile(r"\bcrossref\s*=\s*[{\"]?\s*([^}\",\s]+)", re.IGNORECASE)
 _BLANK: Final = re.compile(r"(?:[ \t]*(?:%[^\n]*)?(?:\n|\Z))*")
 
 
@@ -53,6 +54,24 @@ def check_bibliography(content: bytes, place: str) -> None:
     for line, entry, fault in _faults(text):
         name = f"entry {entry}" if entry else "between entries"
         raise RecordError(f"{place}: line {line}, {name}: {fault}; {_REMEDY}.")
+
+
+def cited_entries(
+    bibliography: str, cites: Callable[[str], bool], *, keep_lines: bool = False
+) -> str:
+    """The entries whose keys a paper ``cites``, and those that they refer to by ``crossref``.
+
+    With ``keep_lines`` each stands in the same line as before, after lines that are empty.
+    """
+    before, *entries = _START.split(bibliography)
+    heads = [_HEAD.match(entry) for entry in entries]
+    keyed = [(head[2] if head else "", entry) for head, entry in zip(heads, entries, strict=True)]
+    wanted = {key for key, _ in keyed if cites(key)}
+    wanted |= {parent for key, entry in keyed if key in wanted for parent in _PARENT.findall(entry)}
+    return before + "".join(
+        entry if key in wanted else "\n" * entry.count("\n") if keep_lines else ""
+        for key, entry in keyed
+    )
 
 
 def _faults(text: str) -> Iterator[tuple[int, str, str]]:

@@ -169,4 +169,5 @@ def _figure(
         log=all(machine.height > 0 for machine in known),
     )
     files = tuple(machine.stored.file for machine in known)
-    return Figure("fig-machines", "", "", Drawing((panel,), height=panel.height), files)
+    drawing = Drawing((panel,), height=panel.height, place=f"{__name__}._figure")
+    return Figure("fig-machines", "", "", drawing, files)

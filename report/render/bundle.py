@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from report.render.references import cited_entries
+from report.paper.bibliography import cited_entries
 
 _USED = re.compile(r"(\\(?:ridgepointgraphic|input)\{)([^}]+)(\})")
 _CITED = re.compile(r"\\cite\{([^}]+)\}")

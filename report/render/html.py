@@ -77,16 +77,6 @@ def page_edition(paper: Source, links: PageLinks) -> Edition:
     )
 
 
-def render_html(source: Path, study: str, links: PageLinks) -> str:
-    """The complete page of the paper in the folder ``source``; raises ``RenderError``."""
-    paper = read_source(source, study)
-    return _finished(_converted(paper, links), paper, links)[0]
-
-
-def _converted(paper: Source, links: PageLinks) -> str:
-    return convert(paper, [page_edition(paper, links)]).editions["html"]
-
-
 def _finished(page: str, paper: Source, links: PageLinks) -> tuple[str, str]:
     """The page, and the entry that it is cited by, from what pandoc wrote."""
     # pandoc ends a void element as XML does, which checkers of HTML warn of.
@@ -129,8 +119,9 @@ def write_page(
     Raises ``RenderError`` before anything is written.
     """
     paper = read_source(source, study)
-    made = _converted(paper, links) if written is None else written
-    page, entry = _finished(made, paper, links)
+    if written is None:
+        written = convert(paper, [page_edition(paper, links)]).editions["html"]
+    page, entry = _finished(written, paper, links)
     for name in sorted({*_FIGURE.findall(page), *_LINKED.findall(page)}):
         copy = target / html.unescape(name)
         copy.parent.mkdir(parents=True, exist_ok=True)

@@ -15,10 +15,9 @@ from typing import Any, Final, Literal, TypeAlias
 
 from figures.characters import visible, visible_in
 from report.errors import RecordError, RenderError
-from report.paper.bibliography import check_bibliography
+from report.paper.bibliography import check_bibliography, cited_entries
 from report.render.command import Finished, run
 from report.render.problems import filter_problem, naming, pandoc_refusal
-from report.render.references import cited_entries
 from report.render.source import Source
 
 #: What pandoc calls the formats of a paper; in that of Typst, pandoc writes the citations.

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from report.render.html import PageLinks, write_page
+
 SAMPLE = Path(__file__).parent / "sample"
 
 HEAD = """---
@@ -38,6 +40,11 @@ def draw_figures(folder: Path) -> None:
             figure.savefig(folder / f"{name}.pdf", metadata={"CreationDate": None})
             figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
             plt.close(figure)
+
+
+def page_of(folder: Path, study: str = "p") -> str:
+    """The page of a paper."""
+    return write_page(folder, study, folder / "page", PageLinks()).read_text("utf-8")
 
 
 @pytest.fixture(scope="session")

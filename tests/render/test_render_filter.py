@@ -11,17 +11,14 @@ import pytest
 from PIL import Image
 
 from report.errors import RenderError
-from report.render.html import PageLinks, render_html, write_page
+from report.render.html import PageLinks, write_page
 from report.render.latex import write_latex
 from report.render.quarto import write_project
 from report.render.site import Entry
 from report.render.typst import render_typst, write_typst
+from tests.render.conftest import page_of as html
 
 Write = Callable[..., Path]
-
-
-def html(folder: Path) -> str:
-    return render_html(folder, "p", PageLinks())
 
 
 def latex(folder: Path) -> str:

@@ -10,21 +10,17 @@ import pytest
 from report.errors import RenderError
 from report.missing import Missing
 from report.render import pandoc, quarto
-from report.render.html import PageLinks, render_html
 from report.render.latex import compile_latex, find_latex, write_latex
 from report.render.site import Entry
 from report.render.typst import render_typst
 from tests.render.conftest import HEAD
+from tests.render.conftest import page_of as html
 
 TEMPLATE, BIB = "templates/papers/p.qmd.j2", "data/references.bib"
 #: Where the line after the front matter stands, and the first one that a test brings.
 FIRST = HEAD.count("\n") + 3
 ENTRY = "@article{knuth84,\n  title = {X},\n  author = {Knuth, D},\n  year = 1984\n}\n"
 PRINTED = "::: {#tbl-x}\n\n| a |\n|---|\n| TEXT |\n\nCaption.\n:::"
-
-
-def html(folder: Path) -> object:
-    return render_html(folder, "p", PageLinks())
 
 
 def latex(folder: Path) -> object:
