@@ -113,7 +113,7 @@ def read_rows() -> list[dict[str, str]]:
 
 
 def write_page(rows: list[dict[str, str]]) -> None:
-    """``docs/fits.md``."""
+    """``benchmarks/fits.md``."""
     shares = []
     for mode, verdict in product(MODES, ("fits", "undecided")):
         own = [row for row in rows if (row["mode"], row["verdict"]) == (mode, verdict)]
