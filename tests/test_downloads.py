@@ -44,7 +44,7 @@ def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     papers, out = tmp_path / "papers", tmp_path / "out"
     papers.mkdir()
     (papers / f"{STUDY}.qmd.j2").write_text(TEMPLATE, "utf-8")
-    request = Request((STUDY,), ("html", "pdf"), out, "typst", data=ROOT / "data", papers=papers)
+    request = Request((STUDY,), ("html",), out, "typst", data=ROOT / "data", papers=papers)
     assert not pipeline.build(request, lambda words, share: None).failed
     return out
 
@@ -57,8 +57,6 @@ def test_a_reader_can_download_what_the_study_offers(out: Path) -> None:
     assert 'href="tables/tbl-a.csv"' in page
     assert (site / "tables" / "tbl-a.csv").read_text("utf-8") == "Time [s]\n0.5\n"
     assert (out / "quarto" / STUDY / "files" / NAME).read_bytes() == TRACE
-    tex = (out / "tex" / STUDY / f"{STUDY}.tex").read_text("utf-8")
-    assert r"See Trace of *one* call {[}gzip{]} (\texttt{trace-1.json.gz})." in tex
     values = json.loads((out / "values" / f"{STUDY}.json").read_text("utf-8"))
     assert values["downloads"][NAME]["file"] == f"files/{NAME}"
     assert values["downloads"][NAME]["bytes"] == len(TRACE)

@@ -9,11 +9,7 @@ import pytest
 from report.engine.computing import compute
 from report.records.store import Stored
 from report.statistics.estimates import Estimate
-from report.studies import STUDIES
 from tests.degraded import committed
-
-#: Whole networks take long, and this says no more of them than of the layers of the others.
-QUICK = tuple(study for study in STUDIES if study != "inference_memory")
 
 
 def twice(stored: Stored) -> Stored:
@@ -21,7 +17,7 @@ def twice(stored: Stored) -> Stored:
     return replace(stored, others=(replace(stored, file=f"{stored.file}-twin"),))
 
 
-@pytest.mark.parametrize("study", QUICK)
+@pytest.mark.parametrize("study", ["conv_scaling", "backend_speedup"])
 def test_a_study_is_computed_from_pooled_runs_and_names_them(study: str) -> None:
     inputs = committed(study)
     files = {stored.file for stored in inputs.records}

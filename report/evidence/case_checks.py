@@ -71,21 +71,19 @@ def _fault(level: Factor | None, levels: Levels) -> str | None:
 def check_ran(
     stored: Stored, expected: Callable[[Mapping[str, Factor]], Layer], subject: str
 ) -> None:
-    """Raise ``StudyError`` for a layer of a ``subject`` that is not the one its factors name."""
+    """Raise ``StudyError`` for a layer of a ``subject`` that is not the one its factors name.
+
+    Its own name a network is free to choose.
+    """
     for index, case in enumerate(stored.record.cases):
         if case.factors.get("subject") != subject:
             continue
         for ran in case.layers:
-            if _geometry(ran) != _geometry(expected(case.factors)):
+            if msgspec.structs.replace(expected(case.factors), name=ran.name) != ran:
                 raise StudyError(
                     f"data/{stored.file}: cases[{index}].layers: found {ran}, which is not the "
                     f"layer that this study is about; {_REMEDY}."
                 )
-
-
-def _geometry(layer: Layer) -> dict[str, object]:
-    """A layer without its name, which a network is free to choose."""
-    return {**msgspec.to_builtins(layer), "name": None}
 
 
 def check_layers(stored: Stored) -> Stored:

@@ -49,17 +49,15 @@ NORMS: Final = ("native_batch_norm", "native_layer_norm", "native_group_norm")
 #: compiler leaves, of the whole network.
 Way: TypeAlias = Literal["operators", "cached", "merged", "network"]
 
-Family: TypeAlias = Literal["convolution", "depthwise", "attention", "mixer"]
-
-#: What the paper calls a CNN.
-CNNS: Final[tuple[Family, ...]] = ("convolution", "depthwise")
-
 
 class Row(NamedTuple):
-    """A network at an image size and a batch: images/s, and parameters as printed."""
+    """A network at an image size and a batch: images/s, and parameters as printed.
+
+    ``cnn`` is None of a name that is not known, which no comparison then holds.
+    """
 
     network: str
-    family: Family | None
+    cnn: bool | None
     image: int
     batch: int
     rate: float
@@ -119,7 +117,7 @@ def _rows(stored: StoredImport) -> Iterator[Row]:
                 f"data/{stored.file}: cases[{index}].factors: found {[network, image, batch]}, "
                 "expected a network, an image size and a batch size; import the file again."
             )
-        yield Row(network, family_of(network), image, batch, rate, parameters)
+        yield Row(network, is_cnn(network), image, batch, rate, parameters)
 
 
 def _extent(level: object) -> TypeGuard[int]:
@@ -134,32 +132,29 @@ def once(rows: Iterable[Row]) -> tuple[Row, ...]:
     return tuple(nearest.values())
 
 
-#: In this order, since a hybrid such as MobileViT has attention whatever its convolutions are.
-_RULES: Final[tuple[tuple[Family, str], ...]] = (
-    (
-        "attention",
-        r"(?<!rep)vit|xcit|deit|beit|swin|^eva|cait|coat|volo|^pit|^pvt|twins|^tnt|caformer"
-        r"|nest_(?=tiny|small|base)|hiera|efficientformer|swiftformer|aimv|halo|bot(net|next)|lamb"
-        r"|^bat_|edgenext|csatv|visformer|^convit",
-    ),
-    ("mixer", r"(?<!conv)mixer|(res|g)mlp|poolformer|sequencer|focalnet"),
-    (
-        "depthwise",
-        r"efficientnet|mobilenet|nasnet|mixnet|fbnet|tinynet|lcnet|ghost|rexnet|hardcore|starnet"
-        r"|mobileone|repvit|conv(next|former|mixer)|xception|inception_next|mambaout|rdnet",
-    ),
-    (
-        "convolution",
-        r"resn|vgg|regnet|densenet|inception|darknet|edgenet|nfnet|dla|dpn|hrnet|hgnet|vovnet"
-        r"|res2ne|senet|selecsls|gernet|fasternet|byobnet",
-    ),
+#: Networks of attention or of mixers, asked first: a hybrid such as MobileViT has attention
+#: whatever its convolutions are.
+_OTHERS: Final = re.compile(
+    r"(?<!rep)vit|xcit|deit|beit|swin|^eva|cait|coat|volo|^pit|^pvt|twins|^tnt|caformer"
+    r"|nest_(?=tiny|small|base)|hiera|efficientformer|swiftformer|aimv|halo|bot(net|next)|lamb"
+    r"|^bat_|edgenext|csatv|visformer|^convit"
+    r"|(?<!conv)mixer|(res|g)mlp|poolformer|sequencer|focalnet"
+)
+#: Networks of depthwise convolutions, and of others.
+_CNNS: Final = re.compile(
+    r"efficientnet|mobilenet|nasnet|mixnet|fbnet|tinynet|lcnet|ghost|rexnet|hardcore|starnet"
+    r"|mobileone|repvit|conv(next|former|mixer)|xception|inception_next|mambaout|rdnet"
+    r"|resn|vgg|regnet|densenet|inception|darknet|edgenet|nfnet|dla|dpn|hrnet|hgnet|vovnet"
+    r"|res2ne|senet|selecsls|gernet|fasternet|byobnet"
 )
 
 
 @lru_cache(maxsize=4096)
-def family_of(network: str) -> Family | None:
-    """The family of a network; None for a name that no rule knows, which no group then holds."""
-    return next((family for family, rule in _RULES if re.search(rule, network)), None)
+def is_cnn(network: str) -> bool | None:
+    """Whether a network is one of convolutions, by its name; None if no rule knows that."""
+    if _OTHERS.search(network):
+        return False
+    return True if _CNNS.search(network) else None
 
 
 class Card(NamedTuple):
@@ -356,7 +351,7 @@ def pairs(
     def key(row: Row) -> tuple[str | float, ...]:
         return row.network, row.image, row.batch, row.parameters
 
-    others = {key(row): row for row in after.rows if row.family in CNNS}
+    others = {key(row): row for row in after.rows if row.cnn}
     both = (row for row in before.rows if key(row) in others)
     rows = tuple((row, others[key(row)]) for row in once(both))
     return Pairs(comparison, rows, (before.file, after.file), networks, cards)
