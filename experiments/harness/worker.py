@@ -37,7 +37,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from experiments.harness import allocations, quiet, runtime, timing
+from experiments.harness import policies, quiet, runtime, timing
 from experiments.harness.journal import Count, Done, Ended, Finish, Keep, Message, Ready
 from experiments.harness.measure import build, layers_of_case, memory_of, release
 from experiments.harness.outcomes import outcome_of
@@ -221,7 +221,7 @@ def _time(study: Study, task: Task, place: int) -> Iterator[Message]:
     (index, factors), session = task.cases[place], task.session
     start, before = time.monotonic(), quiet.read()
     if task.policy == "traced":
-        series = allocations.measure(build(study, factors, session.device))
+        series = policies.traced(build(study, factors, session.device))
     elif study.times is not None:
         series = _by_quantity(study.times(factors, session))
     else:

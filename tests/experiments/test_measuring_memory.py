@@ -201,14 +201,14 @@ def test_what_is_not_known_of_requests_is_left_out(
 #: Takes blocks of 8 MiB together, and frees them; the result is the last.
 _PROGRAM = """
 import sys, msgspec, numpy
-from experiments.harness import allocations
+from experiments.harness import policies
 from experiments.harness.timing import Workload
 
 def call():
     *blocks, last = [numpy.empty(8 * 2**20, dtype="uint8") for _ in range(int(sys.argv[1]))]
     return last
 
-sys.stdout.buffer.write(msgspec.json.encode(allocations.measure(Workload(call))))
+sys.stdout.buffer.write(msgspec.json.encode(policies.traced(Workload(call))))
 """
 
 
