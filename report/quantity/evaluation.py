@@ -20,11 +20,11 @@ from typing import Final, TypeAlias
 from report.errors import StudyError
 from report.instruments.gates import is_bimodal
 from report.missing import Missing
-from report.quantity.bounds import Interval
 from report.quantity.expression import (
     Derived,
     Exact,
     Inferred,
+    Interval,
     Leaf,
     Number,
     Quantity,

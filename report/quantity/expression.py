@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from report.missing import Missing
-from report.quantity.bounds import Interval, product_bounds, quotient_bounds
 from report.quantity.place import caller
 from report.quantity.process import Process
 from report.quantity.units import ONE, Unit, UnitError, same_unit, unit
@@ -27,6 +26,8 @@ Number: TypeAlias = int | float
 
 #: How tightly the parts of a formula bind: lists, sums, products, names.
 LIST, SUM, PRODUCT, NAME = range(4)
+#: A value between its bounds: (value, low, high).
+Interval: TypeAlias = tuple[float, float, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -388,6 +389,21 @@ def declared(quantity: Quantity, unit_name: str) -> Quantity:
             "mend the formula or the unit."
         )
     return quantity
+
+
+def product_bounds(intervals: Sequence[Interval]) -> Interval:
+    """The bounds of a product of two."""
+    (a, a_low, a_high), (b, b_low, b_high) = intervals
+    ends = [x * y for x in (a_low, a_high) for y in (b_low, b_high)]
+    return a * b, min(ends), max(ends)
+
+
+def quotient_bounds(intervals: Sequence[Interval]) -> Interval:
+    """The bounds of a quotient of two; raises ``ZeroDivisionError``."""
+    above, (value, low, high) = intervals
+    if low <= 0 <= high:
+        raise ZeroDivisionError("the interval of the divisor holds 0")
+    return product_bounds([above, (1 / value, 1 / high, 1 / low)])
 
 
 ADD: Final = Operation(

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from report.quantity.bounds import Interval
 from report.quantity.expression import (
     LIST,
     PRODUCT,
     Derived,
     Exact,
+    Interval,
     Operation,
     Quantity,
     combine,
