@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Final
@@ -17,23 +17,20 @@ import msgspec
 
 from benchmarks import engines, page, scale
 from benchmarks.project import Project
-from benchmarks.results import Builds, Results, Sample, Scale, Scenario, Timed, environment
+from benchmarks.results import Results, Sample, Scenario, Series, environment
 
-PARTS: Final = ("builds", "scale", "render")
 _HERE: Final = Path(__file__).parent
 
 
-def builds() -> Builds:
+def builds() -> Iterator[Series]:
     """In each turn of a scenario ridgepoint's two routes and their engines go one by one."""
-    begun, timed = environment(), []
     with tempfile.TemporaryDirectory(prefix="benchmarks-") as scratch:
         projects = [Project(engine, Path(scratch) / engine) for engine in ("typst", "latex")]
         for scenario in Scenario:
-            timed += _in_turns(scenario, projects, Path(scratch) / "engines")
-    return Builds(environment=begun, timed=tuple(timed))
+            yield from _in_turns(scenario, projects, Path(scratch) / "engines")
 
 
-def _in_turns(scenario: Scenario, projects: Sequence[Project], prepared: Path) -> Iterator[Timed]:
+def _in_turns(scenario: Scenario, projects: Sequence[Project], prepared: Path) -> Iterator[Series]:
     samples: dict[str, list[Sample]] = {}
     repeats = 7 if scenario is Scenario.NOOP else 3
     for turn, project in product(range(repeats), projects):
@@ -46,28 +43,32 @@ def _in_turns(scenario: Scenario, projects: Sequence[Project], prepared: Path) -
         if scenario is Scenario.COLD:
             bare = engines.measured(prepared, project.engine)
             samples.setdefault(f"engines_{project.engine}", []).append(bare)
-    for tool, found in samples.items():
-        yield Timed(tool=tool, scenario=scenario, samples=tuple(found))
+    for name, found in samples.items():
+        yield Series(part="builds", name=name, at=scenario, samples=tuple(found))
+
+
+MEASURED: Final[dict[str, Callable[[], Iterator[Series]]]] = {
+    "builds": builds,
+    "scale": scale.measure,
+}
 
 
 def main(arguments: Sequence[str]) -> None:
     """Measure the parts that are named, or all, and write both files after each."""
+    parts = (*MEASURED, "render")
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("part", nargs="*", metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("part", nargs="*", metavar="PART", help=", ".join(parts))
     options = parser.parse_args(arguments)
-    if unknown := set(options.part) - set(PARTS):
-        parser.error(f"no part {min(unknown)!r}; the parts are {', '.join(PARTS)}")
-    parts, kept = options.part or PARTS, _HERE / "results.json"
-    results = Results()
+    if unknown := set(options.part) - set(parts):
+        parser.error(f"no part {min(unknown)!r}; the parts are {', '.join(parts)}")
+    kept, results = _HERE / "results.json", Results()
     if kept.exists():
         results = msgspec.json.decode(kept.read_bytes(), type=Results)
-    for part in parts:
-        if part == "builds":
-            results = msgspec.structs.replace(results, builds=builds())
-        elif part == "scale":
-            begun, points = environment(), tuple(scale.measure())
-            grown = Scale(environment=begun, points=points)
-            results = msgspec.structs.replace(results, scale=grown)
+    for part in options.part or parts:
+        if part in MEASURED:
+            environments = {**results.environments, part: environment()}
+            others = (series for series in results.series if series.part != part)
+            results = Results(environments, (*others, *MEASURED[part]()))
         kept.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
         (_HERE / "README.md").write_text(page.render(results), encoding="utf-8")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import linear_regression, median
 from typing import Final
 
-from benchmarks.results import Builds, Point, Results, Sample, Scale, Scenario
+from benchmarks.results import Results, Scenario, Series
 from benchmarks.scale import AXES
 
 _TEMPLATE: Final = Path(__file__).with_name("README.md.in")
@@ -23,76 +23,56 @@ _NONE: Final = "–"
 
 def render(results: Results) -> str:
     """The whole page; a part that was not measured says so."""
-    none = "Not measured."
-    builds, grown = results.builds, results.scale
+    found = {(series.name, series.at): series for series in results.series}
+    rows = [(TITLES[name], *(_build(found, name, at) for at in Scenario)) for name in TITLES]
+    axes = ([s for s in results.series if s.name == axis] for axis in AXES)
     return _TEMPLATE.read_text(encoding="utf-8").format(
-        builds_environment=builds.environment if builds else none,
-        times=times_table(builds) if builds else none,
-        scale_environment=grown.environment if grown else none,
-        axes=scale_tables(grown) if grown else "",
+        builds_environment=results.environments.get("builds", "Not measured."),
+        times=_table(("", *Scenario), rows, len(Scenario)),
+        scale_environment=results.environments.get("scale", "Not measured."),
+        axes="\n\n".join(_axis(points) for points in axes if points),
     )
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: int) -> str:
-    """A pipe table; the last ``numbers`` columns are flush right."""
-    rule = ["---"] * (len(headings) - numbers) + ["---:"] * numbers
-    return "\n".join("| " + " | ".join(row) + " |" for row in (headings, rule, *rows))
+def _build(found: dict[tuple[str, str], Series], name: str, at: str) -> str:
+    """The median in seconds, with the ratio to the engines alone."""
+    series = found.get((name, at))
+    if series is None:
+        return _NONE
+    base = found.get((name.replace("ridgepoint", "engines"), at), series)
+    ratio = "" if base is series else f" = {_wall(series) / _wall(base):.2f} ×"
+    return f"{_wall(series):.3f} s ({len(series.samples)}){ratio}"
 
 
-def wall(samples: Sequence[Sample]) -> float:
-    """The median wall time in seconds; raises ``StatisticsError`` without samples."""
-    return median(sample.wall_s for sample in samples)
+def _wall(series: Series) -> float:
+    return median(sample.wall_s for sample in series.samples)
 
 
-def times_table(builds: Builds) -> str:
-    """Medians in seconds, with the ratio to the engines alone."""
-    found = {(timed.tool, timed.scenario): timed for timed in builds.timed if timed.samples}
+def _axis(points: Sequence[Series]) -> str:
+    """Time and memory for each size, and above it the exponent of their growth.
 
-    def cell(tool: str, scenario: Scenario) -> str:
-        timed = found.get((tool, scenario))
-        if timed is None:
-            return _NONE
-        base = found.get((tool.replace("ridgepoint", "engines"), scenario), timed)
-        seconds = wall(timed.samples)
-        ratio = "" if base is timed else f" = {seconds / wall(base.samples):.2f} ×"
-        return f"{seconds:.3f} s ({len(timed.samples)}){ratio}"
-
-    rows = [(title, *(cell(tool, s) for s in Scenario)) for tool, title in TITLES.items()]
-    return table(("", *(s.value for s in Scenario)), rows, len(Scenario))
-
-
-def scale_tables(grown: Scale) -> str:
-    """One table an axis."""
-    axes = {axis: [point for point in grown.points if point.axis == axis] for axis in AXES}
-    return "\n\n".join(axis_table(axis, points) for axis, points in axes.items() if points)
-
-
-def axis_table(axis: str, points: Sequence[Point]) -> str:
-    """Time and memory for each size, and above it the exponent of their growth."""
-    sizes = [float(point.size) for point in points]
-    times = [wall(point.samples) for point in points]
+    That is the slope of log(time) over log(size): 1 is linear growth, 0 none.
+    """
+    sizes = [int(point.at) for point in points]
     rows = [
         (
-            f"{point.size:,}",
-            f"{seconds:.3f}",
+            f"{size:,}",
+            f"{_wall(point):.3f}",
             f"{median(sample.peak_bytes for sample in point.samples) / 1e6:.0f}",
             _NONE if point.input_bytes is None else f"{point.input_bytes / 1e6:.1f}",
             f"{len(point.samples)}",
         )
-        for point, seconds in zip(points, times, strict=True)
+        for size, point in zip(sizes, points, strict=True)
     ]
-    exponent = slope(sizes, times)
-    grows = _NONE if exponent is None else f"{exponent:.2f}"
-    title = f"**{AXES[axis][0].upper()}{AXES[axis][1:]}.** Exponent of time over size: {grows}."
+    logs = [*map(math.log, sizes)], [math.log(_wall(point)) for point in points]
+    grows = f"{linear_regression(*logs).slope:.2f}" if len(points) > 1 else _NONE
+    words = AXES[points[0].name]
+    title = f"**{words[0].upper()}{words[1:]}.** Exponent of time over size: {grows}."
     headings = ("Size", "Time (s)", "Peak memory (MB)", "Input (MB)", "Samples")
-    return f"{title}\n\n{table(headings, rows, len(headings))}"
+    return f"{title}\n\n{_table(headings, rows, len(headings))}"
 
 
-def slope(sizes: Sequence[float], values: Sequence[float]) -> float | None:
-    """The exponent of a power law through the points: least squares of log(value) over log(size).
-
-    1 is linear growth, 0 none.  None where fewer than two sizes differ, or a value is not positive.
-    """
-    if len(set(sizes)) < 2 or min((*sizes, *values)) <= 0:
-        return None
-    return linear_regression([*map(math.log, sizes)], [*map(math.log, values)]).slope
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: int) -> str:
+    """A pipe table; the last ``numbers`` columns are flush right."""
+    rule = ["---"] * (len(headings) - numbers) + ["---:"] * numbers
+    return "\n".join("| " + " | ".join(row) + " |" for row in (headings, rule, *rows))

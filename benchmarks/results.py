@@ -1,8 +1,4 @@
-"""A run of a command, and what a run of the benchmarks leaves in ``results.json``: raw samples.
-
-A part (``builds``, ``scale``) is measured in one run and carries its own environment, because
-ratios are only formed within one part.
-"""
+"""A run of a command, and what a run of the benchmarks leaves in ``results.json``: raw samples."""
 
 from __future__ import annotations
 
@@ -43,42 +39,27 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     peak_bytes: int
 
 
-class Timed(msgspec.Struct, frozen=True, kw_only=True):
-    """All samples of one tool in one scenario."""
+class Series(msgspec.Struct, frozen=True, kw_only=True):
+    """All samples of one command of a part, ``at`` a scenario or a size.
 
-    tool: str
-    scenario: Scenario
-    samples: tuple[Sample, ...]
+    ``input_bytes`` is what was read, where that is known.
+    """
 
-
-class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """One size on one axis of the scale; ``input_bytes`` is what was read, where that is known."""
-
-    axis: str
-    size: int
+    part: str
+    name: str
+    at: str
     samples: tuple[Sample, ...]
     input_bytes: int | None = None
 
 
-class Builds(msgspec.Struct, frozen=True, kw_only=True):
-    """The part in which ridgepoint and its bare engines take turns."""
+class Results(msgspec.Struct, frozen=True):
+    """Everything in ``results.json``; ``environments`` has those of the parts that were measured.
 
-    environment: str
-    timed: tuple[Timed, ...]
+    Ratios are only formed within one part, which is measured in one run.
+    """
 
-
-class Scale(msgspec.Struct, frozen=True, kw_only=True):
-    """The part that grows records, cases and studies."""
-
-    environment: str
-    points: tuple[Point, ...]
-
-
-class Results(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything in ``results.json``; a part that was never measured is null."""
-
-    builds: Builds | None = None
-    scale: Scale | None = None
+    environments: dict[str, str] = {}
+    series: tuple[Series, ...] = ()
 
 
 def environment() -> str:

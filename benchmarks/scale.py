@@ -1,4 +1,4 @@
-"""The part ``scale``: how time and memory grow with records, cases and studies.
+"""The part ``scale``: how time and memory grow with records and cases.
 
 Inputs are made up, in scratch folders only: records are cut from a committed one, so that every
 field is there and in its place; nothing of them is a result.  Reading is timed inside a fresh
@@ -7,7 +7,6 @@ process (``python -m benchmarks.scale DATA``), so that imports do not count.
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import tempfile
@@ -21,7 +20,7 @@ from typing import Final
 import msgspec
 
 from benchmarks.project import copy_project
-from benchmarks.results import CORES, ROOT, Point, Sample, run_python
+from benchmarks.results import CORES, ROOT, Sample, Series, run_python
 from report.records.filed import encode
 from report.records.record import Record
 from report.records.store import packed, read_study, record_name
@@ -31,29 +30,26 @@ STUDY: Final = "conv_scaling"
 FEW_CASES: Final = 10
 CASES: Final = (1_000, 10_000, 100_000, 1_000_000)
 RECORDS: Final = (10, 100, 1_000, 10_000)
-STUDIES: Final = (5, 50, 500)
 REPEATS: Final = 3
 #: What each axis grows, in words for the tables.
 AXES: Final = {
     "cases_read": "cases read and checked (`report.records.store.read_study`)",
     "records_cold": "records of a study, its page built from nothing",
     "records_noop": "records of a study, nothing to do",
-    "studies_cold": "studies, all pages built from nothing",
-    "studies_noop": "studies, nothing to do",
 }
 _FIRST: Final = datetime(2001, 1, 1, tzinfo=UTC)
 
 
-def measure() -> Iterator[Point]:
+def measure() -> Iterator[Series]:
     """A point for every axis and size."""
-    for take, sizes in ((_cases, CASES), (_records, RECORDS), (_studies, STUDIES)):
+    for take, sizes in ((_cases, CASES), (_records, RECORDS)):
         for size in sizes:
             print(f"scale: {take.__name__.strip('_')}, {size:,}", file=sys.stderr)
             with tempfile.TemporaryDirectory(prefix="benchmarks-") as scratch:
                 yield from take(Path(scratch), size)
 
 
-def _cases(scratch: Path, size: int) -> Iterator[Point]:
+def _cases(scratch: Path, size: int) -> Iterator[Series]:
     """Reading with all checks, by processes that print its seconds alone and their own peak."""
     written, samples = write_records(scratch, size // 1_000, 1_000), []
     for _ in range(REPEATS):
@@ -61,32 +57,24 @@ def _cases(scratch: Path, size: int) -> Iterator[Point]:
         seconds, peak = output.strip().split("\n")[-1].split()
         sample = Sample(wall_s=float(seconds), cpu_s=outer.cpu_s, peak_bytes=int(peak))
         samples.append(sample)
-    yield Point(axis="cases_read", size=size, samples=tuple(samples), input_bytes=written)
+    yield Series(
+        part="scale", name="cases_read", at=str(size), samples=tuple(samples), input_bytes=written
+    )
 
 
-def _records(scratch: Path, size: int) -> Iterator[Point]:
+def _records(scratch: Path, size: int) -> Iterator[Series]:
     """A long history of a study: building its paper, and finding nothing to do."""
     project = scratch / "project"
     copy_project(project)
     write_records(project / "data", size, FEW_CASES)
-    yield from (_built(f"records_{way}", size, project, STUDY) for way in ("cold", "noop"))
-
-
-def _studies(scratch: Path, size: int) -> Iterator[Point]:
-    project = scratch / "project"
-    write_project(project, size)
-    yield from (_built(f"studies_{way}", size, project) for way in ("cold", "noop"))
-
-
-def _built(axis: str, size: int, project: Path, *study: str) -> Point:
-    """Builds of pages alone, on an axis ``…_cold`` each from nothing."""
-    samples = []
-    for _ in range(REPEATS):
-        if axis.endswith("cold"):
-            shutil.rmtree(project / "out", ignore_errors=True)
-        words = ("build.py", *study, "--html", "--jobs", f"{CORES}")
-        samples.append(run_python(project, *words)[0])
-    return Point(axis=axis, size=size, samples=tuple(samples))
+    for way in ("cold", "noop"):
+        samples = []
+        for _ in range(REPEATS):
+            if way == "cold":
+                shutil.rmtree(project / "out", ignore_errors=True)
+            words = ("build.py", STUDY, "--html", "--jobs", f"{CORES}")
+            samples.append(run_python(project, *words)[0])
+        yield Series(part="scale", name=f"records_{way}", at=str(size), samples=tuple(samples))
 
 
 def sized(record: Record, cases: int, number: int) -> Record:
@@ -113,42 +101,13 @@ def sized(record: Record, cases: int, number: int) -> Record:
 
 def write_records(data: Path, records: int, cases: int) -> int:
     """Write ``records`` records of ``cases`` cases each into ``data``; returns their bytes."""
-    base = pattern()
-    return sum(_write(sized(base, cases, number), data) for number in range(records))
-
-
-def pattern() -> Record:
-    """The newest committed record of a study."""
-    return read_study(STUDY, ROOT / "data")[-1].record
-
-
-def _write(record: Record, data: Path) -> int:
-    # Without the store's fsync: nothing is lost if these files are.
-    (data / record.study).mkdir(parents=True, exist_ok=True)
-    return (data / record.study / record_name(record)).write_bytes(packed(encode(record)))
-
-
-def write_project(folder: Path, studies: int) -> None:
-    """A copy of the project in ``folder`` whose ``studies`` studies are all the small one."""
-    copy_project(folder)
-    for study in (folder / "report" / "studies").glob("*/"):
-        shutil.rmtree(study)
-    for name in ("editions.yaml", "expected.yaml"):  # they name the studies that are gone
-        (folder / "data" / name).unlink(missing_ok=True)
-    base, here = pattern(), Path(__file__)
-    reported = json.loads((ROOT / "data" / "reported" / f"{STUDY}.json").read_text("utf-8"))
-    for number in range(studies):
-        study = f"small_{number:03d}"
-        code = folder / "report" / "studies" / study
-        code.mkdir()
-        (code / "__init__.py").write_text("ATTACHMENTS = ()\n", "utf-8")
-        paper = folder / "templates" / "papers" / f"{study}.qmd.j2"
-        for ending, target in (("py", code / "study.py"), ("qmd.j2", paper)):
-            shutil.copyfile(here.with_name(f"small_study.{ending}"), target)
-        record = msgspec.structs.replace(sized(base, FEW_CASES, number), study=study)
-        _write(record, folder / "data")
-        nothing = {**reported, "study": study, "tables": [], "values": []}
-        (folder / "data" / "reported" / f"{study}.json").write_text(json.dumps(nothing), "utf-8")
+    base, written = read_study(STUDY, ROOT / "data")[-1].record, 0
+    (data / STUDY).mkdir(parents=True, exist_ok=True)
+    for number in range(records):
+        record = sized(base, cases, number)
+        # Without the store's fsync: nothing is lost if these files are.
+        written += (data / STUDY / record_name(record)).write_bytes(packed(encode(record)))
+    return written
 
 
 def main(data: Path) -> None:
