@@ -55,11 +55,8 @@ _SHOWN: Final = re.compile(r"(.+) \((\S+)\)")
 class Study(Generic[Data]):
     """What a paper prints, declared by functions of the paper's data."""
 
-    def __init__(self, data: Callable[[Inputs], Data | None]) -> None:
-        """``data`` makes the paper's data from the records, or None where nothing was measured.
-
-        It raises ``StudyError`` for records that do not fit it.
-        """
+    def __init__(self, data: Callable[[Inputs], Data]) -> None:
+        """``data`` makes the paper's data; raises ``StudyError`` for records that do not fit."""
         self._data = data
         self._values: dict[str, tuple[Callable[[Data], Quantity], Style | None]] = {}
         self._tables: list[Callable[[Data], Table | None]] = []
@@ -156,14 +153,6 @@ class Study(Generic[Data]):
     def findings(self, inputs: Inputs) -> Findings:
         """All that the paper prints; raises ``StudyError`` for records that do not fit it."""
         p, files = self._data(inputs), inputs.files
-        if p is None:
-            return Findings(
-                values={id: declare(id, _NO_RUN) for id in self._values},
-                tables={},
-                figures={},
-                claims={id: judge(id, _NO_RUN > 0) for id in self._claims},
-                facts={"measured": False, "empty": True},
-            )
         tables = [make(p) for make in self._tables]
         figures = [make(p) for make in self._figures]
         return Findings(

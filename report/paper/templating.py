@@ -229,16 +229,11 @@ class PaperEnvironment(ImmutableSandboxedEnvironment):
 
     def is_safe_callable(self, obj: Any) -> bool:
         """Whether a template may call it: macros, tags, and what looks into a mapping."""
-        if isinstance(obj, Macro | LoopContext) or obj is safe_range:
+        # A name that is not there says so when it is called.
+        if isinstance(obj, Macro | LoopContext | jinja2.Undefined) or obj is safe_range:
             return True
         owner, name = getattr(obj, "__self__", None), getattr(obj, "__name__", "")
         return isinstance(owner, PaperTags) or (isinstance(owner, Mapping) and name in _OF_MAPPINGS)
-
-    def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Call ``obj`` if a template may; raises ``jinja2.SecurityError``."""
-        if isinstance(obj, jinja2.Undefined):
-            obj()  # raises, with its name
-        return super().call(context, obj, *args, **kwargs)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Refuse numbers that no study has declared; raises ``jinja2.TemplateRuntimeError``."""

@@ -10,9 +10,8 @@ from report.evidence import executed as evidence
 from report.evidence.reported import Reported
 from report.missing import Missing
 from report.paper.findings import Inputs
-from report.paper.kernels import kernels_of, tile_of
 from report.quantity.expression import Quantity, absent, exact, recorded
-from report.studies.conv_profiling.runs import Call, Run
+from report.studies.conv_profiling.runs import Call, Run, kernels_of, tile_of
 from report.studies.conv_profiling.source import CONVOLUTION, MB, WORKSPACE, operator_bytes
 from report.studies.conv_profiling.subject import BASE
 from report.theory.conditions import conditions_of

@@ -1,15 +1,19 @@
-"""What one run recorded of the layer: calls in their shapes, their counts and their bytes."""
+"""What one run recorded of the layer: calls in their shapes, counts, bytes and kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from functools import cached_property, lru_cache
+from typing import Final, NamedTuple
 
 from report.evidence import runs as any_study
-from report.evidence.runs import labels
+from report.evidence.runs import Factors, labels
+from report.instruments.counters import ncu_logs
+from report.instruments.counters.logs import attachment_name, unpack
 from report.missing import Missing
+from report.paper.findings import Inputs
 from report.quantity.expression import Quantity, absent, exact, named, recorded
 from report.quantity.operations import counted_in
 from report.records.layers import Convolution
@@ -17,6 +21,12 @@ from report.records.record import Factor, Pass
 from report.records.store import Stored
 from report.studies.conv_profiling.subject import BASE, SUBJECTS, Dimensions, dimensions_of
 from report.theory.conditions import conditions_of
+from report.theory.terms import Tile
+
+#: The file beside a record that holds what Nsight Compute printed.
+ATTACHMENT: Final = attachment_name(ncu_logs.TOOL)
+
+_TILE: Final = re.compile(r"_tilesize(\d+)x(\d+)x(\d+)_")
 
 
 class Call(NamedTuple):
@@ -132,3 +142,33 @@ class Run(any_study.Run):
 def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
     """The runs of this study, newest first."""
     return tuple(map(Run, records, labels(records)))
+
+
+def kernels_of(inputs: Inputs, run: Run, factors: Factors) -> tuple[str, ...]:
+    """The names of the kernels of one call of the case with these factors, by their first launch.
+
+    None where the run has no table of them, or one that is not to be trusted.
+    """
+    content = inputs.attachments.get(run.file, {}).get(ATTACHMENT)
+    cases = enumerate(run.stored.record.cases)
+    index = next((index for index, case in cases if case.factors == factors), None)
+    place = f"data/{run.file}, {ATTACHMENT}"
+    logs = {} if content is None else _logs(content, place)
+    if index is None or index not in logs:
+        return ()
+    log = ncu_logs.read_log(logs[index], f"{place}, case {index}")
+    if "cuda_core" in log.distrusted:
+        return ()
+    return tuple(dict.fromkeys(row.kernel for row in log.calls[0]))
+
+
+@lru_cache(maxsize=2)
+def _logs(content: bytes, place: str) -> Mapping[int, Mapping[str, str]]:
+    """What was kept of each case; a paper asks for one after the other."""
+    return {item.case: item.logs for item in unpack(content, ncu_logs.TOOL, place)}
+
+
+def tile_of(kernel: str) -> Tile | None:
+    """The tile that the name of a kernel tells, as in ``…_tilesize128x32x8_stage3_…``."""
+    found = _TILE.search(kernel)
+    return None if found is None else (int(found[1]), int(found[2]), int(found[3]))

@@ -14,7 +14,6 @@ from report.instruments.trace import read_trace
 from report.missing import Missing
 from report.paper.environments import setup
 from report.paper.findings import Findings, Inputs
-from report.paper.kernels import kernels_of, tile_of
 from report.paper.reconciliations import as_figure
 from report.paper.study import Content, Study
 from report.quantity.expression import Quantity, absent, exact, recorded
@@ -22,7 +21,7 @@ from report.quantity.operations import at_least, at_most
 from report.quantity.verdicts import Several, Statement, all_of
 from report.records.record import Pass
 from report.studies.conv_profiling import reconciled, source, theory
-from report.studies.conv_profiling.runs import Call, Run, runs
+from report.studies.conv_profiling.runs import Call, Run, kernels_of, runs, tile_of
 from report.studies.conv_profiling.subject import BASE, SHOWN_BATCH, Dimensions, check_subject
 from report.text.escape import markdown
 from report.theory.convolution_workspaces import MANY_IMAGES, SCRATCHPAD_ALIGNMENT, SMALL_INPUT
