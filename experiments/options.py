@@ -31,9 +31,9 @@ class _Parser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    debug = argparse.ArgumentParser(add_help=False)
+    debug = _Parser(add_help=False)
     debug.add_argument("--debug", action="store_true", help="show tracebacks")
-    data = argparse.ArgumentParser(add_help=False, parents=[debug])
+    data = _Parser(add_help=False, parents=[debug])
     where = "the folder of records; default: data"
     data.add_argument("--records", type=Path, default=Path("data"), metavar="DIR", help=where)
     whole = _Parser(prog="python -m experiments")

@@ -43,7 +43,8 @@ def measuring_sources(study: str, root: Path) -> tuple[Path, ...]:
     for path in (root / _WORKER, root / "experiments" / f"{study}.py"):
         if path.is_file():
             finder.load_file(os.fspath(path))
-    found = {Path(module.__file__) for module in finder.modules.values() if module.__file__}
+    places = (getattr(module, "__file__", None) for module in finder.modules.values())
+    found = {Path(place) for place in places if place}
     found |= {source for path in found if (source := path.with_suffix(".c")).is_file()}
     return tuple(sorted(found, key=lambda path: path.relative_to(root).as_posix()))
 

@@ -60,7 +60,7 @@ def read_kineto(source: Source) -> Imported:
     ``RecordError`` for a damaged one.
     """
     trace = read_trace(source.content, source.name, FETCH_AGAIN)
-    found = {
+    found: dict[str, list[Sample]] = {
         "kernel_time": [k.duration / 1e9 for k in trace.kernels if not k.transfer],
         "cupti_fp32_additions": [k.additions for k in trace.counted],
         "cupti_fp32_multiplications": [k.multiplications for k in trace.counted],
