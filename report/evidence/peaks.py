@@ -27,9 +27,13 @@ def meant(record: Record, operation: str, dtype: str = FLOAT32) -> tuple[Ceiling
     """The ceilings of which the best is that of ``operation``.
 
     A matrix product stands for all arithmetic in ``dtype``, a copy for all ways to move bytes from
-    or to memory; every other operation stands for itself.
+    or to memory; every other operation stands for itself.  On a GPU products alone stand for
+    arithmetic: its libraries compute convolutions with fewer multiplications than their direct form
+    has, so that their rate can exceed what the device can multiply.
     """
     operations = _MEANT.get(operation, (operation,))
+    if record.environment.device == "cuda" and operation in _ARITHMETIC:
+        operations = (operation,)
     found = [c for c in record.ceilings if c.operation in operations and c.samples]
     if operation in _ARITHMETIC:
         return tuple(ceiling for ceiling in found if ceiling.dtype == dtype)
