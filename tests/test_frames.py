@@ -10,54 +10,41 @@ import msgspec
 from report.records.frames import sample_frame, write_samples
 from tests import factory
 
-FIRST = factory.stored(factory.record(factory.layer_cases((1, 4))))
-SECOND = factory.stored(
-    factory.record(
-        [
-            factory.case(8, time=(0.5, 0.25)),
-            factory.case(16, status="out_of_memory", reason="Memory ran out."),
-        ],
-        factory.environment("other-1t"),
-    )
+ROUNDS = (
+    factory.round_(1, {"time": (0.5, 0.25)}),
+    factory.round_(2, {"time": (0.75,)}, policy="default"),
+)
+CASES = (
+    msgspec.structs.replace(factory.case(8, memory={"allocated_peak": (7,)}), rounds=ROUNDS),
+    factory.case(16, status="out_of_memory", reason="Memory ran out."),
+)
+STORED = (
+    factory.stored(factory.record(factory.layer_cases((1, 4)))),
+    factory.stored(factory.record(CASES, factory.environment("other-1t"))),
 )
 
 
 def test_each_row_says_what_where_and_in_which_unit() -> None:
-    row = sample_frame((SECOND,)).iloc[1].dropna().to_dict()
-    assert row == {
-        "batch": 8,
-        "layout": "contiguous",
-        "pass": "forward",
-        "subject": "layer",
-        "file": SECOND.file,
-        "device": "other-1t",
-        "case": 0,
-        "quantity": "time",
-        "unit": "s",
-        "repetition": 1,
-        "value": 0.25,
-    }
-
-
-def test_samples_of_rounds_name_their_process_and_policy() -> None:
-    rounds = (
-        factory.round_(1, {"time": (0.5, 0.25)}),
-        factory.round_(2, {"time": (0.75,)}, policy="default"),
+    frame = sample_frame(STORED)
+    assert frame.iloc[-1].to_dict() == {
+        "batch": 8, "layout": "contiguous", "pass": "forward", "subject": "layer",
+        "file": STORED[1].file, "device": "other-1t", "case": 0, "quantity": "time", "unit": "s",
+        "process": 2, "policy": "default", "repetition": 0, "value": 0.75,
+    }  # fmt: skip
+    last = (
+        frame[["process", "policy", "repetition", "value"]]
+        .iloc[-4:]
+        .astype(object)
+        .fillna("")
+        .values.tolist()
     )
-    case = msgspec.structs.replace(factory.case(8), rounds=rounds)
-    frame = sample_frame((factory.stored(factory.record([case])),))
-    assert frame[["process", "policy", "value"]].values.tolist() == [
-        [1, "retained", 0.5],
-        [1, "retained", 0.25],
-        [2, "default", 0.75],
-    ]
+    assert last[:3] == [["", "", 0, 7], [1, "retained", 0, 0.5], [1, "retained", 1, 0.25]]
 
 
 def test_every_sample_stands_once() -> None:
-    frame = sample_frame((FIRST, SECOND))
-    records = (FIRST.record, SECOND.record)
-    series = [each for record in records for case in record.cases for each in case.all_series]
-    assert list(frame["value"]) == [sample for _, samples in series for sample in samples]
+    cases = [case for stored in STORED for case in stored.record.cases]
+    samples = [sample for case in cases for _, found in case.all_series for sample in found]
+    assert list(sample_frame(STORED)["value"]) == samples
 
 
 def test_cells_of_the_csv_are_as_in_the_record() -> None:

@@ -7,53 +7,26 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from report.evidence.runs import Run
 from report.missing import Missing
 from report.quantity.process import Process
-from report.records.record import Factor, Round
+from report.records.record import Round
 from report.records.store import Stored
 from tests import factory
 from tests.papers import value_of
 
-FIRST = factory.stored(factory.record(factory.layer_cases((1, 4, 16))))
-OTHER = factory.stored(
-    factory.record(
-        [
-            factory.case(8, time=(0.5, 0.25)),
-            factory.case(16, status="out_of_memory", reason="Memory ran out."),
-        ]
-    )
-)
 FORWARD = {"subject": "layer", "batch": 4, "pass": "forward", "layout": "contiguous"}
 
 
-factors = st.sampled_from(["batch", "pass", "layout", "subject", "colour"])
-wanted = st.dictionaries(
-    factors, st.sampled_from([1, 4, 16, "forward", "contiguous", "layer", "blue"]), max_size=2
-)
-
-
-@given(st.sampled_from([FIRST, OTHER]), factors, wanted)
-def test_levels_are_those_of_the_cases(
-    stored: factory.Stored, factor: str, where: dict[str, Factor]
-) -> None:
-    found = {
-        case.factors[factor]
-        for case in stored.record.cases
-        if factor in case.factors and where.items() <= case.factors.items()
-    }
-    assert list(Run(stored, "a").levels(factor, **where)) == sorted(found)  # type: ignore[type-var]
-
-
-def test_levels_keep_their_type_where_other_cases_have_none() -> None:
-    cases = [factory.case(8), factory.case(2)]
-    record = factory.record([*cases, *factory.layer_cases((4,))])
-    found = Run(factory.stored(record), "a").levels("batch")
-    assert found == (2, 4, 8)
-    assert {type(level) for level in found} == {int}
+def test_levels_are_those_of_the_cases_and_keep_their_type() -> None:
+    cases = [factory.case(8), factory.case(2), *factory.layer_cases((4,))]
+    run = Run(factory.stored(factory.record(cases)), "a")
+    assert run.levels("batch") == (2, 4, 8)
+    assert {type(level) for level in run.levels("batch")} == {int}
+    assert run.levels("batch", **{"pass": "forward_backward"}) == (4,)
+    assert run.levels("pass", batch=8) == ("forward",)
+    assert run.levels("colour") == run.levels("batch", colour="blue") == ()
 
 
 def in_rounds(*rounds: Round) -> Run:
