@@ -362,6 +362,8 @@ def close(name: str, records: Path) -> tuple[tuple[Record, Path], ...]:
     study, found = registry.load(name), readable(records / name)
     left = [each for each in found if each.finished and not is_written(each.path)]
     if not left:
+        for path in journals(records / name):
+            read_journal(path)  # which says what is wrong with it
         names = ", ".join(each.path.name for each in found) or "none at all"
         raise MeasurementError(
             f"{name} has no unfinished run in {records} that holds a measured case and that no "

@@ -112,6 +112,20 @@ def test_the_recorded_command_names_nothing_of_the_machine() -> None:
     assert request.command(1)[-2:] == ("--data", "mnist")
 
 
+@pytest.mark.parametrize("words", [["close", "tiny"], ["run", "tiny", "--resume"]])
+def test_a_journal_that_cannot_be_read_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, tiny: Study, words: list[str]
+) -> None:
+    pytest.importorskip("torch")
+    path = tmp_path / "tiny" / ".20261120T100000Z-a-2t-abcdef.journal.jsonl"
+    path.parent.mkdir()
+    path.write_text('{"kind":"run","journal":4}\n')
+    assert main([*words, "--records", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(path.name) and "does not begin with its run" in said
+    assert path.exists()
+
+
 HEADER = make_header(tiny_study.STUDY)
 
 
