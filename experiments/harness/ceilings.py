@@ -123,10 +123,16 @@ def _arithmetic(torch: Any, meter: _Meter, sides: tuple[int, ...]) -> Iterator[C
         fast, kind = dtype == "tfloat32", getattr(torch, dtype.replace("tfloat", "float"))
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = fast
         for side in sides:
-            product = {"operation": "matrix_product", "dtype": dtype, "work_unit": "FLOP"}
-            product |= {"size": f"{side}x{side}x{side}", "work": 2 * side**3}
             for name, call in _products(torch, kind, meter.device, side):
-                yield meter.ceiling(call, instrument=name, **product)
+                yield meter.ceiling(
+                    call,
+                    operation="matrix_product",
+                    instrument=name,
+                    dtype=dtype,
+                    size=f"{side}x{side}x{side}",
+                    work=2 * side**3,
+                    work_unit="FLOP",
+                )
         yield _convolution(torch, meter, dtype, kind)
 
 
@@ -176,7 +182,8 @@ def _convolution(torch: Any, meter: _Meter, dtype: str, kind: Any) -> Ceiling:
 
 def _bandwidth(torch: Any, meter: _Meter, threads: int) -> Iterator[Ceiling]:
     """All ways to move bytes over all working sets."""
-    sets, cached = (_ON_GPU,), 0
+    sets: tuple[int, ...] = (_ON_GPU,)
+    cached = 0
     if meter.device == "cpu":
         import psutil  # type: ignore[import-untyped]
 

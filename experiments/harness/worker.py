@@ -51,7 +51,6 @@ from experiments.harness.study import (
     Study,
 )
 from report.errors import MeasurementError
-from report.instruments.counters.ncu import case_range, products
 from report.records.record import Case, Measured, Moment, Policy, Round, Status
 
 #: Far longer than any case takes in one process (s).
@@ -268,6 +267,8 @@ def _float32_operations(folder: Path) -> int:
 
 def _calibrate(compute_capability: str) -> None:
     """Profile products of random matrices, which calibrate the counters."""
+    from report.instruments.counters.ncu import products
+
     torch = runtime.import_torch()
     kinds = {"bf16": torch.bfloat16, "fp16": torch.float16}
     for product in products(compute_capability):
@@ -285,6 +286,8 @@ def _calibrate(compute_capability: str) -> None:
 
 def _profile(study: Study, task: Task, place: int) -> Iterator[Message]:
     """Profile calls after a warm-up; what they execute is in the table that ncu prints."""
+    from report.instruments.counters.ncu import case_range
+
     factors = task.cases[place][1]
     workload = build(study, factors, "cuda")
     workload.once()
