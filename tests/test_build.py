@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import shutil
 import subprocess
 import sys
@@ -41,21 +39,6 @@ def example_record(data: Path) -> str:
     return target.relative_to(data).as_posix()
 
 
-def run(
-    *arguments: str | Path, cwd: Path = ROOT, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """``python build.py`` in a process of its own."""
-    return subprocess.run(
-        [sys.executable, str(ROOT / "build.py"), *map(str, arguments)],
-        cwd=cwd,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-
-
 def digests(folder: Path) -> dict[str, str]:
     return folders.digests(folder, {INDEX})
 
@@ -63,58 +46,6 @@ def digests(folder: Path) -> dict[str, str]:
 def built(out: Path, data: Path, *more: str) -> int:
     """One study, since all of them take minutes; the builds that are compared make them all."""
     return build.main([STUDY, "--out", str(out), "--data", str(data), "--engine", "typst", *more])
-
-
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The output of a whole build without a record, which tests read only."""
-    room = tmp_path_factory.mktemp("plain")
-    assert built(room / "out", data_folder(room)) == 0
-    return room / "out"
-
-
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same with the old record, its page alone."""
-    room = tmp_path_factory.mktemp("measured")
-    data = data_folder(room)
-    example_record(data)
-    assert built(room / "out", data, "--html", "--single-file") == 0
-    return room / "out"
-
-
-def test_a_build_makes_the_promised_files(plain: Path) -> None:
-    out = plain
-    assert (out / "pdf" / f"{STUDY}.pdf").read_bytes().startswith(b"%PDF-")
-    assert (out / "html" / "index.html").exists()
-    assert (out / "html" / STUDY / "index.html").exists()
-    assert (out / "tex" / STUDY / f"{STUDY}.tex").exists(), "written also where no TeX is used"
-    assert (out / "quarto" / "_quarto.yml").exists()
-    assert json.loads((out / "values" / f"{STUDY}.json").read_text("utf-8"))["study"] == STUDY
-    assert not list(out.glob(".scratch-*")), "nothing is left behind"
-
-
-def test_values_hold_raw_numbers_units_and_sources(measured: Path) -> None:
-    (file,) = (ROOT / "tests" / "records").glob("*.zip")
-    content = json.loads((measured / "values" / f"{STUDY}.json").read_text("utf-8"))
-    for table in content["tables"].values():
-        width = len(table["columns"])
-        assert all({"name", "unit"} == set(column) for column in table["columns"])
-        assert all(len(row) == width for row in table["rows"])
-        for column, cells in zip(table["columns"], zip(*table["rows"], strict=True), strict=True):
-            if column["unit"]:
-                assert all(cell is None or isinstance(cell, int | float) for cell in cells)
-    for value in content["values"].values():
-        low, high = value["interval"] or (value["number"],) * 2
-        assert low is None or low <= value["number"] <= high
-    assert content["values"]["macs"]["unit"] == "MAC"
-    assert f"{STUDY}/{file.name}" in content["tables"]["tbl-setup"]["sources"]
-    assert {claim["verdict"] for claim in content["claims"].values()} <= {
-        "supported",
-        "refuted",
-        "undecided",
-        "not measured",
-    }
 
 
 def another_record(data: Path, moment: str) -> Path:
@@ -243,15 +174,6 @@ def test_without_tex_auto_takes_typst_and_says_how_to_get_latex(
         choose_engine("latex", lacking)
 
 
-def test_no_number_of_the_page_is_without_origin(measured: Path) -> None:
-    """Every link of a number leads to a line of the provenance."""
-    folder = measured / "html" / STUDY
-    page = (folder / "index.html").read_text("utf-8")
-    targets = set(re.findall(r'href="#(v-[\w-]+)"', page))
-    assert len(targets) > 10
-    assert targets <= set(re.findall(r'id="(v-[\w-]+)"', page))
-
-
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
@@ -292,9 +214,3 @@ def test_a_build_says_in_few_lines_what_it_made_from_which_records_and_by_what(
     assert f"data/{file}: used" in capsys.readouterr().out
     assert build.main([STUDY, "-q", *where]) == 0
     assert capsys.readouterr() == ("", "")
-
-
-def test_a_check_of_one_format_accepts_an_out_folder_with_more(plain: Path) -> None:
-    """Whatever would print here: the folder was printed by Typst."""
-    request = Request((STUDY,), ("html",), plain, data=plain.parent / "data")
-    assert pipeline.look(request).stale == ()
