@@ -38,15 +38,15 @@ class World(NamedTuple):
         for prefix, folder in folders.items():
             if name.startswith(prefix):
                 own = name.removeprefix(prefix)
-                path = os.path.join(folder, own)
+                path = f"{folder}/{own}"
                 if own.startswith(SHARED) and not os.path.lexists(path):
                     break
                 return path
-        return os.path.join(self.root, name)
+        return f"{self.root}/{name}"
 
     def made(self, name: str) -> str:
         """The path of an output, which is named relative to ``out/``."""
-        return os.path.join(self.request.out, name)
+        return f"{self.request.out}/{name}"
 
     def digests(self, names: Iterable[str]) -> dict[str, str]:
         """What is to be found in input files; those that are not there count too."""

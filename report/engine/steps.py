@@ -22,6 +22,7 @@ which the contract of imports holds it to, so that a module of one study makes o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -142,14 +143,18 @@ def formats(request: Request, before: str, *, has_paper: bool) -> str:
     return " ".join(sorted(kept | shown | (printed if "pdf" in wanted or has_paper else set())))
 
 
-def study_steps(study: str, request: Request, names: Sequence[str], written: str) -> list[Step]:
+@cache
+def _under(names: tuple[str, ...], *prefixes: str) -> tuple[str, ...]:
+    """Those of ``names`` that begin with one of ``prefixes``; many steps ask for the same."""
+    return tuple([name for name in names if name.startswith(prefixes)])
+
+
+def study_steps(study: str, request: Request, names: tuple[str, ...], written: str) -> list[Step]:
     """The steps of ``study``, where ``names`` are all input files and ``written`` its formats.
 
     The engine of the request is one of latex, typst and quarto.
     """
-
-    def files(*prefixes: str) -> tuple[str, ...]:
-        return tuple(name for name in names if name.startswith(prefixes))
+    files = partial(_under, names)
 
     def step(
         action: str,
@@ -225,17 +230,14 @@ def study_steps(study: str, request: Request, names: Sequence[str], written: str
 
 
 def shared_steps(
-    written: Sequence[str], pages: Mapping[str, bool], request: Request, names: Sequence[str]
+    written: Sequence[str], pages: Mapping[str, bool], request: Request, names: tuple[str, ...]
 ) -> list[Step]:
     """The steps that read what several studies have made: the Quarto project and the site.
 
     ``written`` are the studies that have a document, ``pages`` those that have a page, with
     whether they have a PDF.
     """
-
-    def files(*prefixes: str) -> tuple[str, ...]:
-        return tuple(name for name in names if name.startswith(prefixes))
-
+    files = partial(_under, names)
     code = files(*_BASE, *_PRINTING)
     by_quarto = request.engine == "quarto"
     steps: list[Step] = []
