@@ -44,10 +44,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="build.py",
         description="Build the papers from the records in the data directory; only what changed.",
+        epilog="examples: python build.py conv_scaling --html --explain; "
+        "python build.py --check && python build.py --pdf --out print",
     )
-    _add_what(parser)
-    _add_how(parser)
-    _add_instead(parser)
+    _add_what(parser.add_argument_group("what is built, from what, and where"))
+    _add_how(parser.add_argument_group("what is said, and whether pages are shown"))
+    _add_instead(parser.add_argument_group("instead of a build"))
     complete(parser)
     options = parser.parse_args(arguments)
     options.study = [_study(word) for word in options.study]
@@ -63,13 +65,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def _add_what(parser: argparse.ArgumentParser) -> None:
+def _add_what(parser: argparse._ArgumentGroup) -> None:
     """What is built, from what, and into which folder."""
     study = parser.add_argument(
         "study", nargs="*", help="the studies to build, or their templates (default: all)"
     )
     study.completer = lambda **_: STUDIES  # type: ignore[attr-defined]  # argcomplete asks for it
-    parser.add_argument("--version", action="store_true", help="print the version and stop")
     parser.add_argument("--pdf", action="store_true", help="make PDFs (default: both formats)")
     parser.add_argument("--html", action="store_true", help="make HTML pages")
     parser.add_argument(
@@ -92,7 +93,9 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, default=ROOT / "out", help="where to write (out)")
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="where records lie (data)")
-    parser.add_argument("--jobs", type=_positive, default=_JOBS, metavar="N")
+    parser.add_argument(
+        "--jobs", type=_positive, default=_JOBS, metavar="N", help="papers made at a time"
+    )
     parser.add_argument(
         "--use",
         action="append",
@@ -103,7 +106,7 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_how(parser: argparse.ArgumentParser) -> None:
+def _add_how(parser: argparse._ArgumentGroup) -> None:
     """What is said meanwhile, and whether the pages are shown."""
     parser.add_argument("-v", "--explain", action="store_true", help="say why each step is run")
     parser.add_argument(
@@ -126,9 +129,10 @@ def instead(options: argparse.Namespace) -> str | None:
     return next((name for name in given if getattr(options, name) is not False), None)
 
 
-def _add_instead(parser: argparse.ArgumentParser) -> None:
+def _add_instead(parser: argparse._ArgumentGroup) -> None:
     """What is done instead of building, one at a time."""
     group = parser.add_mutually_exclusive_group()
+    group.add_argument("--version", action="store_true", help="print the version and stop")
     group.add_argument("--list", action="store_true", help="list the studies and stop")
     group.add_argument(
         "--new",
