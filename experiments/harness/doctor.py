@@ -66,6 +66,19 @@ def _noted(topic: str, yes: str, no: str | None, level: Level = "note") -> Check
 
 def _checks(records: Path) -> Iterator[Check]:
     """Everything in the order of showing; PyTorch is the last."""
+    driver = shutil.which("nvidia-smi") is not None
+    yield from _machine()
+    yield from _now(records)
+    for device, tool in TOOLS.items():
+        if device == "cpu" or driver:
+            reason = tool.unavailable()
+            no = f"cannot count here: {reason}" if reason else None
+            yield _noted(tool.name, "can count executed work", no)
+    yield from _torch(driver)
+
+
+def _machine() -> Iterator[Check]:
+    """What stays as it is while this machine is used."""
     import psutil  # type: ignore[import-untyped]
 
     yield Check("ok", "Python", f"{platform.python_version()}, {machine.operating_system()}")
@@ -83,23 +96,20 @@ def _checks(records: Path) -> Iterator[Check]:
     governor = machine.governor() or "the system shows none"
     slow = f"{governor}; set another with: sudo cpupower frequency-set -g performance"
     yield _noted("governor", governor, slow if governor in _SLOW else None)
+
+
+def _now(records: Path) -> Iterator[Check]:
+    """Runs that were not finished, and what others do at this moment."""
     left = [f"{path.name} ({len(journals(path))})" for path in records.glob("*") if journals(path)]
     close = "continue with --resume, or make a record of it with: python -m experiments close STUDY"
     unfinished = f"unfinished: {', '.join(left)}; {close}" if left else None
     yield _noted("runs", "none is unfinished", unfinished)
     if (blind := quiet.unavailable()) is not None:
         yield Check("note", "now", f"{blind}; close other programs before measuring")
-    else:
-        busy = quiet.watched()
-        remedy = f"{busy}; close them, or run with --wait-quiet 10" if busy else None
-        yield _noted("now", "others leave the processors alone", remedy, "problem")
-    driver = shutil.which("nvidia-smi") is not None
-    for device, tool in TOOLS.items():
-        if device == "cpu" or driver:
-            reason = tool.unavailable()
-            no = f"cannot count here: {reason}" if reason else None
-            yield _noted(tool.name, "can count executed work", no)
-    yield from _torch(driver)
+        return
+    busy = quiet.watched()
+    remedy = f"{busy}; close them, or run with --wait-quiet 10" if busy else None
+    yield _noted("now", "others leave the processors alone", remedy, "problem")
 
 
 def processors(usable: int, cores: int | None, total: int, quota: float | None) -> Check:
