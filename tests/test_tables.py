@@ -12,7 +12,7 @@ import pypandoc
 import pytest
 
 from report.missing import Missing
-from report.paper.tables import Column, Table, to_csv, to_markdown
+from report.paper.tables import Column, Table, to_csv, to_latex, to_markdown
 from report.statistics.estimates import Estimate
 from report.text.format import MISSING
 
@@ -117,6 +117,34 @@ def test_intervals_of_a_low_level_say_so() -> None:
     two = replace(TABLE, rows=(("A", 1, replace(HALF, confidence=0.5), 0.5, 1),))
     assert two.note_texts()[-1][1] == "Round brackets: the range of few measurements, no interval."
     assert " to " in two.columns[2].text(two.rows[0][2])
+
+
+P = r">{\raggedright\arraybackslash}p{%s\linewidth}"
+
+
+@pytest.mark.parametrize(
+    ("texts", "wide", "types"),
+    [
+        (("x" * 22, "y" * 22), False, "llr"),
+        # 62 characters less gaps and the number leave 49, by the length of each text.
+        (("x" * 30, "y" * 60), False, f"{P % '0.355'}{P % '0.527'}r"),
+        (("x" * 30, "y" * 60), True, "llr"),
+        # A column of text is never narrower than one that is not broken.
+        (("x" * 30, "y" * 900), True, f"{P % '0.172'}{P % '0.869'}r"),
+        (("x" * 22, "y" * 60), False, f"l{P % '0.435'}r"),
+    ],
+)
+def test_texts_share_what_numbers_leave(texts: tuple[str, str], wide: bool, types: str) -> None:
+    columns = (Column("A"), Column("B"), Column("Number", "1"))
+    made = to_latex(Table("tbl-x", "", columns, ((*texts, 123456),), wide=wide))
+    assert made.startswith(rf"\begin{{tabular}}{{@{{}}{types}@{{}}}}")
+
+
+def test_names_break_before_a_table_is_made_smaller() -> None:
+    columns = tuple(Column(f"Name of column {n}", "B", "MB") for n in range(5))
+    made = to_latex(Table("tbl-x", "", columns, ((1e6,) * 5,)))
+    assert made.count(r"Name of\\column") == 5 and made.count("(MB)") == 5
+    assert "Name of column 0\\" in to_latex(Table("tbl-x", "", columns[:2], ((1e6,) * 2,)))
 
 
 def test_a_bad_table_is_refused() -> None:

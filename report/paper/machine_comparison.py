@@ -107,7 +107,7 @@ def with_all_machines(
         values={**findings.values, **values},
         tables={**findings.tables, **{table.id: table for table in tables}},
         figures={**findings.figures, **figures},
-        facts={**findings.facts, "files": list(inputs.files), "comparison": compared},
+        facts={**findings.facts, "comparison": compared},
     )
 
 
