@@ -10,13 +10,13 @@ import re
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 from report.paper.bibliography import cited_entries
+from report.render.problems import BIBLIOGRAPHY
 
+#: Keys, also of `\\cite[p.~3]{key}`.
+_CITED = re.compile(r"\\cite(?:\[[^]]*\])?\{([^}]+)\}")
 _USED = re.compile(r"(\\(?:ridgepointgraphic|input)\{)([^}]+)(\})")
-_CITED = re.compile(r"\\cite\{([^}]+)\}")
-_BIBLIOGRAPHY: Final = "references.bib"
 
 
 def bundle(folder: Path, study: str, bibliography: bytes) -> bytes:
@@ -24,7 +24,7 @@ def bundle(folder: Path, study: str, bibliography: bytes) -> bytes:
 
     ``bibliography`` is what BibTeX made of it, empty where there was no TeX or nothing is cited.
     """
-    files = dict(_files(folder, study))
+    files = dict(_files(folder))
     if bibliography:
         files[f"{study}.bbl"] = bibliography
     stream = io.BytesIO()
@@ -36,21 +36,18 @@ def bundle(folder: Path, study: str, bibliography: bytes) -> bytes:
     return stream.getvalue()
 
 
-def _files(folder: Path, study: str) -> Iterator[tuple[str, bytes]]:
+def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
     """Every file by the name that it has in the archive."""
-    document = (folder / f"{study}.tex").read_text("utf-8")
-    cited = {key.strip() for keys in _CITED.findall(document) for key in keys.split(",")}
-    for path in folder.rglob("*"):
-        if not path.is_file():
-            continue
-        name = path.relative_to(folder).as_posix()
-        if name == f"{study}.tex":
-            text = _USED.sub(lambda used: used[1] + _flat(used[2]) + used[3], document)
-            yield name, text.encode()
-        elif name == _BIBLIOGRAPHY:
-            yield name, cited_entries(path.read_text("utf-8"), cited.__contains__).encode()
+    texts = {path: path.read_text("utf-8") for path in folder.rglob("*.tex")}
+    cited = {k for text in texts.values() for keys in _CITED.findall(text) for k in keys.split(",")}
+    for path in filter(Path.is_file, folder.rglob("*")):
+        if path in texts:
+            text = _USED.sub(lambda used: used[1] + _flat(used[2]) + used[3], texts[path])
+            yield _flat(path.relative_to(folder).as_posix()), text.encode()
+        elif path.name == BIBLIOGRAPHY:
+            yield path.name, cited_entries(path.read_text("utf-8"), cited.__contains__).encode()
         else:
-            yield _flat(name), path.read_bytes()
+            yield _flat(path.relative_to(folder).as_posix()), path.read_bytes()
 
 
 def _flat(name: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Final
 
 from report.errors import RenderError
@@ -24,15 +24,6 @@ _FIXED: Final[Mapping[str, str]] = {
 }
 
 
-@dataclass(frozen=True)
-class Finished:
-    """What a program left when it ended by itself."""
-
-    code: int
-    stdout: str
-    stderr: str
-
-
 def fixed_environment() -> dict[str, str]:
     """The environment variables of every program that renders."""
     kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
@@ -45,7 +36,7 @@ def run(
     limit_s: float,
     environment: Mapping[str, str] | None = None,
     stdin: str = "",
-) -> Finished:
+) -> CompletedProcess[str]:
     """Run ``command`` in ``folder`` with the text ``stdin`` as its input.
 
     A program that is not done after ``limit_s`` seconds is ended together with the programs that
@@ -60,8 +51,10 @@ def run(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
         ) as process:
-            stdout, stderr = process.communicate(stdin.encode("utf-8"), timeout=limit_s)
+            stdout, stderr = process.communicate(stdin, timeout=limit_s)
     except subprocess.TimeoutExpired:
         raise RenderError(
             f"{folder}: {Path(command[0]).name} was not done after {limit_s:g} s and was ended; "
@@ -69,8 +62,4 @@ def run(
         ) from None
     except OSError as error:
         raise RenderError(f"{command[0]}: cannot be started ({error.strerror}).") from error
-    return Finished(process.returncode, _text(stdout), _text(stderr))
-
-
-def _text(output: bytes) -> str:
-    return output.decode("utf-8", "replace").replace("\r\n", "\n")
+    return CompletedProcess(process.args, process.returncode, stdout, stderr)

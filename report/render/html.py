@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import re
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -138,30 +137,22 @@ def write_page(
 
 
 def _entry(page: str, paper: Source, links: PageLinks) -> str:
-    """How the paper is cited, in the plain words of the page's head."""
+    """How the paper is cited, for BibTeX in ASCII, in the plain words of the page's head."""
 
     def plain(name: str) -> list[str]:
-        return [html.unescape(text) for text in re.findall(_META.format(name), page)]
+        texts = re.findall(_META.format(name), page)
+        return [f"{{{bibtex(latex(html.unescape(text)))}}}" for text in texts]
 
-    (title,), authors = plain("citation_title")[:1], plain("citation_author")
-    return _bibtex(paper.study, title, authors, links.measured, _address(paper.study, links))
-
-
-def _bibtex(study: str, title: str, authors: Sequence[str], day: str | None, url: str = "") -> str:
-    """The entry of a paper for BibTeX, in ASCII, from plain texts.
-
-    ``day`` is that of the newest record (ISO 8601), None where nothing was measured; ``url`` is the
-    address of its page, empty where it is not known.
-    """
+    day, url = links.measured, _address(paper.study, links)
     fields = {
-        "title": f"{{{bibtex(latex(title))}}}",
+        "title": plain("citation_title")[0],
         # An organization would else be taken for a first and a last name.
-        "author": " and ".join(f"{{{bibtex(latex(author))}}}" for author in authors),
+        "author": " and ".join(plain("citation_author")),
         **({"year": day[:4], "note": f"Data of {day}"} if day else {}),
         **({"url": url} if url else {}),
     }
     lines = "".join(f"  {name} = {{{content}}},\n" for name, content in fields.items())
-    return f"@misc{{{study},\n{lines}}}\n"
+    return f"@misc{{{paper.study},\n{lines}}}\n"
 
 
 def _address(study: str, links: PageLinks) -> str:

@@ -50,7 +50,6 @@ _TIME_LIMIT_S: Final = 120.0
 #: What every paper's folder holds, and what it holds in a one-column style.
 _STYLE_FILES: Final = ("ridgepoint.sty", "latexmkrc", "README")
 _ONE_COLUMN_FILES: Final = ("onecolumn.sty",)
-_BIBLIOGRAPHY: Final = "references.bib"
 
 _ERROR = re.compile(r"^(?:\./)?([^\s:]+):(\d+): (.+)$", re.MULTILINE)
 _ABSENT = re.compile(r"LaTeX Error: File `([^']+\.(?:sty|cls))' not found")
@@ -109,9 +108,9 @@ def _copy_used(text: str, source: Path, target: Path) -> None:
         if (source / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source / name, target / name)
-    if (source / _BIBLIOGRAPHY).is_file():
-        text = _with_dois(bibtex((source / _BIBLIOGRAPHY).read_text("utf-8")))
-        (target / _BIBLIOGRAPHY).write_text(text, "utf-8", newline="\n")
+    if (source / BIBLIOGRAPHY).is_file():
+        entries = _with_dois(bibtex((source / BIBLIOGRAPHY).read_text("utf-8")))
+        (target / BIBLIOGRAPHY).write_text(entries, "utf-8", newline="\n")
 
 
 def _with_dois(bibliography: str) -> str:
@@ -193,7 +192,7 @@ def compile_latex(folder: Path, study: str) -> Compiled:
             )
         log = _read_log(work / f"{study}.log")
         pdf = work / f"{study}.pdf"
-        if finished.code != 0 or not pdf.is_file():
+        if finished.returncode != 0 or not pdf.is_file():
             raise _refusal(work, study, log, finished.stdout + finished.stderr)
         _check_references(work / f"{study}.tex", log)
         bibliography = work / f"{study}.bbl"

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any, Final, Literal, TypeAlias
 
 from figures.characters import visible, visible_in
 from report.errors import RecordError, RenderError
 from report.paper.bibliography import check_bibliography, cited_entries
-from report.render.command import Finished, run
+from report.render.command import run
 from report.render.problems import filter_problem, naming, pandoc_refusal
 from report.render.source import Source
 
@@ -98,22 +99,14 @@ def convert(source: Source, editions: Sequence[Edition], plain: Sequence[str] = 
     ):
         job = {"editions": [_job(edition) for edition in editions], "plain": plain}
         finished = _run_program(job, folder, f"{_OURS}/{_PROGRAM}")
-    if finished.code != 0 or _WARNING.search(finished.stderr):
+    if finished.returncode != 0 or _WARNING.search(finished.stderr):
         raise _refusal(source.document, finished.stderr)
     made = json.loads(finished.stdout)
     texts = {each.to: text for each, text in zip(editions, made["editions"], strict=True)}
     return Written(texts, tuple(map(_in_one_line, made["plain"])))
 
 
-def plain_text(markdown: str) -> str:
-    """The words of a piece of markdown without its markup, in one line; raises ``RenderError``."""
-    finished = _run_program({"editions": [], "plain": [markdown]}, TEMPLATES, _PROGRAM)
-    if finished.code != 0:
-        raise RenderError(f"pandoc: cannot read {markdown[:60]!r} ({finished.stderr.strip()}).")
-    return _in_one_line(json.loads(finished.stdout)["plain"][0])
-
-
-def _run_program(job: Mapping[str, object], folder: Path, program: str) -> Finished:
+def _run_program(job: Mapping[str, object], folder: Path, program: str) -> CompletedProcess[str]:
     """Run the project's own program in pandoc's interpreter of Lua."""
     return run(
         [pandoc_path(), "lua", program], folder, _TIME_LIMIT_S, stdin=json.dumps(visible_in(job))

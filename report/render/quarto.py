@@ -8,14 +8,15 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any, Final
 
 import msgspec
 import yaml
 
 from report.errors import RenderError
-from report.render.command import Finished, run
-from report.render.pandoc import TEMPLATES, plain_text
+from report.render.command import run
+from report.render.pandoc import TEMPLATES
 from report.render.problems import name_of, place_of_line, refusal
 from report.render.settings import Settings
 from report.render.site import Entry
@@ -119,9 +120,8 @@ def _header(abstract_title: str | None) -> str | list[dict[str, str]]:
     """
     if abstract_title is None:
         return _HEADER
-    words = latex(plain_text(abstract_title))
-    renamed = rf"\AddToHook{{begindocument/end}}{{\renewcommand{{\abstractname}}{{{words}}}}}"
-    return [{"file": _HEADER}, {"text": renamed}]
+    renamed = r"\AddToHook{begindocument/end}{\renewcommand{\abstractname}{%s}}"
+    return [{"file": _HEADER}, {"text": renamed % latex(abstract_title)}]
 
 
 def _html_options() -> dict[str, Any]:
@@ -207,7 +207,7 @@ def render_quarto(project: Path, formats: Sequence[str] = FORMATS) -> Path:
     if set(formats) != set(FORMATS):
         command += ["--to", formats[0]]
     finished = run(command, project, _TIME_LIMIT_S, environment=_environment())
-    if finished.code != 0:
+    if finished.returncode != 0:
         raise _refusal(project, _own_words(finished).replace(f"{project}/", ""))
     return project / "_site"
 
@@ -225,7 +225,7 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "NO_COLOR": "1", "TZ": "UTC", "SOURCE_DATE_EPOCH": "0"}
 
 
-def _own_words(finished: Finished) -> str:
+def _own_words(finished: CompletedProcess[str]) -> str:
     """Quarto's output from its first error on, or its last lines."""
     lines = _ANSI.sub("", finished.stderr or finished.stdout).strip().split("\n")
     for number, line in enumerate(lines):

@@ -70,13 +70,7 @@ def write_assets(target: Path) -> tuple[str, ...]:
     folder.mkdir(parents=True, exist_ok=True)
     for path in sorted((TEMPLATES / "html" / ASSETS).iterdir()):
         shutil.copyfile(path, folder / path.name)
-    (folder / "style.css").write_text(stylesheet(), "utf-8", newline="\n")
     return tuple(sorted(f"{ASSETS}/{path.name}" for path in folder.iterdir()))
-
-
-def stylesheet() -> str:
-    """The style sheet of all pages."""
-    return (TEMPLATES / "html" / ASSETS / "style.css").read_text("utf-8")
 
 
 def script_of(name: str, content: Any) -> str:

@@ -103,12 +103,12 @@ def _compiled(main: Path, standard: PdfStandard, measured: str) -> bytes | dict[
     command: tuple[str | Path, ...] = (sys.executable, "-I", _PROGRAM)
     with naming(main, main.parent):
         finished = run(command, main.parent, _TIME_LIMIT_S, stdin=job)
-    if finished.code == 0:
+    if finished.returncode == 0:
         return pdf.read_bytes()
     try:
         said: dict[str, str] = json.loads(finished.stdout)
     except json.JSONDecodeError:
-        said = {"message": finished.stderr.strip() or f"ended with {finished.code}"}
+        said = {"message": finished.stderr.strip() or f"ended with {finished.returncode}"}
     return {"diagnostic": "", **said}
 
 
