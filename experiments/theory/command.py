@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from experiments.harness.study import UsageError
+from experiments.theory.networks import FORMS
 from report.errors import MeasurementError
 from report.records.operations import ITEM_BYTES
 from report.theory.allocator import Options, options_of
@@ -22,109 +23,87 @@ if TYPE_CHECKING:
 _INPUT: Final = re.compile(r"(?:([a-z0-9]+):)?((?:\d+|N)(?:,(?:\d+|N))*)")
 
 
-class UnknownOperatorError(MeasurementError):
-    """A network has an operator whose work is not known; the message names it."""
+#: The options of ``theory``, as argparse takes them.
+OPTIONS: Final[dict[str, dict[str, Any]]] = {
+    "network": {"nargs": "?", "help": f"{FORMS}, which returns the module"},
+    "--input": {
+        "dest": "inputs", "action": "append", "default": [], "metavar": "[TYPE:]N,C,H,W",
+        "help": "shape of an input, such as 2,3,64,64 or int64:2,128; may be repeated; N stands "
+        "for the batch, which is the first extent where no input has one",
+    },
+    "--batch": {"type": int, "default": 1, "metavar": "N", "help": "images a call; default: 1"},
+    "--image": {
+        "type": int, "metavar": "PIXELS", "help": "pixels a side; default: the network's own",
+    },
+    "--train": {"action": "store_true", "help": "a whole training step"},
+    "--optimizer": {
+        "choices": ("sgd", "momentum", "adam", "adamw", "adafactor"), "default": "momentum",
+        "help": "with --train; default: momentum",
+    },
+    "--update": {
+        "choices": ("single", "foreach", "fused"),
+        "help": "how it updates parameters; default: PyTorch's, single on a CPU and foreach on a "
+        "GPU",
+    },
+    "--accumulate": {
+        "type": int, "default": 1, "metavar": "N", "help": "batches before each update",
+    },
+    "--checkpoint": {
+        "action": "append", "default": [], "metavar": "MODULE",
+        "help": "compute its activations again in the backward pass; may be repeated",
+    },
+    "--autocast": {
+        "choices": ("bfloat16", "float16"), "help": "compute in this type where it is safe",
+    },
+    "--channels-last": {"action": "store_true", "help": "the layout of images"},
+    "--dtype": {
+        "choices": ("float32", "bfloat16", "float16"), "default": "float32",
+        "help": "type of parameters and images; default: float32",
+    },
+    "--device-peaks": {
+        "metavar": "NAME",
+        "help": "also the least time and the attainable rate on a device of data/devices.yaml, "
+        "such as A100, or on the measured roofs of a record (a .zip file)",
+    },
+    "--device": {
+        "choices": ("cpu", "cuda"), "default": "cpu",
+        "help": "where the memory is predicted: on this processor, or (see docs/measuring.md) on "
+        "a GPU, which need not be there",
+    },
+    "--allocator": {
+        "metavar": "OPTIONS",
+        "help": "with --device cuda: options of PyTorch's allocator, such as "
+        "expandable_segments:True; default: PYTORCH_ALLOC_CONF",
+    },
+    "--fits": {
+        "metavar": "LIMIT",
+        "help": "the largest batch whose memory fits into 8GB, a GPU of data/devices.yaml such as "
+        "T4, or the machine of a record (record:FILE.zip); --batch is not read",
+    },
+    "--json": {"action": "store_true", "help": "print one JSON object"},
+    "--figures": {
+        "type": Path, "metavar": "DIR",
+        "help": "write a roofline and a timeline of memory, or memory over the batch",
+    },
+    "--capture": {
+        "action": "store_true",
+        "help": "write the operators of the studies' networks anew for papers, and nothing else",
+    },
+    "--debug": {"action": "store_true", "help": "show tracebacks"},
+}  # fmt: skip
 
 
 def add_theory(go: argparse.ArgumentParser) -> None:
     """The options of ``theory``."""
-    go.add_argument(
-        "network",
-        nargs="?",
-        help="torchvision:resnet50, timm:resnet50, study:ResNet-20, or my_file.py:function, which "
-        "returns the module",
-    )
-    go.add_argument(
-        "--input",
-        dest="inputs",
-        action="append",
-        default=[],
-        metavar="[TYPE:]N,C,H,W",
-        help="shape of an input, such as 2,3,64,64 or int64:2,128; may be repeated; N stands for "
-        "the batch, which is the first extent where no input has one",
-    )
-    go.add_argument("--batch", type=int, default=1, metavar="N", help="images a call; default: 1")
-    go.add_argument(
-        "--image", type=int, metavar="PIXELS", help="pixels a side; default: the network's own"
-    )
-    _add_policy(go)
-    go.add_argument(
-        "--dtype", choices=("float32", "bfloat16", "float16"), default="float32",
-        help="type of parameters and images; default: float32",
-    )  # fmt: skip
-    _add_device(go)
-    go.add_argument(
-        "--fits",
-        metavar="LIMIT",
-        help="the largest batch whose memory fits into 8GB, a GPU of data/devices.yaml such as T4, "
-        "or the machine of a record (record:FILE.zip); --batch is not read",
-    )
-    go.add_argument("--json", action="store_true", help="print one JSON object")
-    go.add_argument(
-        "--figures",
-        type=Path,
-        metavar="DIR",
-        help="write a roofline and a timeline of memory, or memory over the batch",
-    )
-    go.add_argument(
-        "--capture", action="store_true",
-        help="write the operators of the studies' networks anew for papers, and nothing else",
-    )  # fmt: skip
-    go.add_argument("--debug", action="store_true", help="show tracebacks")
-
-
-def _add_policy(go: argparse.ArgumentParser) -> None:
-    """The options that say how the network is called."""
-    go.add_argument("--train", action="store_true", help="a whole training step")
-    go.add_argument(
-        "--optimizer", choices=("sgd", "momentum", "adam", "adamw", "adafactor"),
-        default="momentum", help="with --train; default: momentum",
-    )  # fmt: skip
-    go.add_argument(
-        "--update", choices=("single", "foreach", "fused"),
-        help="how it updates parameters; default: PyTorch's, single on a CPU and foreach on a GPU",
-    )  # fmt: skip
-    go.add_argument(
-        "--accumulate", type=int, default=1, metavar="N", help="batches before each update"
-    )
-    go.add_argument(
-        "--checkpoint", action="append", default=[], metavar="MODULE",
-        help="compute its activations again in the backward pass; may be repeated",
-    )  # fmt: skip
-    go.add_argument(
-        "--autocast", choices=("bfloat16", "float16"), help="compute in this type where it is safe"
-    )
-    go.add_argument("--channels-last", action="store_true", help="the layout of images")
-
-
-def _add_device(go: argparse.ArgumentParser) -> None:
-    """The options that ask for a device which need not be there."""
-    go.add_argument(
-        "--device-peaks",
-        metavar="NAME",
-        help="also the least time and the attainable rate on a device of data/devices.yaml, such "
-        "as A100, or on the measured roofs of a record (a .zip file)",
-    )
-    go.add_argument(
-        "--device",
-        choices=("cpu", "cuda"),
-        default="cpu",
-        help="where the memory is predicted: on this processor, or (see docs/measuring.md) "
-        "on a GPU, which need not be there",
-    )
-    go.add_argument(
-        "--allocator",
-        metavar="OPTIONS",
-        help="with --device cuda: options of PyTorch's allocator, such as "
-        "expandable_segments:True; default: PYTORCH_ALLOC_CONF",
-    )
+    for name, how in OPTIONS.items():
+        go.add_argument(name, **how)
 
 
 def theory(options: argparse.Namespace) -> int:
     """Tell the theory of a network; 1 if an operator is not known."""
     from experiments.theory import printed
     from experiments.theory.checked import at_batch, checked
-    from experiments.theory.networks import FORMS, network
+    from experiments.theory.networks import network
     from experiments.theory.roofs import named_limit, named_roof
     from report.theory.fits import fits
 
@@ -177,14 +156,14 @@ def theory(options: argparse.Namespace) -> int:
 
 
 def _refuse(found: Theory, network: str) -> None:
-    """Raise ``UnknownOperatorError`` for a network of which something is not known."""
+    """Raise ``MeasurementError`` for a network of which something is not known."""
     if found.refused:
-        raise UnknownOperatorError(
+        raise MeasurementError(
             f"{network}: {', '.join(found.refused)}: the work of this operator is not known, so "
             "that no sum is told; add it to report/theory/operators.py."
         )
     if found.unlike_gpu:
-        raise UnknownOperatorError(
+        raise MeasurementError(
             f"{network}: {', '.join(found.unlike_gpu)}: a GPU runs other kernels there, so that no "
             "peak is told; ask where PyTorch has a GPU, or leave out --device cuda."
         )

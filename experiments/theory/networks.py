@@ -6,10 +6,12 @@ import importlib.util
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from experiments.harness.operators import Build
 from experiments.harness.study import UsageError
+
+if TYPE_CHECKING:
+    from experiments.harness.operators import Build
 
 FORMS: Final = "torchvision:resnet50, timm:resnet50, study:ResNet-20, or my_file.py:function"
 

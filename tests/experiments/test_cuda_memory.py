@@ -19,9 +19,9 @@ from experiments.networks import catalogue
 from experiments.theory.checked import checked
 from report.records.record import Case
 from report.records.store import read_record
-from report.theory.allocator import DEFAULT, Allocate, options_of
+from report.theory.allocator import DEFAULT, Allocate
 from report.theory.network import Theory
-from report.theory.timeline import TAKES_NOTHING_ON_GPU, gpu_workspace, requests
+from report.theory.timeline import TAKES_NOTHING_ON_GPU, requests
 
 DATA = Path(__file__).parents[2] / "data"
 INFERENCE = "inference_memory/20261122T103140Z-nvidia-h100-80gb-hbm3-a086b081.zip"
@@ -141,30 +141,3 @@ def test_the_memory_of_what_a_gpu_runs_otherwise_is_not_told(
     assert found.peak is None and found.cuda is None and not found.complete
     assert name in found.unlike_gpu
     assert checked(build, [Input(shape)]).peak is not None
-
-
-def test_options_change_what_is_reserved() -> None:
-    def reserved(text: str) -> int:
-        found = checked(
-            lambda: catalogue.network("AlexNet"),
-            [Input((64, 3, 224, 224))],
-            allocator=options_of(text),
-        ).cuda
-        assert found is not None
-        assert found["requested"] <= found["allocated"] <= found["reserved"]
-        return found["reserved"]
-
-    plain, expandable = reserved(""), reserved("expandable_segments:True")
-    assert plain < expandable < reserved("roundup_power2_divisions:2")
-
-
-def test_an_operator_that_reduces_or_trains_may_take_more() -> None:
-    found = checked(
-        lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()),
-        [Input((2, 3, 8, 8))],
-        train=True,
-        allocator=DEFAULT,
-    )
-    unknown = {o.base for o in found.network.operators if not gpu_workspace(o).complete}
-    assert {"convolution", "native_batch_norm", "mean"} <= unknown
-    assert "relu" not in unknown

@@ -39,42 +39,20 @@ def measured(build: Callable[[], nn.Module], shape: Shape, last: bool = False) -
             source = source.contiguous(memory_format=torch.channels_last)
         return measure.forward(module, source)
 
-    # Once in thousands of times the profiler misses an event.
-    return max(memory.profiled(workload).peak for _ in range(2))
+    return memory.profiled(workload).peak
 
 
 def predicted(build: Callable[[], nn.Module], shape: Shape) -> Theory:
     return checked(lambda: build().eval(), [Input(shape)])
 
 
-def agrees(found: Theory, peak: int) -> None:
+def agrees(found: Theory, measure: Callable[[], int]) -> None:
+    """Whether a peak is met, or is at least what is predicted."""
     assert found.peak is not None
-    if found.complete:
-        assert found.peak.total == peak
-    else:
-        assert found.peak.total <= peak, found.may_take_more
-
-
-@pytest.mark.parametrize(
-    ("name", "shape"),
-    [
-        ("LeNet-5", (8, 1, 32, 32)),
-        ("CIFAR", (8, 3, 32, 32)),
-        ("AlexNet", (2, 3, 224, 224)),
-        ("VGG-16", (2, 3, 224, 224)),
-        ("ResNet-20", (4, 3, 32, 32)),
-        ("ResNet-18", (2, 3, 64, 64)),
-        ("MobileNetV2", (2, 3, 64, 64)),
-    ],
-)
-def test_networks_are_met_or_at_least(name: str, shape: Shape) -> None:
-    build = partial(catalogue.network, name)
-    agrees(predicted(build, shape), measured(build, shape))
-
-
-def test_plain_networks_are_complete() -> None:
-    for name, shape in (("CIFAR", (8, 3, 32, 32)), ("VGG-16", (2, 3, 224, 224))):
-        assert predicted(partial(catalogue.network, name), shape).complete
+    total, peak = found.peak.total, measure()
+    if total > peak:  # once in thousands of times the profiler misses an event
+        peak = measure()
+    assert total == peak if found.complete else total <= peak, found.may_take_more
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
@@ -117,6 +95,7 @@ def test_captured_networks_are_met_or_at_least(
     )
     found = peaks.peak(captured, batch, conditions)
     assert found.before == call.before
+    assert found.complete or (name, precision, layout) != ("CIFAR", "float32", "contiguous")
     assert found.total == call.peak if found.complete else found.total <= call.peak
 
 
@@ -151,12 +130,12 @@ def test_convolutions_on_avx2_are_met_or_at_least(batch: int, last: bool) -> Non
     layout: Layout = "channels_last" if last else "contiguous"
     for channels, *rest, side in EDGES:
         build, shape = partial(nn.Conv2d, channels, *rest), (batch, channels, side, side)
-        peak = measured(build, shape, last)
 
         def laid(build: Callable[[], nn.Module] = build) -> nn.Module:
             return laid_out(build(), layout)
 
-        agrees(checked(laid, [Input(shape, channels_last=last)]), peak)
+        found = checked(laid, [Input(shape, channels_last=last)])
+        agrees(found, partial(measured, build, shape, last))
 
 
 class Applied(nn.Module):
@@ -265,7 +244,7 @@ def test_operators_that_take_nothing_or_what_a_rule_gives(name: str, view: str) 
         pytest.skip("it does not take this view")
     found = predicted(build, shape)
     assert found.complete or view != "whole", found.may_take_more
-    agrees(found, measured(build, shape))
+    agrees(found, partial(measured, build, shape))
 
 
 def small() -> nn.Module:
