@@ -18,6 +18,7 @@ import msgspec
 from benchmarks import engines, page, scale
 from benchmarks.project import Project
 from benchmarks.results import Results, Sample, Scenario, Series, environment
+from report.studies import STUDIES
 
 _HERE: Final = Path(__file__).parent
 
@@ -26,22 +27,23 @@ def builds() -> Iterator[Series]:
     """In each turn of a scenario ridgepoint's two routes and their engines go one by one."""
     with tempfile.TemporaryDirectory(prefix="benchmarks-") as scratch:
         projects = [Project(engine, Path(scratch) / engine) for engine in ("typst", "latex")]
+        tasks = engines.prepare(Path(scratch) / "engines", tuple(STUDIES))
         for scenario in Scenario:
-            yield from _in_turns(scenario, projects, Path(scratch) / "engines")
+            yield from _in_turns(scenario, projects, tasks)
 
 
-def _in_turns(scenario: Scenario, projects: Sequence[Project], prepared: Path) -> Iterator[Series]:
+def _in_turns(
+    scenario: Scenario, projects: Sequence[Project], tasks: Sequence[engines.Task]
+) -> Iterator[Series]:
     samples: dict[str, list[Sample]] = {}
     repeats = 7 if scenario is Scenario.NOOP else 3
     for turn, project in product(range(repeats), projects):
-        if scenario is Scenario.STYLE and project.engine != "latex":
-            continue
         print(f"builds: {project.engine}, {scenario}, {turn + 1}", file=sys.stderr)
         own = f"ridgepoint_{project.engine}"
         project.change(scenario, turn)
         samples.setdefault(own, []).append(project.build())
         if scenario is Scenario.COLD:
-            bare = engines.measured(prepared, project.engine)
+            bare = engines.makespan(tasks, project.engine)
             samples.setdefault(f"engines_{project.engine}", []).append(bare)
     for name, found in samples.items():
         yield Series(part="builds", name=name, at=scenario, samples=tuple(found))

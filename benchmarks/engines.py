@@ -1,17 +1,14 @@
 """The own time of the engines and of matplotlib for all papers, in a bare pool of workers.
 
-``python -m benchmarks.engines FOLDER ENGINE`` prints it; FOLDER is filled by the first call.  The
-pool does nothing but run pandoc, Typst and latexmk on sources that are written already, and draw
-figures that are computed already.  The makespan over the cores is what ridgepoint's own times are
-compared with.
+The pool does nothing but run pandoc, Typst and latexmk on sources that are written already, and
+draw figures that are computed already.  The makespan over the cores is what ridgepoint's own times
+are compared with.
 """
 
 from __future__ import annotations
 
-import pickle
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,8 +17,6 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Final, TypeAlias
-
-import msgspec
 
 from benchmarks.results import CORES, ROOT, Sample, run_python
 
@@ -72,14 +67,15 @@ def _latexmk(sources: Path) -> None:
         subprocess.run(command, cwd=fresh, capture_output=True, check=True)
 
 
-def makespan(tasks: Sequence[Task], jobs: int) -> float:
-    """Seconds until all ``tasks`` are done in ``jobs`` workers, which are there before."""
-    ordered = sorted(tasks, key=lambda task: ORDER.index(task[0]))
+def makespan(tasks: Sequence[Task], engine: str) -> Sample:
+    """How long the tasks of an engine take in a worker a core; the workers are there before."""
+    other, jobs = "latexmk" if engine == "typst" else "typst", CORES or 1
+    own = sorted((t for t in tasks if t[0] != other), key=lambda task: ORDER.index(task[0]))
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         list(pool.map(_warm, range(jobs)))
         start = time.perf_counter()
-        list(pool.map(_perform, ordered))
-        return time.perf_counter() - start
+        list(pool.map(_perform, own))
+        return Sample(wall_s=time.perf_counter() - start)
 
 
 def _perform(task: Task) -> None:
@@ -91,29 +87,3 @@ def _warm(_: int) -> None:
     import figures.render  # noqa: F401
 
     time.sleep(_WARMING_S)
-
-
-def measured(folder: Path, engine: str) -> Sample:
-    """The makespan of an engine (``typst``, ``latex``), in a process of its own."""
-    sample, output = run_python(ROOT, "-m", "benchmarks.engines", str(folder), engine)
-    return msgspec.structs.replace(sample, wall_s=float(output.strip().split("\n")[-1]))
-
-
-def main(folder: Path, engine: str) -> None:
-    """Print the makespan in seconds."""
-    from report.studies import STUDIES
-
-    prepared = folder / "prepared.pickle"
-    if not prepared.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        prepared.write_bytes(pickle.dumps(prepare(folder, tuple(STUDIES))))
-    other = "latexmk" if engine == "typst" else "typst"
-    tasks = [task for task in pickle.loads(prepared.read_bytes()) if task[0] != other]
-    print(makespan(tasks, CORES or 1))
-
-
-if __name__ == "__main__":
-    # Under its own name, so that a pickle of one process is read by another.
-    from benchmarks.engines import main as named_main
-
-    named_main(Path(sys.argv[1]), sys.argv[2])

@@ -18,7 +18,6 @@ TITLES: Final = {
     "ridgepoint_latex": "ridgepoint (LaTeX)",
     "engines_latex": "engines alone (LaTeX)",
 }
-_NONE: Final = "–"
 
 
 def render(results: Results) -> str:
@@ -38,7 +37,7 @@ def _build(found: dict[tuple[str, str], Series], name: str, at: str) -> str:
     """The median in seconds, with the ratio to the engines alone."""
     series = found.get((name, at))
     if series is None:
-        return _NONE
+        return "–"
     base = found.get((name.replace("ridgepoint", "engines"), at), series)
     ratio = "" if base is series else f" = {_wall(series) / _wall(base):.2f} ×"
     return f"{_wall(series):.3f} s ({len(series.samples)}){ratio}"
@@ -59,16 +58,15 @@ def _axis(points: Sequence[Series]) -> str:
             f"{size:,}",
             f"{_wall(point):.3f}",
             f"{median(sample.peak_bytes for sample in point.samples) / 1e6:.0f}",
-            _NONE if point.input_bytes is None else f"{point.input_bytes / 1e6:.1f}",
             f"{len(point.samples)}",
         )
         for size, point in zip(sizes, points, strict=True)
     ]
     logs = [*map(math.log, sizes)], [math.log(_wall(point)) for point in points]
-    grows = f"{linear_regression(*logs).slope:.2f}" if len(points) > 1 else _NONE
+    grows = f"{linear_regression(*logs).slope:.2f}"
     words = AXES[points[0].name]
     title = f"**{words[0].upper()}{words[1:]}.** Exponent of time over size: {grows}."
-    headings = ("Size", "Time (s)", "Peak memory (MB)", "Input (MB)", "Samples")
+    headings = ("Size", "Time (s)", "Peak memory (MB)", "Samples")
     return f"{title}\n\n{_table(headings, rows, len(headings))}"
 
 

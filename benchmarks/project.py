@@ -29,13 +29,8 @@ Bars.draw = _draw_{turn}
 
 
 def copy_project(target: Path) -> None:
-    """Copy the files that git tracks, or would, into a new folder."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file():
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, target / name)
+    """Copy what is committed into a new folder."""
+    subprocess.run(("git", "clone", "-q", str(ROOT), str(target)), check=True)
 
 
 class Project:
@@ -57,20 +52,15 @@ class Project:
             case Scenario.PROSE:
                 change_word(self._folder, turn)
             case Scenario.DRAWING:
-                self._append("figures/bars.py", _WRAPPED.format(turn=turn))
-            case Scenario.STYLE:  # a remark: every PDF is compiled again, none may differ
-                self._append("templates/latex/ridgepoint.sty", f"% turn {turn}\n")
+                with (self._folder / "figures" / "bars.py").open("a", encoding="utf-8") as stream:
+                    stream.write(_WRAPPED.format(turn=turn))
             case Scenario.TOUCH:
                 for room in ("data", "templates", "report", "figures"):
                     for path in (self._folder / room).rglob("*"):
                         os.utime(path)
 
-    def _append(self, name: str, text: str) -> None:
-        with (self._folder / name).open("a", encoding="utf-8") as stream:
-            stream.write(text)
-
     def build(self) -> Sample:
-        """Build all papers; raises ``CommandError`` if that fails."""
+        """Build all papers; raises ``RuntimeError`` if that fails."""
         words = ("--pdf", "--html", "--engine", self.engine, "--jobs", f"{CORES}")
         return run_python(self._folder, "build.py", *words)[0]
 

@@ -28,28 +28,23 @@ class Scenario(StrEnum):
     PROSE = "one word changed"
     DRAWING = "one drawing function changed"
     TOUCH = "touched only"
-    STYLE = "LaTeX style changed"
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a command; ``peak_bytes`` is the resident memory of its largest process."""
 
     wall_s: float
-    cpu_s: float
-    peak_bytes: int
+    cpu_s: float | None = None
+    peak_bytes: int = 0
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
-    """All samples of one command of a part, ``at`` a scenario or a size.
-
-    ``input_bytes`` is what was read, where that is known.
-    """
+    """All samples of one command of a part, ``at`` a scenario or a size."""
 
     part: str
     name: str
     at: str
     samples: tuple[Sample, ...]
-    input_bytes: int | None = None
 
 
 class Results(msgspec.Struct, frozen=True):
@@ -77,15 +72,11 @@ def environment() -> str:
     )
 
 
-class CommandError(Exception):
-    """A timed command did not end well."""
-
-
 def run_python(folder: Path, *arguments: str) -> tuple[Sample, str]:
     """Run this interpreter in ``folder`` to its end; the sample, and what it printed.
 
     Processor time and peak memory include the processes that it started and waited for; the peak is
-    that of the largest of them, not their sum.  Raises ``CommandError`` with the output for an exit
+    that of the largest of them, not their sum.  Raises ``RuntimeError`` with the output for an exit
     code other than 0.
     """
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
@@ -106,6 +97,6 @@ def run_python(folder: Path, *arguments: str) -> tuple[Sample, str]:
         output = log.read().decode("utf-8", "replace")
     if process.returncode != 0:
         said = " ".join(arguments)
-        raise CommandError(f"{said}: exit code {process.returncode} in {folder}\n{output}")
+        raise RuntimeError(f"{said}: exit code {process.returncode} in {folder}\n{output}")
     cpu, peak = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024  # told in KiB on Linux
     return Sample(wall_s=wall, cpu_s=cpu, peak_bytes=peak), output

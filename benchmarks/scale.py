@@ -26,8 +26,6 @@ from report.records.record import Record
 from report.records.store import packed, read_study, record_name
 
 STUDY: Final = "conv_scaling"
-#: Cases of one record where the axis is the number of records.
-FEW_CASES: Final = 10
 CASES: Final = (1_000, 10_000, 100_000, 1_000_000)
 RECORDS: Final = (10, 100, 1_000, 10_000)
 REPEATS: Final = 3
@@ -51,22 +49,21 @@ def measure() -> Iterator[Series]:
 
 def _cases(scratch: Path, size: int) -> Iterator[Series]:
     """Reading with all checks, by processes that print its seconds alone and their own peak."""
-    written, samples = write_records(scratch, size // 1_000, 1_000), []
+    write_records(scratch, size // 1_000, 1_000)
+    samples = []
     for _ in range(REPEATS):
         outer, output = run_python(ROOT, "-m", "benchmarks.scale", str(scratch))
         seconds, peak = output.strip().split("\n")[-1].split()
         sample = Sample(wall_s=float(seconds), cpu_s=outer.cpu_s, peak_bytes=int(peak))
         samples.append(sample)
-    yield Series(
-        part="scale", name="cases_read", at=str(size), samples=tuple(samples), input_bytes=written
-    )
+    yield Series(part="scale", name="cases_read", at=str(size), samples=tuple(samples))
 
 
 def _records(scratch: Path, size: int) -> Iterator[Series]:
     """A long history of a study: building its paper, and finding nothing to do."""
     project = scratch / "project"
     copy_project(project)
-    write_records(project / "data", size, FEW_CASES)
+    write_records(project / "data", size, cases=10)
     for way in ("cold", "noop"):
         samples = []
         for _ in range(REPEATS):
@@ -99,15 +96,14 @@ def sized(record: Record, cases: int, number: int) -> Record:
     )
 
 
-def write_records(data: Path, records: int, cases: int) -> int:
-    """Write ``records`` records of ``cases`` cases each into ``data``; returns their bytes."""
-    base, written = read_study(STUDY, ROOT / "data")[-1].record, 0
+def write_records(data: Path, records: int, cases: int) -> None:
+    """Write ``records`` records of ``cases`` cases each into ``data``."""
+    base = read_study(STUDY, ROOT / "data")[-1].record
     (data / STUDY).mkdir(parents=True, exist_ok=True)
     for number in range(records):
         record = sized(base, cases, number)
         # Without the store's fsync: nothing is lost if these files are.
-        written += (data / STUDY / record_name(record)).write_bytes(packed(encode(record)))
-    return written
+        (data / STUDY / record_name(record)).write_bytes(packed(encode(record)))
 
 
 def main(data: Path) -> None:

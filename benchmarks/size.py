@@ -13,6 +13,9 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 FOLDERS: Final = ("report", "figures", "experiments", "tests", "benchmarks")
+_COMMAND_LINE: Final = tuple(
+    f"experiments/{name}.py" for name in ("__init__", "__main__", "options", "registry")
+)
 #: Room → its budget in lines, and where it lies; a file belongs to the longest place that holds it.
 ROOMS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "report/studies": (7_500, ("report/studies",)),
@@ -34,10 +37,7 @@ ROOMS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "experiments/networks + datasets": (1_300, ("experiments/networks", "experiments/datasets")),
     "experiments/theory": (700, ("experiments/theory",)),
     "experiments/cluster": (150, ("experiments/cluster",)),
-    "experiments: command line": (
-        300,
-        tuple(f"experiments/{name}.py" for name in ("__init__", "__main__", "options", "registry")),
-    ),
+    "experiments: command line": (300, _COMMAND_LINE),
     "tests": (15_000, ("tests",)),
     "benchmarks": (1_000, ("benchmarks",)),
 }
@@ -61,13 +61,9 @@ def room_of(file: str) -> str:
     return max(places)[1]
 
 
-def _lines(file: str) -> int:
-    return (ROOT / file).read_bytes().count(b"\n")
-
-
 def report() -> str:
     """The rooms, and the largest functions and modules of the product."""
-    sizes = {file: _lines(file) for file in files()}
+    sizes = {file: (ROOT / file).read_bytes().count(b"\n") for file in files()}
     rooms: Counter[str] = Counter()
     for file, number in sizes.items():
         rooms[room_of(file)] += number

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
-
-from torch.utils.flop_counter import FlopCounterMode
 
 from experiments.harness.operators import Input, built, capture
 from experiments.theory.checked import of_capture
@@ -28,13 +26,11 @@ from report.records.network_operators import (
     read_operators,
     write_operators,
 )
-from report.records.operations import Network
 from report.theory.operators import load, operands
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "benchmarks" / "networks-of-timm.md"
 TABLE: Final = ROOT / "data" / "networks-of-timm.csv"
-TEMPLATE: Final = Path(__file__).with_suffix(".md.in")
 
 
 class Counts(NamedTuple):
@@ -66,22 +62,19 @@ def counts(name: str) -> Counts:
     """Capture one network, and count it by torch's own counter in the same call."""
     named = network(f"timm:{name}")
     family = str(import_timm().model_entrypoint(name).__module__).rpartition(".")[2]
-    counter = FlopCounterMode(display=False)
     try:
         module = built(named.build)
-        module.requires_grad_(False)  # the counter's hooks fail on views of what could be trained
-        with counter:
-            captured = capture(lambda: module, [Input((1, *named.image))])
+        module.requires_grad_(False)  # so that nothing is captured for a gradient
+        captured = capture(lambda: module, [Input((1, *named.image))])
         theory = of_capture(captured)
     except MeasurementError as error:
         return Counts(name, family, str(error))
     if theory.multiply_adds is None:
         return Counts(name, family, f"unknown operators: {', '.join(theory.refused)}")
+    pairs = enumerate(zip(captured.network.operators, theory.loads, strict=True))
     unseen = [
         (operator.base, found.multiply_adds)
-        for n, (operator, found) in enumerate(
-            zip(captured.network.operators, theory.loads, strict=True)
-        )
+        for n, (operator, found) in pairs
         if found and found.multiply_adds and n not in captured.flops
     ]
     return Counts(
@@ -91,72 +84,41 @@ def counts(name: str) -> Counts:
         theory.parameters,
         sum(parameter.numel() for parameter in module.parameters()),
         theory.multiply_adds,
-        counter.get_total_flops() // 2,
+        sum(captured.flops.values()) // 2,
         sum(macs for _, macs in unseen),
         " ".join(sorted({name for name, _ in unseen})),
     )
 
 
-def read_counts() -> list[Counts]:
-    """The rows of the table."""
-    with TABLE.open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.reader(stream))[1:]
-    return [Counts(*r[:3], *map(int, r[3:8]), r[8]) for r in rows]  # type: ignore[call-arg]
-
-
-def write_counts(found: Iterable[Counts]) -> None:
-    """One row a network, in the order of their names."""
-    with TABLE.open("w", encoding="utf-8", newline="") as stream:
-        csv.writer(stream, lineterminator="\n").writerows([Counts._fields, *sorted(found)])
-
-
-def write_page(found: Sequence[Counts]) -> None:
-    """``benchmarks/networks-of-timm.md``."""
-    known = [each for each in found if not each.refused]
-    names = {name for each in known for name in each.uncounted.split()}
-    text = TEMPLATE.read_text(encoding="utf-8").format(
-        networks=len(found),
-        refused=len(found) - len(known),
-        exact=sum(each.exact for each in known),
-        wrong=sum(not each.exact for each in known),
-        uncounted=", ".join(f"`{name}`" for name in sorted(names)),
-    )
-    PAGE.write_text(text, encoding="utf-8")
-
-
 def operators_of(name: str) -> NetworkOperators:
-    """A network's operators on one image; raises ``MeasurementError``."""
+    """A network's operators on one image that move anything; raises ``MeasurementError``.
+
+    Of each tensor they say how far back it was last touched.
+    """
     named = network(f"timm:{name}")
     module = built(named.build)
     module.requires_grad_(False)  # so that no operator is captured for a gradient
     found = capture(lambda: module, [Input((1, *named.image))]).network
-    return NetworkOperators(
-        network=name, side=named.image[1], parameters=found.parameter_count,
-        operators=tuple(_operators(found)),
-    )  # fmt: skip
-
-
-def _operators(found: Network) -> Iterator[Operator]:
-    """The operators that move anything, with how far back each tensor was last touched."""
     kept = {t.storage for t in (*found.parameters.values(), *found.buffers.values())}
     #: Elements of the storages that were touched, the latest last.
     touched: dict[int, int] = {}
+    moves = []
     for each in found.operators:
         known = load(each)
         if known is None or not known.bytes:
             continue
         reads, writes = operands(each)
         reused = [t for t in reads if t.storage not in kept]
-        yield Operator(
-            each.base,
-            known.multiply_adds,
-            sum(t.distinct for t in reads if t.storage in kept),
-            tuple(Read(t.distinct, _distance(t.storage, touched)) for t in reused),
-            sum(t.distinct for t in writes),
-        )
+        own = sum(t.distinct for t in reads if t.storage in kept)
+        distances = tuple(Read(t.distinct, _distance(t.storage, touched)) for t in reused)
+        written = sum(t.distinct for t in writes)
+        moves.append(Operator(each.base, known.multiply_adds, own, distances, written))
         for tensor in (*reused, *writes):
             touched.pop(tensor.storage, None)
             touched[tensor.storage] = tensor.distinct
+    return NetworkOperators(
+        network=name, side=named.image[1], parameters=found.parameter_count, operators=tuple(moves)
+    )
 
 
 def _distance(storage: int, touched: dict[int, int]) -> int:
@@ -167,21 +129,42 @@ def _distance(storage: int, touched: dict[int, int]) -> int:
     return sum(touched[each] for each in order[order.index(storage) :])
 
 
-def main(names: list[str]) -> None:
-    """Capture what is named, or what is missing, and write after each."""
+def add_operators(names: Iterable[str]) -> None:
+    """Put these networks into the file that papers read, and write it after each."""
     path = ROOT / "data" / OPERATORS
     kept = {each.network: each for each in read_operators(path)}
     for name in names:
         kept[name] = operators_of(name)
         write_operators(path, kept.values())
-    if not names:
-        found = {each.network: each for each in read_counts()}
-        for name in sorted(set(import_timm().list_models()) - found.keys()):
-            found[name] = counts(name)
-            print(f"{name}: {found[name].refused or 'captured'}", flush=True)
-            write_counts(found.values())
-        write_page(list(found.values()))
+
+
+def add_counts() -> None:
+    """Add what is missing to the table, a row a network in the order of names, and write a page."""
+    with TABLE.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.reader(stream))[1:]
+    found = {r[0]: Counts(*r[:3], *map(int, r[3:8]), r[8]) for r in rows}  # type: ignore[call-arg]
+    for name in sorted(set(import_timm().list_models()) - found.keys()):
+        found[name] = counts(name)
+        print(f"{name}: {found[name].refused or 'captured'}", flush=True)
+        with TABLE.open("w", encoding="utf-8", newline="") as stream:
+            table = [Counts._fields, *sorted(found.values())]
+            csv.writer(stream, lineterminator="\n").writerows(table)
+    known = [each for each in found.values() if not each.refused]
+    names = {name for each in known for name in each.uncounted.split()}
+    text = (
+        Path(__file__)
+        .with_suffix(".md.in")
+        .read_text(encoding="utf-8")
+        .format(
+            networks=len(found),
+            refused=len(found) - len(known),
+            exact=sum(each.exact for each in known),
+            wrong=sum(not each.exact for each in known),
+            uncounted=", ".join(f"`{name}`" for name in sorted(names)),
+        )
+    )
+    PAGE.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    add_operators(sys.argv[1:]) if sys.argv[1:] else add_counts()
