@@ -56,12 +56,6 @@ def test_every_way_to_run_a_network_gives_the_same_scores(changes: dict[str, Any
     torch.testing.assert_close(found, plain, rtol=1e-3, atol=1e-3 * float(plain.abs().max()))  # type: ignore[attr-defined]
 
 
-def test_peaks_are_the_same_in_both_calls_and_no_event_is_kept(session: Session) -> None:
-    samples = measured(study.inference("ResNet-20", 1), session)
-    assert "memory_events" not in samples
-    assert len(set(samples["allocated_peak"])) == 1
-
-
 def test_half_precision_without_kernels_is_unavailable(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -161,6 +161,13 @@ def test_a_trace_shows_the_call_and_the_bytes_of_the_record(run: Callable[[str],
         assert layer.samples(quantity) == case.samples(quantity)
 
 
+def test_events_are_kept_where_a_paper_replays_them(run: Callable[[str], Run]) -> None:
+    for case in run("inference_memory").cases:
+        assert "memory_events" not in case.series
+    for case in run("conv_profiling").cases:
+        assert case.samples("memory_events")
+
+
 def test_a_profile_times_every_layer_both_ways(run: Callable[[str], Run]) -> None:
     found = run("training_roofline")
     (case,) = found.of("profile")
