@@ -164,9 +164,8 @@ VALUES: Mapping[str, float] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("id_", VALUES)
-def test_values_are_those_of_closed_forms(id_: str) -> None:
-    assert value(FULL, id_) == pytest.approx(VALUES[id_], rel=2e-3)
+def test_values_are_those_of_closed_forms() -> None:
+    assert {id_: value(FULL, id_) for id_ in VALUES} == pytest.approx(VALUES, rel=2e-3)
 
 
 VERDICTS: Mapping[str, str] = {
@@ -272,11 +271,6 @@ def test_verdicts_follow_the_data(kind: str) -> None:
     result = found(made)
     assert_whole(STUDY, result)
     assert verdict(result, name) == expected
-
-
-def test_a_slowdown_on_one_processor_alone_is_not_one_on_both() -> None:
-    result = found(record(), record(slower=4.0, key="other-2t"))
-    assert verdict(result, "both-slower") != "supported"
 
 
 def test_what_was_not_measured_has_a_reason() -> None:
