@@ -113,27 +113,14 @@ def _record(source: Source, options: argparse.Namespace) -> tuple[ImportedRecord
     """A published file as the record that will be read, with the files beside it."""
     study = _checked("--study", options.study, Slug)
     format_, imported = read_any(source)
-    sha256 = digest(source.raw)
     for stored in list_imports(study, options.records):
-        if stored.record.origin.sha256 == sha256:
+        if stored.record.origin.sha256 == digest(source.raw):
             raise RecordError(f"{source.name}: imported already as {stored.file}; nothing to do.")
     kept = _files(source)
     record = ImportedRecord(
         schema=IMPORT_SCHEMA,
         study=study,
-        origin=Origin(
-            author=options.origin,
-            address=options.address and _checked("--address", options.address, Address),
-            commit=options.commit and _checked("--commit", options.commit, Revision),
-            licence=_checked("--licence", options.licence, Licence),
-            instrument=imported.instrument,
-            instrument_version=None,
-            format=format_,
-            file=source.name,
-            sha256=sha256,
-            imported=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            given={**({"device": source.device} if source.device else {}), **source.given},
-        ),
+        origin=_origin(source, format_, imported.instrument, options),
         environment=imported.environment,
         started=None,
         finished=None,
@@ -158,6 +145,23 @@ def _record(source: Source, options: argparse.Namespace) -> tuple[ImportedRecord
         large = f"its record would have {len(text):,} bytes, more than {LARGEST_RECORD:,}"
         raise source.refused(f"{large}; import a part of the file")
     return parse_import(text, source.name, FETCH_AGAIN), kept
+
+
+def _origin(source: Source, format_: str, instrument: str, options: argparse.Namespace) -> Origin:
+    """Who measured, and where it is published; raises ``UsageError`` for what cannot be."""
+    return Origin(
+        author=options.origin,
+        address=options.address and _checked("--address", options.address, Address),
+        commit=options.commit and _checked("--commit", options.commit, Revision),
+        licence=_checked("--licence", options.licence, Licence),
+        instrument=instrument,
+        instrument_version=None,
+        format=format_,
+        file=source.name,
+        sha256=digest(source.raw),
+        imported=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        given={**({"device": source.device} if source.device else {}), **source.given},
+    )
 
 
 def _checked(option: str, text: str, kind: object) -> str:
