@@ -22,17 +22,15 @@ from benchmarks.results import CORES, ROOT, Sample, run_python
 
 #: The kinds of tasks; what takes long comes first, so that the cores are done at the same time.
 ORDER: Final = ("latexmk", "pandoc", "typst", "figure")
-_WARMING_S: Final = 0.2
 
 #: The kind of a task, and what does it; it raises what the engine raises that refuses its source.
 Task: TypeAlias = tuple[str, Callable[[], object]]
 
 
-def prepare(folder: Path, studies: Sequence[str], data: Path = ROOT / "data") -> list[Task]:
+def prepare(folder: Path, studies: Sequence[str]) -> list[Task]:
     """Build the papers in ``folder``, and take from that what the engines read."""
     out = folder / "out"
-    words = ("--html", "--engine", "typst", "--out", str(out), "--data", str(data))
-    run_python(ROOT, "build.py", *studies, *words)
+    run_python(ROOT, "build.py", *studies, "--html", "--engine", "typst", "--out", str(out))
     return [task for study in studies for task in _tasks(study, out, folder)]
 
 
@@ -86,4 +84,4 @@ def _warm(_: int) -> None:
     """Makes a worker start and know the classes of drawings, without matplotlib."""
     import figures.render  # noqa: F401
 
-    time.sleep(_WARMING_S)
+    time.sleep(0.2)

@@ -12,7 +12,6 @@ from statistics import median, quantiles
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-FOLDERS: Final = ("report", "figures", "experiments", "tests", "benchmarks")
 _COMMAND_LINE: Final = tuple(
     f"experiments/{name}.py" for name in ("__init__", "__main__", "options", "registry")
 )
@@ -46,7 +45,8 @@ BUDGET: Final = 53_500
 
 def files() -> list[str]:
     """Every Python file of the project, relative to its root."""
-    found = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+    folders = ("report", "figures", "experiments", "tests", "benchmarks")
+    found = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
     return ["build.py", *(path.relative_to(ROOT).as_posix() for path in found)]
 
 
