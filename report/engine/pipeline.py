@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from report.engine.cache import SCRATCH, Contents, read_index, read_manifest, write_index
 from report.engine.plan import Verdict, World, list_files, survey
@@ -66,21 +66,12 @@ class Summary(NamedTuple):
         return tuple(outcome for outcome in self.outcomes if outcome.failure)
 
 
-class _Situation(NamedTuple):
-    """The world, what was remembered of this machine, what TeX there is, and the engine's note."""
-
-    world: World
-    known: dict[str, Any]
-    tex: dict[str, Any]
-    note: str
-
-
 def look(request: Request) -> Summary:
     """What ``build`` would do, without doing it and without writing anything.
 
     Raises ``RidgepointError`` for an engine that is not there.
     """
-    return _looked(_situation(request))
+    return _look(_world(request))
 
 
 def build(request: Request, announce: Announce, explain: Explain | None = None) -> Summary:
@@ -89,32 +80,35 @@ def build(request: Request, announce: Announce, explain: Explain | None = None) 
     Raises ``RidgepointError`` only for what stops every study, such as a missing engine or a folder
     that cannot be written; what goes wrong in one study is in the summary.
     """
-    situation = _situation(request)
-    found = _looked(situation)
-    out = str(request.out)
-    if not found.stale and not any(name.startswith(SCRATCH) for name in os.listdir(out)):
-        _remember(situation)
+    world = _world(request)
+    found = _look(world)
+    if not found.stale and not any(name.startswith(SCRATCH) for name in os.listdir(request.out)):
+        _remember(world)
         return found
     from report.engine.place import only_build
     from report.engine.run import run
 
     with only_build(request.out, lambda: announce("waiting for another build to end", 0.0)):
         # What another build has made meanwhile need not be made again.
-        situation = _situation(request)
-        found = _looked(situation)
+        world = _world(request)
+        found = _look(world)
         if found.stale:
-            outcomes = run(situation.world, found.verdicts, announce, explain)
+            outcomes = run(world, found.verdicts, announce, explain)
             notices = (notice for outcome in outcomes for notice in outcome.notices)
             found = found._replace(outcomes=outcomes, notices=tuple(dict.fromkeys(notices)))
-        _remember(situation)
+        _remember(world)
     return found
 
 
-def _situation(request: Request) -> _Situation:
+def _look(world: World) -> Summary:
+    verdicts, entries = survey(world), world.entries
+    notices = (n for v in verdicts if v.step.id in entries for n in entries[v.step.id].notices)
+    return Summary(verdicts, (), tuple(dict.fromkeys(notices)), world.note)
+
+
+def _world(request: Request) -> World:
     known = read_index(str(request.out))
-    contents, packages = Contents(known.get("files")), installed()
-    tex: dict[str, Any] = known.get("tex", {})
-    lacking = ""
+    packages, tex, lacking = installed(), known.get("tex", {}), ""
     if request.engine in ("auto", "latex") and "pdf" in request.outputs:
         tex = find_tex(tex)
         packages["tex"], lacking = tex["version"], tex["lacking"]
@@ -124,16 +118,18 @@ def _situation(request: Request) -> _Situation:
         packages["quarto"] = quarto_version()
     engine, note = choose_engine(request.engine, lacking)
     request = request._replace(engine=engine)
-    names = list_files(str(ROOT), request)
-    entries = read_manifest(str(request.out))
-    world = World(str(ROOT), request, names, contents, packages, entries, {})
-    return _Situation(world, known, tex, note)
-
-
-def _looked(situation: _Situation) -> Summary:
-    verdicts, entries = survey(situation.world), situation.world.entries
-    notices = (n for v in verdicts if v.step.id in entries for n in entries[v.step.id].notices)
-    return Summary(verdicts, (), tuple(dict.fromkeys(notices)), situation.note)
+    return World(
+        root=str(ROOT),
+        request=request,
+        names=list_files(str(ROOT), request),
+        contents=Contents(known.get("files")),
+        packages=packages,
+        entries=read_manifest(str(request.out)),
+        inputs={},
+        known=known,
+        tex=tex,
+        note=note,
+    )
 
 
 def choose_engine(engine: Engine, lacking: str) -> tuple[Engine, str]:
@@ -153,8 +149,7 @@ def choose_engine(engine: Engine, lacking: str) -> tuple[Engine, str]:
     return "typst", f"PDF by Typst, for LaTeX is not complete here: {lacking}"
 
 
-def _remember(situation: _Situation) -> None:
+def _remember(world: World) -> None:
     """Note what was learnt of this machine, so that the next build need not ask again."""
-    world, known = situation.world, situation.known
-    if world.contents.learned or situation.tex != known.get("tex", {}):
-        write_index(world.contents, known, situation.tex, str(world.request.out))
+    if world.contents.learned or world.tex != world.known.get("tex", {}):
+        write_index(world.contents, world.known, world.tex, str(world.request.out))

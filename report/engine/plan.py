@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from report.engine.cache import Contents, Entry, files_below, text_digest
 from report.engine.programs import versions
@@ -21,7 +22,8 @@ class World(NamedTuple):
     """All that steps depend on, as it is now, and the ``entries`` of those that have been made.
 
     ``names`` are all input files but data that studies share, ``inputs`` the digests of those that
-    were looked at; the engine of the ``request`` is latex, typst or quarto.
+    were looked at; the engine of the ``request`` is latex, typst or quarto, and ``note`` says why.
+    ``known`` is what was remembered of this machine, ``tex`` what TeX there is.
     """
 
     root: str
@@ -31,6 +33,9 @@ class World(NamedTuple):
     packages: Mapping[str, str]
     entries: dict[str, Entry]
     inputs: dict[str, str]
+    known: Mapping[str, Any] = MappingProxyType({})
+    tex: Mapping[str, Any] = MappingProxyType({})
+    note: str = ""
 
     def source(self, name: str) -> str:
         """The path of an input file, which is named as in the project."""
