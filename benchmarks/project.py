@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from benchmarks.results import CORES, ROOT, Sample, Scenario, run_python
+from benchmarks.results import ROOT, Sample, Scenario, run_python
 
 EDITED_STUDY: Final = "conv_scaling"
 EDITED_PAPER: Final = "conv_profiling"
@@ -61,8 +61,7 @@ class Project:
 
     def build(self) -> Sample:
         """Build all papers; raises ``RuntimeError`` if that fails."""
-        words = ("--pdf", "--html", "--engine", self.engine, "--jobs", f"{CORES}")
-        return run_python(self._folder, "build.py", *words)[0]
+        return run_python(self._folder, "build.py", "--pdf", "--html", "--engine", self.engine)[0]
 
 
 def change_record(folder: Path) -> None:

@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 
 from benchmarks.project import copy_project
-from benchmarks.results import CORES, ROOT, Sample, Series, run_python
+from benchmarks.results import ROOT, Sample, Series, run_python
 from report.records.filed import encode
 from report.records.record import Record
 from report.records.store import packed, read_study, record_name
@@ -69,8 +69,7 @@ def _records(scratch: Path, size: int) -> Iterator[Series]:
         for _ in range(REPEATS):
             if way == "cold":
                 shutil.rmtree(project / "out", ignore_errors=True)
-            words = ("build.py", STUDY, "--html", "--jobs", f"{CORES}")
-            samples.append(run_python(project, *words)[0])
+            samples.append(run_python(project, "build.py", STUDY, "--html")[0])
         yield Series(part="scale", name=f"records_{way}", at=str(size), samples=tuple(samples))
 
 
