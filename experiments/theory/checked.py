@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 import torch
 
@@ -16,9 +15,6 @@ from report.theory.conditions import Conditions, vector_block
 from report.theory.network import Theory
 from report.theory.networks import scales
 from report.theory.roofline import Roof
-
-_GROUPED: Final = "convolution_backward"
-_COMPLEX: Final = "complex"
 
 
 def checked(
@@ -107,7 +103,7 @@ def _refuse_complex(theory: Theory) -> None:
     numbers: set[int] = set()
     for operator, load in zip(theory.network.operators, theory.loads, strict=True):
         read = [t for found in operator.reads.values() for t in found]
-        numbers |= {t.storage for t in read if t.dtype.startswith(_COMPLEX)}
+        numbers |= {t.storage for t in read if t.dtype.startswith("complex")}
         if load and load.multiply_adds and not numbers.isdisjoint(t.storage for t in read):
             raise MeasurementError(
                 f"Operator {operator.name} of {operator.module or 'the network'} multiplies "
@@ -123,7 +119,7 @@ def _counted(operator: Operator, flops: int) -> tuple[int, ...]:
     (torch 2.13, ``conv_backward_flop``), until that is fixed (pytorch#183405).
     """
     groups = operator.settings.get("groups", 1)
-    if operator.base != _GROUPED or not isinstance(groups, int) or groups == 1:
+    if operator.base != "convolution_backward" or not isinstance(groups, int) or groups == 1:
         return (flops,)
     mask = operator.settings["output_mask"]
     assert isinstance(mask, tuple)

@@ -25,13 +25,11 @@ class Named(NamedTuple):
 
 def network(name: str) -> Named:
     """What makes the network ``name``; raises ``UsageError`` for a name of none."""
-    source, colon, what = name.rpartition(":")
-    if not (source and colon and what):
-        raise UsageError(f"There is no network {name!r}; possible are {FORMS}.")
-    if source.endswith(".py"):
+    source, _, what = name.rpartition(":")
+    if source.endswith(".py") and what:
         return _of_file(Path(source), what)
     makers = {"torchvision": _of_torchvision, "timm": _of_timm, "study": _of_studies}
-    if source not in makers:
+    if source not in makers or not what:
         raise UsageError(f"There is no network {name!r}; possible are {FORMS}.")
     return makers[source](what)
 

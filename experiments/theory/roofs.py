@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Literal, NamedTuple
@@ -19,8 +18,7 @@ from report.theory.fits import bytes_of
 from report.theory.roofline import Roof, sheet_roof
 
 
-@dataclass(frozen=True)
-class NamedRoof:
+class NamedRoof(NamedTuple):
     """A roof with the device's name, and where it comes from."""
 
     roof: Roof
@@ -64,10 +62,8 @@ def named_roof(name: str, dtype: str) -> NamedRoof:
 
     Raises ``UsageError`` where there is none for arithmetic in ``dtype``.
     """
-    return _measured(Path(name), dtype) if name.endswith(ENDING) else _of_sheet(name, dtype)
-
-
-def _of_sheet(name: str, dtype: str) -> NamedRoof:
+    if name.endswith(ENDING):
+        return _measured(Path(name), dtype)
     devices = read_devices(ROOT / "data" / "devices.yaml")
     device = _device(devices, name)
     operation: Operation = dtype  # type: ignore[assignment]

@@ -54,12 +54,9 @@ def vector_block(cpu_capability: str) -> int:
 
 def conditions_of(environment: Environment) -> Conditions:
     """How PyTorch ran on the processor of a record."""
-    flags = {
-        *environment.cpu.vector_extensions,
-        *(environment.host.flags if environment.host else ()),
-    }
+    host = environment.host.flags if environment.host else ()
     return Conditions(
         threads=environment.threads,
         block=vector_block(environment.torch.cpu_capability),
-        tiles="amx_bf16" in flags,
+        tiles="amx_bf16" in (*environment.cpu.vector_extensions, *host),
     )

@@ -209,6 +209,7 @@ class Theory:
     ) -> Row:
         """The row of a group, which takes the parameters that it reads out of ``unread``."""
         read = {t.storage for o, _ in group for found in o.reads.values() for t in found}
+        roof = self.roof
         return Row(
             name=name,
             calls=len(group),
@@ -216,13 +217,8 @@ class Theory:
             bytes=sum(found.bytes for _, found in group),
             parameters=sum(unread.pop(storage, 0) for storage in read),
             made=sum(self.network.storages[s] for o, _ in group for s in o.made),
-            seconds=None if self.roof is None else sum(self._least(found) for _, found in group),
+            seconds=sum(roof.least(load.flops, load.bytes) for _, load in group) if roof else None,
         )
-
-    def _least(self, load: Load) -> float:
-        """The least time of one operator (s)."""
-        assert self.roof is not None
-        return max(load.flops / self.roof.peak.value, load.bytes / self.roof.bandwidth.value)
 
     @property
     def sums(self) -> tuple[tuple[str, str], ...]:

@@ -63,6 +63,10 @@ class Roof:
         """The intensity in FLOP/B from which arithmetic is the limit."""
         return rate_over(self.peak, self.bandwidth)
 
+    def least(self, flops: int, bytes: int) -> float:
+        """The least time of so much work and traffic, at the nearer ceiling (s)."""
+        return max(flops / self.peak.value, bytes / self.bandwidth.value)
+
 
 def sheet_roof(peak: float, bandwidth: float) -> Roof:
     """The roof of a data sheet, whose numbers have no interval."""
