@@ -65,27 +65,21 @@ def made(events: list[dict[str, Any]] | None = None) -> Trace:
 # ----------------------------------------------------------------------------------- by hand
 
 
-def test_operators_are_nested_by_time_on_their_thread() -> None:
+def test_memory_and_kernels_are_those_of_the_events() -> None:
     trace = made()
-    parents = {
-        o.name: o.parent if o.parent is None else trace.operators[o.parent].name
-        for o in trace.operators
-    }
-    backward = "autograd::engine::evaluate_function: ConvolutionBackward0"
-    assert parents == {
-        "step": None,
-        "aten::conv2d": "step",
-        "aten::cudnn_convolution": "aten::conv2d",
-        "aten::empty": "aten::cudnn_convolution",
-        backward: None,
-        "aten::convolution_backward": backward,
-    }
-    assert [trace.operators[place].name for place in trace.top] == ["aten::conv2d", backward]
-
-
-def test_live_bytes_follow_the_events() -> None:
-    assert [level for _, level in made().live(on_host=False)] == [9216, 40608, 9216]
-    assert [level for _, level in made().live()] == [64, 576, 64]
+    moments = [(event.moment, event.change, event.on_host) for event in trace.memory]
+    assert moments == [
+        (3500, 9216, False),
+        (5500, 31392, False),
+        (40_000, -31392, False),
+        (41_000, 64, True),
+        (70_000, 512, True),
+        (95_000, -512, True),
+    ]
+    assert [(k.name, k.start, k.duration) for k in trace.kernels] == [
+        ("implicit_gemm", 20_000, 50_250),
+        ("elementwise", 70_500, 500),
+    ]
 
 
 # -------------------------------------------------------------------------------- broken files

@@ -1,31 +1,25 @@
-"""A Chrome trace of torch.profiler read back: its operators, its memory events, its kernels.
+"""A Chrome trace of torch.profiler read back: its memory events and its kernels.
 
 ``torch.profiler`` writes one JSON object whose ``traceEvents`` hold, among others, operators
 (complete events, ``ph`` X, with a beginning and a duration in µs), ``[memory]`` events (instants
 with the bytes that an allocator gave or took back) and, on a GPU, kernels.  A trace of CUPTI's
 range profiler (``cuda_profiler_range``) has counters of each kernel in place of its time.  Reading
 is strict and pure; what is broken is told in one sentence.
-
-An operator's children are those that lie inside it in time on the same thread, as in torch's own
-tables (``torch/autograd/profiler_util.py``, ``_populate_cpu_children``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from report.records import strict
 from report.records.files import unpacked
-
-#: A process or a thread of the trace: a number, or a word for what is neither.
-Place: TypeAlias = int | str
 
 _REMEDY: Final = "restore the file with git, or run the experiment again"
 #: A time (µs) that no clock shows, a thousandth of what 64 bits hold in ns.
@@ -38,38 +32,6 @@ _KERNEL: Final = "kernel"
 _DEVICE_WORK: Final = frozenset({_KERNEL, "gpu_memcpy", "gpu_memset"})
 #: Counters of one kernel.
 _RANGE: Final = "cuda_profiler_range"
-#: Helpers that torch's own tables leave out (``profiler_util.py``, ``_filter_name``).
-_HIDDEN: Final = frozenset(
-    {
-        "profiler::_record_function_enter",
-        "profiler::_record_function_enter_new",
-        "profiler::_record_function_exit",
-        "aten::is_leaf",
-        "aten::output_nr",
-        "aten::_version",
-    }
-)
-
-
-@dataclass(frozen=True)
-class Operator:
-    """One call of an operator on the host; times are ns since the beginning of the trace.
-
-    ``parent`` is the place of the enclosing operator in ``Trace.operators``.
-    """
-
-    name: str
-    thread: Place
-    start: int
-    end: int
-    parent: int | None
-    depth: int
-    mark: bool
-
-    @property
-    def duration(self) -> int:
-        """Nanoseconds from beginning to end."""
-        return self.end - self.start
 
 
 @dataclass(frozen=True)
@@ -116,41 +78,12 @@ class Device:
 
 @dataclass(frozen=True)
 class Trace:
-    """All that a trace holds of operators, memory and kernels, each in the order of time."""
+    """All that a trace holds of memory and kernels, each in the order of time."""
 
-    operators: tuple[Operator, ...]
     memory: tuple[MemoryEvent, ...]
     kernels: tuple[Kernel, ...]
     counted: tuple[CountedKernel, ...] = ()
     devices: tuple[Device, ...] = ()
-
-    @property
-    def top(self) -> tuple[int, ...]:
-        """The places of the operators that no other operator encloses; marks do not count."""
-        return tuple(
-            place
-            for place, operator in enumerate(self.operators)
-            if not operator.mark and self._only_marks_above(operator)
-        )
-
-    def _only_marks_above(self, operator: Operator) -> bool:
-        return all(self.operators[place].mark for place in self.ancestors(operator))
-
-    def ancestors(self, operator: Operator) -> Iterator[int]:
-        """The places of the operators around ``operator``, from the inside to the outside."""
-        place = operator.parent
-        while place is not None:
-            yield place
-            place = self.operators[place].parent
-
-    def live(self, *, on_host: bool = True) -> tuple[tuple[int, int], ...]:
-        """(moment in ns, bytes live since the beginning) after every memory event."""
-        found, level = [], 0
-        for event in self.memory:
-            if event.on_host == on_host:
-                level += event.change
-                found.append((event.moment, level))
-        return tuple(found)
 
 
 # ----------------------------------------------------------------------------------- reading
@@ -180,7 +113,6 @@ class _Event(msgspec.Struct, frozen=True):
     ph: str
     name: str = ""
     cat: str = ""
-    tid: Place = 0
     ts: Decimal | None = None
     dur: Decimal | None = None
     args: _Arguments = _Arguments()
@@ -241,7 +173,7 @@ def _argument_faults(event: _Event) -> Iterator[str]:
 
 
 def _is_operator(event: _Event) -> bool:
-    return event.ph == "X" and event.cat in (_OPERATOR, _MARK) and event.name not in _HIDDEN
+    return event.ph == "X" and event.cat in (_OPERATOR, _MARK)
 
 
 def _is_kernel(event: _Event) -> bool:
@@ -277,18 +209,11 @@ def _trace(file: _File) -> Trace:
     kernels = [_timed(event) for event in events if _is_kernel(event)]
     memory = [_timed(event) for event in events if event.name == _MEMORY]
     begin = min(event.start for event in (*operators, *kernels, *memory))
-    nested = tuple(_nested(operators, begin))
     by_start = attrgetter("start")
     return Trace(
-        nested,
         tuple(_memory_event(timed, begin) for timed in sorted(memory, key=by_start)),
         tuple(
-            Kernel(
-                event.name,
-                start - begin,
-                end - begin,
-                event.cat != _KERNEL,
-            )
+            Kernel(event.name, start - begin, end - begin, event.cat != _KERNEL)
             for start, end, event in sorted(kernels, key=by_start)
         ),
         tuple(_counted_kernels(events)),
@@ -302,26 +227,6 @@ def _counted_kernels(events: Sequence[_Event]) -> Iterator[CountedKernel]:
         counts = event.args
         assert counts.fadd is not None and counts.fmul is not None and counts.ffma is not None
         yield CountedKernel(event.name, counts.fadd, counts.fmul, counts.ffma)
-
-
-def _nested(events: Iterable[_Timed], begin: int) -> Iterator[Operator]:
-    """The operators by their beginning, each with its parent: the last one that holds it whole."""
-    ordered = sorted(events, key=lambda timed: (timed.start, -timed.end))
-    open_: dict[Place, list[tuple[int, int]]] = {}
-    for place, (start, end, event) in enumerate(ordered):
-        stack = open_.setdefault(event.tid, [])
-        while stack and not (start < stack[-1][1] and end <= stack[-1][1]):
-            stack.pop()
-        yield Operator(
-            event.name,
-            event.tid,
-            start - begin,
-            end - begin,
-            stack[-1][0] if stack else None,
-            len(stack),
-            event.cat == _MARK,
-        )
-        stack.append((place, end))
 
 
 def _memory_event(timed: _Timed, begin: int) -> MemoryEvent:
