@@ -5,8 +5,7 @@ Networks in evaluation mode with random weights and random images from a fixed s
 several sets is measured once.  Factors of a case:
 
 - ``subject``: ``inference`` is one call of a network; ``limit`` looks for the largest batch that
-  runs under a real limit of ``memory_limit`` MiB (``experiments.inference_limits``); ``accuracy``
-  is what a trained network makes of every test image (``experiments.inference_scores``).
+  runs under a real limit of ``memory_limit`` MiB (``experiments.inference_limits``).
 - ``network``, ``image`` (pixels a side), ``batch``.
 - ``layout``: of weights, images and so of all maps, ``contiguous`` (NCHW) or ``channels_last``.
 - ``precision``: ``bfloat16`` and ``float16`` by ``torch.autocast`` around the call; the weights
@@ -116,14 +115,11 @@ def _time(levels: Levels, gpu: bool) -> Iterator[Factors]:
 
 
 def _precision(levels: Levels, gpu: bool) -> Iterator[Factors]:
-    """Residual networks in every precision and layout; on a GPU what it does to the scores."""
+    """Residual networks in every precision and layout."""
     for network, batch in product(RESNETS, REDUCED if gpu else REDUCED[:-1]):
         if network in levels["network"] and batch in levels["batch"]:
             for precision, layout in product(PRECISIONS, LAYOUTS):
                 yield inference(network, batch, layout, precision)
-    if gpu and RESNETS[-1] in levels["network"]:
-        trained = {"subject": "accuracy", "network": RESNETS[-1], "dataset": "digits"}
-        yield from ({**trained, "precision": precision} for precision in PRECISIONS)
 
 
 def _tiling(levels: Levels, gpu: bool) -> Iterator[Factors]:
@@ -178,10 +174,6 @@ def memory(factors: Factors, session: Session) -> Results:
     from experiments.networks.variants import refuse_emulated
 
     refuse_emulated(factors.get("precision"), factors.get("batch"), session.device, most=0)
-    if factors["subject"] == "accuracy":
-        from experiments.inference_scores import image_results
-
-        return image_results(factors, session)
     if factors["subject"] == "limit":
         from experiments.inference_limits import largest_batch
 

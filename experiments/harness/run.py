@@ -90,7 +90,6 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
         from experiments import datasets
 
         datasets.check(request.images)
-    runtime.share_work()
     with _opened(request, header, observer) as journal:
         try:
             if request.wait_quiet is not None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
-from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 from experiments.harness.study import Device, UsageError
@@ -22,8 +19,6 @@ INSTALLS: Final = {
     "timm": _NETWORKS,
     "submitit": "python -m pip install -e '.[slurm]' (or give --export-sbatch FILE)",
 }
-#: Names the folder that the processes of a run share.
-SHARED: Final = "RIDGEPOINT_SHARED"
 
 
 def cores_available() -> int:
@@ -81,18 +76,3 @@ def start_torch(device: Device, threads: int) -> Any:
             "CUDA build of PyTorch and a driver."
         )
     return torch
-
-
-def share_work() -> None:
-    """Let all processes of this run share what one of them makes, from nothing on."""
-    os.environ[SHARED] = _shared().name
-
-
-def shared_folder() -> Path:
-    """Where the processes of this run keep what another one needs; a process alone has its own."""
-    return Path(os.environ.get(SHARED) or _shared().name)
-
-
-@cache
-def _shared() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="ridgepoint-shared-")

@@ -19,7 +19,6 @@ from experiments.harness import rounds
 from experiments.harness.journal import Header
 from experiments.harness.progress import Observer
 from experiments.harness.run import run
-from experiments.harness.runtime import SHARED
 from experiments.harness.study import Factors, Study, replanned
 from experiments.options import parser, request_of
 from report.records.record import Code, Environment
@@ -102,7 +101,7 @@ def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> 
     options = parser().parse_args(["run", study, "--quick", *words, "--records", str(records)])
     threads = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
-        for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", SHARED):
+        for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
             patch.setenv(variable, "1")  # restored afterwards; the run sets them itself
         patch.setattr(rounds, "REPEATS", 0)
         patch.setattr(registry, "load", partial(_small, registry.load, ceilings))
