@@ -23,8 +23,6 @@ _ROW, _REST = 0.155, 0.75
 #: The widths of an interval and of the inner part of a distribution (pt).
 _THIN, _THICK = 1.0, 2.6
 _COLUMNS: Final = 3
-#: Between the axes and the title, where names of lines stand (pt).
-_ABOVE: Final = 11.0
 #: Of many points in one row, so that their density shows.
 _FAINT: Final = 0.5
 
@@ -88,9 +86,8 @@ class DotSeries:
 class Dots(Panel):
     """The names of the rows from top to bottom, and their points.
 
-    Ratios on a ``log`` scale are as far from one on either side.  ``lines`` are further values to
-    compare with, each with a name that stands above it.  A panel with the rows of the one at its
-    left need not be ``named`` again.
+    Ratios on a ``log`` scale are as far from one on either side.  A panel with the rows of the one
+    at its left need not be ``named`` again.
     """
 
     names: tuple[str, ...]
@@ -99,69 +96,38 @@ class Dots(Panel):
     reference: float | None = None
     title: str = ""
     log: bool = False
-    lines: tuple[tuple[str, float], ...] = ()
     named: bool = True
 
     @property
     def height(self) -> float:
         """The height in inches that leaves every row its room."""
-        return round(_REST + _ROW * (len(self.names) + self._legend_below), 2)
-
-    @property
-    def _labelled(self) -> int:
-        return sum(bool(series.label) for series in self.series)
-
-    @property
-    def _legend_below(self) -> bool:
-        """Whether a legend takes a row of its own, since a title stands above the rows."""
-        return bool(self.title) and self._labelled > 1
+        return round(_REST + _ROW * (len(self.names)), 2)
 
     def draw(self, axes: Axes) -> Drawn:
-        """The lines of reference, the points, and the names of both."""
+        """The line of reference, the points, and the names of the rows."""
         if self.reference is not None:
             axes.axvline(self.reference, color=style.THEORY, linewidth=0.8, dashes=(4, 2))
         if self.log:
             axes.set_xscale("log")
-        for name, value in self.lines:
-            self._draw_line(name, value, axes)
         for series in self.series:
             series.draw(axes)
         if not any(series.points for series in self.series):
             say_not_measured(axes)
         name_rows(self.names if self.named else [""] * len(self.names), axes)
-        axes.set_ylim(len(self.names) - 0.4 + self._legend_below, -0.6)
+        axes.set_ylim(len(self.names) - 0.4, -0.6)
         axes.set_xlabel(self.x_label)
-        axes.set_title(self.title, loc="left", pad=_ABOVE if self.lines else None)
+        axes.set_title(self.title, loc="left")
         return []
-
-    def _draw_line(self, name: str, value: float, axes: Axes) -> None:
-        axes.axvline(value, color=style.THEORY, linewidth=0.9, linestyle=":")
-        axes.annotate(
-            name,
-            (value, 1.0),
-            (0, 1.5),
-            xycoords=axes.get_xaxis_transform(),
-            textcoords="offset points",
-            fontsize=style.SMALL,
-            ha="center",
-            color=style.THEORY,
-        )
 
     def finish(self, axes: Axes) -> None:
         """The ticks and the legend."""
         if self.log:
             style.plain_log_ticks(axes.xaxis)
-        if self._legend_below:
-            axes.legend(
-                loc="lower right", borderaxespad=0.2, ncols=self._labelled, columnspacing=1.0
-            )
-        elif self._labelled > 1:
+        if sum(bool(series.label) for series in self.series) > 1:
             legend_above(axes, _COLUMNS)
 
     def rows(self) -> Iterator[Row]:
-        """The lines, and each series row by row."""
-        for name, line in self.lines:
-            yield "", name, None, None, self.x_label, line, None, None
+        """Each series row by row."""
         for series in self.series:
             ends = zip_longest(self.names, series.x, series.low, series.high)
             for name, found, low, high in ends:

@@ -43,7 +43,8 @@ class Points:
         """Draw the points under ``label``; returns what they are, nothing for ``many``."""
         colour = style.colour(self.series)
         if self.many:
-            axes.plot(self.x, self.y, "o", color=colour, markersize=_SMALL, alpha=0.6, mew=0)
+            (marks,) = axes.plot(self.x, self.y, "o", color=colour, markersize=_SMALL, alpha=0.6)
+            marks.set(markeredgewidth=0, label=style.legend_label(label))
             return []
         errors = None
         if self.low:

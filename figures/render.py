@@ -21,7 +21,6 @@ from figures import (  # noqa: F401
     roofline,
     scaling,
     style,
-    timeline,
     waterfall,
 )
 from figures.canvas import Drawing, Drawn, Panel

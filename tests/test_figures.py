@@ -34,7 +34,6 @@ from figures.render import render
 from figures.roofline import RoofLine, Roofline
 from figures.scaling import Band, Curve, Scaling
 from figures.svg import shorten
-from figures.timeline import Lane, Level, Span, Timeline
 from figures.waterfall import Bar, Waterfall
 
 ROOT = Path(__file__).parents[1]
@@ -59,7 +58,6 @@ DOTS = Dots(
     ),
     "Ratio",
     reference=1.0,
-    lines=(("equal", 1.1),),
 )
 BARS = Bars(
     ("Theory", "A", "Nothing"),
@@ -69,15 +67,6 @@ BARS = Bars(
         BarSeries("More", (2.0, 3.0, None), series=2),
     ),
     "Memory (MB)",
-)
-TIMELINE = Timeline(
-    (
-        Lane("Forward", (Span(0, 60, 0, "conv2d"), Span(60, 61, 1, "max_pool2d"))),
-        Lane("Backward", (Span(61, 100, 0, "Convolution"),)),
-    ),
-    ("Convolution", "Pooling", "Never"),
-    "Time (ms)",
-    Level("Live (MB)", (0.0, 50.0), (4.0, 9.0)),
 )
 ROOF = RoofLine("Measured", (190, 200, 210), (28, 30, 32))
 ROOFLINE = Roofline(
@@ -107,7 +96,7 @@ def waterfall(start: float, terms: dict[str, float], measured: float | None) -> 
 
 WATERFALL = waterfall(100, {"More": 50, "Less": -30}, 125)
 PANELS: dict[str, Panel] = {
-    "scaling": SCALING, "dots": DOTS, "bars": BARS, "timeline": TIMELINE,
+    "scaling": SCALING, "dots": DOTS, "bars": BARS,
     "roofline": ROOFLINE, "empty": Roofline("x", "y", ()), "waterfall": WATERFALL,
 }  # fmt: skip
 
@@ -192,7 +181,6 @@ DATA = {
         Part||Batch size|16.0|Time (ms)|2.0||
         Ceiling||||Time (ms)|4.6|4.5|5.0""",
     "dots": """
-        |equal|||Ratio|1.1||
         Theory|a|||Ratio|1.0||
         Theory|b|||Ratio|1.0||
         Theory|c|||Ratio|1.2||
@@ -209,12 +197,6 @@ DATA = {
         More|Theory|||Memory (MB)|2.0||
         More|A|||Memory (MB)|3.0||
         More|Nothing|||Memory (MB)|||""",
-    "timeline": """
-        Convolution|Forward: conv2d|start, Time (ms)|0|end, Time (ms)|60||
-        Pooling|Forward: max_pool2d|start, Time (ms)|60|end, Time (ms)|61||
-        Convolution|Backward: Convolution|start, Time (ms)|61|end, Time (ms)|100||
-        Live (MB)||Time (ms)|0.0|Live (MB)|4.0||
-        Live (MB)||Time (ms)|50.0|Live (MB)|9.0||""",
     "roofline": """
         Measured|peak|||Rate|200|190|210
         Measured|bandwidth|||Rate / Intensity|30|28|32
@@ -265,12 +247,6 @@ def test_every_mark_stands_at_its_number() -> None:
 
 def bars_of(figure: Figure, row: int) -> list[tuple[float, float]]:
     return sorted((left, right) for place, left, right in bars(figure) if place == row)
-
-
-def test_spans_of_time_lie_in_their_lanes_and_labels_where_they_have_room() -> None:
-    with drawn(TIMELINE) as figure:
-        assert bars(figure) == [(0, 0, 60), (0, 60, 61), (1, 61, 100)]
-        assert texts(figure) == ["conv2d", "Convolution"]
 
 
 def test_a_roof_has_its_corner_at_its_ridge_and_a_cache_leads_up_to_it() -> None:

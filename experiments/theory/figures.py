@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import groupby
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +12,6 @@ from figures.points import Points
 from figures.render import render
 from figures.roofline import Roofline
 from figures.scaling import Band, Scaling
-from figures.timeline import Lane, Level, Span, Timeline
 from report.paper.plots import GIGA, roof_line
 from report.records.operations import Phase
 from report.theory.fits import Fits, least
@@ -43,23 +41,22 @@ def fits_figure(found: Fits, limit: str) -> Drawing:
 
 
 def memory(found: Theory) -> Drawing:
-    """What is alive, operator by operator, with the phases above."""
-    moments = found.moments
-    spans = []
-    for phase, group in groupby(enumerate(moments), lambda pair: pair[1].operator.phase):
-        numbers = [number for number, _ in group]
-        spans.append(Span(numbers[0], numbers[-1] + 1, _PHASES.index(phase)))
-    panel = Timeline(
-        lanes=(Lane("Phase", tuple(spans)),),
-        kinds=_PHASES,
-        x_label="Operators",
-        level=Level(
-            "Alive (MB)",
-            tuple(map(float, range(len(moments)))),
-            tuple(moment.total / _MEGA for moment in moments),
-        ),
-    )
-    return Drawing((panel,), wide=True, height=panel.height)
+    """What is alive, operator by operator, a colour a phase."""
+    phases = []
+    for number, phase in enumerate(_PHASES):
+        alive = [
+            (float(place), moment.total / _MEGA)
+            for place, moment in enumerate(found.moments)
+            if moment.operator.phase == phase
+        ]
+        if alive:
+            x, y = zip(*alive, strict=True)
+            phases.append(Points(phase, x, y, series=number, many=True))
+    panel = Scaling(
+        "Operators", "Alive (MB)", tuple(phases),
+        x_scale="linear", y_scale="linear", y_from_zero=True,
+    )  # fmt: skip
+    return Drawing((panel,), wide=True)
 
 
 def roofline(found: Theory, roof: NamedRoof) -> Drawing:
