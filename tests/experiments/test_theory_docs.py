@@ -45,4 +45,4 @@ def test_the_example_for_notebooks_runs() -> None:
     assert found.seconds > 0
     assert "<th>Least time (µs)</th>" in found._repr_html_()
     assert names["frontier"].verdict(names["frontier"].largest) == "undecided"
-    assert gpu.peak.total <= gpu.cuda.allocated_peak <= gpu.cuda.reserved_peak
+    assert gpu.peak.total <= gpu.cuda["allocated"] <= gpu.cuda["reserved"]
