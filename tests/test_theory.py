@@ -15,6 +15,7 @@ from report.theory.conditions import Conditions
 from report.theory.fits import MOST, bytes_of, fits
 from report.theory.network import Theory
 from report.theory.networks import BATCH
+from report.theory.operators import load
 from report.theory.roofline import sheet_roof
 
 
@@ -214,3 +215,37 @@ def test_sizes(text: str, size: int | None) -> None:
             bytes_of(text)
     else:
         assert bytes_of(text) == size
+
+
+HEADS = {"qkv_weight": tensor(2, 36, 12), "proj_weight": tensor(3, 12, 12)}
+FEED_FORWARD = {"ffn_weight_1": tensor(4, 16, 12), "ffn_weight_2": tensor(5, 12, 16)}
+TRIPLE = {
+    "query": tensor(0, 1, 2, 5, 8), "key": tensor(1, 1, 2, 6, 8), "value": tensor(2, 1, 2, 6, 4),
+}  # fmt: skip
+WEIGHTS = (tensor(1, 24, 5), tensor(2, 24, 6))
+
+
+@pytest.mark.parametrize(
+    ("name", "reads", "multiply_adds"),
+    [
+        # 14 rows of 12: projections of 432 and 144 weights, and scores and values of 7 rows each.
+        ("_native_multi_head_attention", {"query": tensor(0, 2, 7, 12), **HEADS}, 14 * 744),
+        ("_transformer_encoder_layer_fwd", {"src": tensor(0, 2, 7, 12), **HEADS, **FEED_FORWARD},
+         14 * (744 + 384)),
+        ("_scaled_dot_product_flash_attention", TRIPLE, 2 * 5 * 6 * (8 + 4)),
+        ("_scaled_dot_product_cudnn_attention_backward", TRIPLE, 2 * 5 * 6 * (3 * 8 + 2 * 4)),
+        ("mkldnn_rnn_layer", {"input": tensor(0, 3, 2, 5), "weight0": WEIGHTS[0],
+                              "weight1": WEIGHTS[1]}, 6 * 264),
+        ("mkldnn_rnn_layer_backward", {"input": tensor(0, 3, 2, 5), "weight1": WEIGHTS[0],
+                                       "weight2": WEIGHTS[1]}, 2 * 6 * 264),
+        ("addr", {"vec1": tensor(0, 3), "vec2": tensor(1, 5)}, 15),
+        ("mv", {"self": tensor(0, 3, 5), "vec": tensor(1, 5)}, 15),
+    ],
+)  # fmt: skip
+def test_multiply_adds_of_operators(
+    name: str, reads: dict[str, Tensor], multiply_adds: int
+) -> None:
+    found = load(operator(name, reads, tensor(9, 1)))
+    assert found is not None
+    assert (found.multiply_adds, found.effective) == (multiply_adds, multiply_adds)
+    assert found.flops == 2 * multiply_adds
