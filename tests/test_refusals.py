@@ -23,7 +23,7 @@ from report.errors import LONGEST, RecordError, RenderError, RidgepointError, St
 from report.evidence.devices import read_devices
 from report.evidence.reported import read_reported
 from report.instruments.counters.logs import unpack
-from report.instruments.memory_timeline import read_timeline
+from report.instruments.memory_timeline import highest_bytes
 from report.instruments.trace import read_trace
 from report.records import files as reading
 from report.records.editions import read_editions
@@ -349,7 +349,7 @@ def test_an_empty_file_names_no_edition(tmp_path: Path) -> None:
 
 PACKED: dict[str, Callable[[bytes, str], Any]] = {
     "trace": read_trace,
-    "timeline": read_timeline,
+    "timeline": highest_bytes,
     "logs": lambda content, place: unpack(content, "lackey", place),
 }
 

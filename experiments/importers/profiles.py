@@ -13,7 +13,7 @@ from experiments.importers.imported import FETCH_AGAIN, Imported, Source, case, 
 from report.instruments.counters.ncu import quantities
 from report.instruments.counters.ncu_metrics import plan_for
 from report.instruments.counters.ncu_output import CountersUnavailable, KernelRow, read_table
-from report.instruments.memory_timeline import CATEGORIES, read_timeline
+from report.instruments.memory_timeline import CATEGORIES, highest_bytes
 from report.instruments.trace import read_trace
 from report.records.record import LONGEST_NAME, Case, Factor, Sample
 
@@ -98,13 +98,13 @@ def is_timeline(source: Source) -> bool:
 
 def read_memory(source: Source) -> Imported:
     """The most bytes of each category; raises ``RefusedError``, and ``RecordError`` if damaged."""
-    found = read_timeline(source.content, source.name)
+    found = highest_bytes(source.content, source.name)
     return Imported(
         instrument="PyTorch profiler, export_memory_timeline",
         environment=environment("cuda", source.device_or(None)),
         cases=tuple(
             case({"subject": "timeline", "category": name}, {"allocated_peak": [highest]})
-            for name, highest in found.highest.items()
+            for name, highest in found.items()
             if name in CATEGORIES
         ),
         unstated="the timeline does not say it",

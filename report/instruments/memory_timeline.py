@@ -1,4 +1,4 @@
-"""A raw memory timeline of torch.profiler read back: bytes by category over time.
+"""A raw memory timeline of torch.profiler read back: the most bytes of each category.
 
 ``export_memory_timeline`` with a name that ends in ``.raw.json.gz`` writes a list of events
 ``[time in ns, action, bytes, category]`` (``torch/profiler/_memory_profiler.py``,
@@ -10,10 +10,8 @@ other.  Reading is strict and pure.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -33,14 +31,6 @@ _BEFORE: Final = -1
 _REMEDY: Final = "give a file that export_memory_timeline wrote with a name in .raw.json.gz"
 
 
-@dataclass(frozen=True)
-class Level:
-    """What is live (B) from a moment on (ns since the first), in the order of ``CATEGORIES``."""
-
-    moment: int
-    live: tuple[int, ...]
-
-
 class Event(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One line of the file: a change (B, signed) of a category at a moment (ns)."""
 
@@ -50,36 +40,22 @@ class Event(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     category: int
 
 
-@dataclass(frozen=True)
-class MemoryTimeline:
-    """The events in their order, what is live before the first moment, and after each."""
+def highest_bytes(content: bytes, place: str) -> dict[str, int]:
+    """The most bytes of each category at any moment, from a timeline's file, gzipped or not.
 
-    events: tuple[Event, ...]
-    before: Level
-    levels: tuple[Level, ...]
-
-    @cached_property
-    def highest(self) -> dict[str, int]:
-        """The most bytes of each category at any moment."""
-        every = (self.before, *self.levels)
-        return {
-            name: max(level.live[number] for level in every)
-            for number, name in enumerate(CATEGORIES)
-        }
-
-
-@lru_cache(maxsize=4)
-def read_timeline(content: bytes, place: str) -> MemoryTimeline:
-    """A timeline from the bytes of its file, gzipped or not; ``place`` names it in messages.
-
-    Raises ``RecordError`` for a file that is cut off, is no such timeline, or goes back in time.
+    ``place`` names it in messages.  Raises ``RecordError`` for a file that is cut off, is no such
+    timeline, or goes back in time.
     """
     events = strict.parse_json(
         unpacked(content, place, _REMEDY), tuple[Event, ...], place, _REMEDY, quick=True
     )
     strict.refuse_first(_faults(events), place, _REMEDY)
-    before, *levels = _levels(events)
-    return MemoryTimeline(events, before, tuple(levels))
+    live, most = [0] * len(CATEGORIES), [0] * len(CATEGORIES)
+    for _, together in groupby(events, key=attrgetter("moment")):
+        for event in together:
+            live[event.category] += event.change
+        most = list(map(max, most, live))
+    return dict(zip(CATEGORIES, most, strict=True))
 
 
 def _faults(events: Sequence[Event]) -> Iterator[str]:
@@ -98,18 +74,3 @@ def _faults(events: Sequence[Event]) -> Iterator[str]:
         elif event.moment < last:
             yield f"[{index}][0]: found {event.moment}, which is before the event above it"
         last = event.moment
-
-
-def _levels(events: Sequence[Event]) -> Iterator[Level]:
-    """What was there before, then a level a moment."""
-    live = [0] * len(CATEGORIES)
-    for event in events:
-        if event.moment == _BEFORE:
-            live[event.category] += event.change
-    yield Level(0, tuple(live))
-    timed = [(event.moment, event) for event in events if event.moment != _BEFORE]
-    begin = timed[0][0]
-    for moment, together in groupby(timed, key=itemgetter(0)):
-        for _, event in together:
-            live[event.category] += event.change
-        yield Level(moment - begin, tuple(live))
