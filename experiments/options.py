@@ -100,7 +100,7 @@ def _add_measured(go: argparse.ArgumentParser, nargs: str | None = None) -> None
         "--device",
         choices=("cpu", "cuda"),
         default="cpu",
-        help="cuda: a GPU, see docs/measuring.md",
+        help="cuda: a GPU, see docs/gpu.md",
     )
     what.add_argument("--threads", type=int, metavar="N", help="default: one for each core")
     what.add_argument("--quick", action="store_true", help="fewer cases and samples")

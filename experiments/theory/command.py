@@ -67,7 +67,7 @@ OPTIONS: Final[dict[str, dict[str, Any]]] = {
     },
     "--device": {
         "choices": ("cpu", "cuda"), "default": "cpu",
-        "help": "where the memory is predicted: on this processor, or (see docs/measuring.md) on "
+        "help": "where the memory is predicted: on this processor, or (see docs/gpu.md) on "
         "a GPU, which need not be there",
     },
     "--allocator": {
