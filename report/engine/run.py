@@ -58,10 +58,13 @@ def run(
         runner = _Runner(world, stage, work, _Progress(announce, stale), explain)
         # What takes longest comes first, so that all workers are busy to the end.
         order = sorted(world.request.studies, key=runner.size, reverse=True)
-        with ThreadPoolExecutor(jobs) as threads:
-            futures = {study: threads.submit(runner.build, study) for study in order}
-            outcomes = [futures[study].result() for study in world.request.studies]
-        return (*outcomes, runner.build(""))
+        if jobs == 1:
+            # In the main thread, so that a signal interrupts the work.
+            outcomes = {study: runner.build(study) for study in order}
+        else:
+            with ThreadPoolExecutor(jobs) as threads:
+                outcomes = dict(zip(order, threads.map(runner.build, order), strict=True))
+        return (*(outcomes[study] for study in world.request.studies), runner.build(""))
 
 
 class _Progress:
