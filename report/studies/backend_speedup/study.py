@@ -139,6 +139,8 @@ study.values(
     }
 )
 study.values({"confidence": lambda p: exact("confidence, chosen", "1", CONFIDENCE)}, "percent")
+#: The images in double precision.
+_DOUBLES: Final = 2 * theory.array_bytes(PIXELS, SOURCE)
 study.values(
     {
         "source_cpu": lambda p: p.source.number("3", "time", "cpu"),
@@ -149,10 +151,8 @@ study.values(
         "source_products": lambda p: p.source.number("4", "matrix_product_time", "gpu"),
         "roof_single": lambda p: theory.roofs(p.inputs, SOURCE, double=False)[_PRODUCTS],
         "roof_double": lambda p: theory.roofs(p.inputs, SOURCE, double=True)[_PRODUCTS],
-        "doubles": lambda p: 2 * theory.array_bytes(PIXELS, SOURCE),
-        "copy_rate": lambda p: (
-            2 * theory.array_bytes(PIXELS, SOURCE) / p.source.number("3", "time", "gpu")
-        ),
+        "doubles": lambda p: _DOUBLES,
+        "copy_rate": lambda p: _DOUBLES / p.source.number("3", "time", "gpu"),
         "source_call": lambda p: p.source.number("3", "time", "gpu") / theory.ALL_CALLS,
     },
     "measured",
@@ -613,9 +613,7 @@ def _account(p: Paper, row: tuple[str, str, str]) -> dict[str, Content]:
 
 
 study.table(
-    "tbl-audit",
-    rows=lambda p: [check for check in p.source.audit() if check.verdict == "differs"],
-    wide=True,
+    "tbl-audit", rows=lambda p: [c for c in p.source.audit() if c.verdict == "differs"], wide=True
 )(audit_row)
 study.add_table(lambda p: setup(_described(p)))
 
