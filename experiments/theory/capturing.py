@@ -8,17 +8,15 @@ from typing import Final
 
 import msgspec
 import torch
-from torch import nn
 
 from experiments.harness.capture import layers_of
 from experiments.harness.operators import Input, Policy, capture
 from experiments.networks.catalogue import INPUT_SHAPES, network
+from experiments.theory.command import prepared
 from report.errors import MeasurementError
 from report.records.operations import Network
-from report.theory.conditions import Layout
 from report.theory.networks import BATCH, Captured, Kept, Way, file_of
 
-_FORMATS: Final = {"contiguous": {}, "channels_last": {"memory_format": torch.channels_last}}
 _TRAINED: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
 #: Further sizes of images, beside those that networks are made for.
 _IMAGES: Final = {"ResNet-20": (224,), **dict.fromkeys(_TRAINED, (64,))}
@@ -31,11 +29,6 @@ _INFERENCES: Final = tuple(
     for layout in ("contiguous", "channels_last")
     for precision in ("float32", "bfloat16")
 )
-
-
-def laid_out(module: nn.Module, layout: Layout) -> nn.Module:
-    """A module for evaluation, with its parameters in ``layout``."""
-    return module.eval().to(**_FORMATS[layout])  # type: ignore[call-overload, no-any-return]
 
 
 def write_networks() -> None:
@@ -62,11 +55,12 @@ def _captured(name: str, image: int, way: Way) -> Network:
 def at_batch(name: str, image: int, way: Way, batch: int) -> Network:
     """A network captured at a batch."""
     train = way.mode == "training"
-    build = partial(network, name, in_place=train)
+    last = way.layout == "channels_last"
+    build = prepared(partial(network, name, in_place=train), "float32", last)
     shape = (batch, INPUT_SHAPES[name][0], image, image)
     found = capture(
-        lambda: laid_out(build(), way.layout),
-        [Input(shape, channels_last=way.layout == "channels_last")],
+        lambda: build().eval(),
+        [Input(shape, channels_last=last)],
         train=train,
         policy=Policy(autocast=None if way.precision == "float32" else way.precision),
     ).network

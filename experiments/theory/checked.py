@@ -34,7 +34,6 @@ def checked(
 
     Raises ``MeasurementError`` with the operator that is in doubt.
     """
-
     captured = capture(
         build, inputs, train=train, gpu=allocator is not None, policy=policy,
         probe=() if probe is None else at_batch(inputs, probe),

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from report.theory.network import Theory
 
 _INPUT: Final = re.compile(r"(?:([a-z0-9]+):)?((?:\d+|N)(?:,(?:\d+|N))*)")
-
+#: The options that ``policy_of`` takes.
+_POLICY: Final = ("optimizer", "update", "accumulate", "checkpoint", "autocast")
 
 #: The options of ``theory``, as argparse takes them.
 OPTIONS: Final[dict[str, dict[str, Any]]] = {
@@ -125,14 +126,7 @@ def theory(options: argparse.Namespace) -> int:
         train=options.train,
         allocator=allocator,
         roof=roof and roof.roof,
-        policy=policy_of(
-            device,
-            optimizer=options.optimizer,
-            update=options.update,
-            accumulate=options.accumulate,
-            checkpoint=options.checkpoint,
-            autocast=options.autocast,
-        ),
+        policy=policy_of(device, **{name: getattr(options, name) for name in _POLICY}),
     )
     inputs = inputs_of(options, named.image)
     if limit:

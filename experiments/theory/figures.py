@@ -13,11 +13,9 @@ from figures.render import render
 from figures.roofline import Roofline
 from figures.scaling import Band, Scaling
 from report.paper.plots import GIGA, roof_line
-from report.records.operations import Phase
 from report.theory.fits import Fits, least
 from report.theory.network import Theory
 
-_PHASES: Final[tuple[Phase, ...]] = ("forward", "backward", "update")
 _MEGA: Final = 1e6
 
 
@@ -43,7 +41,7 @@ def fits_figure(found: Fits, limit: str) -> Drawing:
 def memory(found: Theory) -> Drawing:
     """What is alive, operator by operator, a colour a phase."""
     phases = []
-    for number, phase in enumerate(_PHASES):
+    for number, phase in enumerate(("forward", "backward", "update")):
         alive = [
             (float(place), moment.total / _MEGA)
             for place, moment in enumerate(found.moments)
@@ -62,12 +60,7 @@ def memory(found: Theory) -> Drawing:
 def roofline(found: Theory, roof: NamedRoof) -> Drawing:
     """The kinds of operators that have multiply-adds, at the rates that the roof allows them."""
     marks = tuple(
-        Points(
-            row.name,
-            (row.intensity,),
-            ((row.rate or 0.0) / GIGA,),
-            series=number,
-        )
+        Points(row.name, (row.intensity,), ((row.rate or 0.0) / GIGA,), series=number)
         for number, row in enumerate(row for row in found.by_kind if row.multiply_adds)
     )
     line = roof_line(roof.roof, roof.name, roof.look, GIGA)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -85,11 +85,8 @@ def import_timm() -> Any:
     return timm
 
 
-#: Definitions last as long as their library is held.
-_DEFINED: list[Any] = []
-
-
-def _let_torchvision_import() -> None:
+@cache  # since definitions last as long as their library is held
+def _let_torchvision_import() -> Any:
     """Declare two operators that torchvision's own code would define.
 
     There is no torchvision for a CPU build of torch, and the general one cannot load its library;
@@ -97,9 +94,9 @@ def _let_torchvision_import() -> None:
     """
     import torch
 
-    if _DEFINED or "torchvision" in sys.modules:
-        return
+    if "torchvision" in sys.modules:
+        return None
     library = torch.library.Library("torchvision", "FRAGMENT")
     for operator in ("nms", "qnms"):
         library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    _DEFINED.append(library)
+    return library

@@ -44,7 +44,8 @@ def as_json(found: Theory, roof: NamedRoof | None) -> str:
 
 def _memory(found: Theory) -> dict[str, Any]:
     peak = found.peak
-    content = {
+    cuda = found.cuda
+    return {
         "peak_bytes": peak and peak.total,
         "peak_operator": peak and peak.operator.name,
         "peak_module": peak and peak.operator.module,
@@ -53,10 +54,8 @@ def _memory(found: Theory) -> dict[str, Any]:
         "complete": found.complete,
         "may_take_more": list(found.may_take_more),
         "compiled": list(found.compiled),
+        **({"allocator": {f"{of}_bytes": size for of, size in cuda.items()}} if cuda else {}),
     }
-    if found.cuda is None:
-        return content
-    return content | {"allocator": {f"{of}_bytes": size for of, size in found.cuda.items()}}
 
 
 def fits_as_json(found: Fits, limit: str) -> str:

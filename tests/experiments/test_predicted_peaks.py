@@ -19,8 +19,8 @@ from experiments.harness import measure, memory  # noqa: E402
 from experiments.harness.operators import Input, Policy, Step  # noqa: E402
 from experiments.harness.timing import Workload  # noqa: E402
 from experiments.networks import catalogue  # noqa: E402
-from experiments.theory.capturing import laid_out  # noqa: E402
 from experiments.theory.checked import checked  # noqa: E402
+from experiments.theory.command import prepared  # noqa: E402
 from report.theory import networks, peaks  # noqa: E402
 from report.theory.conditions import Conditions, Layout, vector_block  # noqa: E402
 from report.theory.network import Theory  # noqa: E402
@@ -71,7 +71,8 @@ def test_captured_networks_are_met_or_at_least(
     shape = (batch, *catalogue.INPUT_SHAPES[name])
 
     def workload() -> Any:
-        module = laid_out(catalogue.network(name).eval(), layout)
+        last = layout == "channels_last"
+        module = prepared(partial(catalogue.network, name), "float32", last)().eval()
         source = torch.zeros(shape)
         if layout == "channels_last":
             source = source.contiguous(memory_format=torch.channels_last)
@@ -127,12 +128,11 @@ EDGES: tuple[tuple[int, ...], ...] = (
 def test_convolutions_on_avx2_are_met_or_at_least(batch: int, last: bool) -> None:
     if torch.backends.cpu.get_cpu_capability() != "AVX2":
         pytest.skip("the rules are those of AVX2; typed peaks stand in tests/test_workspaces.py")
-    layout: Layout = "channels_last" if last else "contiguous"
     for channels, *rest, side in EDGES:
         build, shape = partial(nn.Conv2d, channels, *rest), (batch, channels, side, side)
 
         def laid(build: Callable[[], nn.Module] = build) -> nn.Module:
-            return laid_out(build(), layout)
+            return prepared(build, "float32", last)().eval()
 
         found = checked(laid, [Input(shape, channels_last=last)])
         agrees(found, partial(measured, build, shape, last))
