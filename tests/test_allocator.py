@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from report.errors import StudyError
 from report.records.layers import Layer
+from report.studies.conv_scaling.requests import around, requests
 from report.theory.allocator import (
     DEFAULT,
     LARGE_SEGMENT,
@@ -32,7 +33,6 @@ from report.theory.allocator import (
     options_of,
     replay,
 )
-from report.theory.allocator_requests import around, requests
 from tests.networks import mnist_example
 
 KIB = 1024

@@ -215,8 +215,6 @@ def _each(operator: Operator, name: str, extents: Sequence[int]) -> tuple[int, .
 
 
 _WINDOW: Final = ("stride", "padding", "dilation")
-
-
 _KERNELS: Final = ("flash_attention", "flash_attention_for_cpu", "efficient_attention",
                    "cudnn_attention")  # fmt: skip
 _PRODUCTS: Final[Mapping[str, Callable[[Operator], int]]] = {

@@ -94,21 +94,16 @@ class Reconciliation:
 
     def as_json(self) -> dict[str, Any]:
         """The reconciliation with its sum and its residual; null and a reason where missing."""
-        share, measured = self.residual_share, self.measured
-        reason = measured.reason if isinstance(measured, Missing) else None
-        return {
-            "id": self.id,
-            "subject": self.subject,
-            "unit": self.unit,
-            "start": asdict(self.start),
-            "terms": [asdict(term) for term in self.terms],
+        missing = isinstance(self.measured, Missing)
+        derived = {
             "sum": self.end,
-            "measured": None if isinstance(measured, Missing) else asdict(measured),
-            "residual": None if isinstance(measured, Missing) else self.residual,
-            "residual_share": None if isinstance(share, Missing) else share,
+            "residual": self.residual,
+            "residual_share": self.residual_share,
             "explained": self.explained,
-            "reason": reason,
+            "reason": self.measured.reason if isinstance(self.measured, Missing) else None,
         }
+        known = {name: None if isinstance(n, Missing) else n for name, n in derived.items()}
+        return asdict(self) | known | ({"measured": None} if missing else {})
 
 
 def without_idle_terms(found: Mapping[Level, Reconciliation]) -> dict[Level, Reconciliation]:

@@ -48,9 +48,6 @@ UPDATE_PASSES: Final = 5
 _CACHED_UPDATE_PASSES: Final = 4
 
 
-# -------------------------------------------------------------------------------------- roofs
-
-
 @dataclass(frozen=True)
 class Roof:
     """A device's two ceilings: ``peak`` in FLOP/s and ``bandwidth`` in B/s."""
@@ -72,9 +69,6 @@ def sheet_roof(peak: float, bandwidth: float) -> Roof:
     """The roof of a data sheet, whose numbers have no interval."""
     exact = (Estimate(number, number, number, 1, 1.0) for number in (peak, bandwidth))
     return Roof(*exact)
-
-
-# -------------------------------------------------------------------------------------- loads
 
 
 @dataclass(frozen=True)
@@ -141,8 +135,6 @@ def at_batch(layers: Iterable[Layer], batch: int) -> tuple[Layer, ...]:
     )
 
 
-# ------------------------------------------------------------------------------------ classes
-
 DEPTHWISE: Final = "depthwise convolution"
 LINEAR: Final = "linear"
 _OTHERS: Final[tuple[tuple[type[Layer], str], ...]] = (
@@ -168,9 +160,3 @@ def operator_class(layer: Layer) -> str:
     height, width = layer.kernel
     grouped = "grouped " if layer.groups > 1 else ""
     return f"{height} × {width} {grouped}convolution"
-
-
-def class_order(name: str) -> tuple[int, str]:
-    """Sorts classes: full convolutions by kernel, depthwise ones, linear layers, the others."""
-    fixed = (DEPTHWISE, *(other for _, other in _OTHERS), REST)
-    return (fixed.index(name) + 1, "") if name in fixed else (0, name)

@@ -1,4 +1,4 @@
-"""The requests of CUDA memory that layers of a record, or captured operators, make; pure."""
+"""The requests of CUDA memory that the layers of a record make; pure."""
 
 from __future__ import annotations
 
