@@ -17,7 +17,7 @@ from report.paper.findings import Inputs
 from report.quantity import expression
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent
-from report.quantity.operations import counted_in, flops, spanning
+from report.quantity.operations import at_least, counted_in, flops, spanning
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline import theory
 from report.studies.training_roofline.subject import HEAVY
@@ -31,8 +31,9 @@ GPUS: Final = (RTX, T4)
 MEGA, GIGA, TERA = 1e6, 1e9, 1e12
 #: A rate below this share of the same network's best on the same device is no working point.
 COLLAPSED: Final = 0.5
-#: The clocks (MHz) between which the maker of a laptop may choose, the nominal one first.
-CLOCKS: Final = ("nominal", "low", "high")
+#: The rated clocks (MHz) between which the maker of a laptop may choose, the nominal one first;
+#: and that of the T4's data sheet with the lowest one that its printed rates need.
+CLOCKS: Final = {RTX: ("nominal", "low", "high"), T4: ("nominal", "low")}
 #: Column of the throughput table by device.
 _THROUGHPUT: Final = {RTX: "rtx4080", T4: "t4"}
 #: Tables whose rows are known by their place in them, and how many they have.
@@ -163,7 +164,8 @@ class Source:
             cores = counted_in("MAC", self.exact(row.printed("cores"), "1"))
             # A core does one multiply-add a cycle.
             return flops(cores * self.exact(row.printed(clock), "1/s", MEGA))
-        return self._sheet(device, "float32", "FLOP/s")
+        sheet = self._sheet(device, "float32", "FLOP/s")
+        return sheet * self.needed_clock() if clock == "low" else sheet
 
     def bandwidth(self, device: str) -> Quantity:
         """B/s by the data sheet, or by the width of the bus and the data rate of a line."""
@@ -218,7 +220,10 @@ class Source:
         """The same case with the throughput that its printed efficiency implies."""
         if case.row is None:
             return case._replace(images=absent("throughput", "1/s", "no rate is printed"))
-        share = self.exact(case.row.printed("efficiency"), "1", 0.01)
+        # The summary prints that of the collapsed case with one digit more.
+        known = printed_value(self.reported, "collapse_efficiency")
+        cell = known if self.collapsed(case) else case.row.printed("efficiency")
+        share = self.exact(cell, "1", 0.01)
         rate = share * self.printed_roof(case.device)[0]
         return case._replace(images=rate / self._printed_work(case))
 
@@ -228,17 +233,23 @@ class Source:
         """The rate over the known peak; the laptop's over all its clocks, or at one ``clock``."""
         if case.device != RTX or clock:
             return case.rate / self.peak(case.device, clock or "nominal")
-        return spanning(*(case.rate / self.peak(RTX, clock) for clock in CLOCKS))
+        return spanning(*(case.rate / self.peak(RTX, clock) for clock in CLOCKS[RTX]))
 
-    def of_roof(self, case: Case) -> Quantity:
+    def needed_clock(self) -> Quantity:
+        """The T4's lowest clock over its highest at which direct convolution gives its rates."""
+        cases = (self.by_print(case) for case in self.cases if case.row and case.device == T4)
+        return at_least(*map(self.share, cases))
+
+    def of_roof(self, case: Case, *clocks: str) -> Quantity:
         """The throughput over that of layers at the nearer of their roofs.
 
-        The laptop's is that of the nominal clock, with the bounds of all clocks.
+        That of the first of ``clocks``, with the bounds of them all, or of all possible ones.
         """
-        clocks = CLOCKS if case.device == RTX else CLOCKS[:1]
-        least = (self._least(case.device, case.network, case.batch, clock)[0] for clock in clocks)
-        shares = [case.images * time / case.batch for time in least]
-        return spanning(*shares) if len(shares) > 1 else shares[0]
+        least = (
+            self._least(case.device, case.network, case.batch, clock)[0]
+            for clock in clocks or CLOCKS[case.device]
+        )
+        return spanning(*(case.images * time / case.batch for time in least))
 
     def memory_share(self, device: str, network: str, clock: str = "nominal") -> Quantity:
         """The share of that least time in which memory is the nearer roof."""
@@ -264,10 +275,11 @@ class Source:
         heavy = [case for case in steady if case.network == HEAVY]
         return (
             self._correction("as printed", printed, self._as_printed),
-            self._correction("two operations a multiply-add", printed, self._of_printed),
+            self._correction("work in operations", printed, self._of_printed),
             self._correction("peak of the laptop's chip", printed, self.share),
             self._correction("without the collapsed batch", steady, self.share),
             self._correction(f"{HEAVY} alone", heavy, self.share),
+            self._correction("both, T4 at its lowest clock", steady, self._at_low_clock),
         )
 
     def _correction(
@@ -289,6 +301,9 @@ class Source:
 
     def _of_printed(self, case: Case) -> Quantity:
         return case.rate / self.printed_roof(case.device)[0]
+
+    def _at_low_clock(self, case: Case) -> Quantity:
+        return self.share(case, "low" if case.device == T4 else "")
 
 
 def value_of(quantity: Quantity) -> float:

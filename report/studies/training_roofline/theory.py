@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Final, Literal, TypeAlias
 
@@ -67,6 +68,12 @@ def least_time(network: str, batch: int, peak: float, bandwidth: float) -> tuple
     seconds = sum(map(max, arithmetic, moving))
     memory = sum(b for a, b in zip(arithmetic, moving, strict=True) if b > a)
     return exact(f"least time of {network} at batch {batch}", "s", seconds), memory / seconds
+
+
+def largest_map(network: str) -> Quantity:
+    """Bytes of the largest output of a layer at the source's batch, in float32."""
+    outputs = (math.prod(layer.output_shape) for layer in shapes(network, SOURCE_BATCH))
+    return exact(f"largest map of {network}", "B", 4 * max(outputs))
 
 
 def alive(network: str, batch: int) -> Quantity:
