@@ -28,7 +28,7 @@ def run(study: str, *words: str) -> list[list[float]]:
     return [[float(word) for word in line.split()] for line in printed(study, *words)]
 
 
-def test_a_peak_and_a_failed_run_make_the_paradox() -> None:
+def test_a_peak_and_a_collapsed_run_make_the_paradox() -> None:
     (printed,), (chip,), (steady,) = run("training_roofline")
     assert printed > 2.5 and 1.2 < chip < 1.6 and steady < 1
 

@@ -6,12 +6,10 @@ import pytest
 
 from report.statistics.estimates import Estimate
 from report.theory.roofline import (
-    DEPTHWISE,
     Load,
     Roof,
     cached_step_load,
     load,
-    operator_class,
     sheet_roof,
     step_load,
     total,
@@ -19,7 +17,7 @@ from report.theory.roofline import (
     update_load,
 )
 from report.theory.work import flops, training_macs, training_passes
-from tests.networks import Chain, convolution
+from tests.networks import Chain
 from tests.training import layers_of
 
 
@@ -70,15 +68,3 @@ def test_the_work_of_a_step_is_that_of_the_theory_of_work(network: str) -> None:
     layers = layers_of(network, 4)
     assert total(training_loads(layers)).flops == flops(training_macs(layers))
     assert step_load(layers).intensity < step_load(layers_of(network, 64)).intensity
-
-
-def test_classes_are_told_apart() -> None:
-    layers = [
-        *Chain(1, 8, 8, 8).add().act().norm().pool("max", 2).flatten().linear(3).softmax().layers,
-        *(convolution((1, 8, 8, 8), 8, (3, 3), groups=groups) for groups in (8, 2, 1)),
-        convolution((1, 8, 8, 8), 8, (1, 1)),
-    ]
-    assert [*dict.fromkeys(map(operator_class, layers))] == [
-        "addition", "activation", "batch normalisation", "pooling", "other", "linear", DEPTHWISE,
-        "3 × 3 grouped convolution", "3 × 3 convolution", "1 × 1 convolution",
-    ]  # fmt: skip

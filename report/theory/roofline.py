@@ -22,13 +22,7 @@ from typing import Final
 import msgspec
 
 from report.records.layers import (
-    Activation,
-    Addition,
-    BatchNorm,
-    Convolution,
     Layer,
-    Linear,
-    Pooling,
 )
 from report.statistics.estimates import Estimate, rate_over
 from report.theory.work import (
@@ -133,30 +127,3 @@ def at_batch(layers: Iterable[Layer], batch: int) -> tuple[Layer, ...]:
         )
         for layer in layers
     )
-
-
-DEPTHWISE: Final = "depthwise convolution"
-LINEAR: Final = "linear"
-_OTHERS: Final[tuple[tuple[type[Layer], str], ...]] = (
-    (Linear, LINEAR),
-    (BatchNorm, "batch normalisation"),
-    (Activation, "activation"),
-    (Pooling, "pooling"),
-    (Addition, "addition"),
-)
-REST: Final = "other"
-
-
-def operator_class(layer: Layer) -> str:
-    """What a layer is, as far as it matters for its intensity: ``3 × 3 convolution``, ``linear``.
-
-    A convolution is depthwise where every group has one input channel, else it is named by its
-    kernel, and by its groups if it has some.
-    """
-    if not isinstance(layer, Convolution):
-        return next((name for kind, name in _OTHERS if isinstance(layer, kind)), REST)
-    if layer.groups > 1 and layer.groups == layer.input_shape[1]:
-        return DEPTHWISE
-    height, width = layer.kernel
-    grouped = "grouped " if layer.groups > 1 else ""
-    return f"{height} × {width} {grouped}convolution"

@@ -9,25 +9,16 @@ from figures.dots import Dots, DotSeries
 from figures.points import Points
 from figures.roofline import Roofline
 from figures.scaling import Band, Scaling
-from report.missing import Missing
 from report.paper.plots import GIGA, TERA, points, roof_line
 from report.quantity.evaluation import estimate
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline import theory
-from report.studies.training_roofline.runs import Profile, Run
+from report.studies.training_roofline.runs import Run
 from report.studies.training_roofline.source import GPUS, LAPTOP, RTX, T4, Source, value_of
-from report.studies.training_roofline.subject import HEAVY, IMAGE, LIGHT, NETWORKS, Step
-from report.theory.roofline import DEPTHWISE, LINEAR, operator_class, sheet_roof
+from report.studies.training_roofline.subject import HEAVY, IMAGE, NETWORKS, Step
+from report.theory.roofline import sheet_roof
 
 _INTENSITY: Final = "Arithmetic intensity (FLOP/B)"
-#: The classes of layers with multiply-adds, in the order of their colours.
-_CLASSES: Final = (
-    "3 × 3 convolution",
-    "1 × 1 convolution",
-    DEPTHWISE,
-    LINEAR,
-    "7 × 7 convolution",
-)
 
 
 def shares(source: Source) -> Dots:
@@ -111,26 +102,3 @@ def memory(run: Run, source: Source) -> Iterator[Scaling]:
         y_bottom=0.0,
         direct=True,
     )
-
-
-def layers(run: Run) -> tuple[Roofline, ...]:
-    """Every layer with multiply-adds under the measured roofs, a panel a network."""
-    shown = (each for name, each in run.profiles.items() if name in (HEAVY, LIGHT))
-    return tuple(map(_layer_panel, shown))
-
-
-def _layer_panel(profile: Profile) -> Roofline:
-    roof, drawn = profile.run.roof, []
-    times = [profile.layer_time(place) for place in range(len(profile.loads))]
-    timed = list(zip(profile.case.layers, profile.loads, times, strict=True))
-    for series, kind in enumerate(_CLASSES):
-        found = [(load, t) for layer, load, t in timed if operator_class(layer) == kind and t > 0]
-        x = tuple(load.intensity for load, _ in found)
-        y = tuple(load.flops / time / GIGA for load, time in found)
-        # One name a class, at its lowest point, where no roof and few marks are.
-        name = kind.removesuffix(" convolution") if len(found) > 1 else ""
-        names = tuple(name * (rate == min(y)) for rate in y)
-        drawn += [Points("", x, y, series=series, names=names)] * bool(found)
-    lines = () if isinstance(roof, Missing) else (roof_line(roof, "", "measured", GIGA),)
-    network = profile.step.network
-    return Roofline(_INTENSITY, "Rate (GFLOP/s)", lines, tuple(drawn), network)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
 
@@ -14,13 +15,14 @@ from report.evidence.runs import run_of
 from report.paper.environments import setup
 from report.paper.findings import Inputs
 from report.paper.study import Content, Study
+from report.paper.tables import Table
 from report.quantity.evaluation import estimate, to_digits
 from report.quantity.expression import Quantity, exact
 from report.quantity.verdicts import Several, all_of
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline import figures, theory
 from report.studies.training_roofline.audit import RATE, audit
-from report.studies.training_roofline.runs import Profile, Run, runs
+from report.studies.training_roofline.runs import Run, runs
 from report.studies.training_roofline.source import (
     CLOCKS,
     GPUS,
@@ -42,7 +44,6 @@ from report.studies.training_roofline.subject import (
     check_subject,
 )
 from report.text.escape import markdown
-from report.theory.roofline import DEPTHWISE
 
 #: Times that differ by less than this share are no finding: runs of a machine differ by as much.
 MARGIN: Final = 0.1
@@ -58,8 +59,7 @@ class Paper:
         for stored in inputs.records:
             check_subject(stored)
         self.inputs, self.source = inputs, Source(inputs)
-        self.runs = runs(inputs.records)
-        self.cpu, self.gpu = (run_of(inputs.cast.get(role), self.runs) for role in ("cpu", "gpu"))
+        self.gpu = run_of(inputs.cast.get("gpu"), runs(inputs.records))
         self.audit, self.corrections = audit(self.source), self.source.corrections()
         self.checks = tuple(chain.from_iterable(self.audit.values()))
 
@@ -76,7 +76,6 @@ def _audits(p: Paper) -> tuple[Check, ...]:
 study.texts(
     {
         "source_device": lambda p: markdown(p.inputs.reported.device),
-        "cpu": lambda p: markdown(p.cpu.short) if p.cpu else "",
         "gpu": lambda p: markdown(p.gpu.short) if p.gpu else "",
     }
 )
@@ -171,7 +170,9 @@ study.values(
         "paradox_slow": lambda p: p.corrections[5].ratio,
         "startup": _startup,
         "largest_map": lambda p: theory.largest_map(SMALL),
-        "t4_memory": lambda p: exact("memory", "B", p.source.memory(T4), p.source.file),
+        "t4_memory": lambda p: to_digits(
+            exact("memory", "B", p.source.memory(T4), p.source.file), 3
+        ),
         "rtx_peak": lambda p: p.source.printed_roof(RTX)[0],
         "laptop_peak": lambda p: p.source.peak(RTX),
         "printed_bandwidth": lambda p: p.source.printed_roof(RTX)[1],
@@ -225,28 +226,18 @@ def _reserved(
     return lambda run: run.bytes("reserved_peak", Step(network, IMAGE, batch, precision))
 
 
+_half: Final = _reserved(precision="float32", batch=theory.SOURCE_BATCH // 2)
+
 study.values(
     {
         "reserved": _reserved(),
         "reserved_full": _reserved(precision="float32"),
         "light_reserved": _reserved(LIGHT),
-        "small_reserved": _reserved(SMALL),
-        "half_reserved": _reserved(precision="float32", batch=theory.SOURCE_BATCH // 2),
+        "small_reserved": lambda run: to_digits(_reserved(SMALL)(run), 3),
+        "half_reserved": lambda run: to_digits(_half(run), 3),
     },
     "measured",
     of=lambda p: p.gpu,
-)
-
-
-def _light(p: Paper) -> Profile | None:
-    return p.cpu.profiles.get(LIGHT) if p.cpu else None
-
-
-study.values(
-    {"watched_batch": lambda profile: exact("profiled batch", "1", profile.step.batch)}, of=_light
-)
-study.values(
-    {"depthwise_memory": lambda profile: profile.of_memory(DEPTHWISE)}, "percent", of=_light
 )
 
 
@@ -306,8 +297,7 @@ def _heavy_arithmetic(p: Paper) -> Several:
 def _one_exceeds(found: tuple[Run, Source]) -> Several:
     run, source = found
     there = exact("memory", "B", source.memory(RTX), source.file)
-    half = _reserved(precision="float32", batch=theory.SOURCE_BATCH // 2)
-    others = (half, _reserved(LIGHT), _reserved(SMALL))
+    others = (_half, _reserved(LIGHT), _reserved(SMALL))
     return all_of(_reserved()(run) / there > 1, *(each(run) / there < 1 for each in others))
 
 
@@ -327,11 +317,6 @@ def _fig_source(p: Paper) -> Iterator[Roofline]:
 @study.figure("fig-memory", height=2.6)
 def _fig_memory(p: Paper) -> Iterator[Scaling]:
     return figures.memory(p.gpu, p.source) if p.gpu else iter(())
-
-
-@study.figure("fig-layers", height=2.1, wide=True, same_axes=True)
-def _fig_layers(p: Paper) -> Iterator[Roofline]:
-    yield from figures.layers(p.cpu) if p.cpu else ()
 
 
 # -------------------------------------------------------------------------------------- tables
@@ -404,7 +389,17 @@ def _intensity(p: Paper, case: tuple[str, Quantity]) -> dict[str, Content]:
     }
 
 
-study.add_table(lambda p: setup(p.runs))
+#: What of our GPU's machine can change the memory of a step; each case names its own arithmetic.
+_SETUP: Final = ("Device", "Memory", "Operating system", "Framework", "Driver, CUDA, cuDNN")
+
+
+def _setup(p: Paper) -> Table:
+    table = setup([p.gpu] if p.gpu else [])
+    rows = (row for row in table.rows if not p.gpu or row[0] in _SETUP)
+    return replace(table, rows=tuple(rows))
+
+
+study.add_table(_setup)
 
 #: Why printed numbers differ, by their place.
 _REASONS: Final = {
