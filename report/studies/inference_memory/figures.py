@@ -11,56 +11,65 @@ from figures.scaling import Scaling
 from report.missing import Missing
 from report.paper.plots import points, theory_line
 from report.quantity.evaluation import point
-from report.quantity.expression import exact
 from report.studies.inference_memory.runs import Run
-from report.studies.inference_memory.subject import PRECISIONS, TILED, Call, Precision, small
+from report.studies.inference_memory.subject import (
+    LAYOUTS,
+    PRECISIONS,
+    SHOWN,
+    TILED,
+    Call,
+    Precision,
+    small,
+)
 
 _X: Final = "Batch size (images)"
-#: The networks of the first figure; the others lie between two of them.
-_DRAWN: Final = ("VGG-16", "AlexNet", "ResNet-110", "ResNet-20", "LeNet-5")
 #: What the lines of tensors are called.
 _TENSORS: Final[dict[Precision, str]] = {"float32": "Tensors, 32 bits", "bfloat16": "16 bits"}
-#: Of so many calls the batch sizes span three decades, and every other tick has room.
-_MANY: Final = 25
-_TICKS: Final = (1.0, 4.0, 16.0, 64.0, 256.0, 1024.0)
+#: Up to so many images every power of four has a tick, beyond every other.
+_TICKS: Final = 4**6
 
 
 def peaks(run: Run) -> Iterator[Scaling]:
-    """Measured peaks of a CPU on the lines that theory predicts."""
+    """Measured peaks of ResNet-20 on a CPU, an image, on the lines that theory predicts."""
     drawn: tuple[Points, ...] = ()
     curves = []
-    for series, network in enumerate(_DRAWN):
-        calls = run.chosen(network=network, layout="contiguous", precision="float32", tile=None)
-        shown = [c for c in calls if c.image == calls[0].image and c.batch <= _TICKS[-2]]
-        measured = {c.batch: run.peak(c) for c in shown}
-        found = {c.batch: run.predicted(c) for c in shown}
-        theory = {b: p.total for b, p in found.items() if not isinstance(p, Missing)}
-        drawn += points(network, measured, "MB", series=series)
-        if theory:
-            over = {b: exact("predicted peak", "B", size) for b, size in theory.items()}
-            curves.append(theory_line("", over, "MB"))
-    yield Scaling(_X, "Peak memory (MB)", drawn, tuple(curves), x_ticks=_TICKS[:-1], direct=True)
+    for series, layout in enumerate(LAYOUTS):
+        calls = [c for n in range(11) if (c := small(SHOWN, 2**n, layout=layout)) in run.calls]
+        measured = {c.batch: run.per_image(c) for c in calls}
+        drawn += points(layout.replace("_", " "), measured, "MB", series=series)
+        theory = {c.batch: run.predicted_peak(c) - run.held(c, "before") for c in calls}
+        if calls and not any(each.missing for each in theory.values()):
+            an_image = {batch: size / batch for batch, size in theory.items()}
+            curves.append(theory_line("", an_image, "MB"))
+    ticks = tuple(float(4**n) for n in range(6))
+    yield Scaling(_X, "Allocated (MB an image)", drawn, tuple(curves), x_ticks=ticks, direct=True)
 
 
 def workspace(allocated: Mapping[Call, Run], networks: Sequence[str]) -> Iterator[Scaling]:
-    """What a call allocates an image on a GPU, a panel for each network, beside its tensors."""
+    """What a call allocates on a GPU over what its tensors need in float32, by network."""
     for network in networks:
         found = {p: _over(allocated, network, p) for p in PRECISIONS}
         if not any(found.values()):
             continue
         drawn: tuple[Points, ...] = ()
-        for series, (precision, runs) in enumerate(found.items()):
-            over = {call.batch: run.per_image(call) for call, run in runs.items()}
-            drawn += points(precision, over, "MB", series=series, joined=True)
         curves = []
-        for precision, name in _TENSORS.items():
-            needed = {c.batch: run.needed_per_image(c) for c, run in found[precision].items()}
-            if needed and not any(each.missing for each in needed.values()):
-                curves.append(theory_line(name, needed, "MB", part=precision != "float32"))
-        powers = range(3, 10, 2) if len(found["float32"]) > _MANY else range(3, 7)
+        for series, (precision, runs) in enumerate(found.items()):
+            full = {
+                call: run.needed_per_image(replace(call, precision="float32"))
+                for call, run in runs.items()
+            }
+            over = {c.batch: run.per_image(c) / full[c] for c, run in runs.items()}
+            # The half precisions lie on each other; one shows as a ring around the other.
+            hollow = precision == "bfloat16"
+            drawn += points(precision, over, "1", series=series, hollow=hollow, joined=True)
+            needed = {c.batch: run.needed_per_image(c) / full[c] for c, run in runs.items()}
+            if precision in _TENSORS and needed and not any(e.missing for e in needed.values()):
+                curves.append(theory_line(_TENSORS[precision], needed, "1", part=hollow))
+        most = max(call.batch for runs in found.values() for call in runs)
+        powers = range(3, 10, 2) if most > _TICKS else range(3, 7)
         yield Scaling(
-            _X, "Allocated (MB an image)", drawn, tuple(curves), title=network,
-            x_ticks=tuple(float(4**n) for n in powers),
+            _X, "Over float32 tensors", drawn, tuple(curves), title=network,
+            x_ticks=tuple(float(4**n) for n in powers), y_bottom=0.4, y_top=5.0,
         )  # fmt: skip
 
 
@@ -75,24 +84,19 @@ def _over(allocated: Mapping[Call, Run], network: str, precision: Precision) -> 
 
 def tiling(run: Run) -> Iterator[Scaling]:
     """Time against peak of tiled calls, both relative to whole maps."""
-    drawn = []
+    drawn: list[Points] = []
     for series, (form, name) in enumerate(TILED.items()):
-        ratios = [
-            (run.peak(c) / run.peak(whole), run.time(c) / run.time(whole))
-            for c in sorted(run.chosen(execution=form), key=lambda call: call.tile or 0)
-            for whole in [replace(c, execution="eager", tile=None)]
-        ]
-        known = [(point(x), point(y)) for x, y in ratios]
-        xy = [
-            (100 * x, y)
-            for x, y in known
-            if not isinstance(x, Missing) and not isinstance(y, Missing)
-        ]
-        if xy:
-            peak, time = zip(*xy, strict=True)
-            drawn.append(Points(name, peak, time, series=series, joined=True))
+        times, sizes = {}, {}
+        for call in sorted(run.chosen(execution=form), key=lambda call: call.tile or 0):
+            whole = replace(call, execution="eager", tile=None)
+            size = point(run.peak(call) / run.peak(whole))
+            if not isinstance(size, Missing):
+                times[call.tile or 0] = run.time(call) / run.time(whole)
+                sizes[call.tile or 0] = 100 * size
+        for each in points(name, times, "1", series=series, joined=True) if times else ():
+            drawn.append(replace(each, x=tuple(sizes[int(tile)] for tile in each.x)))
     if drawn:
         yield Scaling(
             "Peak (% of whole maps)", "Time over whole maps", tuple(drawn), x_scale="linear",
-            direct=True,
+            y_bottom=1.0, y_top=16.0,
         )  # fmt: skip

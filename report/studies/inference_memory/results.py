@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from report.missing import Missing
 from report.quantity.expression import Quantity, absent, exact, named
-from report.quantity.operations import at_least
 from report.studies.inference_memory import theory
 from report.studies.inference_memory.runs import History, Run
 from report.studies.inference_memory.subject import (
@@ -60,13 +59,10 @@ class Peaks(NamedTuple):
         return exact("peaks predicted to the byte", "1", met, self.run.file)
 
     @property
-    def missed(self) -> Quantity:
-        """The largest share of a peak that theory misses."""
-        shares = [r.residual_share for r in self.found.values()]
-        known = [
-            exact("share", "1", s, self.run.file) for s in shares if not isinstance(s, Missing)
-        ]
-        return named("missed share", at_least(*known)) if known else NO_RATIO
+    def bounds(self) -> Quantity:
+        """How many predictions are bounds, as some operator has no rule."""
+        found = sum(not getattr(self.run.predicted(call), "complete", True) for call in self.found)
+        return exact("bounds", "1", found, self.run.file)
 
     def rests(self, *, bounded: bool) -> list[Quantity]:
         """What a prediction lacks: of bounds, where a layer has no rule, or of all others."""
@@ -126,6 +122,7 @@ def beyond(run: Run) -> list[Quantity]:
 class Copies(NamedTuple):
     """Convolutions on a GPU, those with a workspace, and those whose workspace is just copies."""
 
+    calls: int
     convolutions: int
     taken: int
     copies: int
@@ -174,22 +171,21 @@ class Allocated:
         """What was asked for in every call."""
         return [run.history(call) for call, run in self.by_call.items()]
 
-    def workspace_share(self, batch: int) -> Quantity:
-        """The share of workspace in what a call in float32 allocates at its peak."""
-        found = self.history(batch)
-        if isinstance(found, Missing):
-            return absent("share of workspace", "1", found.reason)
-        share = found.workspace / (found.tensors + found.workspace)
-        return exact("share of workspace", "1", share, self.file)
-
-    def copies(self, halved: bool, layout: Layout) -> Copies:
-        """Of all calls in float32 or in half precision, in one layout."""
+    def copies(self, halved: bool, layout: Layout, *networks: str) -> Copies:
+        """Of calls in float32 or in half precision, in one layout, of some networks or of all."""
         found = [
-            run.copies(call)
+            (1, *run.copies(call))
             for call, run in self.by_call.items()
             if call.layout == layout and (call.precision != "float32") == halved
+            if not networks or call.network in networks
         ]
-        return Copies(*(sum(column) for column in zip((0, 0, 0), *found, strict=True)))
+        return Copies(*(sum(column) for column in zip((0, 0, 0, 0), *found, strict=True)))
+
+    @property
+    def split(self) -> list[tuple[int, int]]:
+        """Of half precision where maps outgrow an index: the workspace, and that of a part."""
+        found = (run.split(c) for c, run in self.by_call.items() if c.precision != "float32")
+        return list(filter(None, found))
 
 
 def tiled(run: Run, form: str | None = None, tile: int | None = None) -> list[Call]:
@@ -211,17 +207,6 @@ def over_whole(
         return [of(run, c) / of(run, whole[c]) for c in tiled(run, form, tile)] or [NO_RATIO]
 
     return found
-
-
-def stages(of: Callable[[Run, Call], Quantity], tile: int) -> Callable[[Run], Quantity]:
-    """The same of tiles through a whole stage."""
-    return lambda run: over_whole(of, "tiled_stages", tile)(run)[0]
-
-
-def halo(run: Run) -> Quantity:
-    """The work of the smallest tiles through a stage over that of whole maps."""
-    calls = tiled(run, "tiled_stages", 8)
-    return exact("work with tiles", "1", theory.halo(calls[0]), run.file) if calls else NO_RATIO
 
 
 def of_tiled(name: str) -> Callable[[Run], Quantity]:

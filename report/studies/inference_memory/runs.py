@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, NamedTuple
+from math import prod
+from typing import Any, Final, NamedTuple
 
 from report.evidence import runs as any_study
 from report.evidence.remembered import remembered
@@ -14,12 +15,15 @@ from report.missing import Missing
 from report.quantity.expression import Quantity, absent, exact, named
 from report.records.layers import Layer
 from report.records.operations import Operator
+from report.records.record import Factor
 from report.records.store import Stored
 from report.studies.inference_memory import theory
 from report.studies.inference_memory.subject import (
     NETWORKS,
+    SHOWN,
     Call,
     Limit,
+    Precision,
     call_of,
     limit_of,
 )
@@ -30,6 +34,8 @@ from report.theory.networks import Captured
 _SMALL: Final = 1e-3
 #: The axes of maps and of a convolution's weights.
 _MAP_AXES: Final = 4
+#: The elements that a signed index of 32 bits can name.
+_INDEXED: Final = 2**31
 
 
 class History(NamedTuple):
@@ -71,13 +77,17 @@ class Run(any_study.Run):
 
     # --------------------------------------------------------------------------------- memory
 
+    def held(self, call: Call, when: str) -> Quantity:
+        """The bytes of live blocks before a call or at its peak; of a GPU as they were asked for.
+
+        Its allocator gives up to 1 MiB more to a block than was asked for.
+        """
+        size = "requested" if self.on_gpu else "allocated"
+        return self.repeated(f"{size}_{when}", call.factors)
+
     def peak(self, call: Call) -> Quantity:
         """Most bytes allocated during a call, with parameters and input."""
-        return self.repeated("allocated_peak", call.factors)
-
-    def saved(self, call: Call, base: Call) -> Quantity:
-        """The share of the peak of ``base`` that ``call`` does without."""
-        return named("saved share", 1 - self.peak(call) / self.peak(base))
+        return self.held(call, "peak")
 
     @cached_property
     def _ran(self) -> dict[Call, tuple[Layer, ...]]:
@@ -96,12 +106,17 @@ class Run(any_study.Run):
             return Missing("workspaces are known for calls of whole maps on a CPU only")
         return theory.predicted(call, self._ran.get(call, ()), self.stored.record.environment)
 
+    def predicted_peak(self, call: Call) -> Quantity:
+        """Its bytes."""
+        found = self.predicted(call)
+        if isinstance(found, Missing):
+            return absent("predicted peak", "B", found.reason)
+        return exact("predicted peak", "B", found.total, self.file)
+
     def per_image(self, call: Call) -> Quantity:
         """What a call allocates at its peak beyond all that was there before it, an image (B)."""
-        peak, before = (
-            self.repeated(f"allocated_{when}", call.factors) for when in ("peak", "before")
-        )
-        return named("bytes an image", (peak - before) / call.batch)
+        grown = self.held(call, "peak") - self.held(call, "before")
+        return named("bytes an image", grown / call.batch)
 
     def needed_per_image(self, call: Call) -> Quantity:
         """What tensors alone need of it (B)."""
@@ -111,16 +126,9 @@ class Run(any_study.Run):
         size = peaks.needed(network, call.batch) - peaks.before(network, call.batch)
         return exact(name, "B", size / call.batch, self.file)
 
-    def workspace_share(self, call: Call) -> Quantity:
-        """The share of workspace in the predicted peak of a call."""
-        found = self.predicted(call)
-        if isinstance(found, Missing):
-            return absent("share of workspace", "1", found.reason)
-        return exact("share of workspace", "1", found.workspace / found.total, self.file)
-
     def kept(self, call: Call) -> Quantity:
         """Bytes that are allocated before a call and are neither parameters nor images."""
-        before, network = self.repeated("allocated_before", call.factors), self.network(call)
+        before, network = self.held(call, "before"), self.network(call)
         if isinstance(network, Missing):
             return absent("kept bytes", "B", network.reason)
         there = exact("parameters and images", "B", peaks.before(network, call.batch))
@@ -165,6 +173,30 @@ class Run(any_study.Run):
             len(large),
             sum(abs(size - copied) < _SMALL * copied for size, copied in large),
         )
+
+    def split(self, call: Call) -> tuple[int, int] | None:
+        """The workspace at the peak of a call whose widest map has too many elements for an index.
+
+        Beside it what copies take of as many whole images as have 2³¹ elements; None of other
+        calls.
+        """
+        network, history = self.network(call), self.history(call)
+        if isinstance(network, Missing) or isinstance(history, Missing):
+            return None
+        operators = enumerate(network.network.operators)
+        convolutions = [n for n, each in operators if each.base == "convolution"]
+        widest = max(prod(network.operator(n, 1).writes[0].shape) for n in convolutions)
+        if call.batch * widest <= _INDEXED:
+            return None
+        images = _INDEXED // widest
+        copied = max(_copied(network.operator(n, images)) for n in convolutions)
+        return history.workspace, copied
+
+    def correct(self, precision: Precision) -> Sequence[Any]:
+        """Of each of the digits whether ResNet-20 recognized it (0 or 1); nothing if not scored."""
+        factors: dict[str, Factor] = {"subject": "accuracy", "dataset": "digits", "network": SHOWN}
+        found = self.samples("image_correct", {**factors, "precision": precision})
+        return () if isinstance(found, Missing) else found
 
 
 def _history(

@@ -40,7 +40,6 @@ _NAMED: Final[dict[str, Levels]] = {"network": str, "image": int, "layout": LAYO
 _LOOKED_UP: Final[dict[str, dict[str, Levels]]] = {
     "inference": {**_NAMED, "batch": int, "precision": PRECISIONS, "execution": str},
     "limit": {**_NAMED, "memory_limit": int},
-    # Of older records.
     "accuracy": {},
 }
 
