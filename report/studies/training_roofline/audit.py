@@ -66,6 +66,10 @@ def _environments(source: Source) -> Iterator[Check]:
     yield check(
         peak_of_laptop, f"2 · cores · clock of {laptop.text('device')}", _core_peak, *inputs
     )
+    (bus,) = source.rows("bus")
+    printed = source.one("environments", environment=RTX).printed("bandwidth")
+    inputs = [bus.printed("width"), bus.printed("rate")]
+    yield check(printed, "width of the bus · data rate / 8", lambda w, r: w * r / 8, *inputs)
     performance, _ = source.rows("cpu_cores")
     inputs = [performance.printed(key) for key in ("cores", "high", "lanes")]
     formula = "2 · performance cores · multiply-adds a cycle · highest clock"
