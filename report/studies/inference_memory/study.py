@@ -50,6 +50,7 @@ from report.studies.inference_memory.subject import (
 from report.text.escape import markdown
 from report.theory.conditions import Layout
 from report.theory.fits import Fits, least
+from report.theory.networks import layers_of
 from report.theory.reconciliation import Reconciliation
 
 #: Effects on time and memory below this share are no finding.
@@ -490,6 +491,7 @@ def _tbl_networks(p: Paper, name: str) -> dict[str, Content]:
     return {
         "Network": name,
         "Image (pixels a side)": small(name, 1).image,
+        "Channels": layers_of(name, small(name, 1).image)[0].input_shape[1],
         "Parameters": found.network.parameter_count,
         "Multiply-adds": exact("multiply-adds", "MAC", found.per_image),
         "Rules found on it": "yes" if name in LEARNED else "no, held out",
