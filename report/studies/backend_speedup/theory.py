@@ -19,6 +19,8 @@ PARAMETERS: Final = named("parameters", (D + 1) * H + (H + 1) * K)
 ALL_CALLS: Final = exact("calls of an iteration", "1", sum(CALLS.values()))
 #: Double over single precision on a GPU of the T4's architecture (``nvidiaturing``).
 DOUBLE_RATE: Final = exact("rate of double precision", "1", Fraction(1, 32))
+#: Copies from pinned memory over PCIe 3 with 16 lanes, an assumption.
+COPY_RATE: Final = exact("assumed rate of copies", "B/s", 12 * 10**9)
 #: A GPU of the class that free notebooks had in the year of the source, which names none.
 _CLASS: Final = "NVIDIA T4"
 
@@ -40,6 +42,11 @@ def first_product(size: Size) -> Quantity:
 def array_bytes(rows: int, size: Size) -> Quantity:
     """Bytes of an array in float32 with a column an image."""
     return named("array", ELEMENT * exact("rows", "1", rows) * exact("m", "1", size.images))
+
+
+def copy_time(images: Quantity) -> Quantity:
+    """The time (s) in which images in float32 reach a GPU, at the assumed rate."""
+    return ELEMENT * D * images / COPY_RATE
 
 
 def peak(inputs: Inputs, of: Literal["float32", "memory"]) -> Quantity:
