@@ -159,6 +159,8 @@ def _build(project: Path, said: Path, arguments: Iterable[str], files: int) -> N
             os.chdir(project)
             sys.path.insert(0, str(project))
             setrlimit(RLIMIT_FSIZE, (files, files))
+            # CPython would keep the bytecode that it could only write in part.
+            sys.dont_write_bytecode = files != RLIM_INFINITY
             code = import_module("build").main([*arguments])
         except BaseException:
             traceback.print_exc(file=stream)

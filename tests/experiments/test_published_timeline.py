@@ -6,6 +6,7 @@ import gzip
 import json
 from collections import Counter
 from functools import cache
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -16,9 +17,8 @@ from experiments.harness.operators import Input, capture
 from experiments.networks import catalogue
 from report.theory.conditions import Conditions
 from report.theory.network import Theory
-from tests import factory
 
-MEASURED = factory.published("training_roofline", "memory_timeline.raw.gz")
+MEASURED = (Path(__file__).parent / "imported" / "memory_timeline.raw.gz").read_bytes()
 PARAMETER, OPTIMIZER, ACTIVATION = 0, 1, 4
 #: The CUDA allocator of PyTorch rounds every block up to a multiple of this (B).
 BLOCK = 512
