@@ -56,8 +56,9 @@ class _Step(NamedTuple):
 class Waterfall(Panel):
     """A finished description: ``start`` and ``terms`` make ``total``, ``residual`` is left.
 
-    ``measured`` and ``residual`` are None where nothing was measured; the figure says so.  All bars
-    and numbers are in ``unit``, of which ``per_label`` are one unit of the axis' label.
+    ``measured`` is None where nothing was measured, and the figure says so; without ``residual``
+    it has no such row.  All bars and numbers are in ``unit``, of which ``per_label`` are one unit
+    of the axis' label.
     """
 
     start: Bar
@@ -83,10 +84,12 @@ class Waterfall(Panel):
             yield step(bar, level, MORE if bar.amount > 0 else LESS if bar.amount else style.INK)
             level += bar.amount
         yield step(self.total, 0, style.THEORY)
-        if self.measured is None or self.residual is None:
+        if self.measured is None:
             yield _Step("Measured", "not measured", 0, None, MEASURED)
             return
         yield step(self.measured, 0, MEASURED)
+        if self.residual is None:
+            return
         # The residual leads from the sum to the measurement.
         colour = UNEXPLAINED if self.residual.amount else style.INK
         yield step(self.residual, self.total.amount, colour)

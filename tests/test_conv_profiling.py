@@ -30,7 +30,9 @@ OF_SOURCE: Mapping[str, float] = {
     "macs": 10_616_832, "parameters": 18_496, "source_workspace": 31_392 * 1024,
     "source_allocated": 40_608 * 1024,
     "source_kept": 64 * OUTPUT_BYTES, "table_batch": 64,
-    "copies": 5_611_520, "nameless": 26_533_888,
+    "copies": 5_611_520, "nameless": 26_000_000,
+    "partitions": 18_432 / 42.67, "bias_images": 80, "bias_share": 1.25, "input_number": 2816,
+    "input_average": 64 * 26**2 * 32 * 42.67 / 18_432,
     "source_measured": 40_600_000,
 }  # fmt: skip
 OF_RUN: Mapping[str, float] = {
@@ -59,9 +61,9 @@ def test_values_of_gpus_are_those_of_their_counters() -> None:
     assert {id_: value(published, id_) for id_ in OF_GPUS} == pytest.approx(OF_GPUS, rel=1e-3)
 
 
-SUPPORTED = {"temporary-storage", "example-is-theory", "counts-explained", "predicted",
-             "peaks-explained"}  # fmt: skip
-REFUTED = {"batch-in-product", "table-of-one-image", "parameters-per-image", "recovery"}
+SUPPORTED = {"temporary-storage", "keeps-its-output", "example-is-theory", "counts-explained",
+             "predicted", "peaks-explained"}  # fmt: skip
+REFUTED = {"batch-in-product", "table-of-one-image", "parameters-per-image"}
 
 
 def test_verdicts_and_no_judgement_of_a_gpu_by_a_processor() -> None:
@@ -125,12 +127,11 @@ def test_every_prediction_stands_in_the_paper() -> None:
 # ------------------------------------------------------------------------------ the source
 
 
-def test_all_printed_numbers_follow_but_two_and_each_stands_in_the_account() -> None:
+def test_all_printed_numbers_follow_but_one_and_each_stands_in_the_account() -> None:
     checks = audit(reported(STUDY))
     differing = [check for check in checks if check.verdict == "differs"]
-    assert [check.derived.number for check in differing] == [40.6, 14.08]
+    assert [check.derived.number for check in differing] == [40.6]
     assert differing[0].finding.endswith("a prefix of 1,024 written as one of 1,000")
-    assert float(differing[1].recomputed) == pytest.approx(9.511168)
     places = [place for _, place, _ in ACCOUNT if place]
     assert {
         c.derived.place for c in checks if not c.derived.place.startswith(tuple(places))

@@ -17,7 +17,6 @@ from report.studies.conv_profiling.subject import BASE
 from report.theory.conditions import conditions_of
 from report.theory.convolution_workspaces import convolution_workspace
 from report.theory.reconciliation import Reconciliation, Term
-from report.theory.shapes import weight_count
 from report.theory.terms import (
     COUNTED_WIDTH,
     SHAPES,
@@ -29,7 +28,7 @@ from report.theory.terms import (
     tile_epilogue,
     tile_padding,
 )
-from report.theory.work import input_bytes, output_bytes, parameter_bytes
+from report.theory.work import output_bytes, parameter_bytes
 
 #: lackey serialises all threads, so that the counted process has one.
 _COUNTED_THREADS = 1
@@ -49,8 +48,6 @@ def source_estimate(reported: Reported) -> Reconciliation:
     parameters = parameter_bytes(layer)
     estimate, image = reported.value("estimated_memory"), reported.value("memory_mb")
     printed = Fraction(str(estimate.number)) * MB
-    workspace = operator_bytes(reported, WORKSPACE, "self_allocation_size")
-    copies = batch * input_bytes(layer) + 4 * weight_count(layer)
     return Reconciliation(
         "reported-estimate",
         f"Memory of the source's call at batch {batch}",
@@ -76,15 +73,9 @@ def source_estimate(reported: Reported) -> Reconciliation:
                 "they are there before the call",
             ),
             Term(
-                "Copies of input and weights",
-                copies,
-                "4 B · (input elements of the batch + weights)",
-                "the first two kernels of the source's call",
-            ),
-            Term(
-                "Workspace, not identified",
-                workspace - copies,
-                "allocated inside the call − copies",
+                "Workspace, printed",
+                operator_bytes(reported, WORKSPACE, "self_allocation_size"),
+                "self allocation size · 1,024",
                 f"row {WORKSPACE}",
             ),
         ),

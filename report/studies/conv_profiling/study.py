@@ -16,6 +16,7 @@ from report.paper.environments import setup
 from report.paper.findings import Findings, Inputs
 from report.paper.reconciliations import as_figure
 from report.paper.study import Content, Study
+from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, absent, exact, recorded
 from report.quantity.operations import at_least, at_most
 from report.quantity.verdicts import Several, Statement, all_of
@@ -66,6 +67,12 @@ class Paper:
         column = "self_allocation_size" if name == "workspace" else name
         size = source.operator_bytes(self.reported, operator, column)
         return exact(f"source: {name.replace('_', ' ')}", "B", size, self.file)
+
+    def legible(self, kernel: int) -> Quantity:
+        """The one number that is legible of the counters of a kernel of the source."""
+        cell = self.reported.table("kernels").exactly(4).column("legible")[kernel]
+        number = cell if isinstance(cell, int | float) else Missing("it is not legible")
+        return recorded(f"legible number of kernel {kernel + 1}", "1", number, self.file)
 
 
 def _count(run: Run | None, name: str, number: int | Missing) -> Quantity:
@@ -136,6 +143,12 @@ study.values(
         "source_batch": lambda p: exact("batch", "1", p.reported.count("profiled_batch"), p.file),
         "source_kept": lambda p: p.printed("size_increase"),
         "table_batch": lambda p: p.printed("size_increase") / theory.OUTPUT_BYTES,
+        "weights": lambda p: theory.WEIGHTS,
+        "weight_average": lambda p: p.legible(1),
+        "partitions": lambda p: theory.WEIGHTS / p.legible(1),
+        "input_average": lambda p: SHOWN_BATCH * theory.INPUTS * p.legible(1) / theory.WEIGHTS,
+        "bias_images": lambda p: p.legible(3) / theory.OUTPUTS,
+        "bias_share": lambda p: p.legible(3) / (SHOWN_BATCH * theory.OUTPUTS),
         "kernels": lambda p: exact("kernels", "1", p.reported.count("profiled_kernels"), p.file),
         "alignment": lambda p: exact("alignment", "B", SCRATCHPAD_ALIGNMENT),
         "small_input": lambda p: exact("largest unfolded input", "1", SMALL_INPUT),
@@ -148,7 +161,10 @@ study.values(
         "source_allocated": lambda p: p.printed("allocation_size"),
         "source_workspace": lambda p: p.printed("workspace"),
         "copies": lambda p: theory.copies(SHOWN_BATCH),
-        "nameless": lambda p: p.printed("workspace") - theory.copies(SHOWN_BATCH),
+        "unsplit": lambda p: exact("unsplit MiB", "1", 1),
+        "nameless": lambda p: to_digits(
+            p.printed("workspace") - theory.copies(SHOWN_BATCH) - exact("½ MiB", "B", 2**19), 2
+        ),
     },
     "measured",
 )
@@ -214,6 +230,11 @@ study.values(
 )
 
 
+study.values(
+    {"input_number": lambda p: p.legible(0), "bias_number": lambda p: p.legible(3)}, "exact"
+)
+
+
 @study.value("exact")
 def beside_copies(p: Paper) -> Quantity:
     """Bytes of the workspace with TF32 beside the copies of input and weights."""
@@ -256,6 +277,11 @@ study.values(
     "measured",
 )
 study.values({"block": Run.block}, of=lambda p: p.cpu)
+study.values(
+    {"listed_peak": lambda run: recorded("peak", "B", run.peak(SHOWN), run.file)},
+    "exact",
+    of=lambda p: p.cpu,
+)
 study.values({"second_block": Run.block}, of=lambda p: p.second)
 
 
@@ -293,9 +319,9 @@ def _temporary_storage(p: Paper) -> Statement:
     return residual([p.estimate], "B", p.file).exactly(0)
 
 
-@study.claim("recovery")
-def _recovery(p: Paper) -> Statement:
-    return p.printed("size_increase") / (SHOWN_BATCH * theory.OUTPUT_BYTES) > 1
+@study.claim("keeps-its-output")
+def _keeps_its_output(p: Paper) -> Statement:
+    return (p.printed("size_increase") / (SHOWN_BATCH * theory.OUTPUT_BYTES)).exactly(1)
 
 
 def _tensor(p: Paper, number: int, *counts: tuple[str, str]) -> Several:
@@ -372,12 +398,12 @@ def _peaks(p: Paper) -> Several:
 # ------------------------------------------------------------------------------------- figures
 
 
-@study.figure("fig-bytes", height=2.7)
+@study.figure("fig-bytes", height=2.6)
 def _fig_bytes(p: Paper) -> Iterator[Panel]:
-    yield replace(as_figure(p.estimate), x_label="Memory (MB)")
+    yield replace(as_figure(p.estimate), x_label="Memory (MB)", residual=None)
 
 
-@study.figure("fig-operations", height=2.2)
+@study.figure("fig-operations", height=2.6)
 def _fig_operations(p: Paper) -> Iterator[Panel]:
     if SHOWN in p.tiled:
         drawn = as_figure(p.tiled[SHOWN])
