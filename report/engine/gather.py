@@ -117,7 +117,10 @@ def choose(
         },
         runs=tuple(tuple(f for item in choice.used for f in item.files) for choice in choices),
         digests={item.file: item.sha256 for item in (*used, *imported)},
-        notices=(*left_out.values(), *map(_alteration, altered)),
+        notices=(
+            *left_out.values(),
+            *(_edited(file, "or run the experiment again") for file in altered),
+        ),
         imported=tuple(item.file for item in imported),
         listing=(
             *listing(listed, choices, imported),
@@ -146,10 +149,10 @@ def _origin(study: str, data: Path, edition: Edition | None, choices: Choices) -
     }
 
 
-def _alteration(file: str) -> str:
+def _edited(file: str, remedy: str) -> str:
     return (
-        f"data/{file}: {EDITED}, so it was edited after it was measured; restore it with git, or "
-        "run the experiment again."
+        f"data/{file}: {EDITED}, so it was edited after it was measured; restore it with git, "
+        f"{remedy}."
     )
 
 
@@ -181,7 +184,8 @@ def usable_records(
         raise RecordError(why) from error
     untouched = tuple(i for i in listed if not i.edited or i.file in named)
     if untouched:
-        bad |= {i.file: _edited(i.file) for i in listed if i not in untouched}
+        remedy = f"run the experiment again, or name it in data/{EDITIONS} to use it as it is"
+        bad |= {i.file: _edited(i.file, remedy) for i in listed if i not in untouched}
     elif bad and not listed:
         raise RecordError(next(iter(bad.values())))
     return untouched or listed, bad
@@ -227,13 +231,6 @@ def _usable_imports(
     if not good:
         _refuse(bad.values())
     return tuple(good), bad
-
-
-def _edited(file: str) -> str:
-    return (
-        f"data/{file}: {EDITED}, so it was edited after it was measured; restore it with git, "
-        f"run the experiment again, or name it in data/{EDITIONS} to use it as it is."
-    )
 
 
 def _refuse(reasons: Iterable[str]) -> None:
