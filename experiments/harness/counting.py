@@ -35,11 +35,11 @@ import msgspec
 
 from experiments import registry
 from experiments.harness import ncu, runtime
-from experiments.harness.journal import Count, Done, Journal, Keep
+from experiments.harness.journal import Count, Done, Journal
 from experiments.harness.measure import layers_of_case, subject_of
 from experiments.harness.processes import working
 from experiments.harness.progress import Observer
-from experiments.harness.study import Device, Factors, Session, Study
+from experiments.harness.study import CaseFile, Device, Factors, Session, Study
 from experiments.harness.text import factors_text, last_line
 from experiments.harness.worker import Role, Task
 from report.errors import MeasurementError, RidgepointError
@@ -132,7 +132,9 @@ def count(study: Study, session: Session, journal: Journal, observer: Observer) 
             with closing(tool.count(task)) as counts:
                 for done, found in enumerate(counts, 1):
                     journal.append(found)
-                    text = f"{factors_text(journal.header.cases[found.case])}: {_told(found, tool)}"
+                    text = (
+                        f"{factors_text(journal.header.factors[found.case])}: {_told(found, tool)}"
+                    )
                     observer.progressed(text, done / len(task.cases))
     except (RidgepointError, OSError) as error:
         reason = str(error)
@@ -151,7 +153,7 @@ def _told(found: Count, tool: Tool) -> str:
 def task_of(study: Study, session: Session, journal: Journal) -> Task:
     """The cases to count that ended well and are not counted yet, longest first."""
     header, tool, jobs = journal.header, TOOLS[session.device], []
-    for index, factors in enumerate(header.cases):
+    for index, factors in enumerate(header.factors):
         measured = journal.finished.get(index)
         well = measured is not None and measured.status == "ok" and index not in journal.counts
         if well and header.counters != "none" and study.subject and study.is_counted(factors):
@@ -166,7 +168,7 @@ def task_of(study: Study, session: Session, journal: Journal) -> Task:
         session=replace(session, threads=1) if on_cpu else session,
         module=registry.STUDIES[header.study],
         forks=on_cpu,
-        cases=tuple((index, header.cases[index]) for _, index, _ in jobs),
+        cases=tuple((index, header.factors[index]) for _, index, _ in jobs),
         calls=tuple(calls for _, _, calls in jobs),
         at_once=runtime.cores_available(),
         compute_capability=gpu.compute_capability if gpu else "",
@@ -201,13 +203,12 @@ def added(
     return tuple(found), missing
 
 
-def files(journal: Journal) -> Iterator[Keep]:
+def files(journal: Journal) -> Iterator[CaseFile]:
     """What papers read of the logs, as a file beside the record."""
     logs = [CaseLogs(case=n, logs=count.logs) for n, count in journal.counts.items() if count.logs]
     if logs:
         meaning = "the table that Nsight Compute printed, cut to each case that it counted"
-        content = pack(ncu_logs.TOOL, logs)
-        yield Keep(case=0, name=attachment_name(ncu_logs.TOOL), meaning=meaning, content=content)
+        yield CaseFile(attachment_name(ncu_logs.TOOL), meaning, pack(ncu_logs.TOOL, logs))
 
 
 def _once(missing: Mapping[int, Mapping[str, str]]) -> dict[str, str]:

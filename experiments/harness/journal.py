@@ -1,9 +1,9 @@
 """What a run has done so far, on disk before the next case begins.
 
-``data/<study>/.<start>-<device>-<random>.journal.jsonl`` holds one JSON object a line: the run, the
-ceilings before it, every outcome of a case, every file that it leaves, what each process measured
-of it, and what was counted of it afterwards; each line is on disk before the run goes on.  The
-processes that measure write the same lines, so that a sample is encoded twice: here and in the
+``data/<study>/.<start>-<device>-<random>.journal.jsonl`` holds one JSON object a line: the head of
+the record, the ceilings before it, every outcome of a case with its files, what each process
+measured of it, and what was counted of it afterwards; each line is on disk before the run goes on.
+The processes that measure write the same lines, so that a sample is encoded twice: here and in the
 record.  So a run that is interrupted, killed or cut off from power loses at most the case that
 ran.  The file is hidden, ignored by git, and removed once the record is written.
 """
@@ -14,23 +14,13 @@ import os
 import secrets
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Literal, Self, TypeAlias
+from typing import Final, Self, TypeAlias
 
 import msgspec
 
-from experiments.harness.study import CounterChoice, Factors
+from experiments.harness.study import CaseFile, CounterChoice, Factors
 from report.errors import MeasurementError
-from report.records.record import (
-    Case,
-    Ceiling,
-    Code,
-    Environment,
-    Measured,
-    Protocol,
-    Round,
-    Shard,
-    Status,
-)
+from report.records.record import Case, Ceiling, Head, Measured, Round, Status
 
 _SUFFIX: Final = ".journal.jsonl"
 
@@ -41,19 +31,17 @@ class _Line(
     """One line of a journal."""
 
 
-class Header(_Line, frozen=True, kw_only=True, tag="run"):
-    """The first line: all of the record that is known when the run begins."""
+class Header(
+    Head, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind", tag="run"
+):
+    """The first line: the head of the record, as far as it is known when the run begins."""
 
-    journal: Literal[5] = 5
-    study: str
-    started: str
-    command: tuple[str, ...]
-    code: Code
-    protocol: Protocol
-    environment: Environment
-    cases: tuple[Factors, ...]
     counters: CounterChoice = "none"
-    shard: Shard | None = None
+
+    @property
+    def factors(self) -> tuple[Factors, ...]:
+        """Those of each case."""
+        return tuple(case.factors for case in self.cases)
 
 
 class Ceilings(_Line, frozen=True, kw_only=True, tag="ceilings"):
@@ -63,20 +51,12 @@ class Ceilings(_Line, frozen=True, kw_only=True, tag="ceilings"):
     reason: str | None = None
 
 
-class Keep(_Line, frozen=True, kw_only=True, tag="keep"):
-    """A file that a case leaves beside the record; its outcome follows."""
-
-    case: int
-    name: str
-    meaning: str
-    content: bytes
-
-
 class Finish(_Line, frozen=True, kw_only=True, tag="finish"):
-    """A case has an outcome."""
+    """A case has an outcome, and leaves these files beside the record."""
 
     case: int
     outcome: Case
+    files: tuple[CaseFile, ...] = ()
 
 
 class Ended(_Line, frozen=True, kw_only=True, tag="round"):
@@ -112,7 +92,7 @@ class Done(_Line, frozen=True, kw_only=True, tag="done"):
 
 
 #: What is written while a run measures, and what a process that measures says.
-Step: TypeAlias = Ceilings | Keep | Finish | Ended | Count
+Step: TypeAlias = Ceilings | Finish | Ended | Count
 Message: TypeAlias = Step | Ready | Done
 
 _header = msgspec.json.Decoder(Header)
@@ -127,7 +107,7 @@ class Journal:
         self.path, self.header = path, header
         self.ceilings: Ceilings | None = None
         self.finished: dict[int, Case] = {}
-        self.files: dict[str, Keep] = {}
+        self.files: dict[str, CaseFile] = {}
         self.rounds: list[Ended] = []
         self.counts: dict[int, Count] = {}
         self.size = size
@@ -164,10 +144,9 @@ class Journal:
         match step:
             case Ceilings():
                 self.ceilings = step
-            case Keep(name=name):
-                self.files[name] = step
-            case Finish(case=case, outcome=outcome):
+            case Finish(case=case, outcome=outcome, files=files):
                 self.finished[case] = outcome
+                self.files |= {file.name: file for file in files}
             case Ended():
                 self.rounds.append(step)
             case Count(case=case):

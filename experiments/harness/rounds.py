@@ -108,7 +108,7 @@ def measure(study: Study, session: Session, journal: Journal, observer: Observer
     protocol, shard, finished = journal.header.protocol, journal.header.shard, journal.finished
     cases = {
         index: factors
-        for index, factors in enumerate(journal.header.cases)
+        for index, factors in enumerate(journal.header.factors)
         if study.has_times and study.is_timed(factors)
         # One that did not end well when it was measured once is not; another shard may have it.
         if index not in finished or finished[index].status == "ok"

@@ -28,7 +28,6 @@ from experiments.harness.journal import (
     Finish,
     Header,
     Journal,
-    Keep,
     begun,
     is_written,
     journals,
@@ -43,14 +42,16 @@ from experiments.harness.study import CeilingSize, Factors, Session, Study
 from experiments.harness.text import factors_text, flat, last_line
 from experiments.harness.worker import Task
 from report.errors import MeasurementError, RidgepointError
-from report.records.filed import encode, parse
+from report.records.filed import encode, fields_of, parse
 from report.records.layers import Layer
 from report.records.pooling import unlike
 from report.records.record import (
     SCHEMA_VERSION,
     Attachment,
     Case,
+    Head,
     Moment,
+    Outcome,
     Protocol,
     Record,
     Status,
@@ -98,14 +99,8 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
                     observer.note(f"{noise} Measuring all the same.")
             record, files = _measured(study, plan.ceilings, session, journal, observer)
             path = write_record(record, request.records, files)
-        except KeyboardInterrupt as interrupt:
-            raise _interrupted(interrupt, request, journal) from interrupt
-        except RidgepointError as error:
-            if not journal.finished:
-                raise
-            raise MeasurementError(
-                f"{error} What was measured is kept; continue with: {_again(request, journal)}"
-            ) from error
+        except (KeyboardInterrupt, RidgepointError) as error:
+            raise _ended_early(error, request, journal) from error
         journal.remove()
     return record, path
 
@@ -119,16 +114,20 @@ def _header(
     identity, missing = code.identify(request.study)
     protocol, impossible = possible(planned, request.device)
     missing = {**facts.missing, **missing, **impossible}
+    now = _utc(datetime.now(UTC))
     return Header(
+        schema=SCHEMA_VERSION,
         study=request.study,
-        started=_utc(datetime.now(UTC)),
+        started=now,
+        finished=now,
         command=request.command(threads),
         code=identity,
         protocol=protocol,
         environment=msgspec.structs.replace(facts, missing=missing),
-        cases=cases,
-        counters=request.counter_choice,
         shard=request.part(),
+        attachments=(),
+        cases=tuple(Outcome(factors=factors) for factors in cases),
+        counters=request.counter_choice,
     )
 
 
@@ -139,7 +138,7 @@ def _measured_before(records: Path, header: Header) -> tuple[Record, Path] | Non
     """The newest record of the shard that a run would measure; None where there is none."""
     for item in reversed(list_records(header.study, records)):
         head = item.record
-        if head.shard == header.shard is not None and unlike(head, header) is None:  # type: ignore[arg-type]
+        if head.shard == header.shard is not None and unlike(head, header) is None:
             path = records / item.file
             return read_record(path, records).record, path
     return None
@@ -151,26 +150,26 @@ def _opened(request: Request, header: Header, observer: Observer) -> Journal:
     Raises ``MeasurementError`` where none can.
     """
     folder, key = request.records / header.study, header.environment.key
-    unfinished = [each for each in readable(folder) if each.header.environment.key == key]
-    mine = [each for each in unfinished if not differences(each.header, header)]
+    here = [each for each in readable(folder) if each.header.environment.key == key]
+    mine = [each for each in here if not differences(each.header, header)]
     if mine and (request.resume or request.if_missing):
         return mine[-1]
-    if request.resume and unfinished:
-        found = "; ".join(differences(unfinished[-1].header, header)[:_NAMED])
+    if not request.resume:
+        if mine:
+            name = mine[-1].path.name
+            observer.note(f"An unfinished run is kept in {name}; --resume continues it.")
+        return begun(folder, header)
+    if here:
+        found = "; ".join(differences(here[-1].header, header)[:_NAMED])
         raise MeasurementError(
-            f"--resume: {unfinished[-1].path.name} cannot be continued, since this differs: "
-            f"{found}; give the same options, or run without --resume."
+            f"--resume: {here[-1].path.name} cannot be continued, since this differs: {found}; "
+            "give the same options, or run without --resume."
         )
-    if request.resume:
-        for path in journals(folder):
-            read_journal(path)  # which says what is wrong with it
-        raise MeasurementError(
-            f"--resume: {header.study} has no unfinished run on {key}; run without --resume."
-        )
-    if mine:
-        name = mine[-1].path.name
-        observer.note(f"An unfinished run is kept in {name}; --resume continues it.")
-    return begun(folder, header)
+    for path in journals(folder):
+        read_journal(path)  # which says what is wrong with it
+    raise MeasurementError(
+        f"--resume: {header.study} has no unfinished run on {key}; run without --resume."
+    )
 
 
 def differences(then: Header, now: Header) -> tuple[str, ...]:
@@ -185,29 +184,31 @@ def _identity(header: Header) -> dict[str, object]:
     facts = ("name", "host", "cpu", "gpu", "threads", "memory_bytes", "operating_system",
              "python", "torch", "variables", "precision")  # fmt: skip
     parts = {
-        **{name: getattr(header, name) for name in ("protocol", "shard", "cases", "counters")},
+        **{name: getattr(header, name) for name in ("protocol", "shard", "counters")},
+        "cases": header.factors,
         "measuring code": header.code.measuring_code[:8],
         **{name: getattr(header.environment, name) for name in facts},
     }
     return {name: value for name, value in flat(parts) if value is not None}
 
 
-def _interrupted(interrupt: KeyboardInterrupt, request: Request, journal: Journal) -> StoppedError:
-    kept = len(journal.finished)
-    own = sum(measures_case(journal.header.shard, i) for i in range(len(journal.header.cases)))
-    said = (
-        f"Interrupted: {kept} of {own} cases are kept (close {request.study} makes them a record "
-        f"as they are); continue with: {_again(request, journal)}"
-    )
-    if kept == 0 and not journal.rounds:
+def _ended_early(
+    error: KeyboardInterrupt | RidgepointError, request: Request, journal: Journal
+) -> MeasurementError:
+    """What to raise with the command that goes on; a journal that holds nothing is removed."""
+    interrupt = error if isinstance(error, KeyboardInterrupt) else None
+    kept, shard = len(journal.finished), journal.header.shard
+    if not kept and not journal.rounds:
         journal.remove()
         said = "Interrupted before a case was finished; nothing is kept."
-    return StoppedError(said, interrupt)
-
-
-def _again(request: Request, journal: Journal) -> str:
-    """The command that continues a run."""
-    return shlex.join((*journal.header.command, *request.places, "--resume"))
+        return StoppedError(said, interrupt) if interrupt else MeasurementError(str(error))
+    own = sum(measures_case(shard, index) for index in range(len(journal.header.cases)))
+    again = shlex.join((*journal.header.command, *request.places, "--resume"))
+    said = (
+        f"{'Interrupted:' if interrupt else error} {kept} of {own} cases are kept (close "
+        f"{request.study} makes them a record as they are); continue with: {again}"
+    )
+    return StoppedError(said, interrupt) if interrupt else MeasurementError(said)
 
 
 # -------------------------------------------------------------------------- measuring and writing
@@ -231,7 +232,7 @@ def _sweep(study: Study, session: Session, journal: Journal, observer: Observer)
 
     A case that fails is an outcome, not the end.
     """
-    cases, shard = journal.header.cases, journal.header.shard
+    cases, shard = journal.header.factors, journal.header.shard
     waiting = {
         index: factors
         for index, factors in enumerate(cases)
@@ -242,9 +243,8 @@ def _sweep(study: Study, session: Session, journal: Journal, observer: Observer)
     done = 0
     for message in measured(study, "memory", session, "default", waiting, observer.debug):
         match message:
-            case Keep():
-                _keep(message, journal)
             case Finish():
+                _refuse_other_files(message, journal)
                 journal.append(message)
             case Done(case=index, status=status, reason=reason):
                 if reason is not None:
@@ -255,17 +255,14 @@ def _sweep(study: Study, session: Session, journal: Journal, observer: Observer)
                 observer.progressed(text, done / len(waiting))
 
 
-def _keep(file: Keep, journal: Journal) -> None:
-    """Put a file into the journal, once; cases may leave the same one, but not two of a name."""
-    before = journal.files.get(file.name)
-    if before is not None and before.content == file.content:
-        return
-    if before is not None and before.case != file.case:
-        raise MeasurementError(
-            f"The cases {before.case} and {file.case} leave different files of the name "
-            f"{file.name}; give them different names in the study."
-        )
-    journal.append(file)
+def _refuse_other_files(step: Finish, journal: Journal) -> None:
+    """Cases may leave the same file, but not two of a name."""
+    for file in step.files:
+        if file != journal.files.get(file.name, file):
+            raise MeasurementError(
+                f"Case {step.case} leaves another file of the name {file.name} than a case before; "
+                "give them different names in the study."
+            )
 
 
 def _unmeasured(study: Study, factors: Factors, status: Status, reason: str) -> Case:
@@ -297,42 +294,36 @@ def _ceilings(session: Session, size: CeilingSize, moment: Moment, observer: Obs
 def _record(
     study: Study, journal: Journal, after: Ceilings, uncounted: str | None, finished: datetime
 ) -> tuple[Record, dict[str, bytes]]:
-    """The record of a run, as it will be read: never write what cannot be; and its files.
-
-    ``uncounted`` is why not all cases could be counted.
-    """
+    """The record of a run, and its files; ``uncounted`` is why not all cases were counted."""
     header, before = journal.header, journal.ceilings or Ceilings(reason=_ENDED)
     reasons = {"ceilings.before": before.reason, "ceilings.after": after.reason}
-    missing = {name: reason for name, reason in reasons.items() if reason is not None}
     cases = rounds.added(tuple(_alone(study, journal)), journal.rounds)
     cases, not_counted = counting.added(study, journal, cases, uncounted)
-    missing = {**header.environment.missing, **missing, **not_counted}
-    kept = [*sorted(journal.files.values(), key=lambda file: file.name), *counting.files(journal)]
-    record = Record(
-        schema=SCHEMA_VERSION,
-        study=header.study,
-        started=header.started,
-        finished=_utc(finished),
-        command=header.command,
-        code=header.code,
-        protocol=header.protocol,
-        environment=msgspec.structs.replace(header.environment, missing=missing),
-        shard=header.shard,
-        ceilings=(*before.ceilings, *after.ceilings),
-        cases=cases,
-        attachments=tuple(
+    missing = {
+        **header.environment.missing,
+        **{name: reason for name, reason in reasons.items() if reason is not None},
+        **not_counted,
+    }
+    files = [*sorted(journal.files.values(), key=lambda file: file.name), *counting.files(journal)]
+    values = fields_of(header, Head) | {
+        "finished": _utc(finished),
+        "environment": msgspec.structs.replace(header.environment, missing=missing),
+        "ceilings": (*before.ceilings, *after.ceilings),
+        "cases": cases,
+        "attachments": tuple(
             Attachment(name=file.name, sha256=digest(file.content), meaning=file.meaning)
-            for file in kept
+            for file in files
         ),
-    )
-    files = {file.name: file.content for file in kept}
-    return parse(encode(record), "the new record"), files
+    }
+    # As it will be read: never write what cannot be.
+    record = parse(encode(Record(**values)), "the new record")
+    return record, {file.name: file.content for file in files}
 
 
 def _alone(study: Study, journal: Journal) -> Iterator[Case]:
     """Each case as it was measured by itself, or why this run did not."""
     header = journal.header
-    for index, factors in enumerate(header.cases):
+    for index, factors in enumerate(header.factors):
         if index in journal.finished:
             yield journal.finished[index]
             continue

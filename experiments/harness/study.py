@@ -132,8 +132,7 @@ class Session:
     process: int = 0
 
 
-@dataclass(frozen=True)
-class CaseFile:
+class CaseFile(msgspec.Struct, frozen=True):
     """A file that a case leaves beside the record; ``meaning`` tells a reader what it holds."""
 
     name: str

@@ -38,7 +38,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from experiments.harness import policies, quiet, runtime, timing
-from experiments.harness.journal import Count, Done, Ended, Finish, Keep, Message, Ready
+from experiments.harness.journal import Count, Done, Ended, Finish, Message, Ready
 from experiments.harness.measure import build, layers_of_case, memory_of, release
 from experiments.harness.outcomes import outcome_of
 from experiments.harness.study import (
@@ -195,12 +195,9 @@ def _remember(study: Study, task: Task, place: int) -> Iterator[Message]:
     index, factors = task.cases[place]
     layers = layers_of_case(study, factors)
     found = list(memory_of(study, factors, task.session))
-    for file in found:
-        if isinstance(file, CaseFile):
-            yield Keep(case=index, name=file.name, meaning=file.meaning, content=file.content)
-    series = _by_quantity(found)
-    outcome = Case(factors=factors, status="ok", reason=None, layers=layers, series=series)
-    yield Finish(case=index, outcome=outcome)
+    outcome = Case(factors=factors, layers=layers, series=_by_quantity(found))
+    files = tuple(each for each in found if isinstance(each, CaseFile))
+    yield Finish(case=index, outcome=outcome, files=files)
 
 
 def _by_quantity(found: Results) -> Measured:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -21,7 +22,7 @@ from experiments.harness.progress import Observer
 from experiments.harness.run import run
 from experiments.harness.study import Factors, Study, replanned
 from experiments.options import parser, request_of
-from report.records.record import Code, Environment
+from report.records.record import SCHEMA_VERSION, Code, Environment, Outcome
 from report.records.store import Stored, read_study
 from tests import factory
 
@@ -79,16 +80,21 @@ def of(cases: Iterable[Factors], **levels: object) -> list[Factors]:
 
 
 def make_header(study: Study, **changes: object) -> Header:
-    values: dict[str, object] = {
+    values: dict[str, Any] = {
+        "schema": SCHEMA_VERSION,
         "study": study.name,
         "started": "2026-11-20T10:00:00Z",
+        "finished": "2026-11-20T10:00:00Z",
         "command": ("python", "-m", "experiments", "run", study.name),
         "code": Code(commit=None, tree_clean=None, measuring_code="0" * 64),
         "protocol": study.full.protocol,
         "environment": make_environment(),
+        "attachments": (),
         "cases": study.cases({f.name: f.levels for f in study.factors}),
+        **changes,
     }
-    return Header(**{**values, **changes})  # type: ignore[arg-type]
+    values["cases"] = tuple(Outcome(factors=factors) for factors in values["cases"])
+    return Header(**values)
 
 
 def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> Stored:

@@ -135,10 +135,10 @@ HEADER = make_header(tiny_study.STUDY)
         ({"started": "2026-11-21T10:00:00Z", "command": ("other",)}, ()),
         ({"protocol": tiny_study.STUDY.quick.protocol}, ("protocol.plan full, now quick",)),
         (
-            {"cases": (HEADER.cases[0], {"size": 9}, *HEADER.cases[2:])},
+            {"cases": (HEADER.factors[0], {"size": 9}, *HEADER.factors[2:])},
             ("cases.2.size 2, now 9",),
         ),
-        ({"cases": HEADER.cases[:-1]}, ("cases.6.size 6, now unset",)),
+        ({"cases": HEADER.factors[:-1]}, ("cases.6.size 6, now unset",)),
         (
             {"code": msgspec.structs.replace(HEADER.code, measuring_code="1" * 64)},
             ("measuring code 00000000, now 11111111",),

@@ -45,7 +45,7 @@ def journal_to_count(path: Path, header: Header, other: Mapping[int, str]) -> Pa
     Each case has one time of 0.5 s but those of ``other``, which ended with that status.
     """
     with Journal(path, msgspec.structs.replace(header, counters="auto")) as writing:
-        for index, factors in enumerate(header.cases):
+        for index, factors in enumerate(header.factors):
             status = other.get(index, "ok")
             outcome = Case(
                 factors=factors,

@@ -125,7 +125,7 @@ def test_each_process_measures_each_case_and_no_case_takes_another_with_it(
     sizes = (1, tiny_study.CRASHING, tiny_study.LOUD)
     study = registry.load("tiny")
     header = make_header(study, protocol=PROTOCOL, cases=tuple({"size": size} for size in sizes))
-    alone = [Case(factors=factors) for factors in header.cases]
+    alone = [Case(factors=factors) for factors in header.factors]
     with Journal(tmp_path / ".j.journal.jsonl", header) as journal:
         for index, case in enumerate(alone):
             journal.append(Finish(case=index, outcome=case))

@@ -59,11 +59,10 @@ def test_files_of_a_case_are_kept_once(tmp_path: Path, notes: Notes) -> None:
         "trace-1": b"\x00\xff",
         "images.json": b"1,797 digits",
     }
-    assert path.read_bytes().count(b'"keep"') == 3
 
 
 def test_two_files_of_one_name_end_the_run(tmp_path: Path, notes: Notes) -> None:
-    with pytest.raises(MeasurementError, match=r"0 and 1 leave different files of the name trace"):
+    with pytest.raises(MeasurementError, match=r"1 leaves another file of the name trace"):
         swept(tmp_path / ".j.journal.jsonl", notes, "other file", "other file")
 
 
