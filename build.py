@@ -39,13 +39,10 @@ from report.engine.pipeline import (
     look,
 )
 from report.errors import RidgepointError
-from report.render.styles import DEFAULT_STANDARD
 from report.studies import STUDIES
 from report.system.streams import check_output, open_streams
 
-OUTPUTS: tuple[Output, ...] = ("html", "pdf", "single-file")
-#: What is built where no format is named.
-USUAL: tuple[Output, ...] = ("html", "pdf")
+OUTPUTS: tuple[Output, ...] = ("html", "pdf")
 
 
 def request_of(options: argparse.Namespace) -> Request:
@@ -53,21 +50,20 @@ def request_of(options: argparse.Namespace) -> Request:
 
     Raises ``RecordError`` for a record that is not there.
     """
-    named = tuple(output for output in OUTPUTS if getattr(options, output.replace("-", "_")))
+    named = tuple(output for output in OUTPUTS if getattr(options, output))
     data = options.data.resolve()
     # A folder of one's own has records of some studies only.
     own = [s for s in STUDIES if (data / s).is_dir()] if data != ROOT / "data" else []
     studies = tuple(dict.fromkeys(options.study)) or tuple(own or STUDIES)
     return Request(
         studies=studies,
-        outputs=named or USUAL,
+        outputs=named or OUTPUTS,
         out=options.out.resolve(),
         engine=options.engine,
         jobs=options.jobs,
         data=data,
         use=_named_records(options, studies),
         style=options.style,
-        standard=options.pdf_standard or DEFAULT_STANDARD,
     )
 
 
@@ -206,8 +202,6 @@ def _again(request: Request) -> list[str]:
     asked = [str(request.data / file) for files in request.use.values() for file in files]
     use = [word for path in asked for word in ("--use", path)]
     printed = ["--style", request.style] if request.style else []
-    if request.engine == "typst":
-        printed += ["--pdf-standard", request.standard]
     return [*request.studies, *named, "--engine", request.engine, *printed, *paths, *use]
 
 

@@ -27,7 +27,7 @@ NAMES = list_files(str(ROOT), REQUEST)
 
 
 def all_steps(study: str = STUDY) -> list[Step]:
-    steps = study_steps(study, REQUEST, NAMES, "html latex single typst")
+    steps = study_steps(study, REQUEST, NAMES, "html latex typst")
     return [*steps, *shared_steps((study,), {study: True}, REQUEST, NAMES)]
 
 
@@ -101,7 +101,7 @@ if sys.argv[1] == "study":
     from report.engine.computing import compute_usable
     compute_usable(sys.argv[2], Path("data").resolve())
 if sys.argv[1] in ("document", "pdf"):
-    importing("_write_page"), importing("_write_single"), importing("_links")
+    importing("_write_page"), importing("_links")
 names = (name for name in sys.modules if name.split(".")[0] in ("report", "figures"))
 print(*(sys.modules[name].__file__ for name in names))
 """
@@ -163,9 +163,8 @@ def test_every_step_reads_steps_that_come_before_it() -> None:
         (("html",), "latex", "html latex typst", False, "html"),
         (("pdf",), "latex", "html", False, "html latex"),
         (("html", "pdf"), "typst", "", False, "html latex typst"),
-        (("single-file",), "typst", "", False, "single"),
         (("html",), "quarto", "", False, ""),
-        (("html", "single-file"), "quarto", "html", False, "html single"),
+        (("html",), "quarto", "html", False, "html"),
     ],
 )
 def test_a_document_keeps_its_formats_but_those_of_print_without_a_pdf(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from report.engine.pipeline import ROOT
-from report.render.styles import STANDARDS, STYLES
+from report.render.styles import STYLES
 from report.studies import STUDIES
 from report.system.streams import complete
 
@@ -56,10 +56,6 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     for study in options.study:
         if study not in STUDIES:
             parser.error(_no_study(study))
-    if options.pdf_standard and options.engine not in ("auto", "typst"):
-        parser.error("--pdf-standard tells of Typst alone; leave it out or use --engine typst")
-    if options.pdf_standard:
-        options.engine = "typst"
     if options.use and (other := instead(options)) not in (None, *USING):
         parser.error(f"--use chooses records for a build; leave it out with --{other}")
     return options
@@ -74,9 +70,6 @@ def _add_what(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument("--pdf", action="store_true", help="make PDFs (default: both formats)")
     parser.add_argument("--html", action="store_true", help="make HTML pages")
     parser.add_argument(
-        "--single-file", action="store_true", help="make each page one HTML file, in single/"
-    )
-    parser.add_argument(
         "--engine",
         choices=("auto", "latex", "typst", "quarto"),
         default="auto",
@@ -84,12 +77,6 @@ def _add_what(parser: argparse._ArgumentGroup) -> None:
     )
     parser.add_argument(
         "--style", choices=STYLES, help="print in this style instead of that of each paper"
-    )
-    parser.add_argument(
-        "--pdf-standard",
-        choices=STANDARDS,
-        help="what Typst promises of its PDFs: accessible (ua-1, the default) or for archives "
-        "(a-2b); takes Typst for the engine",
     )
     parser.add_argument("--out", type=Path, default=ROOT / "out", help="where to write (out)")
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="where records lie (data)")

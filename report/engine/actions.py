@@ -11,7 +11,7 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from figures.characters import visible
 from report.engine.steps import (
@@ -144,8 +144,6 @@ def document(task: Task) -> tuple[str, ...]:
         (folder / TYPST).write_text(text, "utf-8", newline="\n")
     if "html" in formats:
         _write_page(task, links, made.editions["html"])
-    if "single" in formats:
-        _write_single(task, links)
     return tuple(written["unsupported"])
 
 
@@ -182,23 +180,6 @@ def _write_page(task: Task, links: PageLinks, text: str) -> None:
     write_page(task.source, task.study, page, links, text)
 
 
-def _write_single(task: Task, links: PageLinks) -> None:
-    """Write the page as one file."""
-    from dataclasses import replace
-    from tempfile import TemporaryDirectory
-
-    from report.render.html import write_page
-    from report.render.single import single_file
-
-    target = task.stage / "single" / f"{task.study}.html"
-    target.parent.mkdir()
-    with TemporaryDirectory() as scratch:
-        _write_opened(task, Path(scratch))
-        alone = replace(links, pdf=None, downloads=(), root="")
-        write_page(task.source, task.study, Path(scratch), alone)
-        target.write_text(single_file(Path(scratch)), "utf-8", newline="\n")
-
-
 def _write_opened(task: Task, page: Path) -> None:
     """Write what the page shows of each number and figure that is opened."""
     from report.render.shell import script_of
@@ -217,7 +198,6 @@ def pdf(task: Task) -> None:
     from report.instruments.counters.logs import gzipped
     from report.render.bundle import bundle
     from report.render.latex import compile_latex
-    from report.render.styles import PdfStandard
     from report.render.typst import render_typst
 
     tex, bibliography = task.stage / "tex" / task.study, b""
@@ -225,9 +205,8 @@ def pdf(task: Task) -> None:
         compiled = compile_latex(tex, task.study)
         content, bibliography = compiled.pdf, compiled.bibliography
     else:
-        standard = cast(PdfStandard, task.parameters["standard"])
         text = (task.artifacts() / TYPST).read_text("utf-8")
-        content = render_typst(task.source, task.study, standard, text)
+        content = render_typst(task.source, task.study, text)
     _write_paper(task.stage, task.study, content)
     archive = gzipped(bundle(tex, task.study, bibliography))
     (task.stage / "tex" / f"{task.study}.tar.gz").write_bytes(archive)

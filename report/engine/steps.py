@@ -6,8 +6,8 @@
 ``<study>/samples``   those records, and every sample of them as a table, for the page's reader
 ``<study>/figures``   the figures in both of their formats
 ``<study>/document``  the document with tables, downloads and bibliography, and what pandoc writes
-                      of it: the page, also as one file, the sources of LaTeX and Typst, and what
-                      lists of studies say
+                      of it: the page, the sources of LaTeX and Typst, and what lists of studies
+                      say
 ``<study>/pdf``       the paper by LaTeX or Typst, also beside its page, so that the page can be
                       published with it; and the LaTeX source in one archive
 ``site/quarto``       the Quarto project of all studies, rendered too where that was asked
@@ -28,11 +28,10 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from report.records import ENDING, OPERATORS
-from report.render.styles import DEFAULT_STANDARD, PdfStandard
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 Engine: TypeAlias = Literal["auto", "latex", "typst", "quarto"]
-Output: TypeAlias = Literal["html", "pdf", "single-file"]
+Output: TypeAlias = Literal["html", "pdf"]
 
 #: Where a step leaves what only later steps read.
 ARTIFACTS: Final = ".steps"
@@ -90,8 +89,7 @@ class Request(NamedTuple):
     """What to build, from where and to where.
 
     ``use`` are records to build from instead of the chosen ones of their devices: study → files
-    relative to ``data``.  ``style`` replaces the print style that the papers ask for;
-    ``standard`` is that of Typst's PDFs.
+    relative to ``data``.  ``style`` replaces the print style that the papers ask for.
     """
 
     studies: tuple[str, ...]
@@ -103,7 +101,6 @@ class Request(NamedTuple):
     papers: Path = ROOT / "templates" / "papers"
     use: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     style: str | None = None
-    standard: PdfStandard = DEFAULT_STANDARD
 
 
 class Step(NamedTuple):
@@ -136,9 +133,9 @@ def formats(request: Request, before: str, *, has_paper: bool) -> str:
     print are written where a PDF is wanted or there, to which the page then leads.  The quarto
     command reads the document by itself.
     """
-    had, wanted = set(before.split()), {word.partition("-")[0] for word in request.outputs}
+    had, wanted = set(before.split()), set(request.outputs)
     printed = {"latex", "typst"} & {"latex", request.engine, *had}
-    shown = wanted & ({"single"} if request.engine == "quarto" else {"html", "single"})
+    shown = wanted & (set() if request.engine == "quarto" else {"html"})
     kept = had - {"latex", "typst"}
     return " ".join(sorted(kept | shown | (printed if "pdf" in wanted or has_paper else set())))
 
@@ -200,7 +197,6 @@ def study_steps(study: str, request: Request, names: tuple[str, ...], written: s
                 *files("templates/shared/", f"templates/papers/{study}/", *_FILTER, *_PAGE),
                 *files("templates/typst/", "templates/latex/", _FONTS, "report/render/"),
                 *files("figures/"),
-                *(files("templates/html/assets/") if "single" in written.split() else ()),
                 *code,
             ),
             ("study", tuple(artifacts + name for name in (CHOSEN, FINDINGS, DETAILS))),
@@ -223,7 +219,6 @@ def study_steps(study: str, request: Request, names: tuple[str, ...], written: s
                 ("document", (f"tex/{study}/", *(() if by_latex else (source, artifacts)))),
                 *([] if by_latex else [("figures", (f"{source}figures/",))]),
                 engine=request.engine,
-                standard="" if by_latex else request.standard,
             )
         )
     return steps

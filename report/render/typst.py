@@ -18,7 +18,6 @@ from report.render.command import run
 from report.render.pandoc import TEMPLATES, Edition, convert
 from report.render.problems import name_of, naming, place_like, refusal
 from report.render.source import Source, read_source
-from report.render.styles import DEFAULT_STANDARD, PdfStandard
 
 #: How pandoc's filter lets a figure or table float.
 _FLOATING = "#figure(placement: auto,"
@@ -27,8 +26,6 @@ _FLOATING = "#figure(placement: auto,"
 _OWN_FAULT = "internal error"
 _TIME_LIMIT_S: Final = 120.0
 _PROGRAM: Final = Path(__file__).with_name("typst_process.py")
-#: When nothing was measured.
-_UNKNOWN_DAY: Final = "1970-01-01"
 _IMAGE = re.compile(r'image\("((?:[^"\\]|\\.)+)"')
 #: The file, the line and its text at which Typst stopped.
 _STOPPED = re.compile(r"┌─ (\S.*?):(\d+):\d+\n(?:.*\n)*?\s*\2 │ (.*)")
@@ -65,28 +62,24 @@ def write_typst(source: Path, study: str, target: Path, text: str | None = None)
     return main
 
 
-def compile_typst(
-    main: Path, standard: PdfStandard = DEFAULT_STANDARD, measured: str = _UNKNOWN_DAY
-) -> bytes:
-    """The PDF of a folder that ``write_typst`` made; an accessible one (PDF/UA-1) by default.
+def compile_typst(main: Path) -> bytes:
+    """The PDF of a folder that ``write_typst`` made, an accessible one (PDF/UA-1).
 
-    A PDF for archives needs a date, and says when the newest record was ``measured``.
     Only the fonts of the wheel and of the project are used and the moment is fixed, so that the
     bytes depend on the source, these fonts and the version of Typst.  Raises ``RenderError``.
     """
-    made = _compiled(main, standard, measured)
+    made = _compiled(main)
     if isinstance(made, dict) and made["message"].startswith(_OWN_FAULT):
         standing = main.read_text("utf-8").replace(_FLOATING, _FLOATING.replace("auto", "none"))
         main.write_text(standing, "utf-8", newline="\n")
-        made = _compiled(main, standard, measured)
+        made = _compiled(main)
     if isinstance(made, dict):
         raise _refusal(main, **made)
     return made
 
 
-def _compiled(main: Path, standard: PdfStandard, measured: str) -> bytes | dict[str, str]:
+def _compiled(main: Path) -> bytes | dict[str, str]:
     """The PDF, or what Typst said of a source that it does not compile: message, diagnostic."""
-    day = dict(zip(("year", "month", "day"), map(int, measured.split("-")), strict=True))
     pdf = main.with_suffix(".pdf")
     arguments = {
         "input": str(main),
@@ -95,8 +88,7 @@ def _compiled(main: Path, standard: PdfStandard, measured: str) -> bytes | dict[
         "font_paths": [str(FOLDER)],
         "ignore_system_fonts": True,
         "timestamp": 0,
-        "pdf_standards": [standard],
-        "sys_inputs": {"date": json.dumps(day)} if standard == "a-2b" else {},
+        "pdf_standards": ["ua-1"],
     }
     job = json.dumps({"packages": str(_packages()), "pdf": str(pdf), "arguments": arguments})
     # Isolated, so that no module of ours is taken for one of Python's.
@@ -133,18 +125,10 @@ def _refusal(main: Path, message: str, diagnostic: str) -> RenderError:
     return refusal(place, "Typst", message)
 
 
-def render_typst(
-    source: Path,
-    study: str,
-    standard: PdfStandard = DEFAULT_STANDARD,
-    text: str | None = None,
-) -> bytes:
+def render_typst(source: Path, study: str, text: str | None = None) -> bytes:
     """The PDF of the paper in the folder ``source``; ``text`` is that of ``write_typst``.
 
     Raises ``RenderError``.
     """
-    values = source / "values.json"
-    measured = json.loads(values.read_text("utf-8"))["measured"] if values.exists() else None
     with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
-        main = write_typst(source, study, Path(scratch), text)
-        return compile_typst(main, standard, measured or _UNKNOWN_DAY)
+        return compile_typst(write_typst(source, study, Path(scratch), text))

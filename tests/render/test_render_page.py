@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html.parser
 import itertools
 import re
@@ -15,8 +13,7 @@ import pytest
 from report.render.html import PageLinks, write_page
 from report.render.search import index_of_paper
 from report.render.settings import Settings
-from report.render.shell import PAPER_SCRIPTS, script_of
-from report.render.single import single_file
+from report.render.shell import PAPER_SCRIPTS
 from report.render.site import (
     Entry,
     Paper,
@@ -229,17 +226,3 @@ def test_a_record_has_a_page() -> None:
     assert read(text).all("main")
     assert all(each in text for each in ("CPU &lt;2&gt;", "8 GB", "batch 2", "not used, older"))
     assert '.zip" download' not in text, "the site carries the records in use alone"
-
-
-def test_a_single_file_loads_nothing(paper: Path, tmp_path: Path) -> None:
-    write_page(paper, "sample", tmp_path, PageLinks())
-    (tmp_path / "details.js").write_text(script_of("details", {"a": "</script>"}), "utf-8")
-    page = read(text := single_file(tmp_path))
-    names = [*page.values("src"), *(link["href"] for link in page.all("link"))]
-    assert names and all(name.startswith("data:") for name in names)
-    assert all(href.startswith(("#", "data:", "http")) for href in page.values("href"))
-    policy = page.all("meta")[1]["content"]
-    for script in re.findall(r"<script>(.*?)</script>", text, re.DOTALL):
-        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-        assert f"'sha256-{digest}'" in policy
-    assert "unsafe" not in policy

@@ -19,7 +19,6 @@ from figures.scaling import Scaling
 from report.render.html import PageLinks, write_page
 from report.render.settings import Settings
 from report.render.shell import script_of, write_assets
-from report.render.single import single_file
 from report.render.site import Entry, Paper, write_site
 from tests.render import site_checks
 from tests.render.site_checks import close, opened
@@ -68,10 +67,6 @@ def site(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = (source / "sample.qmd").read_text("utf-8")
     number = f"\nThe rate is [2 GB/s](#v-rate){{.value}}.\n\n```\n{'a long line ' * 30}\n```\n"
     (source / "sample.qmd").write_text(text + number + SUPPLEMENT, "utf-8")
-    write_paper(source, folder / "single", "")
-    single = single_file(folder / "single")
-    shutil.rmtree(folder / "single")
-    (folder / "single.html").write_text(single, "utf-8")
     page = write_paper(source, folder / "sample", "../")
     (folder / "reported").mkdir()
     (folder / "reported" / "sample.json").write_text("{}")
@@ -106,7 +101,7 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
 def test_pages_fit_every_screen_without_a_complaint(browser: webdriver.Chrome, site: Path) -> None:
     axe = site_checks.axe_core()
     pages = sorted(page.relative_to(site).as_posix() for page in site.rglob("*.html"))
-    assert len(pages) == 8
+    assert len(pages) == 7
     root = site.as_uri()
     faults = {
         name: site_checks.faults(browser, (site / name).as_uri(), root, axe) for name in pages
@@ -117,7 +112,6 @@ def test_pages_fit_every_screen_without_a_complaint(browser: webdriver.Chrome, s
 
 
 @needs_chromium
-@pytest.mark.parametrize("page", [PAPER, "single.html"])
 @pytest.mark.parametrize(
     ("opener", "expected"),
     [
@@ -128,15 +122,12 @@ def test_pages_fit_every_screen_without_a_complaint(browser: webdriver.Chrome, s
     ],
 )
 def test_what_opens_by_a_key_closes_by_another_and_gives_the_focus_back(
-    browser: webdriver.Chrome, site: Path, page: str, opener: str, expected: list[str]
+    browser: webdriver.Chrome, site: Path, opener: str, expected: list[str]
 ) -> None:
-    show(browser, site / page)
-    if not (found := browser.find_elements(By.CSS_SELECTOR, opener)):
-        assert (page, opener) == ("single.html", "button.find"), "one paper has no search"
-        return
-    found[0].send_keys(Keys.ENTER)
+    show(browser, site / PAPER)
+    browser.find_element(By.CSS_SELECTOR, opener).send_keys(Keys.ENTER)
     text = opened(browser).text
-    assert all(words in text or page == "single.html" for words in expected), text
+    assert all(words in text for words in expected), text
     close(browser)
     assert browser.execute_script("return document.activeElement.matches(arguments[0])", opener)
     assert [each["message"] for each in browser.get_log("browser")] == []

@@ -37,8 +37,6 @@
   // Loads a script of the site once; a page that is opened as a file may read nothing else.
   const loading = new Map();
   site.load = address => {
-    // A paper in a single file carries what others load.
-    if (site.bundled?.[address]) return Promise.resolve(Object.assign(site, site.bundled[address]));
     if (!loading.has(address)) {
       loading.set(address, new Promise((resolve, reject) => {
         const script = site.element("script");
