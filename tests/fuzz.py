@@ -58,12 +58,12 @@ def _use_record(path: Path, random: Random) -> None:
     """Read a record of a study, and now and then compute its paper from it."""
     data, study = path.parents[1], path.parent.name
     stored, whole = read_record(path, data), small(study)
-    if stored.record != whole.record and not stored.edited:
-        assert path.name != record_name(whole.record), "unnoticed"
+    if stored.record != whole and not stored.edited:
+        assert path.name != record_name(whole), "unnoticed"
     if random.randrange(_COMPUTED) == 0:
         shutil.copytree(ROOT / "data" / "reported", data / "reported")
         shutil.copyfile(ROOT / "data" / "devices.yaml", data / "devices.yaml")
-        factory.file_record(path, factory.text_of(path), whole.files)
+        factory.file_record(path, factory.text_of(path))
         found = compute(study, gather(study, data))
         json.dumps(found.as_json(study, ()), allow_nan=False)
         render_manuscript(ROOT / "templates" / "papers" / f"{study}.qmd.j2", found)
@@ -82,7 +82,7 @@ KINDS: Final[dict[str, tuple[str, Callable[[Path, Random], object]]]] = {
 
 @cache
 def _text(kind: str) -> bytes:
-    return encode(small(kind).record) if kind in SMALL else (ROOT / KINDS[kind][0]).read_bytes()
+    return encode(small(kind)) if kind in SMALL else (ROOT / KINDS[kind][0]).read_bytes()
 
 
 def wrong(kind: str, random: Random, room: Path) -> str:
@@ -110,7 +110,7 @@ def wrong(kind: str, random: Random, room: Path) -> str:
 
 def _name(text: bytes, study: str, *, renamed: bool) -> str:
     """The name of the undamaged record, or the one that fits what the damage left of it."""
-    old = small(study).record
+    old = small(study)
     try:
         return record_name(parse(text, "x") if renamed else old)
     except RecordError:

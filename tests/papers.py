@@ -18,7 +18,7 @@ from report.evidence.reported import Reported, read_reported
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
 from report.paper.manuscript import Manuscript, render_manuscript
-from report.paper.tables import to_csv, to_latex, to_markdown
+from report.paper.tables import to_csv, to_latex
 from report.quantity.evaluation import estimate
 from report.quantity.expression import Quantity
 from report.records.record import Record
@@ -134,7 +134,7 @@ def assert_complete(study: str, paper: Manuscript, *, latex: bool = False) -> st
 def _printed(study: str, found: Findings, latex: bool) -> Iterator[str]:
     """All that is made of a study beside its manuscript, as text."""
     yield json.dumps(found.as_json(study, ()), allow_nan=False)
-    writers = [to_csv, to_latex, to_markdown] if latex else [to_csv]
+    writers = [to_csv, to_latex] if latex else [to_csv]
     yield from (write(table) for table in found.tables.values() for write in writers)
     for figure in found.figures.values():
         assert figure.alt.strip() and figure.caption.strip(), figure.id

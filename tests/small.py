@@ -1,11 +1,11 @@
-"""A record of every study that is small enough to be read a thousand times, with its files."""
+"""A record of every study that is small enough to be read a thousand times."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from report.records.filed import parse
 from report.records.record import Record
@@ -14,14 +14,7 @@ from tests import factory, profiling, test_backend_speedup, training
 from tests import test_inference_memory as inference
 
 
-class Small(NamedTuple):
-    """A record small enough to be read a thousand times, with the files beside it."""
-
-    record: Record
-    files: Mapping[str, bytes] = {}
-
-
-def _conv_scaling() -> Small:
+def _conv_scaling() -> Record:
     """Cases of every subject of a real run."""
     (path, *_) = sorted((factory.ROOT / "data" / "conv_scaling").glob("*-1t-*.zip"))
     document = json.loads(factory.text_of(path))
@@ -32,10 +25,10 @@ def _conv_scaling() -> Small:
             del samples[8:]
     cases = [case for found in by_subject.values() for case in found[:: len(found) // 8 + 1]]
     changed = {**document, "cases": cases, "attachments": []}
-    return Small(parse(json.dumps(changed).encode(), path.name))
+    return parse(json.dumps(changed).encode(), path.name)
 
 
-def _inference() -> Small:
+def _inference() -> Record:
     hows = ({}, {"layout": "channels_last"}, {"precision": "bfloat16"}, {"precision": "float16"})
     calls = [inference.call("LeNet-5", 8, **how) for how in hows]
     tiled = {"network": "ResNet-20", "image": 224, "batch": 8}
@@ -46,30 +39,29 @@ def _inference() -> Small:
     ]
     machine = factory.environment()
     cases = [inference.case(call, machine) for call in calls]
-    return Small(inference.record([*cases, inference.limit("ResNet-20", 16)]))
+    return inference.record([*cases, inference.limit("ResNet-20", 16)])
 
 
-def _training() -> Small:
+def _training() -> Record:
     steps = [Step("ResNet-18", 64, 2), Step("ResNet-18", 64, 8)]
     steps.append(steps[0]._replace(precision="bfloat16"))
     cases = [training.case(step, process) for step in steps for process in (1, 2)]
-    return Small(training.record([training.profile(steps[0], 1), *cases]))
+    return training.record([training.profile(steps[0], 1), *cases])
 
 
-_MADE: Mapping[str, Callable[[], Small]] = {
+_MADE: Mapping[str, Callable[[], Record]] = {
     "conv_scaling": _conv_scaling,
-    "conv_profiling": lambda: Small(profiling.record(), profiling.FILES),
+    "conv_profiling": profiling.record,
     "inference_memory": _inference,
     "training_roofline": _training,
-    "backend_speedup": lambda: Small(test_backend_speedup.record()),
+    "backend_speedup": test_backend_speedup.record,
 }
 
 
 @cache
-def small(study: str) -> Small:
-    """The record of ``study`` with the digests of its files."""
-    made = _MADE[study]()
-    return Small(profiling.with_files(made.record, made.files), made.files)
+def small(study: str) -> Record:
+    """The record of ``study``."""
+    return _MADE[study]()
 
 
 #: The studies that have one.

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from report.errors import RecordError, StudyError
+from report.errors import StudyError
 from report.paper.findings import Findings
 from report.records.record import Record
 from report.studies.conv_profiling.source import ACCOUNT, audit
@@ -21,8 +21,8 @@ from tests.papers import assert_whole, found_in, reported, rows, value
 STUDY = "conv_profiling"
 
 
-def found(*records: Record, files: Mapping[str, bytes] = profiling.FILES) -> Findings:
-    return found_in(STUDY, *records, files=files)
+def found(*records: Record) -> Findings:
+    return found_in(STUDY, *records)
 
 
 #: The source's memory, its kernels and theory: numbers that need no run.
@@ -105,7 +105,7 @@ OTHER: Mapping[str, tuple[Record, str, str]] = {
         ),
         "peaks-explained", "refuted",
     ),
-    "no calls": (profiling.record([profiling.trace_case()]), "predicted", "not measured"),
+    "no calls": (profiling.record([]), "predicted", "not measured"),
 }  # fmt: skip
 
 
@@ -139,18 +139,6 @@ def test_all_printed_numbers_follow_but_one_and_each_stands_in_the_account() -> 
 
 
 # ------------------------------------------------------------------------------ what is refused
-
-
-def test_the_reader_can_take_the_trace_along() -> None:
-    text = assert_whole(STUDY, FULL)
-    assert [content for _, content in FULL.downloads.values()] == [*profiling.FILES.values()]
-    assert all(f"(files/{name})" in text for name in FULL.downloads)
-
-
-def test_a_damaged_trace_is_refused_with_its_file() -> None:
-    broken = {"trace.layer-64.json.gz": profiling.trace()[:-9]}
-    with pytest.raises(RecordError, match=r", trace\.layer-64\.json\.gz: not a whole gzip file"):
-        found(profiling.record(files=broken), files=broken)
 
 
 def test_another_layer_is_refused() -> None:

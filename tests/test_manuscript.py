@@ -22,8 +22,7 @@ FINDINGS = Findings(
     tables={"tbl-a": Table("tbl-a", "A.", (Column("B"),), (("c",),))},
     figures={},
     claims={"linear": Claim("linear", "It *grows*.", "supported", "it does")},
-    facts={"measured": False, "devices": ["x", "y"]},
-    downloads={"trace.json.gz": ("Trace of *one* call [gzip]", b"{}")},
+    facts={"measured": True, "devices": ["x", "y"]},
 )
 
 
@@ -57,16 +56,15 @@ def test_values_tables_facts_and_claims_are_printed(tmp_path: Path) -> None:
     text = written(
         tmp_path,
         "# Head {#sec-head}\n{## a comment ##}\n{{ v.flops }} and {{ v.copy }}.\n"
-        "{% if facts.measured %}\nNever.\n{% endif %}\n"
+        "{% if not facts.measured %}\nNever.\n{% endif %}\n"
         "{{ claims['linear'].sentence | md }} {{ facts.devices | join('; ') }}\n"
-        "{{ tables['tbl-a'] }}\n{{ downloads['trace.json.gz'] }}\n{{ provenance }}\n",
+        "{{ tables | join }}\n{{ provenance }}\n",
     )
     assert text.startswith("# Head {#sec-head}\n[21,233,664\N{NO-BREAK SPACE}FLOP](#v-flops)")
     assert "[not measured](#v-copy){.value}." in text
     assert "Never" not in text
     assert r"It \*grows\*. x; y" in text
-    assert "::: {#tbl-a}" in text
-    assert r"[Trace of \*one\* call \[gzip\]](files/trace.json.gz)" in text
+    assert "x; y\ntbl-a" in text
     assert "[Work]{#v-flops}" in text
 
 
@@ -75,7 +73,6 @@ def test_values_tables_facts_and_claims_are_printed(tmp_path: Path) -> None:
     [
         ("Text.\n\n{{ v.nope }}\n", 3, "nope"),
         ("{{ facts.nope }}\n", 1, "nope"),
-        ("a\n\n\n{{ tables['tbl-nope'] }}\n", 4, "tbl-nope"),
         ("a\n{% for x in facts.nope %}\n{{ x }}\n{% endfor %}\n", 2, "nope"),
         ("a\n{% if facts.measured %}\nb\n", 3, "endif"),
         ("a\n{{ v.flops | nope }}\n", 2, "nope"),
@@ -86,7 +83,6 @@ def test_values_tables_facts_and_claims_are_printed(tmp_path: Path) -> None:
         # A misspelt name is answered by those that are near.
         ("a\n{{ v.flop }}\n", 2, "flops"),
         ("a\n{{ v.flops.mth }}\n", 2, "math"),
-        ("a\n{{ tables['tbl-b'] }}\n", 2, "tbl-a"),
         # A template is no program.
         ("a\n{{ cycler.__init__.__globals__.os.popen('id').read() }}\n", 2, "unsafe"),
         ("a\n{{ self.__init__.__globals__ }}\n", 2, "unsafe"),

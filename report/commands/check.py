@@ -135,10 +135,9 @@ def _content(
         content, listed = (json.loads((request.out / path).read_text("utf-8")) for path in paths)
         return content, listed
     chosen, _, findings = compute_usable(study, request.data)
-    template = request.papers / f"{study}.qmd.j2"
-    manuscript = render_manuscript(template, findings)
-    unsupported = [each.refusal(template.name) for each in manuscript.unsupported]
-    return {**findings.as_json(study, ()), "unsupported": unsupported}, [*map(dict, chosen.listing)]
+    manuscript = render_manuscript(request.papers / f"{study}.qmd.j2", findings)
+    content = {**findings.as_json(study, ()), "unsupported": manuscript.unsupported}
+    return content, [*map(dict, chosen.listing)]
 
 
 def _typed(request: Request) -> Iterator[str]:

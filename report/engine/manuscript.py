@@ -1,9 +1,8 @@
-"""Writing the document of a paper with its tables, values, downloads and bibliography.
+"""Writing the document of a paper with its tables, values, pictures and bibliography.
 
 The source folder, from which every format is rendered, holds ``<study>.qmd``, in ``tables/`` each
-table as LaTeX and CSV, ``references.bib``, ``values.json``, in ``files/`` what the study offers to
-download, and in ``pictures/`` the author's own, which lie beside the template in a folder of the
-study's name.
+table as LaTeX and CSV, ``references.bib``, ``values.json``, and in ``pictures/`` the author's own,
+which lie beside the template in a folder of the study's name.
 """
 
 from __future__ import annotations
@@ -52,7 +51,6 @@ def write_source(
     front = front_matter(folder / f"{study}.qmd")
     copy_bibliography(data, folder)
     _write_tables(findings, folder / "tables", one_column=style_of(front) in ONE_COLUMN)
-    _write_downloads(findings, folder / "files")
     _copy_pictures(papers / study, folder / "pictures")
     values = {
         **findings.as_json(study, tuple(origin["records"])),
@@ -61,7 +59,7 @@ def write_source(
         "title": front["title"],
         "abstract": " ".join(str(front.get("abstract", "")).split()),
         **summary_of(study, findings, front),
-        "unsupported": [each.refusal(template.name) for each in manuscript.unsupported],
+        "unsupported": manuscript.unsupported,
     }
     write_json(values, folder / "values.json")
     return values
@@ -83,13 +81,6 @@ def _write_tables(findings: Findings, folder: Path, *, one_column: bool) -> None
         tabular = to_latex(table, one_column=one_column)
         (folder / f"{table.id}.tex").write_text(tabular, encoding="utf-8")
         (folder / f"{table.id}.csv").write_text(to_csv(table), encoding="utf-8")
-
-
-def _write_downloads(findings: Findings, folder: Path) -> None:
-    """No folder where the study offers nothing."""
-    for name, (_, content) in findings.downloads.items():
-        folder.mkdir(exist_ok=True)
-        (folder / name).write_bytes(content)
 
 
 def _copy_pictures(origin: Path, folder: Path) -> None:

@@ -23,7 +23,7 @@ def setup(runs: Sequence[Run]) -> Table:
     rows = ((name, *(each[name] for each in found)) for name in names)
     return Table(
         "tbl-setup",
-        "The environments of the runs, as their records hold them.",
+        "",
         (Column("Property"), *(Column(run.label) for run in runs)),
         tuple(row for row in rows if not found or any(not isinstance(c, Missing) for c in row[1:])),
         sources=tuple(own.file for run in runs for own in run.stored.runs),

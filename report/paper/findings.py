@@ -79,14 +79,13 @@ class Figure:
         """The file name without its ending."""
         return self.id.removeprefix("fig-")
 
-    def as_markdown(self, caption: str | None = None) -> str:
-        """The figure in Quarto markdown; the path has no ending, each format knows its own.
+    def as_markdown(self, caption: str) -> str:
+        """The figure in Quarto markdown, as is its ``caption``.
 
-        ``caption`` is markdown that a template has for it.
+        The path has no ending, since each format knows its own.
         """
-        caption = markdown(self.caption) if caption is None else caption
-        alt = markdown(self.alt)
         wide = " .wide" if self.drawing.wide else ""
+        alt = markdown(self.alt)
         return f'![{caption}](figures/{self.name}){{#{self.id}{wide} fig-alt="{alt}"}}'
 
 
@@ -109,9 +108,7 @@ class Findings:
     """Everything that a paper's template may print.
 
     ``facts`` are plain texts and switches (device names, whether anything was measured); numbers
-    belong in ``values``; ``audits`` are the checks of what the source printed.  ``downloads`` are
-    files that the page offers as ``files/<name>``, with the words of the link and a content that
-    depends on the data alone: a compressed one has no time stamp in it.
+    belong in ``values``; ``audits`` are the checks of what the source printed.
     """
 
     values: Mapping[str, Value]
@@ -120,7 +117,6 @@ class Findings:
     claims: Mapping[str, Claim] = field(default_factory=dict)
     reconciliations: Mapping[str, Reconciliation] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
-    downloads: Mapping[str, tuple[str, bytes]] = field(default_factory=dict)
     audits: Sequence[Check] = ()
 
     def of_all_runs(self, inputs: Inputs) -> Findings:
@@ -162,9 +158,5 @@ class Findings:
             },
             "claims": {key: claim.as_json() for key, claim in self.claims.items()},
             "reconciliations": {key: r.as_json() for key, r in self.reconciliations.items()},
-            "downloads": {
-                name: {"file": f"files/{name}", "title": title, "bytes": len(content)}
-                for name, (title, content) in self.downloads.items()
-            },
             "audits": [check.as_json() for check in self.audits],
         }

@@ -17,8 +17,7 @@ from figures.characters import visible
 from report.errors import TemplateError
 from report.paper.findings import Findings
 from report.paper.prose import check_prose
-from report.paper.tables import to_markdown
-from report.paper.templating import Page, Unsupported, paper_environment
+from report.paper.templating import Page, paper_environment
 from report.paper.values import Value
 from report.records.files import read_file
 from report.records.strict import byte_at
@@ -35,11 +34,14 @@ _FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 
 @dataclass(frozen=True)
 class Manuscript:
-    """A rendered template: its text, the findings with their captions, and what does not hold."""
+    """A rendered template: its text, the findings with their captions, and what does not hold.
+
+    ``unsupported`` has a sentence for each of the template's that its claim does not support.
+    """
 
     text: str
     findings: Findings
-    unsupported: tuple[Unsupported, ...]
+    unsupported: tuple[str, ...]
 
 
 class _Values(SimpleNamespace):
@@ -58,33 +60,29 @@ def render_manuscript(
 ) -> Manuscript:
     """Render ``template`` with the findings of its study to Quarto markdown.
 
-    The template sees ``v`` (values), ``tables``, ``figures``, ``claims``, ``facts`` and
-    ``downloads``, and has the tags of ``templating``.  ``altered`` are the records (file, in
-    which way) that were changed after they were measured, ``asked`` those that the user named for
-    this build; the text then begins with saying so.  ``imported`` are the attributions of what
-    others measured, with which the text ends.
+    The template sees ``v`` (values), ``facts``, ``claims``, and the names of ``tables`` and
+    ``figures``, and has the tags of ``templating``.  ``altered`` are the records (file, in which
+    way) that were changed after they were measured, ``asked`` those that the user named for this
+    build; the text then begins with saying so.  ``imported`` are the attributions of what others
+    measured, with which the text ends.
     Raises ``TemplateError`` with the template's line for an unknown name, a syntax error, or a
     number that is typed into the prose.
     """
     check_prose(template, _read(template))
-    page = Page(dict(findings.tables), dict(findings.figures), findings.claims)
+    page = Page(_place(template), {**findings.tables}, {**findings.figures}, findings.claims)
     environment = paper_environment(page, template.parent, _SHARED)
     try:
         text = environment.get_template(template.name).render(
             # A namespace, because a dictionary has names of its own, such as copy.
             v=_Values(**findings.values),
-            tables={key: to_markdown(table) for key, table in findings.tables.items()},
-            figures={key: figure.as_markdown() for key, figure in findings.figures.items()},
+            tables=[*findings.tables],
+            figures=[*findings.figures],
             claims=findings.claims,
             facts=findings.facts,
-            downloads={
-                name: f"[{markdown(title)}](files/{name})"
-                for name, (title, _) in findings.downloads.items()
-            },
             provenance=provenance(findings.values.values(), asked),
         )
         opening = environment.get_template(_OPENING).render(
-            altered=altered, asked=asked, empty=findings.facts.get("empty")
+            altered=altered, asked=asked, empty=not findings.facts.get("measured", True)
         )
         ending = environment.get_template(_ENDING).render(imported=imported)
     except jinja2.TemplateSyntaxError as error:
@@ -107,8 +105,12 @@ def _captioned(findings: Findings, page: Page) -> Findings:
     return replace(findings, tables=page.tables, figures=page.figures, claims=claims)
 
 
+def _place(template: Path) -> str:
+    return f"templates/papers/{template.name}"
+
+
 def _read(template: Path) -> str:
-    place = f"templates/papers/{template.name}"
+    place = _place(template)
     content = read_file(template, place, "restore it with git, or write the study's paper there")
     try:
         return content.decode("utf-8")
@@ -117,7 +119,7 @@ def _read(template: Path) -> str:
 
 
 def _refusal(template: Path, line: int | None, what: str) -> TemplateError:
-    place = f"templates/papers/{template.name}" + (f":{line}" if line else "")
+    place = _place(template) + (f":{line}" if line else "")
     words = " ".join(what.split()).rstrip(".")
     return TemplateError(f"{place}: {words}; mend the template or the study's findings.")
 

@@ -164,7 +164,6 @@ class Study(Generic[Data]):
             audits=tuple(self._audits(p)),
             facts={
                 "measured": bool(files),
-                "empty": not files,
                 **{id: make(p) for id, make in self._texts.items()},
             },
         )

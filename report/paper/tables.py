@@ -173,11 +173,8 @@ def _letter(index: int) -> str:
     return ascii_lowercase[letter] * (rounds + 1)
 
 
-def to_markdown(table: Table, caption: str | None = None) -> str:
-    """The table as a Quarto cross-reference div holding a pipe table, notes and caption.
-
-    ``caption`` is markdown that a template has for it.
-    """
+def to_markdown(table: Table, caption: str) -> str:
+    """The table as a Quarto cross-reference div; ``caption`` is markdown."""
 
     def cell(value: Cell, column: Column) -> str:
         mark = table.mark(value)
@@ -194,7 +191,7 @@ def to_markdown(table: Table, caption: str | None = None) -> str:
         *(f"| {' | '.join(line)} |" for line in lines),
         "",
         *(["::: {.table-notes}", " ".join(notes), ":::", ""] if notes else []),
-        markdown(table.caption) if caption is None else caption,
+        caption,
         ":::",
     ])  # fmt: skip
 

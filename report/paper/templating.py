@@ -59,30 +59,18 @@ _OF_MAPPINGS: Final = ("get", "items", "keys", "values")
 _LISTED: Final = 5
 
 
-@dataclass(frozen=True)
-class Unsupported:
-    """A sentence at ``line`` of the template that the data do not support."""
-
-    claim: str
-    verdict: str
-    line: int
-
-    def refusal(self, file: str) -> str:
-        """What the build says of it; ``file`` is the template's name."""
-        return (
-            f"templates/papers/{file}:{self.line}: the sentence rests on the claim {self.claim}, "
-            f"which is {self.verdict}; write what is true of these data."
-        )
-
-
 @dataclass
 class Page:
-    """What the tags of one template print from, and what they have found while it is rendered."""
+    """What the tags of one template print from, and what they have found while it is rendered.
 
+    ``unsupported`` says of each sentence that the data do not support where it stands.
+    """
+
+    template: str
     tables: dict[str, Table]
     figures: dict[str, Figure]
     claims: Mapping[str, Claim]
-    unsupported: list[Unsupported] = field(default_factory=list)
+    unsupported: list[str] = field(default_factory=list)
     sentences: dict[str, str] = field(default_factory=dict)
     #: Of each block of ``known`` that is being printed, whether a table or figure is not there.
     lacking: list[bool] = field(default_factory=list)
@@ -186,7 +174,10 @@ class PaperTags(Extension):
             return others["else"]
         if "undecided" in others:
             return others["undecided"]
-        page.unsupported.append(Unsupported(id, claim.verdict, line))
+        page.unsupported.append(
+            f"{page.template}:{line}: the sentence rests on the claim {id}, which is "
+            f"{claim.verdict}; write what is true of these data."
+        )
         said = markdown(f"{claim.verdict}: {claim.because}")
         return f"[**[No longer {verdict} by these data ({said}):]**]{{.unsupported}} {sentence}"
 

@@ -33,7 +33,7 @@ _TIME_LIMIT_S: Final = 600.0
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _DOCUMENT: Final = re.compile(r"([\w-]+)\.qmd(?::(\d+))?")
 #: What a page links to beside figures.
-_RESOURCES: Final = ("*/files/*", "*/tables/*.csv")
+_RESOURCES: Final = "*/tables/*.csv"
 
 _ONE_COLUMN: Final[Mapping[str, Any]] = {
     "documentclass": "scrartcl",
@@ -74,7 +74,7 @@ def project_config(entries: Sequence[Entry]) -> dict[str, Any]:
             "type": "website",
             "output-dir": "_site",
             "render": ["index.qmd", *(entry.page for entry in entries)],
-            "resources": list(_RESOURCES),
+            "resources": [_RESOURCES],
         },
         "website": {
             "title": Settings().title,

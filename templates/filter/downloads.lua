@@ -1,12 +1,12 @@
---- Links to files beside the paper, `[words](files/name)` or `[words](tables/name)`: a download on the
---- page; in print, where there is nothing to follow, the words and the name of the file.
+--- Links to the tables beside the paper, `[words](tables/name)`: a download on the page; in print,
+--- where there is nothing to follow, the words and the name of the file.
 
 local files = require("filter.files")
 local problems = require("filter.problems")
 local downloads = {}
 
 local function name_of(link)
-  return link.target:match("^files/(.+)$") or link.target:match("^tables/(.+)$")
+  return link.target:match("^tables/(.+)$")
 end
 
 local function in_print(link, name)
@@ -25,7 +25,7 @@ function downloads.written(link, writer)
   end
   if not files.exists(link.target) then
     problems.add(link.target, "the link leads to " .. link.target
-      .. ", which does not exist; add the download to the study or mend the link")
+      .. ", which does not exist; mend the link")
   end
   return writer.download and writer.download(link) or in_print(link, name)
 end

@@ -80,7 +80,7 @@ local function link_in_print(link)
   if not print_format() then
     return nil
   end
-  local file = link.target:match("^files/(.+)$") or link.target:match("^tables/(.+)$")
+  local file = link.target:match("^tables/(.+)$")
   if file then
     local inlines = link.content:clone()
     inlines:extend({ pandoc.Space(), pandoc.Str("("), pandoc.Code(file), pandoc.Str(")") })

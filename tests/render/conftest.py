@@ -1,8 +1,7 @@
-"""The sample papers: their text is in sample/, what they show and offer is made for the tests."""
+"""The sample papers: their text is in sample/, what they show is made for the tests."""
 
 from __future__ import annotations
 
-import gzip
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -54,8 +53,6 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(SAMPLE, folder)
     (folder / "figures").mkdir()
     draw_figures(folder / "figures")
-    (folder / "files").mkdir()
-    (folder / "files" / "trace.json.gz").write_bytes(gzip.compress(b"{}", mtime=0))
     return folder
 
 

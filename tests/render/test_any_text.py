@@ -71,7 +71,7 @@ print-style: ieee
 
 Mprose {markdown(EVERY)}
 
-{to_markdown(TABLE)}
+{to_markdown(TABLE, markdown(TABLE.caption))}
 """
 
 

@@ -10,10 +10,9 @@ from figures.canvas import Panel
 from report.evidence.audit import Check
 from report.evidence.executed import residual
 from report.evidence.runs import run_of
-from report.instruments.trace import read_trace
 from report.missing import Missing
 from report.paper.environments import setup
-from report.paper.findings import Findings, Inputs
+from report.paper.findings import Inputs
 from report.paper.reconciliations import as_figure
 from report.paper.study import Content, Study
 from report.quantity.evaluation import to_digits
@@ -33,7 +32,6 @@ SHOWN: Final = Call(Dimensions(33, 65, 3, 28), 8, "layer")
 FOURIER: Final = Call(Dimensions(32, 64, 5, 28), 1, "layer")
 #: Savings below this share of theory are no finding.
 MARGIN: Final = 0.1
-_TRACE: Final = f"trace.layer-{SHOWN_BATCH}.json.gz"
 
 
 class Paper:
@@ -81,20 +79,7 @@ def _count(run: Run | None, name: str, number: int | Missing) -> Quantity:
 
 
 study = Study(Paper)
-
-
-def findings(inputs: Inputs) -> Findings:
-    """All that the paper prints, with a trace to take along.
-
-    Raises ``RecordError`` for a trace that cannot be read.
-    """
-    name, title = f"layer-{SHOWN_BATCH}.trace.json.gz", f"Trace of the layer at batch {SHOWN_BATCH}"
-    downloads = {}
-    for stored in inputs.cast.values():
-        if content := inputs.attachments.get(stored.file, {}).get(_TRACE):
-            read_trace(content, f"data/{stored.file}, {_TRACE}")
-            downloads[name] = title, content
-    return replace(study.findings(inputs), downloads=downloads)
+findings = study.findings
 
 
 @study.audits
