@@ -19,7 +19,7 @@ from report.engine.pipeline import ROOT
 from report.errors import StudyError
 from report.paper.findings import Findings
 from report.paper.manuscript import Manuscript
-from report.records.faults import faults
+from report.records.filed import faults
 from report.statistics.estimates import Estimate
 from report.studies import STUDIES
 from tests.degraded import (

@@ -43,7 +43,7 @@ def test_each_row_says_what_where_and_in_which_unit() -> None:
 
 def test_every_sample_stands_once() -> None:
     cases = [case for stored in STORED for case in stored.record.cases]
-    samples = [sample for case in cases for _, found in case.all_series for sample in found]
+    samples = [x for case in cases for s in case.all_series for found in s.values() for x in found]
     assert list(sample_frame(STORED)["value"]) == samples
 
 

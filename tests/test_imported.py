@@ -11,14 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from report.errors import RecordError
+from report.records.filed import encode_import, parse_import
 from report.records.imported import (
     IMPORT_SCHEMA,
     ImportedEnvironment,
     ImportedRecord,
     Origin,
-    encode_import,
     nullable,
-    parse_import,
 )
 from report.records.record import Case
 from report.records.store import (
@@ -96,6 +95,23 @@ def test_a_written_file_is_listed_apart_from_own_records(tmp_path: Path) -> None
     assert read_import(path, tmp_path).edited
 
 
+#: A record of two cases in the form of a table, as files of published tables have it.
+TABLE = (
+    encode_import(imported())
+    .decode()
+    .replace(
+        '"units": {}',
+        '"units": {"mean_time":"s"}, "factors": ["network"], "columns": ["mean_time"], '
+        '"rows": [[["a"],[0.5]], [["b"],[0.25]]]',
+    )
+)
+
+
+def test_a_row_of_a_table_is_a_case() -> None:
+    cases = [case("a", {"mean_time": [0.5]}), case("b", {"mean_time": [0.25]})]
+    assert parse_import(TABLE.encode(), "x.json") == imported(*cases)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -111,8 +127,7 @@ def test_a_written_file_is_listed_apart_from_own_records(tmp_path: Path) -> None
     ],
 )
 def test_what_cannot_be_is_refused_with_its_place(old: str, new: str, said: str) -> None:
-    cases = [case("a", {"mean_time": [0.5]}), case("b", {"mean_time": [0.25]})]
-    text = encode_import(imported(*cases)).decode()
+    text = TABLE
     assert old in text
     with pytest.raises(RecordError, match=said) as caught:
         parse_import(text.replace(old, new, 1).encode(), "data/x.json")

@@ -35,7 +35,7 @@ from report.records.store import (
     record_name,
     write_record,
 )
-from report.records.strict_yaml import YamlError, line_of, parse_yaml
+from report.records.strict import SyntaxFaultError, line_of, parse_yaml
 from report.render.shell import script_of
 from report.render.source import front_matter
 from report.studies import STUDIES
@@ -304,7 +304,7 @@ YAML_READERS: dict[str, Callable[[Path], Any]] = {
 
 @pytest.mark.parametrize(("text", "line", "word"), YAML, ids=lambda value: str(value)[:30])
 def test_yaml_that_can_harm_is_refused(text: str, line: int, word: str, tmp_path: Path) -> None:
-    with pytest.raises(YamlError) as caught:
+    with pytest.raises(SyntaxFaultError) as caught:
         parse_yaml(text)
     assert caught.value.line == line
     assert word in caught.value.what

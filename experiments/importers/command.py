@@ -17,6 +17,7 @@ from experiments.harness.study import UsageError
 from experiments.importers import profiles, tidy_csv, timm_csv
 from experiments.importers.imported import FETCH_AGAIN, Imported, RefusedError, Source
 from report.errors import RecordError
+from report.records.filed import encode_import, parse_import
 from report.records.files import read_file
 from report.records.imported import (
     IMPORT_SCHEMA,
@@ -25,9 +26,7 @@ from report.records.imported import (
     Licence,
     Origin,
     Revision,
-    encode_import,
     nullable,
-    parse_import,
 )
 from report.records.record import Attachment, FileName, Slug
 from report.records.store import digest, list_imports, write_record

@@ -95,7 +95,7 @@ def read_expected(data: Path) -> dict[str, Expected]:
     path = data / EXPECTED
     if not path.exists():
         return {}
-    found: dict[str, Expected] = read_strictly(path, _FILE, "YAML", _REMEDY, data) or {}
+    found: dict[str, Expected] = read_strictly(path, _FILE, _REMEDY, data) or {}
     unknown = (f"{name}: found a name that is no study" for name in found if name not in STUDIES)
     refuse_first(unknown, path, f"the studies are {', '.join(STUDIES)}")
     return found

@@ -88,7 +88,7 @@ class Devices(_Part, frozen=True):
 
 def read_devices(path: Path) -> Devices:
     """Read and check the file of devices; raises ``RecordError``."""
-    devices = read_strictly(path, Devices, "YAML", _REMEDY, path.parent)
+    devices = read_strictly(path, Devices, _REMEDY, path.parent)
     refuse_first(_faults(devices), path, _REMEDY)
     return devices
 

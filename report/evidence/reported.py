@@ -139,7 +139,7 @@ def read_reported(path: Path) -> Reported:
     """
     if not path.exists() and not path.is_symlink():
         return Reported(study=path.stem, source="", device="", software="", tables=(), values=())
-    reported = read_strictly(path, Reported, "JSON", _REMEDY, path.parents[1])
+    reported = read_strictly(path, Reported, _REMEDY, path.parents[1])
     if reported.study != path.stem:
         refuse_first([f"study: found {reported.study!r} in another study's file"], path, _REMEDY)
     refuse_first(_faults(reported), path, _REMEDY)

@@ -55,7 +55,7 @@ def read_editions(data: Path, studies: Collection[str] | None = None) -> dict[st
     if not path.exists():
         return {}
     # A file in which all lines are comments holds nothing.
-    found: dict[str, Edition] = read_strictly(path, _FILE, "YAML", _REMEDY, data) or {}
+    found: dict[str, Edition] = read_strictly(path, _FILE, _REMEDY, data) or {}
     silent = (
         f"{study}.roles: cpu is missing" for study in found if "cpu" not in found[study].roles
     )

@@ -70,7 +70,7 @@ Peak: TypeAlias = Literal["matrix_product", "convolution", "copy", "read", "tria
 WorkUnit: TypeAlias = Literal["FLOP", "B", "1"]
 
 
-class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
     """A part of a record: immutable, every field required, no other field allowed.
 
     Nothing in a record can refer back to what holds it, so that the search for reference cycles
@@ -78,7 +78,7 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """
 
 
-class Code(_Part, frozen=True):
+class Code(Part, frozen=True):
     """Which program measured."""
 
     commit: Commit | None
@@ -86,7 +86,7 @@ class Code(_Part, frozen=True):
     measuring_code: Digest
 
 
-class Cpu(_Part, frozen=True):
+class Cpu(Part, frozen=True):
     """The processor of the machine, also of a machine with a GPU."""
 
     model: Name
@@ -96,7 +96,7 @@ class Cpu(_Part, frozen=True):
     vector_extensions: tuple[Text, ...]
 
 
-class Gpu(_Part, frozen=True):
+class Gpu(Part, frozen=True):
     """The accelerator that ran the cases."""
 
     model: Name
@@ -107,7 +107,7 @@ class Gpu(_Part, frozen=True):
     cudnn: Text | None
 
 
-class Torch(_Part, frozen=True):
+class Torch(Part, frozen=True):
     """The framework, with the flags it was built with."""
 
     version: Name
@@ -115,7 +115,7 @@ class Torch(_Part, frozen=True):
     cpu_capability: Text
 
 
-class Precision(_Part, frozen=True):
+class Precision(Part, frozen=True):
     """The switches that decide which arithmetic a float32 operation uses."""
 
     default_dtype: Text
@@ -127,7 +127,7 @@ class Precision(_Part, frozen=True):
     deterministic_algorithms: bool
 
 
-class Cache(_Part, frozen=True):
+class Cache(Part, frozen=True):
     """One cache as a core sees it; ``cores`` share it."""
 
     level: Count
@@ -136,7 +136,7 @@ class Cache(_Part, frozen=True):
     cores: Count
 
 
-class Host(_Part, frozen=True):
+class Host(Part, frozen=True):
     """What tells this machine from others of the same name; null where the system does not say.
 
     ``flags`` are all features that the processor names; ``machine`` is a random number of the
@@ -156,7 +156,7 @@ class Host(_Part, frozen=True):
     machine: Text | None = None
 
 
-class Environment(_Part, frozen=True, kw_only=True):
+class Environment(Part, frozen=True, kw_only=True):
     """The machine and the software as they were during the run.
 
     ``missing`` gives, for every field that is null, the reason why it could not be read.  ``name``
@@ -202,7 +202,7 @@ class Environment(_Part, frozen=True, kw_only=True):
 Measured: TypeAlias = dict[str, tuple[Sample, ...]]
 
 
-class Ceiling(_Part, frozen=True, omit_defaults=True):
+class Ceiling(Part, frozen=True, omit_defaults=True):
     """A measured peak: repeated runs of a known amount of work in a fresh process.
 
     ``work`` is what one run does, in ``work_unit``: floating-point operations of a product or a
@@ -223,7 +223,7 @@ class Ceiling(_Part, frozen=True, omit_defaults=True):
     unit: Literal["s", "ns"] = "s"
 
 
-class Round(_Part, frozen=True, kw_only=True, omit_defaults=True):
+class Round(Part, frozen=True, kw_only=True, omit_defaults=True):
     """One process's measurement of a case, under one memory policy; well if nothing else is said.
 
     Processes are counted from 1; the cases of a process are measured one after the other, in an
@@ -252,8 +252,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     reason: Reason | None = None
 
 
-class Measurement(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What was measured of one combination of factors.
+class Case(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One combination of factors with the layers that ran, and what was measured of it.
 
     ``series`` are what is the same in every process, or was measured by the run's own; ``rounds``
     are what processes of their own measured, in the order of measuring.
@@ -261,19 +261,13 @@ class Measurement(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     series: Measured = {}
     rounds: tuple[Round, ...] = ()
+    layers: tuple[Layer, ...] = ()
 
     @property
-    def all_series(self) -> Iterator[tuple[str, tuple[Sample, ...]]]:
-        """Quantity and samples of its own series, then of those of its rounds."""
-        yield from self.series.items()
-        for round_ in self.rounds:
-            yield from round_.series.items()
-
-
-class Case(Measurement, frozen=True, kw_only=True):
-    """One combination of factors with the layers that ran, and what was measured of it."""
-
-    layers: tuple[Layer, ...] = ()
+    def all_series(self) -> Iterator[Measured]:
+        """Its own series by quantity, then those of each of its rounds."""
+        yield self.series
+        yield from (round_.series for round_ in self.rounds)
 
     def samples(self, quantity: str, policy: Policy = "retained") -> tuple[Sample, ...]:
         """The raw samples of ``quantity``, process after process, empty if the case has none."""
@@ -293,7 +287,7 @@ class Case(Measurement, frozen=True, kw_only=True):
         return tuple(round_ for round_ in found if round_.disturbance is None) or found
 
 
-class Protocol(_Part, frozen=True):
+class Protocol(Part, frozen=True):
     """How the run measured: which plan, how many repetitions, within which time budget.
 
     ``processes`` are those planned for each case under each memory policy, ``variables`` how the
@@ -314,7 +308,7 @@ class Protocol(_Part, frozen=True):
     budget_s: Positive | None = None
 
 
-class Attachment(_Part, frozen=True):
+class Attachment(Part, frozen=True):
     """A file that belongs to the record: what a counter printed, as it was printed.
 
     It lies in the archive of the record; ``sha256`` is that of the file itself.
@@ -325,7 +319,7 @@ class Attachment(_Part, frozen=True):
     meaning: Text
 
 
-class Shard(_Part, frozen=True):
+class Shard(Part, frozen=True):
     """The part of a sweep that a run measured: ``number``, from 1, of as many as ``of`` says.
 
     ``sweep`` is the same in all parts of one sweep: the digest of its cases and of what is counted
@@ -337,7 +331,7 @@ class Shard(_Part, frozen=True):
     sweep: Digest
 
 
-class Head(_Part, frozen=True, kw_only=True, forbid_unknown_fields=False):
+class Head(Part, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """What tells one run from another, and how its cases ended: a record without its samples.
 
     ``shard`` is null for a run that measured all that was planned; ``converted_from`` is the digest

@@ -24,10 +24,16 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from report.errors import RecordError
 from report.records import ENDING, IMPORTED
-from report.records.filed import encode, parse, parse_head
+from report.records.filed import (
+    IMPORT_AGAIN,
+    encode,
+    encode_import,
+    parse,
+    parse_head,
+    parse_import,
+)
 from report.records.files import read_bounded, read_file
-from report.records.imported import REMEDY as IMPORT_AGAIN
-from report.records.imported import ImportedRecord, encode_import, parse_import
+from report.records.imported import ImportedRecord
 from report.records.record import Head, Record
 from report.records.strict import no_cycles
 

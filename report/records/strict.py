@@ -3,6 +3,10 @@
 A text is decoded to plain content, in which no field stands twice, and msgspec makes of it what was
 asked for; this module turns all errors into one sentence with the file, the field and what stands
 there.
+
+Of YAML only the plain part is read: mappings, lists, text, and null, true, false and numbers as
+JSON spells them.  ``yes``, ``017``, ``1:30``, ``.inf`` or ``2001-01-01`` are text, so that a field
+that needs a number refuses them.  Keys are always text.
 """
 
 from __future__ import annotations
@@ -10,23 +14,31 @@ from __future__ import annotations
 import gc
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
+import yaml
 
 from report.errors import RecordError
 from report.records.files import read_file
-from report.records.strict_yaml import YamlError, line_of, parse_yaml
 
 Kind = TypeVar("Kind")
 
-#: What decoding raises for a text that is not what was asked for.
-_NO_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 #: The escape of half of a character.
-_HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
+#: The most characters of YAML that are read, which takes long.
+_LARGEST_YAML: Final = 2**18
+_TAG: Final = "tag:yaml.org,2002:"
+#: As JSON writes them, and no larger than 64 bits hold.
+_PLAIN: Final = {
+    "null": r"(?:null)?",
+    "bool": r"true|false",
+    "int": r"-?(?:0|[1-9][0-9]{0,17})",
+    "float": r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]+(?:[eE][-+]?[0-9]{1,2})?|[eE][-+]?[0-9]{1,2})",
+}
 
 _STEP: Final = re.compile(r"[^.\[\]]+|\[\d+\]|\[\.\.\.\]")
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
@@ -34,34 +46,26 @@ _ABSENT: Final = re.compile(r"Object missing required field `(.*)`")
 _NOT_ALLOWED: Final = re.compile(r"Invalid (?:enum )?value (.*)", re.DOTALL)
 
 
-class _FaultError(ValueError):
-    """What is wrong with a text that is JSON but for this."""
+class SyntaxFaultError(Exception):
+    """Text that is not of its language: what was found, and in which line from 1, 0 for none."""
+
+    def __init__(self, what: str, line: int = 0) -> None:
+        super().__init__(f"line {line}: {what}" if line else what)
+        self.what, self.line = what, line
 
 
-def read_strictly(
-    path: Path, kind: type[Kind], language: Literal["JSON", "YAML"], remedy: str, data: Path
-) -> Kind:
+def read_strictly(path: Path, kind: type[Kind], remedy: str, data: Path) -> Kind:
     """The content of ``path``, a file of the directory ``data``, as a ``kind``.
 
-    Raises ``RecordError`` with the file, the field, what was found and the ``remedy``.
+    It is JSON if its name says so, else YAML.  Raises ``RecordError`` with the file, the field,
+    what was found and the ``remedy``.
     """
     place = place_of(path)
     text = read_file(path, place, remedy, data)
-    if language == "JSON":
+    if path.suffix == ".json":
         return parse_json(text, kind, place, remedy)
-    try:
-        content, root = parse_yaml(text.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise RecordError(f"{place}: {_no_utf8(error)}; {remedy}.") from error
-    except YamlError as error:
-        what = f"line {error.line}: not valid YAML: {_plain(error.what)}"
-        raise RecordError(f"{place}: {what}; {remedy}.") from error
-    try:
-        return msgspec.convert(content, kind)
-    except msgspec.ValidationError as error:
-        steps = _steps(error, content, kind)
-        where = f"{place}: line {line_of(root, steps)}"
-        raise _refusal(error, content, where, remedy, steps) from error
+    content, root = _parsed(parse_yaml, text, place, remedy)
+    return converted(content, kind, place, remedy, root)
 
 
 def parse_json(
@@ -72,48 +76,55 @@ def parse_json(
     Raises ``RecordError`` that begins with ``place`` and ends with ``remedy``.
     """
     if quick:
-        with suppress(*_NO_JSON):
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return msgspec.json.decode(text, type=kind)
-    content = _plain_json(text, place, remedy)
-    try:
-        return msgspec.convert(content, kind)
-    except msgspec.ValidationError as error:
-        steps = _steps(error, content, kind)
-        raise _refusal(error, content, place, remedy, steps) from error
+    return converted(plain_json(text, place, remedy), kind, place, remedy)
 
 
-def _plain_json(text: bytes, place: str, remedy: str) -> Any:
+def plain_json(text: bytes, place: str, remedy: str) -> Any:
+    """What ``text`` says, as mappings, lists, text and numbers; raises as ``parse_json`` does."""
+    return _parsed(_json, text, place, remedy)
+
+
+def _parsed(parse: Callable[[str], Any], text: bytes, place: str, remedy: str) -> Any:
     try:
-        content = json.loads(text.decode(), object_pairs_hook=_object, parse_constant=_no_number)
-        if _HALF.search(text):
-            json.dumps(content, ensure_ascii=False).encode()
+        return parse(text.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        what = _no_utf8(error)
-    except UnicodeEncodeError:
-        what = "not valid JSON: found half of a character"
-    except json.JSONDecodeError as error:
-        what = f"line {error.lineno}: not valid JSON: {error.msg}"
-    except _FaultError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        what = f"line {line}: found {byte_at(error)}"
+    except SyntaxFaultError as error:
         what = str(error)
-    except ValueError:
-        what = "not valid JSON: found a whole number of thousands of digits"
-    except RecursionError:
-        what = "not valid JSON: found brackets nested without end"
-    else:
-        return content
     # Without the chain, of which a thousand frames would bury the sentence.
     raise RecordError(f"{place}: {what}; {remedy}.")
+
+
+def _json(text: str) -> Any:
+    try:
+        content = json.loads(text, object_pairs_hook=_object, parse_constant=_no_number)
+        if _HALF.search(text):
+            json.dumps(content, ensure_ascii=False).encode()
+    except json.JSONDecodeError as error:
+        raise SyntaxFaultError(f"not valid JSON: {error.msg}", error.lineno) from error
+    except UnicodeEncodeError as error:
+        raise SyntaxFaultError("not valid JSON: found half of a character") from error
+    except ValueError as error:
+        what = "not valid JSON: found a whole number of thousands of digits"
+        raise SyntaxFaultError(what) from error
+    except RecursionError:
+        raise SyntaxFaultError("not valid JSON: found brackets nested without end") from None
+    return content
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise _FaultError(f"found the field {repeated(k for k, _ in pairs)} twice in one object")
+        twice = repeated(name for name, _ in pairs)
+        raise SyntaxFaultError(f"found the field {twice} twice in one object")
     return found
 
 
 def _no_number(text: str) -> None:
-    raise _FaultError(f"not valid JSON: found {text}")
+    raise SyntaxFaultError(f"not valid JSON: found {text}")
 
 
 @contextmanager
@@ -159,19 +170,95 @@ def byte_at(error: UnicodeDecodeError) -> str:
     return f"the byte 0x{error.object[error.start]:02x}, which is not UTF-8"
 
 
-def _no_utf8(error: UnicodeDecodeError) -> str:
-    line = error.object.count(b"\n", 0, error.start) + 1
-    return f"line {line}: found {byte_at(error)}"
+# ------------------------------------------------------------------------------------------ YAML
+
+
+def parse_yaml(text: str) -> tuple[Any, yaml.Node | None]:
+    """The content of ``text``, and its nodes for ``line_of``; raises ``SyntaxFaultError``."""
+    what = "not valid YAML: found"
+    if len(text) > _LARGEST_YAML:
+        raise SyntaxFaultError(f"{what} {len(text):,} characters, more than {_LARGEST_YAML:,}", 1)
+    try:
+        loader = _Loader(text)
+        root = loader.get_single_node()
+        return None if root is None else loader.construct_document(root), root
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        found = f"{what} the character U+{int(error.character):04X}"
+        raise SyntaxFaultError(found, line) from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        problem = _plain(error.problem or error.context or "it cannot be read")
+        line = mark.line + 1 if mark else 1
+        raise SyntaxFaultError(f"not valid YAML: {problem}", line) from error
+    except RecursionError:
+        raise SyntaxFaultError(f"{what} brackets nested without end", 1) from None
+    except (ValueError, OverflowError) as error:
+        raise SyntaxFaultError(f"{what} an escape out of range", 1) from error
+
+
+def line_of(root: yaml.Node, steps: Iterable[str]) -> int:
+    """The line in which the value at a path begins, or the last part of it that is there."""
+    for step in steps:
+        index = step.strip("[]")
+        if isinstance(root, yaml.SequenceNode) and index.isdigit():
+            root = root.value[int(index)]
+        elif isinstance(root, yaml.MappingNode):
+            root = next((value for key, value in root.value if key.value == step), root)
+    return root.start_mark.line + 1
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses what lets a small file grow, run code or contradict itself."""
+
+    yaml_implicit_resolvers: dict[Any, Any] = {  # noqa: RUF012 - as its parent has it
+        None: [(_TAG + kind, re.compile(f"(?:{form})$")) for kind, form in _PLAIN.items()]
+    }
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent):
+            raise _refused(event, f"found the alias *{event.anchor}; write the value itself")
+        if tag := getattr(event, "tag", None):
+            raise _refused(event, f"found the tag {tag}; write plain text or a number")
+        if re.search("[\ud800-\udfff]", getattr(event, "value", "")):
+            raise _refused(event, "found half of a character; write the whole one")
+        node: yaml.Node | None = super().compose_node(parent, index)
+        return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        found: dict[str, Any] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode) or not key.value:
+                raise _refused(key, "found a key that is no text")
+            if key.value in found:
+                raise _refused(key, f"found the key {key.value} twice")
+            found[key.value] = self.construct_object(value, deep=True)
+        return found
+
+
+def _refused(place: Any, what: str) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=what, problem_mark=place.start_mark)
 
 
 # ------------------------------------------------------------------------------ msgspec's errors
 
 
-def _refusal(
-    error: msgspec.ValidationError, content: object, place: str, remedy: str, steps: list[str]
-) -> RecordError:
-    """One sentence for what msgspec says of ``content`` as «what - at `$.path`», here ``steps``."""
-    what = str(error).partition(" - at ")[0]
+def converted(
+    content: Any, kind: type[Kind], place: str, remedy: str, root: yaml.Node | None = None
+) -> Kind:
+    """Plain content as a ``kind``; ``root`` tells the lines of YAML.  Raises ``RecordError``."""
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as error:
+        steps = _steps(error, content, kind)
+        line = f"line {line_of(root, steps)}: " if root else ""
+        fault = _fault(str(error).partition(" - at ")[0], content, steps)
+        raise RecordError(f"{place}: {line}{fault}; {remedy}.") from error
+
+
+def _fault(what: str, content: object, steps: list[str]) -> str:
+    """«field: what was found» for what msgspec says of the ``content`` at a path."""
     if match := _UNKNOWN.fullmatch(what):
         steps, what = [*steps, match[1]], "found an unknown field"
     elif match := _ABSENT.fullmatch(what):
@@ -180,17 +267,10 @@ def _refusal(
         what = f"found {match[1]}, which is none of the values allowed here"
     else:
         expectation, _, kind = _plain(what).partition(", got ")
-        found = _shown(content, steps) or kind
+        found = _shown(_value_at(content, steps)) or kind
         what = expectation[:1].lower() + expectation[1:] + (f", found {found}" if found else "")
     where = "".join(step if step.startswith("[") else f".{step}" for step in steps)
-    return RecordError(
-        f"{place}: {where.removeprefix('.') or 'the top level'}: {_plain(what)}; {remedy}."
-    )
-
-
-def _path_of(error: msgspec.ValidationError) -> list[str]:
-    at = str(error).partition(" - at ")[2]
-    return _STEP.findall(at.strip("`").removeprefix("$"))
+    return f"{where.removeprefix('.') or 'the top level'}: {_plain(what)}"
 
 
 def _steps(error: msgspec.ValidationError, content: object, kind: Any) -> list[str]:
@@ -217,22 +297,23 @@ def _steps(error: msgspec.ValidationError, content: object, kind: Any) -> list[s
     return steps
 
 
-def _value_at(content: object, steps: Iterable[str]) -> object:
+def _path_of(error: msgspec.ValidationError) -> list[str]:
+    at = str(error).partition(" - at ")[2]
+    return _STEP.findall(at.strip("`").removeprefix("$"))
+
+
+def _value_at(content: Any, steps: Iterable[str]) -> Any:
     """What stands at a path; unset where there is no such place."""
     for step in steps:
-        index = step.strip("[]")
-        if isinstance(content, list) and index.isdigit() and int(index) < len(content):
-            content = content[int(index)]
-        elif isinstance(content, dict) and step in content:
-            content = content[step]
-        else:
+        try:
+            content = content[int(step.strip("[]")) if isinstance(content, list) else step]
+        except (LookupError, TypeError, ValueError):
             return msgspec.UNSET
     return content
 
 
-def _shown(content: object, steps: Iterable[str]) -> str:
-    """The value at a path as a message shows it; empty if it cannot be told."""
-    content = _value_at(content, steps)
+def _shown(content: object) -> str:
+    """A value as a message shows it; empty if it cannot be told."""
     if content is msgspec.UNSET:
         return ""
     if isinstance(content, dict | list):

@@ -53,5 +53,5 @@ def read_settings(data: Path) -> Settings:
     if not path.exists():
         return Settings()
     # A file in which all lines are comments holds nothing.
-    found: Settings | None = read_strictly(path, _FILE, "YAML", _REMEDY, data)
+    found: Settings | None = read_strictly(path, _FILE, _REMEDY, data)
     return found or Settings()

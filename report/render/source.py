@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from report.errors import RenderError
-from report.records.strict_yaml import YamlError, parse_yaml
+from report.records.strict import SyntaxFaultError, parse_yaml
 from report.render.problems import name_of, place_of_line
 from report.render.styles import DEFAULT_STYLE, ONE_COLUMN
 
@@ -138,9 +138,9 @@ def front_matter(document: Path) -> dict[str, Any]:
     try:
         meta, _ = parse_yaml(match[1])
         msgspec.convert(meta, _Front)
-    except YamlError as error:
+    except SyntaxFaultError as error:
         place = f"{place_of_line(document, error.line + 1)}: the front matter"
-        raise RenderError(f"{place}: not valid YAML: {error.what}; mend the template.") from error
+        raise RenderError(f"{place}: {error.what}; mend the template.") from error
     except msgspec.ValidationError as error:
         what, _, field = str(error).partition(" - at `$.")
         place = f"{name}: {field.rstrip('`') or 'front matter'}"

@@ -89,9 +89,8 @@ def test_a_run_leaves_a_record_that_can_be_handed_in(run: Callable[[str], Run], 
         wanted = "out_of_memory" if case.factors.get("batch") == TOO_MANY else "ok"
         assert (case.status, case.reason is None) == (wanted, wanted == "ok"), case.reason
         assert case.layers == layers_of_case(found.study, case.factors)
-        assert all(
-            samples and QUANTITIES[name].admits(samples) for name, samples in case.all_series
-        )
+        found_series = [each for series in case.all_series for each in series.items()]
+        assert all(samples and QUANTITIES[name].admits(samples) for name, samples in found_series)
         assert any(case.all_series) == (wanted == "ok")
         assert len(set(case.samples("allocated_peak"))) <= 1, "memory repeats"
         assert wanted != "ok" or bool(case.rounds) == found.study.is_timed(case.factors)
