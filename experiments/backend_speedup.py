@@ -24,6 +24,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from experiments.backends import case, perceptron
 from experiments.backends.libraries import ON_CPU, ON_GPU
 from experiments.harness.study import (
@@ -36,7 +38,6 @@ from experiments.harness.study import (
     Results,
     Session,
     Study,
-    replanned,
 )
 from report.records.layers import DType, Layer
 
@@ -142,32 +143,27 @@ _ON_CPU: Final = Study(
     name="backend_speedup",
     question="How does the speed-up of one library over another depend on the work?",
     factors=(
-        Factor("subject", levels=("training", "scaling"), quick=("training", "scaling")),
+        Factor("subject", levels=("training", "scaling")),
         Factor("hidden", levels=(10, 128, 2_048), quick=(10, 128), any_count=True),
-        Factor(
-            "samples", levels=(1_000, 16_000, 60_000), quick=(1_000, 16_000, 60_000), any_count=True
-        ),
+        Factor("samples", levels=(1_000, 16_000, 60_000), any_count=True),
         Factor("dtype", levels=("float32", "float64"), quick=("float32",)),
-        Factor("backend", levels=ON_CPU, quick=ON_CPU),
-        Factor("dataset", levels=("digits",), quick=("digits",)),
+        Factor("backend", levels=ON_CPU),
+        Factor("dataset", levels=("digits",)),
     ),
     cases=cases,
     layers=layers,
     memory=memory,
     times=times,
     is_timed=is_timed,
-    process=case.process,
+    imports=case.imports,
     images="mnist",
-    full=replace(
-        replanned(FULL, **_PLAN, processes={"retained": 9}, budget_s=600.0), ceilings="small"
-    ),
-    quick=replanned(QUICK, **_PLAN, processes={"retained": 2}, budget_s=120.0),
+    full=msgspec.structs.replace(FULL, **_PLAN, processes={"retained": 9}, budget_s=600.0),
+    quick=msgspec.structs.replace(QUICK, **_PLAN, processes={"retained": 2}, budget_s=120.0),
+    ceilings="small",
 )
 
 _EVERYWHERE: Final = tuple(
-    replace(each, levels=("numpy", *ON_GPU), quick=("numpy", *ON_GPU))
-    if each.name == "backend"
-    else each
+    replace(each, levels=("numpy", *ON_GPU)) if each.name == "backend" else each
     for each in _ON_CPU.factors
 )
 STUDY: Final = replace(_ON_CPU, on_gpu=replace(_ON_CPU, factors=_EVERYWHERE))

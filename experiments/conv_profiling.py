@@ -29,8 +29,6 @@ import msgspec
 from experiments.harness.measure import build, measure_memory
 from experiments.harness.memory import CALL, native_messages_off
 from experiments.harness.study import (
-    FULL,
-    QUICK,
     CaseFile,
     Device,
     Factor,
@@ -209,23 +207,21 @@ def _profiled(workload: Workload, device: Device) -> bytes:
 
 
 _SUBJECTS: Final = ("layer", "held_out", "trace")
-_MODES: Final = ("forward", "forward_backward")
 
 _ON_CPU: Final = Study(
     name="conv_profiling",
     question="Where do the bytes and the operations of a convolution's profile go?",
     factors=(
-        Factor("subject", levels=_SUBJECTS, quick=_SUBJECTS),
+        Factor("subject", levels=_SUBJECTS),
         Factor("batch", levels=(1, 8, 64, 512), quick=(1, 8), any_count=True),
-        Factor("pass", levels=_MODES, quick=_MODES),
+        Factor("pass", levels=("forward", "forward_backward")),
     ),
     subject=subject,
     cases=cases,
     memory=memory,
     is_timed=lambda factors: False,
     is_counted=lambda factors: factors["subject"] != "trace",
-    full=replace(FULL, ceilings="none"),
-    quick=replace(QUICK, ceilings="none"),
+    ceilings="none",
 )
 
 STUDY = replace(
@@ -235,7 +231,7 @@ STUDY = replace(
         cases=cases_on_gpu,
         factors=(
             *_ON_CPU.factors,
-            Factor("precision", levels=("float32", "tfloat32"), quick=("float32", "tfloat32")),
+            Factor("precision", levels=("float32", "tfloat32")),
         ),
     ),
 )

@@ -27,6 +27,8 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from experiments.harness.study import (
     FULL,
     Factor,
@@ -34,7 +36,6 @@ from experiments.harness.study import (
     Levels,
     Study,
     Subject,
-    replanned,
 )
 
 if TYPE_CHECKING:
@@ -157,28 +158,17 @@ _ON_CPU: Final = Study(
     question="How do the time and the memory of one convolution scale with the batch size?",
     factors=(
         Factor("subject", levels=("layer", "network", "variant"), quick=("layer", "network")),
-        Factor(
-            "batch",
-            levels=BATCHES,
-            quick=(1, 4, 16, 64),
-            any_count=True,
-        ),
-        Factor(
-            "pass", levels=("forward", "forward_backward"), quick=("forward", "forward_backward")
-        ),
-        Factor(
-            "layout",
-            levels=("contiguous", "channels_last"),
-            quick=("contiguous", "channels_last"),
-        ),
-        Factor("variant", levels=tuple(VARIANT_BATCHES), quick=tuple(VARIANT_BATCHES)),
+        Factor("batch", levels=BATCHES, quick=(1, 4, 16, 64), any_count=True),
+        Factor("pass", levels=("forward", "forward_backward")),
+        Factor("layout", levels=("contiguous", "channels_last")),
+        Factor("variant", levels=tuple(VARIANT_BATCHES)),
     ),
     subject=subject,
     cases=cases,
     is_timed=is_timed,
     under_every_policy=under_every_policy,
     is_counted=is_counted,
-    full=replanned(
+    full=msgspec.structs.replace(
         FULL,
         processes={
             "retained": 8,

@@ -26,6 +26,8 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Final, cast
 
+import msgspec
+
 from experiments.harness.limits import limited
 from experiments.harness.measure import build, measure_memory, measure_time
 from experiments.harness.study import (
@@ -38,7 +40,6 @@ from experiments.harness.study import (
     Session,
     Study,
     Subject,
-    replanned,
 )
 from report.records.record import Factor as Level
 
@@ -205,7 +206,7 @@ _ON_CPU: Final = Study(
     name="inference_memory",
     question="Does a batch fit into memory, and what makes it fit?",
     factors=(
-        Factor("sweep", levels=tuple(_SWEEPS), quick=tuple(_SWEEPS)),
+        Factor("sweep", levels=tuple(_SWEEPS)),
         Factor("network", levels=NETWORKS, quick=("LeNet-5", "ResNet-20")),
         Factor("batch", levels=BATCHES, quick=(1, 8, 64), any_count=True),
         Factor("tile", levels=TILES, quick=(32, 64)),
@@ -217,7 +218,7 @@ _ON_CPU: Final = Study(
     is_timed=is_timed,
     under_every_policy=lambda factors: False,
     is_counted=lambda factors: False,
-    full=replanned(
+    full=msgspec.structs.replace(
         FULL,
         warmup_calls=1,
         minimum_samples=2,
@@ -226,7 +227,7 @@ _ON_CPU: Final = Study(
         processes={"retained": 8},
         budget_s=450.0,
     ),
-    quick=replanned(QUICK, minimum_samples=3, warmup_calls=1),
+    quick=msgspec.structs.replace(QUICK, minimum_samples=3, warmup_calls=1),
 )
 
 STUDY: Final = replace(

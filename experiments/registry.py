@@ -13,6 +13,7 @@ from typing import Final
 
 from experiments.harness.study import Study, UsageError
 from experiments.harness.text import period_text
+from report.records.record import Protocol
 
 #: Study → module: every file beside this one that defines ``STUDY``.
 STUDIES: Final[dict[str, str]] = {
@@ -40,7 +41,7 @@ def overview(studies: Iterable[Study]) -> str:
     """A line a study: its name, the cases and the time limit of a full run, and its question."""
     lines = [f"{'STUDY':<18} {'CASES':>5}  {'TIME LIMIT':>10}  QUESTION"]
     for study in studies:
-        budget, cases = study.full.protocol.budget_s, _count(study, quick=False)
+        budget, cases = study.full.budget_s, _count(study, quick=False)
         longest = "–" if budget is None else period_text(budget)
         lines.append(f"{study.name:<18} {cases:>5}  {longest:>10}  {study.question}")
     return "\n".join((*lines, "", *_MEANING))
@@ -59,9 +60,19 @@ def _lines(study: Study) -> Iterator[str]:
     for where, each in (("", study), (" with --device cuda", study.on_gpu)):
         if each is not None:
             cases = [_count(each, quick=quick) for quick in (False, True)]
-            yield f"  full plan{where}: {cases[0]} cases, {each.full.summary}"
-            yield f"  quick plan{where or ' (--quick)'}: {cases[1]} cases, {each.quick.summary}"
+            yield f"  full plan{where}: {cases[0]} cases, {_effort(each.full)}"
+            yield f"  quick plan{where or ' (--quick)'}: {cases[1]} cases, {_effort(each.quick)}"
 
 
 def _count(study: Study, *, quick: bool) -> int:
     return len(study.cases(study.levels(quick=quick)))
+
+
+def _effort(plan: Protocol) -> str:
+    """Processes, samples and time budget in words."""
+    most = "" if plan.budget_s is None else f", {period_text(plan.budget_s)} at most"
+    return (
+        f"processes: {', '.join(f'{n} {policy}' for policy, n in plan.processes.items())}; in each "
+        f"{plan.minimum_samples} to {plan.maximum_samples} samples, about {plan.case_budget_s:g} s "
+        f"a case{most}"
+    )

@@ -30,6 +30,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from experiments.harness.measure import (
     layers_of_case,
     measure_memory,
@@ -43,12 +45,10 @@ from experiments.harness.study import (
     Factor,
     Factors,
     Levels,
-    Process,
     Results,
     Session,
     Study,
     Subject,
-    replanned,
 )
 
 NETWORKS: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
@@ -163,16 +163,12 @@ _ON_CPU: Final = Study(
     name="training_roofline",
     question="How near does the training of a network come to what the machine can do?",
     factors=(
-        Factor("subject", levels=("profile", "training"), quick=("profile", "training")),
+        Factor("subject", levels=("profile", "training")),
         Factor("network", levels=NETWORKS, quick=("ResNet-18", "MobileNetV2")),
         Factor("image", levels=(64, 224), quick=(64,), any_count=True),
         Factor("batch", levels=BATCHES, quick=(2, 8), any_count=True),
-        Factor("precision", levels=("float32", "bfloat16"), quick=("float32", "bfloat16")),
-        Factor(
-            "layout",
-            levels=("contiguous", "channels_last"),
-            quick=("contiguous", "channels_last"),
-        ),
+        Factor("precision", levels=("float32", "bfloat16")),
+        Factor("layout", levels=("contiguous", "channels_last")),
     ),
     subject=subject,
     cases=partial(cases, swept=(SWEPT,), varied=VARIED["cpu"]),
@@ -180,9 +176,9 @@ _ON_CPU: Final = Study(
     times=times,
     is_counted=lambda factors: False,
     # An optimizer imports the compiler, whether it is used or not.
-    process=lambda factors, session: Process(("torch", "torch._dynamo")),
+    imports=lambda factors, session: ("torch", "torch._dynamo"),
     # A step takes up to seconds: fewer of them in a process leave time for more processes.
-    full=replanned(
+    full=msgspec.structs.replace(
         FULL,
         warmup_calls=1,
         minimum_samples=2,
@@ -190,25 +186,23 @@ _ON_CPU: Final = Study(
         processes={"retained": 8},
         budget_s=600.0,
     ),
-    quick=replanned(QUICK, minimum_samples=3, maximum_samples=10, processes={"retained": 2}),
+    quick=msgspec.structs.replace(
+        QUICK, minimum_samples=3, maximum_samples=10, processes={"retained": 2}
+    ),
 )
 
 _ON_GPU: Final = replace(
     _ON_CPU,
     factors=(
-        Factor("subject", levels=("training",), quick=("training",)),
+        Factor("subject", levels=("training",)),
         Factor("network", levels=NETWORKS, quick=("ResNet-18", "MobileNetV2")),
-        Factor("image", levels=(224,), quick=(224,), any_count=True),
+        Factor("image", levels=(224,), any_count=True),
         Factor("batch", levels=(8, 32, 64, 128, 256), quick=(8, 32), any_count=True),
-        Factor(
-            "precision",
-            levels=("float32", "tfloat32", "bfloat16"),
-            quick=("float32", "tfloat32", "bfloat16"),
-        ),
-        Factor("layout", levels=("contiguous",), quick=("contiguous",)),
+        Factor("precision", levels=("float32", "tfloat32", "bfloat16")),
+        Factor("layout", levels=("contiguous",)),
     ),
     cases=partial(cases, swept=NETWORKS, varied=VARIED["cuda"]),
-    full=replanned(FULL, maximum_samples=50, processes={"retained": 8}),
+    full=msgspec.structs.replace(FULL, maximum_samples=50, processes={"retained": 8}),
 )
 
 STUDY = replace(_ON_CPU, on_gpu=_ON_GPU)

@@ -18,7 +18,7 @@ import msgspec
 from experiments.backends import perceptron
 from experiments.backends.operations import Array, Operations
 from experiments.backends.perceptron import CLASSES, Parameters, iteration
-from experiments.harness.study import SEED, CaseFile, Factors, Process, Session
+from experiments.harness.study import SEED, CaseFile, Factors, Session
 from experiments.harness.text import text_of
 from report.records.record import Measured
 
@@ -39,15 +39,9 @@ _IMPORTED: Final = {
 }
 
 
-def process(factors: Factors, session: Session) -> Process:
-    """The library of a case; a process that times has imported it already.
-
-    Every library reads its number of threads when it is imported.
-    """
-    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-    variables = dict.fromkeys(names, str(session.threads))
-    imports = _IMPORTED[str(factors["backend"])]
-    return Process(imports if session.process else (), variables)
+def imports(factors: Factors, session: Session) -> tuple[str, ...]:
+    """The library of a case, which a process that times has imported before the first."""
+    return _IMPORTED[str(factors["backend"])] if session.process else ()
 
 
 class Part(NamedTuple):

@@ -50,8 +50,7 @@ class Library:
 def load(name: str, threads: int) -> Library:
     """The library called ``name``; raises ``UnavailableError`` with what would make it available.
 
-    The environment of the process says how many threads to use (``case.process``); torch is told
-    as well.
+    The environment of the process says how many threads to use; torch is told as well.
     """
     try:
         return _LOADERS[name](threads)

@@ -33,16 +33,15 @@ from typing import Final
 
 import msgspec
 
-from experiments import registry
 from experiments.harness import ncu, runtime
-from experiments.harness.journal import Count, Done, Journal
+from experiments.harness.journal import Count, Journal, Message
 from experiments.harness.measure import layers_of_case, subject_of
-from experiments.harness.processes import working
+from experiments.harness.processes import measured, task_of
 from experiments.harness.progress import Observer
 from experiments.harness.study import CaseFile, Device, Factors, Session, Study
-from experiments.harness.text import factors_text, last_line
+from experiments.harness.text import factors_text
 from experiments.harness.worker import Role, Task
-from report.errors import MeasurementError, RidgepointError
+from report.errors import RidgepointError
 from report.instruments.counters import ncu_logs
 from report.instruments.counters.logs import CaseLogs, attachment_name, pack
 from report.records.quantities import QUANTITIES
@@ -71,7 +70,7 @@ class Tool:
     quantities: tuple[str, ...]
     unavailable: Callable[[], str | None]
     calls: Callable[[int], int]
-    count: Callable[[Task], Generator[Count, None, None]]
+    count: Callable[[Study, Task], Generator[Message, None, None]]
 
 
 def lackey_unavailable() -> str | None:
@@ -83,21 +82,11 @@ def lackey_unavailable() -> str | None:
     return None
 
 
-def count_with_lackey(task: Task) -> Generator[Count, None, None]:
-    """Run ``task`` under lackey and tell of every case as it is done.
-
-    Raises ``MeasurementError`` with what valgrind or torch said last, if all of it fails.
-    """
-    with working(task, under=lambda folder: (*_LACKEY, f"--log-file={folder}/%p.log")) as running:
-        for message in running.messages():
-            match message:
-                case Count():
-                    yield message
-                case Done(case=case, reason=str(reason)):
-                    yield Count(case=case, missing={_MULTIPLY_ADDS: reason})
-        code, said = running.process.returncode, running.said()
-    if code != 0:
-        raise MeasurementError(f"lackey ended with exit code {code}: {last_line(said)}")
+def count_with_lackey(study: Study, task: Task) -> Generator[Message, None, None]:
+    """Run ``task`` under lackey, which writes a log for each process."""
+    return measured(
+        study, task, lambda said: None, lambda folder: (*_LACKEY, f"--log-file={folder}/%p.log")
+    )
 
 
 LACKEY: Final = Tool(
@@ -122,14 +111,15 @@ def count(study: Study, session: Session, journal: Journal, observer: Observer) 
 
     Every case is in the journal as soon as it is counted.  Only interruptions are raised.
     """
-    task, tool = task_of(study, session, journal), TOOLS[session.device]
+    task, tool = to_count(study, session, journal), TOOLS[session.device]
     if not task.cases:
         return None
     reason = tool.unavailable()
     try:
         if reason is None:
             observer.begin(f"Counting the executed work of {len(task.cases)} cases by {tool.name}.")
-            with closing(tool.count(task)) as counts:
+            with closing(tool.count(study, task)) as messages:
+                counts = (each for each in messages if isinstance(each, Count))
                 for done, found in enumerate(counts, 1):
                     journal.append(found)
                     text = (
@@ -150,7 +140,7 @@ def _told(found: Count, tool: Tool) -> str:
     return next(iter(found.missing.values()))
 
 
-def task_of(study: Study, session: Session, journal: Journal) -> Task:
+def to_count(study: Study, session: Session, journal: Journal) -> Task:
     """The cases to count that ended well and are not counted yet, longest first."""
     header, tool, jobs = journal.header, TOOLS[session.device], []
     for index, factors in enumerate(header.factors):
@@ -161,14 +151,12 @@ def task_of(study: Study, session: Session, journal: Journal) -> Task:
             if calls := tool.calls(work):
                 jobs.append((-calls * work, index, calls))
     jobs.sort()
-    gpu = header.environment.gpu
-    on_cpu = session.device == "cpu"
-    return Task(
-        role=tool.name,
-        session=replace(session, threads=1) if on_cpu else session,
-        module=registry.STUDIES[header.study],
-        forks=on_cpu,
-        cases=tuple((index, header.factors[index]) for _, index, _ in jobs),
+    cases, gpu = {index: header.factors[index] for _, index, _ in jobs}, header.environment.gpu
+    if gpu is None:
+        session = replace(session, threads=1)
+    return msgspec.structs.replace(
+        task_of(study, tool.name, session, cases),
+        counted=tool.quantities,
         calls=tuple(calls for _, _, calls in jobs),
         at_once=runtime.cores_available(),
         compute_capability=gpu.compute_capability if gpu else "",

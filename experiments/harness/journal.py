@@ -20,7 +20,7 @@ import msgspec
 
 from experiments.harness.study import CaseFile, CounterChoice, Factors
 from report.errors import MeasurementError
-from report.records.record import Case, Ceiling, Head, Measured, Round, Status
+from report.records.record import Case, Ceiling, Head, Measured, Round
 
 _SUFFIX: Final = ".journal.jsonl"
 
@@ -83,17 +83,11 @@ class Ready(_Line, frozen=True, tag="ready"):
     """A process has imported what it needs, and begins."""
 
 
-class Done(_Line, frozen=True, kw_only=True, tag="done"):
-    """All that a process does for a case is done, or it failed for this ``reason``."""
-
-    case: int
-    status: Status
-    reason: str | None
-
-
 #: What is written while a run measures, and what a process that measures says.
 Step: TypeAlias = Ceilings | Finish | Ended | Count
-Message: TypeAlias = Step | Ready | Done
+Message: TypeAlias = Step | Ready
+#: What ends a case, whether it could be measured or not.
+Last: TypeAlias = Finish | Ended | Count
 
 _header = msgspec.json.Decoder(Header)
 _step: msgspec.json.Decoder[Step] = msgspec.json.Decoder(Step)

@@ -6,14 +6,14 @@ Imports torch only when called, since an array library may have the process to i
 from __future__ import annotations
 
 import gc
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from experiments.harness import memory, timing
 from experiments.harness.study import SEED, Device, Factors, Results, Session, Study, Subject
 from experiments.harness.timing import Workload
 from report.records.layers import Layer
-from report.records.record import Measured
+from report.records.record import Case, Measured, Status
 
 if TYPE_CHECKING:
     import torch
@@ -44,6 +44,14 @@ def layers_of_case(study: Study, factors: Factors) -> tuple[Layer, ...]:
 
     subject = subject_of(study, factors, "meta")
     return layers_of(subject.module.eval(), subject.inputs, root=subject.name)
+
+
+def unmeasured(study: Study, factors: Factors, status: Status, reason: str) -> Case:
+    """A case of which nothing was measured; its layers are there if it can be built."""
+    layers: tuple[Layer, ...] = ()
+    with suppress(Exception):
+        layers = layers_of_case(study, factors)
+    return Case(factors=factors, status=status, reason=reason, layers=layers)
 
 
 # ------------------------------------------------------------------------------------- workloads

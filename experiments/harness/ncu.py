@@ -18,8 +18,9 @@ from typing import Final
 
 import msgspec
 
-from experiments.harness.journal import Count, Done
+from experiments.harness.journal import Count
 from experiments.harness.processes import working
+from experiments.harness.study import Study
 from experiments.harness.text import last_line, text_of
 from experiments.harness.worker import Task
 from report.errors import MeasurementError, RecordError
@@ -66,7 +67,7 @@ def find_ncu() -> str | None:
     return next((os.fspath(versions[-1]) for versions in found if versions), None)
 
 
-def count(task: Task) -> Generator[Count, None, None]:
+def count(study: Study, task: Task) -> Generator[Count, None, None]:
     """Count every case of ``task`` and tell of each as soon as its process has ended.
 
     Raises ``MeasurementError`` with the remedy where there are no counters.
@@ -122,7 +123,7 @@ def _profiled(options: Sequence[str], task: Task) -> Iterator[Count]:
     with working(
         task, _LANGUAGE, lambda folder: (*options, "--log-file", f"{folder}/ncu.csv")
     ) as running:
-        reasons = {m.case: m.reason for m in running.messages() if isinstance(m, Done)}
+        ended = {each.case: each for each in running.messages() if isinstance(each, Count)}
         log = text_of(running.folder / "ncu.csv")
         said = _complaint(log, running.said())
     rows = read_table(log)
@@ -135,14 +136,18 @@ def _profiled(options: Sequence[str], task: Task) -> Iterator[Count]:
             "a PyTorch built with NVTX"
         )
     for (case, factors), calls in zip(task.cases, task.calls, strict=True):
-        ended = said.reason if said else "The profiled program ended during this case."
-        reason = reasons.get(case, ended)
         ranges = tuple(case_range(factors, call) for call in range(calls))
-        if reason is None and not launched.issuperset(ranges):
-            reason = "No kernel ran on the GPU during this case."
-        yield _failed(case, reason) if reason else _counted(case, logs_of(log, ranges))
-        if case not in reasons:
+        if case not in ended:
+            yield _failed(
+                case, said.reason if said else "The profiled program ended during this case."
+            )
             return
+        if ended[case].missing:
+            yield ended[case]
+        elif launched.issuperset(ranges):
+            yield _counted(case, logs_of(log, ranges))
+        else:
+            yield _failed(case, "No kernel ran on the GPU during this case.")
 
 
 def _counted(case: int, logs: dict[str, str]) -> Count:

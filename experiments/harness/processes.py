@@ -5,25 +5,29 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL, Popen, TimeoutExpired
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from experiments import registry
-from experiments.harness import policies, worker
+from experiments.harness import policies, runtime, worker
 from experiments.harness.code import ROOT
-from experiments.harness.journal import Done, Message
+from experiments.harness.journal import Last, Message
 from experiments.harness.study import Factors, Session, Study
 from experiments.harness.text import last_line
 from experiments.harness.worker import Role, Task
 from report.errors import MeasurementError
 from report.records.record import Policy
 from report.system.processes import started
+
+#: The command under which a worker runs, of the folder in which both write.
+Under: TypeAlias = Callable[[Path], Sequence[str]]
 
 #: How often lines are read (s): so much of the work is lost with a run that is killed.
 TICK_S: Final = 0.1
@@ -65,11 +69,11 @@ class Running:
 def working(
     task: Task,
     variables: Mapping[str, str] | None = None,
-    under: Callable[[Path], Sequence[str]] = lambda folder: (),
+    under: Under = lambda folder: (),
 ) -> Iterator[Running]:
     """A worker on ``task``, ended with its children on leaving, who would else go on for nobody.
 
-    ``variables`` are added to its environment; ``under`` gives the command that runs it.
+    ``variables`` are added to its environment.
     """
     with tempfile.TemporaryDirectory(prefix="ridgepoint-worker-") as name:
         folder = Path(name)
@@ -83,7 +87,9 @@ def working(
             started(
                 (*under(folder), *words),
                 cwd=ROOT,
-                env={**os.environ, **(variables or {})},
+                env=os.environ
+                | runtime.thread_variables(task.session.threads)
+                | dict(variables or {}),
                 stdin=DEVNULL,
                 stdout=said,
                 stderr=said,
@@ -92,48 +98,54 @@ def working(
             yield Running(process, folder)
 
 
-def measured(
+def task_of(
     study: Study,
     role: Role,
     session: Session,
-    policy: Policy,
     cases: Mapping[int, Factors],
-    debug: Callable[[str], None],
-) -> Iterator[Message]:
-    """What workers say of ``cases``, each of which has a ``Done`` at last.
+    policy: Policy = "default",
+) -> Task:
+    """To measure ``cases`` of a study, in a child each where that is possible."""
+    return Task(
+        role=role,
+        session=session,
+        module=registry.STUDIES[study.name],
+        policy=policy,
+        forks=worker.can_fork(session.device),
+        cases=tuple(cases.items()),
+    )
 
-    Cases that need the same share a worker; where one ends it, another measures those that are
-    left.  ``debug`` is given what they print.  Raises ``MeasurementError`` if a worker cannot be
-    started at all.
+
+def measured(
+    study: Study,
+    task: Task,
+    debug: Callable[[str], None],
+    under: Under = lambda folder: (),
+) -> Generator[Message, None, None]:
+    """What workers say of all cases of ``task``.
+
+    Cases that need the same imports share a worker; where one ends it, another measures those that
+    are left.  ``debug`` is given what they print.  Raises ``MeasurementError`` if a worker cannot
+    be started at all.
     """
-    left = dict(cases)
+    left = dict(task.cases)
     while left:
-        needs = study.process(next(iter(left.values())), session)
-        together = [(n, f) for n, f in left.items() if study.process(f, session) == needs]
-        task = Task(
-            role=role,
-            session=session,
-            module=registry.STUDIES[study.name],
-            policy=policy,
-            forks=worker.can_fork(session.device),
-            cases=tuple(together),
-        )
-        done, began = 0, False
-        with working(task, {**needs.variables, **policies.variables(policy)}) as running:
+        needed = study.imports(next(iter(left.values())), task.session)
+        together = [(n, f) for n, f in left.items() if study.imports(f, task.session) == needed]
+        part = msgspec.structs.replace(task, cases=tuple(together))
+        last = None
+        with working(part, policies.variables(task.policy), under) as running:
             for message in running.messages():
-                began = True
-                if isinstance(message, Done):
+                last = time.monotonic()
+                if isinstance(message, Last):
                     del left[message.case]
-                    done += 1
                 yield message
             code, said = running.process.returncode, running.said()
         debug(said)
-        if done < len(together):
-            if not began:
-                raise MeasurementError(
-                    f"The process that measures could not start: {last_line(said)}."
-                )
-            case = together[done][0]
-            del left[case]
+        if last is None:
+            raise MeasurementError(f"The process that measures could not start: {last_line(said)}.")
+        place = next((p for p, (case, _) in enumerate(together) if case in left), None)
+        if place is not None:
+            del left[together[place][0]]
             reason = worker.ended(code) or "Its process ended early."
-            yield Done(case=case, status="failed", reason=reason)
+            yield worker.lost(study, part, place, "failed", reason, time.monotonic() - last)

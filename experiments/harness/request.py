@@ -18,10 +18,8 @@ from experiments.harness.study import (
     Device,
     Factors,
     Levels,
-    Plan,
     Study,
     UsageError,
-    replanned,
 )
 from report.records.record import Factor as Level
 from report.records.record import Protocol, Shard
@@ -88,20 +86,19 @@ class Request:
         settings = (word for setting in self.settings for word in ("--set", setting))
         return ("python", "-m", "experiments", "run", self.study, *words, *settings)
 
-    def selected(self) -> tuple[Study, Plan, tuple[Factors, ...]]:
-        """The study, the plan and the cases; raises ``UsageError``.
+    def selected(self) -> tuple[Study, Protocol, tuple[Factors, ...]]:
+        """The study with the ceilings to measure, the protocol and the cases.
 
         A run with settings or with changes of the protocol is a ``custom`` plan.  A folder of
-        images takes the place of the study's own.
+        images takes the place of the study's own.  Raises ``UsageError``.
         """
         study = registry.load(self.study).on(self.device)
         if self.images and study.images is None:
             raise UsageError(f"--data: {self.study} reads no images; leave it out.")
         chosen = _parsed(study, self.settings)
-        plan = study.quick if self.quick else study.full
-        plan = replace(plan, ceilings=self.ceilings or plan.ceilings)
+        protocol = study.quick if self.quick else study.full
         if chosen or self.changes:
-            plan = replanned(plan, plan="custom", **self.changes)
+            protocol = msgspec.structs.replace(protocol, plan="custom", **self.changes)
         given: Levels = {"dataset": (study.images,)} if self.images and study.images else {}
         cases = study.cases({**study.levels(quick=self.quick), **given, **chosen})
         if not cases:
@@ -109,7 +106,8 @@ class Request:
                 f"--set leaves no case of {self.study}: these levels do not go together; python -m "
                 f"experiments list {self.study} shows what there is."
             )
-        return study, plan, cases
+        usual: CeilingSize = "small" if self.quick and study.ceilings == "large" else study.ceilings
+        return replace(study, ceilings=self.ceilings or usual), protocol, cases
 
     def part(self) -> Shard | None:
         """Which part of which sweep is measured; raises ``UsageError`` for more than there can be.
@@ -118,14 +116,14 @@ class Request:
         """
         if self.shard is None:
             return None
-        (number, of), (study, plan, cases) = self.shard, self.selected()
-        processes = possible(plan.protocol, self.device)[0].processes
+        (number, of), (study, protocol, cases) = self.shard, self.selected()
+        processes = possible(protocol, self.device)[0].processes
         most = max(processes.values(), default=1) if study.has_times else len(cases)
         if of > most:
             what = "processes" if study.has_times else "cases"
             there = f"there are {most} {what}; give {most} or less"
             raise UsageError(f"{of} shards are too many: {there}.")
-        parts = (self.study, self.device, plan.protocol, cases, self.counter_choice)
+        parts = (self.study, self.device, protocol, cases, self.counter_choice)
         return Shard(number=number, of=of, sweep=digest(msgspec.json.encode(parts, order="sorted")))
 
 

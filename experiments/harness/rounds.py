@@ -9,7 +9,6 @@ as there is time; both are kept.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,12 +18,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from experiments.harness.journal import Done, Ended, Journal
-from experiments.harness.processes import measured
+from experiments.harness.journal import Ended, Journal
+from experiments.harness.processes import measured, task_of
 from experiments.harness.progress import Observer
 from experiments.harness.study import Factors, Session, Study
 from experiments.harness.text import duration_text, factors_text
-from report.records.record import Case, Policy, Round
+from report.records.record import Case, Policy
 from report.records.shards import measures_process, outcome
 
 #: Further processes for what was disturbed: at most so many a policy, and so much of the time.
@@ -160,31 +159,19 @@ def _taken(
     """
     had = {e.case for e in journal.rounds if (e.round.process, e.round.policy) == turn}
     waiting = {case: factors for case, factors in cases.items() if case not in had}
-    session, began = replace(session, process=turn.process), time.monotonic()
-    for message in measured(study, "time", session, turn.policy, waiting, observer.debug):
-        match message:
-            case Ended():
-                ended = message
-            case Done(case=case, status=status, reason=str(reason)):
-                lost = Round(
-                    process=turn.process,
-                    policy=turn.policy,
-                    status=status,
-                    reason=reason,
-                    disturbance=None,
-                    series={},
-                )
-                ended = Ended(case=case, round=lost, seconds=time.monotonic() - began)
-            case _:
-                continue
-        began = time.monotonic()
-        journal.append(ended)
-        had.add(ended.case)
-        times = ended.round.samples("time")
+    task = task_of(study, "time", replace(session, process=turn.process), waiting, turn.policy)
+    for message in measured(study, task, observer.debug):
+        if not isinstance(message, Ended):
+            continue
+        journal.append(message)
+        had.add(message.case)
+        round_ = message.round
+        times = round_.samples("time")
         result = duration_text(median(times)) if times else "ok"
-        told = ended.round.reason or ended.round.disturbance or result
+        told = round_.reason or round_.disturbance or result
         where = f"process {turn.process}, memory {turn.policy}"
-        yield len(had) / len({*cases, *had}), f"{factors_text(cases[ended.case])}: {where}, {told}"
+        text = f"{factors_text(cases[message.case])}: {where}, {told}"
+        yield len(had) / len({*cases, *had}), text
 
 
 def added(cases: Sequence[Case], log: Sequence[Ended]) -> tuple[Case, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import signal
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -24,7 +23,6 @@ from experiments.harness import (
 )
 from experiments.harness.journal import (
     Ceilings,
-    Done,
     Finish,
     Header,
     Journal,
@@ -34,8 +32,8 @@ from experiments.harness.journal import (
     read_journal,
     readable,
 )
-from experiments.harness.measure import layers_of_case
-from experiments.harness.processes import measured, working
+from experiments.harness.measure import unmeasured
+from experiments.harness.processes import measured, task_of, working
 from experiments.harness.progress import Observer, outcome_text
 from experiments.harness.request import Request, possible
 from experiments.harness.study import CeilingSize, Factors, Session, Study
@@ -43,7 +41,6 @@ from experiments.harness.text import factors_text, flat, last_line
 from experiments.harness.worker import Task
 from report.errors import MeasurementError, RidgepointError
 from report.records.filed import encode, fields_of, parse
-from report.records.layers import Layer
 from report.records.pooling import unlike
 from report.records.record import (
     SCHEMA_VERSION,
@@ -54,7 +51,6 @@ from report.records.record import (
     Outcome,
     Protocol,
     Record,
-    Status,
 )
 from report.records.shards import measures_case
 from report.records.store import digest, list_records, read_record, write_record
@@ -80,9 +76,9 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     Raises ``UsageError`` for a request that names what does not exist, ``StoppedError`` when it is
     stopped, and other ``MeasurementError`` when it cannot be done.
     """
-    study, plan, cases = request.selected()
+    study, protocol, cases = request.selected()
     threads = runtime.checked_threads(request.threads)
-    header = _header(request, plan.protocol, cases, threads)
+    header = _header(request, protocol, cases, threads)
     if request.if_missing and (there := _measured_before(request.records, header)):
         observer.note("Already measured; skipping.")
         return there
@@ -97,7 +93,7 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
                 noise = quiet.wait_quiet(request.wait_quiet, observer.note, threads)
                 if noise is not None:
                     observer.note(f"{noise} Measuring all the same.")
-            record, files = _measured(study, plan.ceilings, session, journal, observer)
+            record, files = _measured(study, session, journal, observer)
             path = write_record(record, request.records, files)
         except (KeyboardInterrupt, RidgepointError) as error:
             raise _ended_early(error, request, journal) from error
@@ -215,14 +211,14 @@ def _ended_early(
 
 
 def _measured(
-    study: Study, size: CeilingSize, session: Session, journal: Journal, observer: Observer
+    study: Study, session: Session, journal: Journal, observer: Observer
 ) -> tuple[Record, dict[str, bytes]]:
     """The record, and the files to keep beside it."""
     if journal.ceilings is None:
-        journal.append(_ceilings(session, size, "before", observer))
+        journal.append(_ceilings(session, study.ceilings, "before", observer))
     _sweep(study, session, journal, observer)
     rounds.measure(study, session, journal, observer)
-    after = _ceilings(session, size, "after", observer)
+    after = _ceilings(session, study.ceilings, "after", observer)
     uncounted = counting.count(study, session, journal, observer)
     return _record(study, journal, after, uncounted, datetime.now(UTC))
 
@@ -241,17 +237,14 @@ def _sweep(study: Study, session: Session, journal: Journal, observer: Observer)
     of = f"{len(waiting)} of " if len(waiting) < len(cases) else ""
     observer.begin(f"Measuring {of}{len(cases)} cases.")
     done = 0
-    for message in measured(study, "memory", session, "default", waiting, observer.debug):
+    task = task_of(study, "memory", session, waiting)
+    for message in measured(study, task, observer.debug):
         match message:
-            case Finish():
+            case Finish(case=index, outcome=outcome):
                 _refuse_other_files(message, journal)
                 journal.append(message)
-            case Done(case=index, status=status, reason=reason):
-                if reason is not None:
-                    outcome = _unmeasured(study, cases[index], status, reason)
-                    journal.append(Finish(case=index, outcome=outcome))
                 done += 1
-                text = f"{factors_text(cases[index])}: {outcome_text(journal.finished[index])}"
+                text = f"{factors_text(cases[index])}: {outcome_text(outcome)}"
                 observer.progressed(text, done / len(waiting))
 
 
@@ -263,14 +256,6 @@ def _refuse_other_files(step: Finish, journal: Journal) -> None:
                 f"Case {step.case} leaves another file of the name {file.name} than a case before; "
                 "give them different names in the study."
             )
-
-
-def _unmeasured(study: Study, factors: Factors, status: Status, reason: str) -> Case:
-    """A case that has no outcome of its own; its layers are there if it can be built."""
-    layers: tuple[Layer, ...] = ()
-    with suppress(Exception):
-        layers = layers_of_case(study, factors)
-    return Case(factors=factors, status=status, reason=reason, layers=layers)
 
 
 def _ceilings(session: Session, size: CeilingSize, moment: Moment, observer: Observer) -> Ceilings:
@@ -331,7 +316,7 @@ def _alone(study: Study, journal: Journal) -> Iterator[Case]:
         if header.shard is not None and not measures_case(header.shard, index):
             of = header.shard.of
             reason = f"This was left to shard {index % of + 1} of {of}."
-        yield _unmeasured(study, factors, "unavailable", reason)
+        yield unmeasured(study, factors, "unavailable", reason)
 
 
 def _utc(moment: datetime) -> str:

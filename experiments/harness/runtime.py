@@ -38,9 +38,10 @@ def checked_threads(threads: int | None) -> int:
     return threads
 
 
-def fix_threads(threads: int) -> None:
-    """Tell OpenMP and MKL, which read their environment when torch is imported."""
-    os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(threads)
+def thread_variables(threads: int) -> dict[str, str]:
+    """What tells every array library how many threads to use; they read it when imported."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+    return dict.fromkeys(names, str(threads))
 
 
 def import_torch() -> Any:
@@ -62,7 +63,7 @@ def start_torch(device: Device, threads: int) -> Any:
     Raises ``MeasurementError`` if torch or the device is not there.
     """
     imported_before = "torch" in sys.modules
-    fix_threads(threads)
+    os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(threads)
     torch = import_torch()
     torch.set_num_threads(threads)
     if not imported_before:

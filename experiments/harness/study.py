@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
-from experiments.harness.text import period_text
 from report.errors import MeasurementError
 from report.records.layers import Layer
 from report.records.record import Factor as Level
@@ -41,13 +40,13 @@ class UsageError(MeasurementError):
 class Factor:
     """Something that is varied.
 
-    ``levels`` are those of the full plan and ``quick`` those of the quick one.  ``any_count`` says
-    that ``--set`` takes any whole number from 1 on, not only these levels.
+    ``levels`` are those of the full plan, and of the quick one too unless ``quick`` names others.
+    ``any_count`` says that ``--set`` takes any whole number from 1 on, not only these levels.
     """
 
     name: str
     levels: tuple[Level, ...]
-    quick: tuple[Level, ...]
+    quick: tuple[Level, ...] = ()
     any_count: bool = False
 
     def parse(self, text: str) -> Level:
@@ -61,60 +60,27 @@ class Factor:
         raise UsageError(f"--set {self.name}: {text!r} is not possible; possible are {possible}.")
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How thoroughly to measure; ``summary`` says it in words for ``list``."""
-
-    protocol: Protocol
-    ceilings: CeilingSize
-
-    @property
-    def summary(self) -> str:
-        """Processes, samples, time budget and ceilings in words."""
-        p = self.protocol
-        most = "" if p.budget_s is None else f", {period_text(p.budget_s)} at most"
-        return (
-            f"processes: {', '.join(f'{n} {policy}' for policy, n in p.processes.items())}; in "
-            f"each {p.minimum_samples} to {p.maximum_samples} samples, about {p.case_budget_s:g} s "
-            f"a case{most}; {'no' if self.ceilings == 'none' else self.ceilings} ceilings"
-        )
-
-
 #: The lowest and the highest of six processes bound a median at 96.9 %; of eight at 99.2 %, so that
 #: a statement on six medians at once still reaches 95 %.
-FULL: Final = Plan(
-    Protocol(
-        plan="full",
-        seed=SEED,
-        warmup_calls=2,
-        minimum_samples=5,
-        maximum_samples=30,
-        case_budget_s=0.5,
-        timer=UNSET,
-        processes={"retained": 8, "default": 6, "jemalloc": 2},
-        budget_s=900.0,
-    ),
-    "large",
+FULL: Final = Protocol(
+    plan="full",
+    seed=SEED,
+    warmup_calls=2,
+    minimum_samples=5,
+    maximum_samples=30,
+    case_budget_s=0.5,
+    timer=UNSET,
+    processes={"retained": 8, "default": 6, "jemalloc": 2},
+    budget_s=900.0,
 )
-QUICK: Final = Plan(
-    Protocol(
-        plan="quick",
-        seed=SEED,
-        warmup_calls=2,
-        minimum_samples=5,
-        maximum_samples=15,
-        case_budget_s=0.1,
-        timer=UNSET,
-        processes={"retained": 2, "default": 1},
-        budget_s=60.0,
-    ),
-    "small",
+QUICK: Final = msgspec.structs.replace(
+    FULL,
+    plan="quick",
+    maximum_samples=15,
+    case_budget_s=0.1,
+    processes={"retained": 2, "default": 1},
+    budget_s=60.0,
 )
-
-
-def replanned(plan: Plan, /, **changes: Any) -> Plan:
-    """``plan`` with other fields of its protocol."""
-    return replace(plan, protocol=msgspec.structs.replace(plan.protocol, **changes))
 
 
 @dataclass(frozen=True)
@@ -165,13 +131,6 @@ class Subject:
     name: str = "layer"
 
 
-class Process(msgspec.Struct, frozen=True):
-    """What a process has imported, and in its environment, before it measures the first case."""
-
-    imports: tuple[str, ...] = ("torch",)
-    variables: dict[str, str] = {}
-
-
 #: What a study measures of a case: the samples of a quantity, or a file.
 Results: TypeAlias = Iterable[tuple[str, tuple[Sample, ...]] | CaseFile]
 
@@ -195,10 +154,13 @@ class Study:
       outcome, and a file that they give lies beside the record.  Under the memory policies beside
       that of the studies only those ``under_every_policy`` are timed.
     - ``is_counted`` tells whose executed work is counted.
-    - ``process`` tells what a process needs for a case; cases that need the same share one.
+    - ``imports`` names what a process imports before its first case; cases that need the same
+      share one.
     - ``layers`` gives those of cases without a module.
     - ``images`` names the data set that a folder given as ``--data`` holds, as the level of the
       factor ``dataset``.
+    - ``full`` and ``quick`` say how thoroughly to measure, ``ceilings`` which ones of the machine
+      a full run needs; a quick one measures small ones.
     - ``on_gpu`` is the study as a GPU measures it, where other cases fit.
     """
 
@@ -213,10 +175,11 @@ class Study:
     is_timed: Callable[[Factors], bool] = lambda factors: True
     under_every_policy: Callable[[Factors], bool] = lambda factors: True
     is_counted: Callable[[Factors], bool] = lambda factors: True
-    process: Callable[[Factors, Session], Process] = lambda factors, session: Process()
+    imports: Callable[[Factors, Session], tuple[str, ...]] = lambda factors, session: ("torch",)
     images: str | None = None
-    full: Plan = FULL
-    quick: Plan = QUICK
+    full: Protocol = FULL
+    quick: Protocol = QUICK
+    ceilings: CeilingSize = "large"
     on_gpu: Study | None = None
 
     @property
@@ -226,7 +189,7 @@ class Study:
 
     def levels(self, *, quick: bool) -> Levels:
         """The levels that a plan measures without ``--set``."""
-        return {f.name: f.quick if quick else f.levels for f in self.factors}
+        return {f.name: (quick and f.quick) or f.levels for f in self.factors}
 
     def on(self, device: Device) -> Study:
         """The study as it is measured on ``device``."""

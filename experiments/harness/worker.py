@@ -7,7 +7,7 @@ milliseconds where a new process takes seconds to import torch.  A child begins 
 so that what one case leaves in the allocator, or in a library's caches, reaches no other, and a
 case that ends its process ends nothing else.  Where the device is a GPU, which no fork survives, or
 where there is no Linux, the cases follow each other in the worker itself.  What is measured is
-appended to LINES, a line of JSON each.
+appended to LINES, a line of JSON each; the last one of a case is there whatever becomes of it.
 
 Under valgrind's lackey a case forks a child that ends at once, after its first call and after its
 second.  A child has its parent's counts up to there and writes them into a log of its own, so that
@@ -38,8 +38,8 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from experiments.harness import policies, quiet, runtime, timing
-from experiments.harness.journal import Count, Done, Ended, Finish, Message, Ready
-from experiments.harness.measure import build, layers_of_case, memory_of, release
+from experiments.harness.journal import Count, Ended, Finish, Last, Message, Ready
+from experiments.harness.measure import build, layers_of_case, memory_of, release, unmeasured
 from experiments.harness.outcomes import outcome_of
 from experiments.harness.study import (
     CaseFile,
@@ -65,8 +65,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """What one process does: cases by their number in the run, in this order.
 
     ``module`` is where the study stands; ``forks`` says that each case has a child of its own, of
-    which ``at_once`` run at the same time.  ncu profiles ``calls`` of each case, on a GPU of this
-    ``compute_capability``.
+    which ``at_once`` run at the same time.  What counts gives the quantities ``counted``; ncu
+    profiles ``calls`` of each case, on a GPU of this ``compute_capability``.
     """
 
     role: Role
@@ -75,6 +75,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy = "default"
     forks: bool = False
     cases: tuple[tuple[int, Factors], ...] = ()
+    counted: tuple[str, ...] = ()
     calls: tuple[int, ...] = ()
     at_once: int = 1
     compute_capability: str = ""
@@ -103,42 +104,64 @@ def work(task: Task, say: Callable[[Message], None], folder: Path) -> None:
         "ncu": _profile,
     }
     running: dict[int, int] = {}
+    began = time.monotonic()
 
     def measure(place: int) -> None:
-        status: tuple[Status, str | None] = ("ok", None)
+        began, failure = time.monotonic(), None
         try:
             for message in act[task.role](study, task, place):
                 say(message)
         except Exception as error:
             traceback.print_exc()
-            status = outcome_of(error)
+            failure = outcome_of(error)
         release(task.session.device)  # only now, since the exception's frames held its tensors
-        say(Done(case=task.cases[place][0], status=status[0], reason=status[1]))
+        if failure is not None:
+            say(lost(study, task, place, *failure, time.monotonic() - began))
 
     def reap() -> None:
         child, code = os.wait()
-        case, reason = running.pop(child, None), ended(os.waitstatus_to_exitcode(code))
-        if case is not None and reason is not None:
-            say(Done(case=case, status="failed", reason=reason))
+        place, reason = running.pop(child, None), ended(os.waitstatus_to_exitcode(code))
+        if place is not None and reason is not None:
+            say(lost(study, task, place, "failed", reason, time.monotonic() - began))
 
-    for place, (case, _) in enumerate(task.cases):
+    for place in range(len(task.cases)):
         if not task.forks:
             measure(place)
             continue
         if len(running) == task.at_once:
             reap()
-        running[fork(partial(measure, place), LIMIT_S)] = case
+        running[fork(partial(measure, place), LIMIT_S)] = place
+        began = time.monotonic()
     while running:
         reap()
 
 
+def lost(study: Study, task: Task, place: int, status: Status, reason: str, seconds: float) -> Last:
+    """What is said of a case of which nothing was measured, and that took so long."""
+    index, factors = task.cases[place]
+    match task.role:
+        case "memory":
+            return Finish(case=index, outcome=unmeasured(study, factors, status, reason))
+        case "time":
+            round_ = Round(
+                process=task.session.process,
+                policy=task.policy,
+                status=status,
+                reason=reason,
+                disturbance=None,
+                series={},
+            )
+            return Ended(case=index, round=round_, seconds=seconds)
+    return Count(case=index, missing=dict.fromkeys(task.counted, reason))
+
+
 def _prepare(study: Study, task: Task) -> None:
     """Import what the cases need, and do once what serves all of them."""
-    needs, session = study.process(task.cases[0][1], task.session), task.session
-    runtime.fix_threads(session.threads)
-    if "torch" in needs.imports:
+    session = task.session
+    imports = study.imports(task.cases[0][1], session)
+    if "torch" in imports:
         runtime.start_torch(session.device, session.threads)
-    for module in needs.imports:
+    for module in imports:
         with suppress(ImportError):  # the case says what is missing
             importlib.import_module(module)
     if task.role == "lackey":  # under which libraries load slowly
@@ -246,7 +269,7 @@ def _count(folder: Path, study: Study, task: Task, place: int) -> Iterator[Messa
         workload.once()
         levels.append(_float32_operations(folder))
     count = levels[1] - levels[0]
-    yield Count(case=index, series={"lackey_multiply_adds": (count,)})
+    yield Count(case=index, series=dict.fromkeys(task.counted, (count,)))
 
 
 def _float32_operations(folder: Path) -> int:
@@ -285,14 +308,14 @@ def _profile(study: Study, task: Task, place: int) -> Iterator[Message]:
     """Profile calls after a warm-up; what they execute is in the table that ncu prints."""
     from report.instruments.counters.ncu import case_range
 
-    factors = task.cases[place][1]
+    index, factors = task.cases[place]
     workload = build(study, factors, "cuda")
     workload.once()
     for call in range(task.calls[place]):
         workload.reset()
         with _profiled(case_range(factors, call)):
             workload.call()
-    yield from ()
+    yield Count(case=index)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from experiments.harness import rounds
 from experiments.harness.journal import Header
 from experiments.harness.progress import Observer
 from experiments.harness.run import run
-from experiments.harness.study import Factors, Study, replanned
+from experiments.harness.study import Factors, Study
 from experiments.options import parser, request_of
 from report.records.record import SCHEMA_VERSION, Code, Environment, Outcome
 from report.records.store import Stored, read_study
@@ -87,7 +87,7 @@ def make_header(study: Study, **changes: object) -> Header:
         "finished": "2026-11-20T10:00:00Z",
         "command": ("python", "-m", "experiments", "run", study.name),
         "code": Code(commit=None, tree_clean=None, measuring_code="0" * 64),
-        "protocol": study.full.protocol,
+        "protocol": study.full,
         "environment": make_environment(),
         "attachments": (),
         "cases": study.cases({f.name: f.levels for f in study.factors}),
@@ -121,8 +121,8 @@ def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> 
 
 def _small(load: Callable[[str], Study], ceilings: bool, name: str) -> Study:
     study = load(name)
-    plan = replanned(study.quick, processes={"retained": 1}, case_budget_s=0.02)
-    return replace(study, quick=replace(plan, ceilings="small" if ceilings else "none"))
+    quick = msgspec.structs.replace(study.quick, processes={"retained": 1}, case_budget_s=0.02)
+    return replace(study, quick=quick, ceilings="small" if ceilings else "none")
 
 
 class Driver:

@@ -133,7 +133,7 @@ HEADER = make_header(tiny_study.STUDY)
     ("change", "named"),
     [
         ({"started": "2026-11-21T10:00:00Z", "command": ("other",)}, ()),
-        ({"protocol": tiny_study.STUDY.quick.protocol}, ("protocol.plan full, now quick",)),
+        ({"protocol": tiny_study.STUDY.quick}, ("protocol.plan full, now quick",)),
         (
             {"cases": (HEADER.factors[0], {"size": 9}, *HEADER.factors[2:])},
             ("cases.2.size 2, now 9",),

@@ -26,7 +26,7 @@ import tiny_study
 
 from experiments import registry
 from experiments.harness import counting, machine, ncu
-from experiments.harness.journal import Count, Finish, Header, Journal, read_journal
+from experiments.harness.journal import Count, Finish, Header, Journal, Message, read_journal
 from experiments.harness.study import CounterChoice, Session, Study, Subject
 from experiments.harness.worker import Task
 from report.errors import MeasurementError
@@ -101,7 +101,7 @@ class Played:
         )
         monkeypatch.setitem(counting.TOOLS, "cpu", tool)
 
-    def count(self, task: Task) -> Generator[Count, None, None]:
+    def count(self, study: Study, task: Task) -> Generator[Message, None, None]:
         self.asked.append([case for case, _ in task.cases])
         for case, factors in task.cases:
             if case in self.raising:
@@ -166,12 +166,13 @@ def test_lackey_counts_every_multiply_add_and_nothing_else(monkeypatch: pytest.M
     task = Task(
         role="lackey",
         module="counted_study",
-        session=Session("cpu", FUSED.full.protocol),
+        session=Session("cpu", FUSED.full),
         forks=True,
         cases=tuple((case, {"size": size}) for case, size in enumerate(SIZES)),
         at_once=2,
+        counted=(NAME,),
     )
-    counts = list(counting.count_with_lackey(task))
+    counts = [m for m in counting.count_with_lackey(FUSED, task) if isinstance(m, Count)]
     found = {count.case: count for count in counts}
     assert [found[case].series[NAME] for case in (0, 1, 2)] == [(10,), (1000,), (0,)]
     assert found[3].missing == {NAME: "ValueError: no such size in file.py"}
@@ -191,8 +192,9 @@ NAMES = [
 TASK = Task(
     role="ncu",
     module="tiny_gpu",
-    session=Session("cuda", tiny_study.STUDY.full.protocol),
+    session=Session("cuda", tiny_study.STUDY.full),
     cases=tuple((case, {"size": case + 1}) for case in range(3)),
+    counted=ncu_logs.QUANTITIES,
     calls=(2, 2, 2),
     compute_capability="9.0",
 )
@@ -346,7 +348,7 @@ def test_an_interruption_ends_all_processes(
 
     before = signal.signal(signal.SIGALRM, once_it_runs)
     signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
-    with pytest.raises(KeyboardInterrupt), closing(ncu.count(TASK)) as counts:
+    with pytest.raises(KeyboardInterrupt), closing(ncu.count(COUNTED, TASK)) as counts:
         next(counts)
     signal.signal(signal.SIGALRM, before)
     psutil.Process().children()  # waits for those that have ended
@@ -366,7 +368,7 @@ def test_no_ncu_or_one_that_cannot_be_started_is_an_outcome(
     reason = ncu.unavailable()
     assert broken if reason is None else "conda install" in reason
     with pytest.raises(MeasurementError, match="cannot be started" if broken else "not installed"):
-        list(ncu.count(TASK))
+        list(ncu.count(COUNTED, TASK))
 
 
 NOTHING: Any = None

@@ -19,11 +19,11 @@ from report.records.record import Protocol
 def test_every_part_leaves_cases_and_work_to_count_where_it_counts() -> None:
     for part in gpu_session.PARTS:
         request = gpu_session.request_of(part, "cuda", 60.0, Path())
-        study, plan, cases = request.selected()
+        study, protocol, cases = request.selected()
         assert cases
-        assert plan.protocol.plan == "custom" and plan.protocol.case_budget_s == part.budget
+        assert protocol.plan == "custom" and protocol.case_budget_s == part.budget
         # What a reader refuses is found before half an hour of a GPU is spent on it.
-        assert msgspec.convert(msgspec.to_builtins(plan.protocol), Protocol) == plan.protocol
+        assert msgspec.convert(msgspec.to_builtins(protocol), Protocol) == protocol
         assert part.counters == "none" or study.subject is not None
 
 

@@ -24,7 +24,7 @@ STUDY = study.STUDY
 def session() -> Session:
     pytest.importorskip("torch")
     protocol = msgspec.structs.replace(
-        STUDY.quick.protocol, minimum_samples=2, maximum_samples=2, warmup_calls=0
+        STUDY.quick, minimum_samples=2, maximum_samples=2, warmup_calls=0
     )
     return Session("cpu", protocol)
 

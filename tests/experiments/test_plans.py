@@ -40,7 +40,7 @@ def test_every_case_stands_once_and_what_is_counted_fits_into_minutes(
     study, full = STUDIES[name].on(device), plan(name, device)
     assert len({frozenset(case.items()) for case in full}) == len(full)
     assert len(plan(name, device, quick=True)) < len(full)
-    for each in (study.full.protocol, study.quick.protocol):
+    for each in (study.full, study.quick):
         assert set(each.processes) <= set(get_args(Policy))
         assert 1 <= each.minimum_samples <= each.maximum_samples
     machine = make_environment(device=device)
@@ -48,7 +48,7 @@ def test_every_case_stands_once_and_what_is_counted_fits_into_minutes(
     journal = Journal(Path(), header)
     for index, case in enumerate(full):
         journal.finished[index] = Case(factors=case)
-    task = counting.task_of(study, Session(device, study.full.protocol), journal)
+    task = counting.to_count(study, Session(device, study.full), journal)
     work = [
         calls * counting.multiply_adds(study, factors)
         for (_, factors), calls in zip(task.cases, task.calls, strict=True)

@@ -109,7 +109,7 @@ def test_a_case_whose_rounds_all_failed_has_their_outcome() -> None:
 # --------------------------------------------------------------------------------------- measuring
 
 PROTOCOL = msgspec.structs.replace(
-    tiny_study.STUDY.full.protocol, processes={"retained": 2, "default": 1}, budget_s=60.0
+    tiny_study.STUDY.full, processes={"retained": 2, "default": 1}, budget_s=60.0
 )
 
 

@@ -20,8 +20,8 @@ from tests.experiments.conftest import ROOT
 def test_set_takes_counts_in_any_order(batches: set[int]) -> None:
     words = ",".join(map(str, sorted(batches, reverse=True)))
     settings = [f"batch={words}", "pass=forward", "subject=layer", "layout=contiguous"]
-    _, plan, cases = Request("conv_scaling", Path(), settings=tuple(settings)).selected()
-    assert plan.protocol.plan == "custom"
+    _, protocol, cases = Request("conv_scaling", Path(), settings=tuple(settings)).selected()
+    assert protocol.plan == "custom"
     assert [case["batch"] for case in cases] == sorted(batches)
     assert {case["pass"] for case in cases} == {"forward"}
 

@@ -28,7 +28,7 @@ def swept(path: Path, notes: Notes, *ways: str) -> tuple[Case, ...]:
     study = tiny_failing.STUDY
     cases = tuple({"way": way, "size": size} for size, way in enumerate(ways))
     with Journal(path, make_header(study, cases=cases)) as journal:
-        _sweep(study, Session("cpu", study.full.protocol), journal, notes)
+        _sweep(study, Session("cpu", study.full), journal, notes)
     return tuple(journal.finished[index] for index in range(len(cases)))
 
 

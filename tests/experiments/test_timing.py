@@ -27,7 +27,7 @@ from experiments.networks.blocks import Residual  # noqa: E402
 
 def protocol(minimum: int, maximum: int, budget: float) -> Protocol:
     return msgspec.structs.replace(
-        FULL.protocol,
+        FULL,
         minimum_samples=minimum,
         maximum_samples=maximum,
         case_budget_s=budget,
@@ -181,6 +181,6 @@ def test_every_layer_is_timed_both_ways_and_one_that_was_not_seen_is_no_zero() -
 
 
 def test_the_warm_up_of_slow_steps_ends_early() -> None:
-    slow = msgspec.structs.replace(QUICK.protocol, warmup_calls=2, case_budget_s=2.0)
+    slow = msgspec.structs.replace(QUICK, warmup_calls=2, case_budget_s=2.0)
     assert timing.warm_up(lambda: 5.0, slow, now=iter((0.0, 5.0)).__next__) == 3
     assert timing.warm_up(lambda: 0.001, slow) == 5  # the first, and four that are steady

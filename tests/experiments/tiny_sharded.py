@@ -7,10 +7,11 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 from tiny_study import measure as logged
 from tiny_timed import STUDY as TIMED
 
-from experiments.harness.study import Factors, Results, Session, replanned
+from experiments.harness.study import Factors, Results, Session
 
 
 def measure(factors: Factors, session: Session) -> Results:
@@ -29,5 +30,5 @@ def measure(factors: Factors, session: Session) -> Results:
     return (("allocated_peak", (int(factors["size"]),)),)
 
 
-PLAN = replanned(TIMED.full, processes={"retained": 4, "default": 2})
+PLAN = msgspec.structs.replace(TIMED.full, processes={"retained": 4, "default": 2})
 STUDY = replace(TIMED, memory=measure, full=PLAN)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -14,7 +13,6 @@ from experiments.harness.study import (
     Factor,
     Factors,
     Levels,
-    Process,
     Results,
     Session,
     Study,
@@ -41,8 +39,6 @@ def measure(factors: Factors, session: Session) -> Results:
     return (("time", (0.25, 0.5, 0.75)),)
 
 
-PLAN = replace(FULL, ceilings="none")
-
 STUDY = Study(
     name="tiny",
     question="Does the harness work?",
@@ -50,7 +46,7 @@ STUDY = Study(
     cases=cases,
     layers=lambda factors: (),
     memory=measure,
-    process=lambda factors, session: Process(()),
-    full=PLAN,
-    quick=replace(PLAN, protocol=msgspec.structs.replace(PLAN.protocol, plan="quick")),
+    imports=lambda factors, session: (),
+    quick=msgspec.structs.replace(FULL, plan="quick"),
+    ceilings="none",
 )
