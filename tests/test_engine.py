@@ -163,8 +163,7 @@ def test_every_step_reads_steps_that_come_before_it() -> None:
         (("html",), "latex", "html latex typst", False, "html"),
         (("pdf",), "latex", "html", False, "html latex"),
         (("html", "pdf"), "typst", "", False, "html latex typst"),
-        (("html",), "quarto", "", False, ""),
-        (("html",), "quarto", "html", False, "html"),
+        (("pdf",), "typst", "", False, "latex typst"),
     ],
 )
 def test_a_document_keeps_its_formats_but_those_of_print_without_a_pdf(

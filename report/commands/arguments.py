@@ -71,7 +71,7 @@ def _add_what(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument("--html", action="store_true", help="make HTML pages")
     parser.add_argument(
         "--engine",
-        choices=("auto", "latex", "typst", "quarto"),
+        choices=("auto", "latex", "typst"),
         default="auto",
         help="what makes the PDFs; auto takes LaTeX where it is complete, else Typst",
     )

@@ -207,35 +207,20 @@ def pdf(task: Task) -> None:
     else:
         text = (task.artifacts() / TYPST).read_text("utf-8")
         content = render_typst(task.source, task.study, text)
-    _write_paper(task.stage, task.study, content)
+    for name in paper_files(task.study):
+        (task.stage / name).parent.mkdir(parents=True, exist_ok=True)
+        (task.stage / name).write_bytes(content)
     archive = gzipped(bundle(tex, task.study, bibliography))
     (task.stage / "tex" / f"{task.study}.tar.gz").write_bytes(archive)
 
 
 def quarto(task: Task) -> None:
-    """Write the Quarto project; the parameters name its ``studies`` and the formats to ``render``.
+    """Write the Quarto project of the ``studies`` that the parameters name."""
+    from report.render.quarto import write_project
 
-    The PDFs are put where those of the other engines are.
-    """
-    from report.render.quarto import render_quarto, write_project
-    from report.render.site import Entry
-
-    project = task.stage / "quarto"
     sources = {study: task.stage / "qmd" / study for study in task.parameters["studies"].split()}
-    entries = {s: Entry.of(_read(task.artifacts(s) / ENTRY), study=s, page="") for s in sources}
-    write_project(sources, project, entries)
-    if formats := task.parameters["render"].split():
-        site = render_quarto(project, formats)
-        for study in sources:
-            if (paper := site / study / f"{study}.pdf").exists():
-                _write_paper(task.stage, study, paper.read_bytes())
-
-
-def _write_paper(stage: Path, study: str, content: bytes) -> None:
-    """Write the PDF of a study wherever it belongs."""
-    for name in paper_files(study):
-        (stage / name).parent.mkdir(parents=True, exist_ok=True)
-        (stage / name).write_bytes(content)
+    entries = {study: _read(task.artifacts(study) / ENTRY) for study in sources}
+    write_project(sources, task.stage / "quarto", entries)
 
 
 def index(task: Task) -> None:

@@ -112,10 +112,6 @@ def _world(request: Request) -> World:
     if request.engine in ("auto", "latex") and "pdf" in request.outputs:
         tex = find_tex(tex)
         packages["tex"], lacking = tex["version"], tex["lacking"]
-    if request.engine == "quarto":
-        from report.render.quarto import quarto_version
-
-        packages["quarto"] = quarto_version()
     engine, note = choose_engine(request.engine, lacking)
     request = request._replace(engine=engine)
     return World(
@@ -139,8 +135,6 @@ def choose_engine(engine: Engine, lacking: str) -> tuple[Engine, str]:
     """
     if engine == "typst":
         return "typst", "PDF by Typst, as asked."
-    if engine == "quarto":
-        return "quarto", "PDF and HTML by the quarto command, as asked."
     if not lacking:
         tagged = "--engine typst makes the tagged edition, PDF/UA-1"
         return "latex", f"PDF by LaTeX, without tags; {tagged}."

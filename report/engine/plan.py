@@ -22,7 +22,7 @@ class World(NamedTuple):
     """All that steps depend on, as it is now, and the ``entries`` of those that have been made.
 
     ``names`` are all input files but data that studies share, ``inputs`` the digests of those that
-    were looked at; the engine of the ``request`` is latex, typst or quarto, and ``note`` says why.
+    were looked at; the engine of the ``request`` is latex or typst, and ``note`` says why.
     ``known`` is what was remembered of this machine, ``tex`` what TeX there is.
     """
 

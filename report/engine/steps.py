@@ -10,7 +10,7 @@
                       say
 ``<study>/pdf``       the paper by LaTeX or Typst, also beside its page, so that the page can be
                       published with it; and the LaTeX source in one archive
-``site/quarto``       the Quarto project of all studies, rendered too where that was asked
+``site/quarto``       the Quarto project of all studies
 ``site/index``        the list of all studies, the pages over all of them, and the search
 ====================  =======================================================================
 
@@ -30,7 +30,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from report.records import ENDING, OPERATORS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-Engine: TypeAlias = Literal["auto", "latex", "typst", "quarto"]
+Engine: TypeAlias = Literal["auto", "latex", "typst"]
 Output: TypeAlias = Literal["html", "pdf"]
 
 #: Where a step leaves what only later steps read.
@@ -130,14 +130,12 @@ def formats(request: Request, before: str, *, has_paper: bool) -> str:
     """The formats of a document in alphabetical order: those that it has ``before`` it keeps.
 
     So whoever asks for the one and the other in turns has nothing converted again.  Sources of
-    print are written where a PDF is wanted or there, to which the page then leads.  The quarto
-    command reads the document by itself.
+    print are written where a PDF is wanted or there, to which the page then leads.
     """
     had, wanted = set(before.split()), set(request.outputs)
     printed = {"latex", "typst"} & {"latex", request.engine, *had}
-    shown = wanted & (set() if request.engine == "quarto" else {"html"})
-    kept = had - {"latex", "typst"}
-    return " ".join(sorted(kept | shown | (printed if "pdf" in wanted or has_paper else set())))
+    shown = {"html"} & (had | wanted)
+    return " ".join(sorted(shown | (printed if "pdf" in wanted or has_paper else set())))
 
 
 @cache
@@ -149,7 +147,7 @@ def _under(names: tuple[str, ...], *prefixes: str) -> tuple[str, ...]:
 def study_steps(study: str, request: Request, names: tuple[str, ...], written: str) -> list[Step]:
     """The steps of ``study``, where ``names`` are all input files and ``written`` its formats.
 
-    The engine of the request is one of latex, typst and quarto.
+    The engine of the request is latex or typst.
     """
     files = partial(_under, names)
 
@@ -206,7 +204,7 @@ def study_steps(study: str, request: Request, names: tuple[str, ...], written: s
             style=request.style or "",
         ),
     ]
-    if "pdf" in request.outputs and request.engine != "quarto":
+    if "pdf" in request.outputs:
         by_latex = request.engine == "latex"
         steps.append(
             step(
@@ -234,15 +232,13 @@ def shared_steps(
     """
     files = partial(_under, names)
     code = files(*_BASE, *_PRINTING)
-    by_quarto = request.engine == "quarto"
     steps: list[Step] = []
     if written:
-        rendered = [name for name in ("html", "pdf") if by_quarto and name in request.outputs]
         quarto = Step(
             "site/quarto",
             "",
             "quarto",
-            (*_PAGES, *(("quarto",) if by_quarto else ())),
+            _PAGES,
             (*files("templates/quarto/", "templates/numeric.csl", "templates/filter/"), *code),
             tuple(
                 read
@@ -252,10 +248,10 @@ def shared_steps(
                     (f"{study}/figures", (f"qmd/{study}/figures/",)),
                 )
             ),
-            {"render": " ".join(rendered), "studies": " ".join(written)},
+            {"studies": " ".join(written)},
         )
         steps.append(quarto)
-    if pages and "html" in request.outputs and not by_quarto:
+    if pages and "html" in request.outputs:
         reported = (f"data/reported/{study}.json" for study in pages)
         index = Step(
             "site/index",

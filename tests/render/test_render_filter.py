@@ -14,7 +14,6 @@ from report.errors import RenderError
 from report.render.html import PageLinks, write_page
 from report.render.latex import write_latex
 from report.render.quarto import write_project
-from report.render.site import Entry
 from report.render.typst import render_typst, write_typst
 from tests.render.conftest import page_of as html
 
@@ -229,7 +228,7 @@ def test_an_author_may_bring_pictures(write: Write) -> None:
     assert render_typst(folder, "p").startswith(b"%PDF")
     write_latex(folder, "p", folder / "tex")
     write_page(folder, "p", folder / "page", PageLinks())
-    write_project({"p": folder}, folder / "quarto", {"p": Entry("p", "A", "", "")})
+    write_project({"p": folder}, folder / "quarto", {"p": {"title": "A", "abstract": ""}})
     printed = {path.name for path in (folder / "tex" / "pictures").iterdir()}
     assert printed == {"photo.png", "plan.pdf"}
     for place in (folder / "page", folder / "quarto" / "p"):

@@ -9,9 +9,8 @@ import pytest
 
 from report.errors import RenderError
 from report.missing import Missing
-from report.render import pandoc, quarto
+from report.render import pandoc
 from report.render.latex import compile_latex, find_latex, write_latex
-from report.render.site import Entry
 from report.render.typst import render_typst
 from tests.render.conftest import HEAD
 from tests.render.conftest import page_of as html
@@ -173,21 +172,3 @@ def test_a_program_that_takes_too_long_is_told_of_the_paper(
     monkeypatch.setattr(pandoc, "pandoc_path", lambda: slow)
     with pytest.raises(RenderError, match=rf"^{TEMPLATE}: slow was not done after 0.2 s"):
         html(broken("Text.", ""))
-
-
-def test_quarto_is_passed_on_in_one_sentence(
-    broken: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, project = broken("Text.", ""), tmp_path / "quarto"
-    quarto.write_project({"p": folder}, project, {"p": Entry("p", "A", "", "")})
-    command = tmp_path / "quarto-command"
-    command.write_text(
-        '#!/bin/sh\ntest "$1" = --version && echo 1.6 && exit\n'
-        f"echo 'ERROR: {project}/p/p.qmd:11' >&2; echo '  no such shortcode' >&2; exit 1\n"
-    )
-    command.chmod(0o755)
-    monkeypatch.setenv("QUARTO_PATH", str(command))
-    with pytest.raises(RenderError) as caught:
-        quarto.render_quarto(project)
-    said = "ERROR: p/p.qmd:11 no such shortcode"
-    assert str(caught.value) == f"{TEMPLATE}:11: Quarto refused it ({said}); mend that place."
