@@ -239,7 +239,11 @@ def shared_steps(
             "",
             "quarto",
             _PAGES,
-            (*files("templates/quarto/", "templates/numeric.csl", "templates/filter/"), *code),
+            (
+                *files("templates/quarto/", "templates/numeric.csl", "templates/filter/"),
+                "templates/latex/ridgepoint.sty",
+                *code,
+            ),
             tuple(
                 read
                 for study in written

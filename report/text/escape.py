@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Final
 
 from figures.characters import printable
-from report.text.format import MINUS, MISSING, NO_BREAK
+from report.text.format import MINUS, NO_BREAK
 
 #: White space, other than the spaces that do not break.
 _BREAKS: Final = re.compile("[\\t-\\r \\x85\\u2028\\u2029]+")
@@ -25,76 +26,48 @@ _SMART: Final = re.compile(r"-(?=-)|\.(?=\.\.)")
 #: What begins a list, a definition or a caption at the start of a block.
 _BLOCK: Final = re.compile(r"^(\(?[0-9A-Za-z]*)([-+.)])(?=\s|$)|^(Table|)(:)")
 
+_STYLE: Final = Path(__file__).resolve().parents[2] / "templates" / "latex" / "ridgepoint.sty"
+_DECLARED: Final = re.compile(r"\\DeclareUnicodeCharacter\{([0-9A-F]+)\}")
 #: Characters beyond ASCII that LaTeX's T1 and TS1 encodings hold.
 _KNOWN_TO_LATEX: Final = re.compile(
-    "[\\xa1-\\xac\\xae-\\u017e‘’‚“”„†‡•…‰‹›€™]"
+    "[\\xa1-\\xac\\xae-\\u017e–—‘’‚“”„†‡•…‰‹›€™]"
     "(?<![\\u0126\\u0127\\u0138\\u013f\\u0140\\u0149\\u0166\\u0167])"
 )
-
-
-def _each(groups: Mapping[str, str]) -> dict[str, str]:
-    """Every character of the keys with its word of the value."""
-    return {
-        char: word
-        for chars, words in groups.items()
-        for char, word in zip(chars, words.split(), strict=True)
-    }
-
-
-#: Those beyond ASCII are declared in ridgepoint.sty too, for text that pandoc passes on.
-_LATEX: Final = {
+#: What LaTeX takes for markup, or would not show.
+_LATEX: Final = str.maketrans({
     **{char: rf"\{char}" for char in "&%$#_{}"},
-    **{
-        char: rf"\text{name}{{}}"
-        for char, name in _each({
-            "\\~^<>": "backslash asciitilde asciicircum less greater",
-            '`"': "asciigrave quotedbl",
-        }).items()
-    },
-    **{
-        char: rf"\ensuremath{{\{name}}}"
-        for char, name in _each({
-            "ΓΔΘΛΞΠΣΦΨΩ": "Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega",
-            "αβγδεζηθικλμ": "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu",
-            "νξπρστυφχψω": "nu xi pi rho sigma tau upsilon phi chi psi omega",
-            "×·µ±≈≠→≤≥√": "times cdot mu pm approx neq to le ge surd",
-            "←⇒∈≪≫∞": "leftarrow Rightarrow in ll gg infty",
-        }).items()
-    },
-    **{digit: rf"\textsuperscript{{{value}}}" for value, digit in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")},
-    **{digit: rf"\textsubscript{{{value}}}" for value, digit in enumerate("₀₁₂₃₄₅₆₇₈₉")},
-    "ᵀ": r"\textsuperscript{T}",
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "`": r"\textasciigrave{}",
+    '"': r"\textquotedbl{}",
     NO_BREAK: "~",
-    MINUS: r"\ensuremath{-}",
-    "⁻": r"\ensuremath{^{-}}",
-    MISSING: "---",
-    "–": "--",
     "\N{ZERO WIDTH SPACE}": r"\hspace{0pt}",
-    "\N{NON-BREAKING HYPHEN}": r"\mbox{-}",
-    "\N{THIN SPACE}": r"\,",
-    "\N{NARROW NO-BREAK SPACE}": r"\,",
-}  # fmt: skip
+})  # fmt: skip
+#: What would become another sign behind its like: -- and '' and ,,
+_DOUBLED: Final = re.compile(r"(?<=-)-|(?<=')'|(?<=,),")
 
 #: How a compatible character may differ from the one that is printed for it.
 _SAME: Final = ("<compat>", "<font>", "<narrow>", "<wide>")
 
-_BEYOND_ASCII: Final = re.compile("‹[^›]*›|[^\\x00-\\x7f]")
-_ACCENTS: Final = _each(
-    {
-        "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308": "` ' ^ ~ = u . \"",
-        "\u030a\u030b\u030c\u0323\u0327\u0328": "r H v d c k",
-    }
-)
-_LETTERS: Final = _each(
-    {
-        "ßæÆœŒøØłŁ": "ss ae AE oe OE o O l L",
-        "đĐðÐþÞıŋŊ": "dj DJ dh DH th TH i ng NG",
-    }
-)
+#: Code points, and all but ASCII and the quotation marks and dashes of a title.
+_BEYOND_ASCII: Final = re.compile("‹[^›]*›|[^\\x00-\\x7f–—‘’“”]")
+_ACCENTS: Final = {
+    "\u0300": "`", "\u0301": "'", "\u0302": "^", "\u0303": "~", "\u0304": "=", "\u0306": "u",
+    "\u0307": ".", "\u0308": '"', "\u030a": "r", "\u030b": "H", "\u030c": "v", "\u0323": "d",
+    "\u0327": "c", "\u0328": "k",
+}  # fmt: skip
+_LETTERS: Final = {
+    "ß": "ss", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L",
+    "đ": "dj", "Đ": "DJ", "ð": "dh", "Ð": "DH", "þ": "th", "Þ": "TH", "ı": "i", "ŋ": "ng",
+    "Ŋ": "NG",
+}  # fmt: skip
 
 #: A word that may break in a narrow column: after a sign, else after a few letters.
 _LONG_WORD: Final = re.compile(r"\S{21,}")
-_BREAK_AFTER: Final = re.compile(r"[^\W_]{12}(?=[^\W_]{4})|[_:./;=+@\\-]+(?=[^\W_])", re.ASCII)
+_BREAK_AFTER: Final = re.compile(r"(?:[^\W_]{12}(?=[^\W_]{4})|[_:./;=+@\\-]+(?=[^\W_]))", re.ASCII)
 
 
 def markdown(text: str) -> str:
@@ -104,17 +77,12 @@ def markdown(text: str) -> str:
 
 
 def latex(text: str) -> str:
-    """Escape plain text for LaTeX, of any class with T1 fonts; a cell of a ``tabular`` too."""
+    """Escape plain text for LaTeX with ``ridgepoint.sty``; a cell of a ``tabular`` too."""
     line = latex_source(_one_line(text))
+    breaking = _LONG_WORD.sub(lambda word: _BREAK_AFTER.sub("\\g<0>\u200b", word.group()), line)
+    escaped = _DOUBLED.sub(r"{}\g<0>", breaking.translate(_LATEX))
     # «\\» that ends the row before would take a bracket or a star for its argument.
-    pieces = ["{}"] if line.startswith(("[", "*")) else []
-    ends = _word_breaks(line)
-    for index, char in enumerate(line):
-        # -- and '' and ,, would become other signs.
-        pieces.append("{}" if char in "-'," and line[:index].endswith(char) else "")
-        pieces.append(_LATEX.get(char, char))
-        pieces.append(r"\hspace{0pt}" if index + 1 in ends else "")
-    return "".join(pieces)
+    return f"{{}}{escaped}" if escaped.startswith(("[", "*")) else escaped
 
 
 def latex_source(text: str) -> str:
@@ -125,7 +93,7 @@ def latex_source(text: str) -> str:
 
 
 def bibtex(text: str) -> str:
-    """A bibliography in ASCII and the commands of LaTeX.
+    """A bibliography whose letters are ASCII and commands of LaTeX, and whose signs are in braces.
 
     BibTeX takes bytes for letters, and would cut one in two where it shortens a name.
     """
@@ -139,9 +107,7 @@ def _in_bibtex(text: str) -> str:
         # Twice in braces, so that neither names are shortened nor titles set in lower case.
         return rf"{{{{\guilsinglleft {text[1:-1]}\guilsinglright}}}}"
     base, mark = (*unicodedata.normalize("NFD", text), "")[:2]
-    if mark in _ACCENTS:
-        return rf"{{\{_ACCENTS[mark]}{{{base}}}}}"
-    return f"{{{_LATEX[text]}}}" if text in _LATEX else text
+    return rf"{{\{_ACCENTS[mark]}{{{base}}}}}" if mark in _ACCENTS else f"{{{text}}}"
 
 
 def math_text(text: str) -> str:
@@ -151,8 +117,14 @@ def math_text(text: str) -> str:
     return rf"{body}\,\text{{{latex(unit)}}}" if unit else body
 
 
+@cache
+def _declared() -> frozenset[str]:
+    """The characters that ``ridgepoint.sty`` declares."""
+    return frozenset(chr(int(code, 16)) for code in _DECLARED.findall(_STYLE.read_text("utf-8")))
+
+
 def _in_latex(char: str) -> bool:
-    return char.isascii() or char in _LATEX or _KNOWN_TO_LATEX.match(char) is not None
+    return char.isascii() or _KNOWN_TO_LATEX.match(char) is not None or char in _declared()
 
 
 def _simple(char: str) -> str:
@@ -160,15 +132,6 @@ def _simple(char: str) -> str:
     form = unicodedata.decomposition(char).partition(" ")[0]
     simple = unicodedata.normalize("NFKD", char)
     return simple if form in _SAME and simple.isascii() and simple.isalnum() else char
-
-
-def _word_breaks(line: str) -> frozenset[int]:
-    """Where a line may break within words that are too long for a column."""
-    return frozenset(
-        word.start() + place.end()
-        for word in _LONG_WORD.finditer(line)
-        for place in _BREAK_AFTER.finditer(word.group())
-    )
 
 
 def _one_line(text: str) -> str:
