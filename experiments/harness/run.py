@@ -40,7 +40,7 @@ from experiments.harness.study import CeilingSize, Factors, Session, Study
 from experiments.harness.text import factors_text, flat, last_line
 from experiments.harness.worker import Task
 from report.errors import MeasurementError, RidgepointError
-from report.records.filed import encode, fields_of, parse
+from report.records.filed import encode, parse
 from report.records.pooling import unlike
 from report.records.record import (
     SCHEMA_VERSION,
@@ -290,7 +290,7 @@ def _record(
         **not_counted,
     }
     files = [*sorted(journal.files.values(), key=lambda file: file.name), *counting.files(journal)]
-    values = fields_of(header, Head) | {
+    values = {name: getattr(header, name) for name in Head.__struct_fields__} | {
         "finished": _utc(finished),
         "environment": msgspec.structs.replace(header.environment, missing=missing),
         "ceilings": (*before.ceilings, *after.ceilings),
