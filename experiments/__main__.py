@@ -64,8 +64,7 @@ def _explained(error: BaseException) -> tuple[str, int]:
         case StoppedError():
             return str(error), error.exit_code
         case KeyboardInterrupt():
-            stopped = StoppedError("Interrupted before the run began; nothing is kept.", error)
-            return str(stopped), stopped.exit_code
+            return _explained(StoppedError("Interrupted before the run began.", error))
         case ModuleNotFoundError():
             install = INSTALLS.get(error.name or "", INSTALL)
             return f"{error.name} is not installed; install it with: {install}", 1
@@ -74,32 +73,28 @@ def _explained(error: BaseException) -> tuple[str, int]:
     return str(error), 1
 
 
-def _say(text: str) -> None:
-    print(text, flush=True)
-
-
 def _list(options: argparse.Namespace) -> int:
     """All studies in a line each, or all about those that are named."""
-    studies = [registry.load(name) for name in options.study or registry.STUDIES]
-    _say(registry.listing(studies) if options.study else registry.overview(studies))
+    named = [registry.described(registry.load(name)) for name in options.study]
+    print("\n\n".join(named) if named else registry.overview())
     return 0
 
 
 def _run(options: argparse.Namespace) -> int:
+    observer = Observer(debug=options.debug)
     if options.all:
-        observer = _observer(options)
-        return measure_all(options.device, options.minutes, options.records, observer, _say)
+        return measure_all(options.device, options.minutes, options.records, observer)
     if options.study is None:
         raise UsageError("Name the study to run, or give --all; run --help tells more.")
-    return _told(*run(request_of(options), _observer(options)), options.records)
+    return _told(*run(request_of(options), observer), options.records)
 
 
 def _submit(options: argparse.Namespace) -> int:
     """Measure in jobs until all shards are there, or write the script that does."""
     if options.export_sbatch is not None:
-        return export_script(request_of(options), options, _say)
-    path = submit(request_of(options), options, _observer(options))
-    _say("\n".join(next_build(options.study, path, options.records)))
+        return export_script(request_of(options), options)
+    path = submit(request_of(options), options, Observer(debug=options.debug))
+    print(*next_build(options.study, path, options.records), sep="\n")
     return 0
 
 
@@ -113,18 +108,12 @@ _COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
     "run": _run,
     "submit": _submit,
     "close": _close,
-    "status": lambda options: status(options.study, options.records, _say),
-    "doctor": lambda options: doctor(options.records, _say),
-    "check": lambda options: check_records(options.files, options.into, _say),
+    "status": lambda options: status(options.study, options.records),
+    "doctor": lambda options: doctor(options.records),
+    "check": lambda options: check_records(options.files, options.into),
     "theory": theory,
     "import": import_files,
 }
-
-
-def _observer(options: argparse.Namespace) -> Observer:
-    from rich.console import Console
-
-    return Observer(Console(stderr=True), debug=options.debug)
 
 
 def _told(record: Record, path: Path, records: Path) -> int:

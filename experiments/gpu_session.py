@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -61,9 +61,7 @@ _ROUNDS: Final = 0.65
 _ONE_PROCESS_S: Final = 0.001
 
 
-def measure_all(
-    device: Device, minutes: float, records: Path, observer: Observer, say: Callable[[str], None]
-) -> int:
+def measure_all(device: Device, minutes: float, records: Path, observer: Observer) -> int:
     """Measure every part that the time allows; the exit code: 0 if all of them left a record.
 
     What a part leaves of its time falls to those after it.  Raises ``UsageError`` without a GPU.
@@ -75,10 +73,10 @@ def measure_all(
         share = part.weight / sum(other.weight for other in PARTS[number:])
         began = time.monotonic()
         try:
-            say(f"{part.study}: {_measured(part, device, left * share, records, observer)}")
+            print(f"{part.study}: {_measured(part, device, left * share, records, observer)}")
         except RidgepointError as error:
             failed += 1
-            say(f"{part.study}: {error}")
+            print(f"{part.study}: {error}")
         left -= time.monotonic() - began
     return int(failed > 0)
 

@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 import argparse
-import math
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn
+
+import msgspec
 
 from experiments import registry
-from experiments.cluster.submit import add_jobs
+from experiments.cluster.submit import ASKED
 from experiments.harness.request import Request
 from experiments.harness.study import UsageError
 from experiments.importers.command import add_import
 from experiments.theory.command import add_theory
 
 _LONGEST_LABEL: Final = 60
+_ONE_OF: Final = f"one of: {', '.join(sorted(registry.STUDIES))}"
 _EXAMPLES: Final = """\
 examples:
   python -m experiments run conv_scaling --quick
   python -m experiments run conv_scaling --threads 1 --set batch=16,64 --wait-quiet 10
 """
+
+
+#: Command → what it does.
+_COMMANDS: Final = {
+    "list": "the studies; of a named one, its factors and plans",
+    "run": "measure a study on this machine and write a record",
+    "submit": "measure a study in shards, as jobs of a cluster",
+    "theory": "work, bytes and memory of any network, from its code",
+    "import": "records of measurements that others published",
+    "check": "whether records are good to hand in",
+    "doctor": "what this machine can measure, what disturbs it, and what to install",
+    "status": "which shards of a study are measured or missing",
+    "close": "make records of the unfinished runs of a study whose machines are gone",
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -31,77 +48,39 @@ class _Parser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    debug = _Parser(add_help=False)
-    debug.add_argument("--debug", action="store_true", help="show tracebacks")
-    data = _Parser(add_help=False, parents=[debug])
-    where = "the folder of records; default: data"
-    data.add_argument("--records", type=Path, default=Path("data"), metavar="DIR", help=where)
     whole = _Parser(prog="python -m experiments")
     commands = whole.add_subparsers(dest="command", required=True)
-    shown = commands.add_parser("list", help="the studies; of a named one, its factors and plans")
-    shown.add_argument("study", nargs="*", help="the studies to tell more about")
-    go = commands.add_parser(
-        "run",
-        parents=[data],
-        help="measure a study on this machine and write a record",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    _add_measured(go, nargs="?")
-    _add_several(go)
-    sent = commands.add_parser(
-        "submit", parents=[data], help="measure a study in shards, as jobs of a cluster"
-    )
-    _add_measured(sent)
-    add_jobs(sent)
-    theory = "work, bytes and memory of any network, from its code"
-    add_theory(commands.add_parser("theory", help=theory))
-    published = "records of measurements that others published"
-    add_import(commands.add_parser("import", parents=[data], help=published))
-    good = "whether records are good to hand in"
-    hand_in = commands.add_parser("check", parents=[debug], help=good)
-    hand_in.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    go = {name: commands.add_parser(name, help=help_) for name, help_ in _COMMANDS.items()}
+    go["list"].add_argument("study", nargs="*", help="the studies to tell more about")
+    go["run"].epilog = _EXAMPLES
+    go["run"].formatter_class = argparse.RawDescriptionHelpFormatter
+    go["run"].add_argument("study", nargs="?", help=_ONE_OF)
+    for name in ("submit", "status", "close"):
+        go[name].add_argument("study", help=_ONE_OF)
+    _add_measured(go["run"])
+    _add_several(go["run"])
+    _add_measured(go["submit"])
+    _add_jobs(go["submit"])
+    add_theory(go["theory"])
+    add_import(go["import"])
+    go["check"].add_argument("files", nargs="+", type=Path, metavar="FILE")
     copied = "copy those that are to the folders of their studies in this data directory"
-    hand_in.add_argument("--into", type=Path, metavar="DATA", help=copied)
-    looked = "what this machine can measure, what disturbs it, and what to install"
-    commands.add_parser("doctor", parents=[data], help=looked)
-    for name, meaning in (
-        ("status", "which shards of a study are measured or missing"),
-        ("close", "make records of the unfinished runs of a study whose machines are gone"),
-    ):
-        commands.add_parser(name, parents=[data], help=meaning).add_argument("study")
+    go["check"].add_argument("--into", type=Path, metavar="DATA", help=copied)
+    where = "the folder of records; default: data"
+    for name in ("run", "submit", "import", "doctor", "status", "close"):
+        go[name].add_argument(
+            "--records", type=Path, default=Path("data"), metavar="DIR", help=where
+        )
+    for command in go.values():
+        command.add_argument("--debug", action="store_true", help="show tracebacks")
     return whole
 
 
-def _add_several(go: argparse.ArgumentParser) -> None:
-    many = go.add_argument_group("parts of a run, and several runs")
-    many.add_argument("--resume", action="store_true", help="continue the newest unfinished run")
-    many.add_argument(
-        "--shard", type=_shard, metavar="I/N", help="only the I-th of N parts, which papers merge"
-    )
-    many.add_argument(
-        "--if-missing",
-        action="store_true",
-        help="skip a measured shard, go on with one begun",
-    )
-    many.add_argument(
-        "--all", action="store_true", help="with --device cuda: all that papers need of a GPU"
-    )
-    many.add_argument(
-        "--minutes", type=_minutes, default=25.0, metavar="MIN", help="time for --all; default: 25"
-    )
-
-
-def _add_measured(go: argparse.ArgumentParser, nargs: str | None = None) -> None:
+def _add_measured(go: argparse.ArgumentParser) -> None:
     """The options that ``run`` and ``submit`` have in common."""
-    go.add_argument("study", nargs=nargs, help=f"one of: {', '.join(sorted(registry.STUDIES))}")
     what = go.add_argument_group("what is measured")
-    what.add_argument(
-        "--device",
-        choices=("cpu", "cuda"),
-        default="cpu",
-        help="cuda: a GPU, see docs/gpu.md",
-    )
+    gpu = "cuda: a GPU, see docs/gpu.md"
+    what.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help=gpu)
     what.add_argument("--threads", type=int, metavar="N", help="default: one for each core")
     what.add_argument("--quick", action="store_true", help="fewer cases and samples")
     only, levels = "measure these levels of a factor only; may be repeated", "FACTOR=LEVEL,..."
@@ -119,10 +98,58 @@ def _add_measured(go: argparse.ArgumentParser, nargs: str | None = None) -> None
     where.add_argument("--wait-quiet", type=_minutes, metavar="MIN", help=quiet)
 
 
+def _add_several(go: argparse.ArgumentParser) -> None:
+    many = go.add_argument_group("parts of a run, and several runs")
+    many.add_argument("--resume", action="store_true", help="continue the newest unfinished run")
+    part = "only the I-th of N parts, which papers merge"
+    many.add_argument("--shard", type=_shard, metavar="I/N", help=part)
+    begun = "skip a measured shard, go on with one begun"
+    many.add_argument("--if-missing", action="store_true", help=begun)
+    needed = "with --device cuda: all that papers need of a GPU"
+    many.add_argument("--all", action="store_true", help=needed)
+    limit = "time for --all; default: 25"
+    many.add_argument("--minutes", type=_minutes, default=25.0, metavar="MIN", help=limit)
+
+
+def _add_jobs(go: argparse.ArgumentParser) -> None:
+    """The options of ``submit`` that say how jobs are asked for."""
+    jobs = go.add_argument_group("jobs")
+    local = "local: on this machine"
+    jobs.add_argument("--cluster", choices=("slurm", "local"), default="slurm", help=local)
+    for name, default, meaning in (
+        ("nodes", 1, "jobs at once; default: 1"),
+        ("shards", None, "default: as many as nodes"),
+        ("time", 60, "limit of a job in minutes; default: 60"),
+    ):
+        jobs.add_argument(f"--{name}", type=_count, default=default, metavar="N", help=meaning)
+    for name in ASKED:
+        jobs.add_argument(f"--{name}", metavar=name.upper(), help=f"{name} that sbatch asks for")
+    jobs.add_argument("--export-sbatch", type=Path, metavar="FILE", help="write a script instead")
+
+
 def request_of(options: argparse.Namespace) -> Request:
     """What the options of ``run`` or ``submit`` ask for."""
     given = {n: v for n, v in vars(options).items() if n in Request.__dataclass_fields__}
     return Request(**{**given, "settings": tuple(options.settings)})
+
+
+# ----------------------------------------------------------------------------- words of options
+
+
+def _as(kind: object, what: str) -> Callable[[str], Any]:
+    """What turns a word into a value of ``kind``, or refuses one that is not ``what``."""
+
+    def convert(text: str) -> Any:
+        try:
+            return msgspec.convert(text, kind, strict=False)
+        except msgspec.ValidationError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}") from None
+
+    return convert
+
+
+_count = _as(Annotated[int, msgspec.Meta(ge=1)], "a whole number from 1 on")
+_minutes = _as(Annotated[float, msgspec.Meta(gt=0, le=1e6)], "a number of minutes above 0")
 
 
 def _shard(text: str) -> tuple[int, int]:
@@ -136,13 +163,3 @@ def _label(text: str) -> str:
     if not (1 <= len(text.strip()) <= _LONGEST_LABEL and text.isprintable()):
         raise argparse.ArgumentTypeError(f"give 1 to {_LONGEST_LABEL} printable characters")
     return text.strip()
-
-
-def _minutes(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not (math.isfinite(number) and number > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of minutes above 0")
-    return number

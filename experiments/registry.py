@@ -6,7 +6,6 @@ torch at its top, so that listing the studies stays quick and works without torc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Final
@@ -22,11 +21,6 @@ STUDIES: Final[dict[str, str]] = {
     if "\nSTUDY" in path.read_text("utf-8")
 }
 
-_MEANING: Final = (
-    "A full run stops timing at its limit, and often ends long before; what is measured once and",
-    "counted comes on top. list STUDY tells its factors and plans.",
-)
-
 
 def load(name: str) -> Study:
     """The study called ``name``; raises ``UsageError`` that lists the possible names."""
@@ -37,35 +31,30 @@ def load(name: str) -> Study:
     return study
 
 
-def overview(studies: Iterable[Study]) -> str:
+def overview() -> str:
     """A line a study: its name, the cases and the time limit of a full run, and its question."""
     lines = [f"{'STUDY':<18} {'CASES':>5}  {'TIME LIMIT':>10}  QUESTION"]
-    for study in studies:
-        budget, cases = study.full.budget_s, _count(study, quick=False)
-        longest = "–" if budget is None else period_text(budget)
+    for study in map(load, STUDIES):
+        cases = len(study.cases(study.levels(quick=False)))
+        longest = period_text(study.full.budget_s) if study.full.budget_s else "–"
         lines.append(f"{study.name:<18} {cases:>5}  {longest:>10}  {study.question}")
-    return "\n".join((*lines, "", *_MEANING))
+    more = "A full run stops timing at its limit; what is measured once and counted comes on top."
+    return "\n".join((*lines, "", f"{more} list STUDY tells its factors and plans."))
 
 
-def listing(studies: Iterable[Study]) -> str:
-    """Every study with its factors and plans."""
-    return "\n\n".join("\n".join(_lines(study)) for study in studies)
-
-
-def _lines(study: Study) -> Iterator[str]:
-    yield f"{study.name}: {study.question}"
+def described(study: Study) -> str:
+    """A study with its factors and plans."""
+    lines = [f"{study.name}: {study.question}"]
     for factor in study.factors:
         more = " (--set takes any whole number from 1 on)" if factor.any_count else ""
-        yield f"  factor {factor.name}: {', '.join(map(str, factor.levels))}{more}"
+        lines.append(f"  factor {factor.name}: {', '.join(map(str, factor.levels))}{more}")
     for where, each in (("", study), (" with --device cuda", study.on_gpu)):
-        if each is not None:
-            cases = [_count(each, quick=quick) for quick in (False, True)]
-            yield f"  full plan{where}: {cases[0]} cases, {_effort(each.full)}"
-            yield f"  quick plan{where or ' (--quick)'}: {cases[1]} cases, {_effort(each.quick)}"
-
-
-def _count(study: Study, *, quick: bool) -> int:
-    return len(study.cases(study.levels(quick=quick)))
+        for plan in (each.full, each.quick) if each else ():
+            quick = plan.plan == "quick"
+            cases = len(each.cases(each.levels(quick=quick)))
+            option = " (--quick)" if quick and not where else where
+            lines.append(f"  {plan.plan} plan{option}: {cases} cases, {_effort(plan)}")
+    return "\n".join(lines)
 
 
 def _effort(plan: Protocol) -> str:

@@ -12,7 +12,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,185 +24,158 @@ from experiments.harness.request import Request
 from experiments.harness.run import StoppedError
 from experiments.harness.text import last_line
 from report.errors import MeasurementError
-from report.records.record import Shard
+from report.records.shards import OPTION
 
 #: This program without its options; tests have one that knows their study.
 PROGRAM: tuple[str, ...] = (sys.executable, "-m", "experiments")
 #: Asked of sbatch as they are.
-_ASKED: Final = ("partition", "account", "qos", "constraint", "gres")
+ASKED: Final = ("partition", "account", "qos", "constraint", "gres")
 #: So often jobs are submitted without progress.
 _ATTEMPTS: Final = 3
-#: Sent to the run itself this long before its time is over: it keeps what is finished and ends.
-_SIGNAL: Final = "B:TERM@30"
 
 
-def add_jobs(go: argparse.ArgumentParser) -> None:
-    """The options of ``submit`` that say how jobs are asked for."""
-    jobs = go.add_argument_group("jobs")
-    jobs.add_argument(
-        "--cluster", choices=("slurm", "local"), default="slurm", help="local: on this machine"
-    )
-    for name, default, meaning in (
-        ("nodes", 1, "jobs at once; default: 1"),
-        ("shards", None, "default: as many as nodes"),
-        ("time", 60, "limit of a job in minutes; default: 60"),
-    ):
-        jobs.add_argument(f"--{name}", type=_count, default=default, metavar="N", help=meaning)
-    for name in _ASKED:
-        jobs.add_argument(f"--{name}", metavar=name.upper(), help=f"{name} that sbatch asks for")
-    jobs.add_argument("--export-sbatch", type=Path, metavar="FILE", help="write a script instead")
+class Jobs:
+    """The jobs of one sweep, and the shards that they measure."""
+
+    def __init__(self, request: Request, options: argparse.Namespace) -> None:
+        """Raises ``UsageError`` for more shards than there can be."""
+        self.request, self.options = request, options
+        self.shard = replace(request, shard=(1, options.shards or options.nodes)).part()
+        self.folder = request.records / request.study
+        self.logs = self.folder / ".jobs"  # hidden, and ignored by git
+        self.running: dict[int, Any] = {}
+        asked = {name: value for name in ASKED if (value := getattr(options, name))}
+        # The signal goes to the run itself, which keeps what is finished and ends.
+        self.flags = {"signal": "B:TERM@30", **asked}
+
+    def command(self, number: int | str) -> list[str]:
+        """What the job of a shard runs."""
+        words = (*self.request.command(self.request.threads)[3:], *self.request.places)
+        return [*PROGRAM, *words, OPTION, f"{number}/{self.shard.of}", "--if-missing"]
+
+    def script(self) -> str:
+        """A script for sbatch that measures all shards."""
+        flags = {
+            "job-name": f"ridgepoint-{self.request.study}",
+            "array": f"1-{self.shard.of}%{self.options.nodes}",
+            "time": self.options.time,
+            "chdir": Path.cwd(),
+            "output": f"{self.logs}/%A_%a.log",
+            "comment": status.tag(self.request.study, self.shard, range(self.shard.of + 1)),
+            "nodes": 1,
+            **self.flags,
+        }
+        asked = [f"#SBATCH --{key}={shlex.quote(str(value))}" for key, value in flags.items()]
+        command = shlex.join(self.command("NUMBER"))
+        command = command.replace(" --shard NUMBER/", " --shard ${SLURM_ARRAY_TASK_ID}/")
+        lines = ("#!/bin/bash", *asked, "#SBATCH --exclusive", "set -eu", f"exec {command}", "")
+        return "\n".join(lines)
+
+    def start(self, numbers: Sequence[int]) -> None:
+        """Submit a job for each of these shards, which becomes the run itself."""
+        import submitit
+
+        commands, local = [*map(self.command, numbers)], self.options.cluster == "local"
+        try:
+            python = f"exec {shlex.quote(sys.executable)}"
+            executor = submitit.AutoExecutor(self.logs, self.options.cluster, slurm_python=python)
+            executor.update_parameters(
+                name=f"ridgepoint-{self.request.study}",
+                timeout_min=self.options.time,
+                # A process of this machine sees no GPU unless it asks for one.
+                gpus_per_node=1 if local and self.request.device == "cuda" else None,
+                slurm_exclusive=True,
+                slurm_array_parallelism=self.options.nodes,
+                slurm_comment=status.tag(self.request.study, self.shard, numbers),
+                slurm_additional_parameters=self.flags,
+                # A step of srun may be bound to one core of the node.
+                slurm_use_srun=False,
+            )
+            started = executor.map_array(os.execvp, [words[0] for words in commands], commands)
+        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+            raise MeasurementError(
+                f"The jobs cannot be submitted: {last_line(str(error))}; change the options, or "
+                "give --cluster local where there is no SLURM."
+            ) from error
+        self.running |= zip(numbers, started, strict=True)
+
+    def active(self) -> dict[int, str]:
+        """What the jobs that wait or run do, by shard; those of SLURM whoever submitted them."""
+        if self.options.cluster == "local":
+            return {number: "running" for number, job in self.running.items() if not job.done()}
+        try:
+            queue = status.queued(self.request.study)
+        except MeasurementError as error:
+            if not self.running:
+                raise
+            return dict.fromkeys(self.running, str(error))
+        return queue.get((self.shard.sweep, self.shard.of), {})
+
+    def parts(self) -> dict[int, status.Part]:
+        """What there is of the shards, on the newest kind of machine."""
+        wanted = code.identify(self.request.study)[0].measuring_code
+        for head, parts in reversed(status.sweeps(self.request.study, self.request.records)):
+            same = status.sweep_of(head) == (self.shard.sweep, self.shard.of)
+            if same and head.code.measuring_code == wanted:
+                return parts
+        return {}
+
+    def failure(self, number: int) -> MeasurementError:
+        """Says how the last job of a shard ended, which was submitted too often."""
+        log = Path(self.running[number].paths.stderr)
+        said = last_line(log.read_text(errors="replace") if log.exists() else "")
+        return MeasurementError(
+            f"Shard {number} was submitted {_ATTEMPTS} times without progress, each time for "
+            f"{self.options.time} min (--time); {log} ends with: {said}"
+        )
 
 
-def _count(text: str) -> int:
-    if text.isdecimal() and int(text) >= 1:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
-
-
-def _flags(jobs: argparse.Namespace) -> dict[str, str]:
-    """What every job asks for, by sbatch's names."""
-    asked = {name: value for name in _ASKED if (value := getattr(jobs, name))}
-    return {"signal": _SIGNAL, **asked}
-
-
-def _sweep(request: Request, jobs: argparse.Namespace) -> tuple[Shard, Path]:
-    """What tells the sweep from others, and the folder of its logs, hidden and ignored by git."""
-    shard = replace(request, shard=(1, jobs.shards or jobs.nodes)).part()
-    assert shard is not None
-    return shard, request.records / request.study / ".jobs"
-
-
-def _words(request: Request, number: int | str, of: int) -> list[str]:
-    """The command of the job that measures a shard."""
-    words = (*request.command(request.threads)[3:], *request.places)
-    return [*PROGRAM, *words, "--shard", f"{number}/{of}", "--if-missing"]
-
-
-def export_script(request: Request, jobs: argparse.Namespace, say: Callable[[str], None]) -> int:
-    """Write a script for sbatch that measures all shards and needs no submitit; the exit code.
-
-    It may be submitted again, from anywhere.
-    """
-    (sweep, logs), path = _sweep(request, jobs), jobs.export_sbatch
-    logs.mkdir(parents=True, exist_ok=True)
-    flags = {
-        "job-name": f"ridgepoint-{request.study}",
-        "array": f"1-{sweep.of}%{jobs.nodes}",
-        "time": jobs.time,
-        "chdir": Path.cwd(),
-        "output": f"{logs}/%A_%a.log",
-        "comment": status.tag(request.study, sweep, range(sweep.of + 1)),
-        "nodes": 1,
-        **_flags(jobs),
-    }
-    asked = [f"#SBATCH --{key}={shlex.quote(str(value))}" for key, value in flags.items()]
-    command = shlex.join(_words(request, "NUMBER", sweep.of))
-    command = command.replace(" --shard NUMBER/", " --shard ${SLURM_ARRAY_TASK_ID}/")
-    lines = ("#!/bin/bash", *asked, "#SBATCH --exclusive", "set -eu", f"exec {command}", "")
-    path.write_text("\n".join(lines), encoding="utf-8")
-    say(
-        f"Submit it with: sbatch {shlex.quote(str(path))}; each job may take {jobs.time} min "
+def export_script(request: Request, options: argparse.Namespace) -> int:
+    """Write a script for sbatch, which needs no submitit; the exit code."""
+    jobs, path = Jobs(request, options), options.export_sbatch
+    jobs.logs.mkdir(parents=True, exist_ok=True)
+    path.write_text(jobs.script(), encoding="utf-8")
+    print(
+        f"Submit it with: sbatch {shlex.quote(str(path))}; each job may take {options.time} min "
         "(--time). Submit it again if a shard is missing then: it goes on where it ended."
     )
     return 0
 
 
-def submit(request: Request, jobs: argparse.Namespace, observer: Observer) -> Path:
+def submit(request: Request, options: argparse.Namespace, observer: Observer) -> Path:
     """Submit what is missing until it is there; the path of the first shard's record.
 
     Raises ``MeasurementError`` for jobs that are submitted too often without progress,
     ``StoppedError`` when a person stops it, which ends the jobs.
     """
-    running: dict[int, Any] = {}
+    jobs = Jobs(request, options)
     try:
-        return _submitted(request, jobs, running, observer)
+        return _submitted(jobs, observer)
     except KeyboardInterrupt as interrupt:
-        for job in running.values():
+        for job in jobs.running.values():
             with suppress(OSError, subprocess.SubprocessError):
                 job.cancel(check=False)
         said = "Interrupted: the jobs are ended, and what they measured is kept; the same command "
         raise StoppedError(f"{said}goes on.", interrupt) from interrupt
 
 
-def _submitted(
-    request: Request, jobs: argparse.Namespace, running: dict[int, Any], observer: Observer
-) -> Path:
-    (sweep, logs), tries, before, printed = _sweep(request, jobs), 0, (-1, -1), ""
+def _submitted(jobs: Jobs, observer: Observer) -> Path:
+    tries, before, printed, of = 0, None, "", jobs.shard.of
     while True:
-        active = _active(request.study, sweep, jobs.cluster, running)
-        text = "; ".join(f"shard {n} of {sweep.of}: {active[n]}" for n in sorted(active))
+        active, parts = jobs.active(), jobs.parts()
+        text = "; ".join(f"shard {n} of {of}: {active[n]}" for n in sorted(active))
         if text not in ("", printed):
             observer.note(text)
-        printed, shards = text, _shards(request, sweep)
-        measured = {n: each for n, each in shards.items() if each.state == "measured"}
-        left = [number for number in range(1, sweep.of + 1) if number not in measured]
+        printed = text
+        left = [n for n in range(1, of + 1) if n not in parts or parts[n].state != "measured"]
         if not left:
-            return request.records / request.study / measured[1].file
+            return jobs.folder / parts[1].file
         if not active:
-            done = (len(measured), sum(each.kept for each in shards.values()))
-            tries, before = 1 if done > before else tries + 1, done
+            tries, before = tries + 1 if parts == before else 1, parts
             if tries > _ATTEMPTS:
-                log = Path(running[left[0]].paths.stderr)
-                said = last_line(log.read_text(errors="replace") if log.exists() else "")
-                raise MeasurementError(
-                    f"Shard {left[0]} was submitted {_ATTEMPTS} times without progress, each time "
-                    f"for {jobs.time} min (--time); {log} ends with: {said}"
-                )
-            left = left[: jobs.nodes] if jobs.cluster == "local" else left
-            running |= _started(request, sweep, jobs, logs, left)
-            numbers = ", ".join(map(str, left))
-            submitted = f"Submitted jobs for these of {sweep.of} shards: {numbers}"
-            observer.note(f"{submitted}; time limit {jobs.time} min.")
+                raise jobs.failure(left[0])
+            now = left[: jobs.options.nodes] if jobs.options.cluster == "local" else left
+            jobs.start(now)
+            submitted = f"Submitted jobs for these of {of} shards: {', '.join(map(str, now))}"
+            observer.note(f"{submitted}; time limit {jobs.options.time} min.")
         time.sleep(2)
-
-
-def _active(study: str, sweep: Shard, cluster: str, running: dict[int, Any]) -> dict[int, str]:
-    """What the jobs that wait or run do, by shard; those of SLURM whoever submitted them."""
-    if cluster == "local":
-        return {number: "running" for number, job in running.items() if not job.done()}
-    try:
-        return status.queued(study).get((sweep.sweep, sweep.of), {})
-    except MeasurementError as error:
-        if not running:
-            raise
-        return dict.fromkeys(running, str(error))
-
-
-def _shards(request: Request, sweep: Shard) -> dict[int, status.ShardState]:
-    """What there is of the shards that these jobs measure, on the newest kind of machine."""
-    wanted = (sweep.sweep, sweep.of, code.identify(request.study)[0].measuring_code)
-    for each in reversed(status.sweeps(request.study, request.records)):
-        if (each.shard.sweep, each.shard.of, each.head.code.measuring_code) == wanted:
-            return each.shards
-    return {}
-
-
-def _started(
-    request: Request, sweep: Shard, jobs: argparse.Namespace, logs: Path, numbers: list[int]
-) -> dict[int, Any]:
-    """A job for each of these shards; each becomes the run itself, and hears its signals."""
-    import submitit
-
-    commands = [_words(request, number, sweep.of) for number in numbers]
-    try:
-        python = f"exec {shlex.quote(sys.executable)}"
-        executor = submitit.AutoExecutor(logs, cluster=jobs.cluster, slurm_python=python)
-        executor.update_parameters(
-            name=f"ridgepoint-{request.study}",
-            timeout_min=jobs.time,
-            # A process of this machine sees no GPU unless it asks for one.
-            gpus_per_node=1 if jobs.cluster == "local" and request.device == "cuda" else None,
-            slurm_exclusive=True,
-            slurm_array_parallelism=jobs.nodes,
-            slurm_comment=status.tag(request.study, sweep, numbers),
-            slurm_additional_parameters=_flags(jobs),
-            # A step of srun may be bound to one core of the node.
-            slurm_use_srun=False,
-        )
-        started = executor.map_array(os.execvp, [words[0] for words in commands], commands)
-    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-        raise MeasurementError(
-            f"The jobs cannot be submitted: {last_line(str(error))}; change the options, or give "
-            "--cluster local where there is no SLURM."
-        ) from error
-    return dict(zip(numbers, started, strict=True))

@@ -11,7 +11,7 @@ import os
 import platform
 import shutil
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -45,17 +45,17 @@ class Check(NamedTuple):
         )
 
 
-def doctor(records: Path, say: Callable[[str], None]) -> int:
+def doctor(records: Path) -> int:
     """Look at everything and say it line by line; the exit code: 1 if nothing can be measured."""
     levels = []
     for check in _checks(records):
-        say(check.line())
+        print(check.line(), flush=True)
         levels.append(check.level)
     if check.level == "problem":
-        say("Nothing can be measured here before PyTorch can be imported.")
+        print("Nothing can be measured here before PyTorch can be imported.")
         return 1
     problems, notes = levels.count("problem"), levels.count("note")
-    say(f"This machine can measure; problems: {problems}, notes: {notes}.")
+    print(f"This machine can measure; problems: {problems}, notes: {notes}.")
     return 0
 
 

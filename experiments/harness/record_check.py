@@ -6,7 +6,7 @@ One line a check, as ``experiments.harness.doctor`` prints them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from experiments import registry
@@ -19,7 +19,7 @@ from report.records.record import Record
 from report.records.store import EDITED, Stored, read_anywhere, read_attachments, write_archive
 
 
-def check_records(files: Sequence[Path], into: Path | None, say: Callable[[str], None]) -> int:
+def check_records(files: Sequence[Path], into: Path | None) -> int:
     """Say of each record whether it can be handed in; the exit code: 1 if one cannot.
 
     Of one record all checks are told, of several those that are not ok.  Those that can be handed
@@ -29,13 +29,13 @@ def check_records(files: Sequence[Path], into: Path | None, say: Callable[[str],
     for path in files:
         checks = _looked_at(path, into)
         problem = any(check.level == "problem" for check in checks)
-        say(f"{path}: {'cannot' if problem else 'can'} be handed in")
+        print(f"{path}: {'cannot' if problem else 'can'} be handed in")
         for check in checks:
             if len(files) == 1 or check.level != "ok" or check.topic in ("machine", "copy"):
-                say(check.line())
+                print(check.line())
         bad += problem
     if len(files) > 1:
-        say(f"{len(files)} records: {len(files) - bad} can be handed in; {bad} cannot.")
+        print(f"{len(files)} records: {len(files) - bad} can be handed in; {bad} cannot.")
     return int(bad > 0)
 
 

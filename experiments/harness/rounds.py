@@ -20,9 +20,9 @@ import msgspec
 
 from experiments.harness.journal import Ended, Journal
 from experiments.harness.processes import measured, task_of
-from experiments.harness.progress import Observer
+from experiments.harness.progress import Observer, shown
 from experiments.harness.study import Factors, Session, Study
-from experiments.harness.text import duration_text, factors_text
+from experiments.harness.text import factors_text
 from report.records.record import Case, Policy
 from report.records.shards import measures_process, outcome
 
@@ -167,7 +167,7 @@ def _taken(
         had.add(message.case)
         round_ = message.round
         times = round_.samples("time")
-        result = duration_text(median(times)) if times else "ok"
+        result = shown(median(times), "s") if times else "ok"
         told = round_.reason or round_.disturbance or result
         where = f"process {turn.process}, memory {turn.policy}"
         text = f"{factors_text(cases[message.case])}: {where}, {told}"

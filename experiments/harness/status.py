@@ -9,12 +9,12 @@ from __future__ import annotations
 import getpass
 import shlex
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from experiments import registry
-from experiments.harness.journal import Header, Journal, is_written, readable
+from experiments.harness.journal import Journal, is_written, readable
 from experiments.harness.text import last_line
 from report.errors import MeasurementError
 from report.records.pooling import unlike
@@ -22,111 +22,95 @@ from report.records.record import Head, Shard
 from report.records.shards import OPTION, without_option
 from report.records.store import list_records
 
-State: TypeAlias = Literal["measured", "running", "unfinished", "missing"]
 
-
-class ShardState(NamedTuple):
-    """What there is of one shard, and the file that tells it.
+class Part(NamedTuple):
+    """A shard that is measured, running, unfinished or missing, and the file that tells it.
 
     Of one that is not finished ``kept`` measurements are kept, each a case by itself, or a case in
     one process.
     """
 
-    state: State = "missing"
+    state: str = "missing"
     file: str = ""
     kept: int = 0
 
 
-class Sweep(NamedTuple):
-    """A sweep on one kind of machine, as the ``head`` of one of its shards tells it."""
+def sweeps(study: str, records: Path) -> list[tuple[Head, dict[int, Part]]]:
+    """The head of each sweep of a study on one kind of machine, and its shards, the newest last.
 
-    head: Header | Head
-    shards: dict[int, ShardState]
-
-    @property
-    def shard(self) -> Shard:
-        """One of its shards."""
-        assert self.head.shard is not None
-        return self.head.shard
-
-
-def sweeps(study: str, records: Path) -> list[Sweep]:
-    """All sweeps of a study, the newest last; raises ``RecordError`` as reading does."""
-    found: list[Sweep] = []
-    parts: list[tuple[Header | Head, ShardState]] = [
-        (each.record, ShardState("measured", Path(each.file).name))
-        for each in list_records(study, records)
-    ]
-    parts += [(each.header, _of_journal(each)) for each in readable(records / study)]
-    for head, state in parts:
-        if head.shard is None:
-            continue
-        mine = next((each for each in found if _is_same_sweep(each.head, head)), None)
-        if mine is None:
-            found.append(mine := Sweep(head, {}))
-        there = mine.shards.get(head.shard.number, state)
-        if state.state == "measured" or there.state != "measured":
-            mine.shards[head.shard.number] = state
-    return sorted(found, key=lambda each: each.head.started)
+    Raises ``RecordError`` as reading does.
+    """
+    found: list[tuple[Head, dict[int, Part]]] = []
+    # Records come last, since of a shard that is measured nothing else matters.
+    runs = [(each.header, _of_journal(each)) for each in readable(records / study)]
+    for each in list_records(study, records):
+        runs.append((each.record, Part("measured", Path(each.file).name)))
+    for head, part in runs:
+        if head.shard is not None:
+            mine = next((parts for first, parts in found if _is_same_sweep(first, head)), None)
+            if mine is None:
+                found.append((head, mine := {}))
+            mine[head.shard.number] = part
+    return sorted(found, key=lambda sweep: sweep[0].started)
 
 
-def _is_same_sweep(one: Header | Head, other: Header | Head) -> bool:
-    """Whether two runs are shards of one, on machines of one kind."""
-    a, b = one.shard, other.shard
-    same = a is not None and b is not None and (a.sweep, a.of) == (b.sweep, b.of)
-    return same and unlike(one, other) is None  # type: ignore[arg-type]
-
-
-def _of_journal(journal: Journal) -> ShardState:
+def _of_journal(journal: Journal) -> Part:
     kept = len(journal.finished) + len(journal.rounds)
-    state: State = "running" if is_written(journal.path) else "unfinished"
-    return ShardState(state, journal.path.name, kept)
+    state = "running" if is_written(journal.path) else "unfinished"
+    return Part(state, journal.path.name, kept)
 
 
-def status(study: str, records: Path, say: Callable[[str], None]) -> int:
-    """Say what there is of the sweeps of a study, and what to run next; the exit code."""
+def _is_same_sweep(one: Head, other: Head) -> bool:
+    """Whether two runs are shards of one, on machines of one kind."""
+    return sweep_of(one) == sweep_of(other) and unlike(one, other) is None
+
+
+def sweep_of(head: Head) -> tuple[str, int]:
+    """Which sweep a shard is of, as the queue names it."""
+    assert head.shard is not None
+    return head.shard.sweep, head.shard.of
+
+
+def status(study: str, records: Path) -> int:
+    """Print what there is of the sweeps of a study, and what to run next; the exit code."""
     registry.load(study)
-    found, waiting = sweeps(study, records), {}
+    found, waiting = sweeps(study, records), dict[tuple[str, int], dict[int, str]]()
     try:
         waiting = queued(study)
     except MeasurementError as error:
-        say(f"{error} A shard that is missing here may wait in the queue.")
+        print(f"{error} A shard that is missing here may wait in the queue.")
     places = () if records == Path("data") else ("--records", str(records))
-    for sweep in found:
-        jobs = waiting.pop((sweep.shard.sweep, sweep.shard.of), {})
-        say("\n".join(_lines(sweep, places, jobs)))
+    for head, parts in found:
+        print(f"{study}, {head.protocol.plan} plan on {head.environment.key}")
+        print(*_lines(head, parts, places, waiting.pop(sweep_of(head), {})), sep="\n")
     for (_, of), jobs in waiting.items():
-        say(f"{study}: {len(jobs)} of {of} shards are in the queue, and nothing is measured yet")
-        say("\n".join(f"  shard {number}/{of}  {text}" for number, text in sorted(jobs.items())))
+        print(f"{study}: {len(jobs)} of {of} shards are in the queue, and nothing is measured yet")
+        print(*(f"  shard {n}/{of}  {text}" for n, text in sorted(jobs.items())), sep="\n")
     if not found and not waiting:
-        say(f"{study} has no sweep in {records}; begin one with:")
         words = ("python", "-m", "experiments", "run", study, *places, OPTION, "1/4")
-        say(f"  {shlex.join(words)}")
+        print(f"{study} has no sweep in {records}; begin one with:\n  {shlex.join(words)}")
     return 0
 
 
-def _lines(sweep: Sweep, places: Sequence[str], jobs: Mapping[int, str]) -> Iterator[str]:
-    """A head, a line for each shard, and the next commands; ``jobs`` are those in the queue."""
-    head, of, nexts, states = sweep.head, sweep.shard.of, [], set()
-    yield f"{head.study}, {head.protocol.plan} plan on {head.environment.key}"
+def _lines(
+    head: Head, parts: Mapping[int, Part], places: Sequence[str], jobs: Mapping[int, str]
+) -> Iterator[str]:
+    """A line for each shard, and the next commands; ``jobs`` are those in the queue."""
+    (_, of), nexts = sweep_of(head), []
     for number in range(1, of + 1):
-        state, file, kept = sweep.shards.get(number, ShardState())
-        idle = state in ("unfinished", "missing")
-        word = "queued" if idle and number in jobs else state
-        states.add(word)
-        if word == state and idle:
-            option = (OPTION, f"{number}/{of}", "--if-missing")
-            nexts.append(f"  {shlex.join((*without_option(head.command), *places, *option))}")
+        state, file, kept = parts.get(number, Part())
+        if state in ("missing", "unfinished"):
+            if number in jobs:
+                state = "queued"
+            else:
+                option = (OPTION, f"{number}/{of}", "--if-missing")
+                nexts.append(f"  {shlex.join((*without_option(head.command), *places, *option))}")
         so_far = f"{kept} measurements in" if kept else ""
         job = f"({jobs[number]})" if number in jobs else ""
-        cells = (f"shard {number}/{of}", f"{word:10}", so_far, file, job)
-        yield f"  {'  '.join(filter(None, cells))}".rstrip()
+        cells = (f"  shard {number}/{of}", f"{state:10}", so_far, file, job)
+        yield "  ".join(filter(None, cells)).rstrip()
     if nexts:
         yield from ("Next:", *nexts)
-    elif states == {"measured"}:
-        yield "All shards are measured; papers merge them."
-    else:
-        yield "All that is missing is being measured, or waits in the queue."
 
 
 # -------------------------------------------------------------------------------------- the queue

@@ -61,19 +61,3 @@ def factors_text(factors: Mapping[str, Factor]) -> str:
 def period_text(seconds: float) -> str:
     """A time that is only estimated: ``45 s``, ``3 min``."""
     return f"{5 * round(seconds / 5)} s" if seconds < 90 else f"{round(seconds / 60)} min"
-
-
-def duration_text(seconds: float) -> str:
-    """Three significant digits in the unit that fits: µs, ms or s."""
-    for factor, unit in ((1e6, "µs"), (1e3, "ms")):
-        if seconds * factor < 999.5:  # what would be rounded to 1000 takes the next unit
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds:.3g} s"
-
-
-def bytes_text(count: float) -> str:
-    """Bytes with a decimal prefix."""
-    for factor, unit in ((1, "B"), (1e3, "kB"), (1e6, "MB")):
-        if count / factor < 1000:
-            return f"{count / factor:.4g} {unit}"
-    return f"{count / 1e9:.4g} GB"

@@ -90,7 +90,6 @@ OPTIONS: Final[dict[str, dict[str, Any]]] = {
         "action": "store_true",
         "help": "write the operators of the studies' networks anew for papers, and nothing else",
     },
-    "--debug": {"action": "store_true", "help": "show tracebacks"},
 }  # fmt: skip
 
 

@@ -36,9 +36,12 @@ def test_every_part_leaves_cases_and_work_to_count_where_it_counts() -> None:
     ],
 )
 def test_all_parts_end_in_time_and_one_that_fails_stops_no_other(
-    durations: dict[str, float], errors: dict[str, Exception], monkeypatch: pytest.MonkeyPatch
+    durations: dict[str, float],
+    errors: dict[str, Exception],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    now, limit, closed, said = 0.0, 0.0, list[str](), list[str]()
+    now, limit, closed = 0.0, 0.0, list[str]()
 
     def run(request: Request, observer: object) -> tuple[None, Path]:
         nonlocal now
@@ -64,7 +67,8 @@ def test_all_parts_end_in_time_and_one_that_fails_stops_no_other(
     monkeypatch.setattr(gpu_session, "_ended_after", limited)
     monkeypatch.setattr(gpu_session.time, "monotonic", lambda: now)
     nobody: Any = None
-    code = gpu_session.measure_all("cuda", 10, Path(), nobody, said.append)
+    code = gpu_session.measure_all("cuda", 10, Path(), nobody)
+    said = capsys.readouterr().out.splitlines()
     assert code == len(errors)
     assert now == pytest.approx(600)
     studies = [part.study for part in gpu_session.PARTS]
