@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from report.errors import RecordError
-from report.records.filed import encode_import, parse_import
+from report.records.filed import encode, parse_import
 from report.records.imported import (
     IMPORT_SCHEMA,
     ImportedEnvironment,
@@ -82,7 +82,7 @@ SAMPLES = st.fixed_dictionaries(
 def test_what_is_written_is_read_again(cases: dict[str, Any]) -> None:
     """Whether the cases are rows of a table or not."""
     record = imported(*(case(name, *found) for name, found in cases.items()))
-    assert parse_import(encode_import(record), "x.json") == record
+    assert parse_import(encode(record), "x.json") == record
 
 
 def test_a_written_file_is_listed_apart_from_own_records(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_written_file_is_listed_apart_from_own_records(tmp_path: Path) -> None
 
 #: A record of two cases in the form of a table, as files of published tables have it.
 TABLE = (
-    encode_import(imported())
+    encode(imported())
     .decode()
     .replace(
         '"units": {}',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from typing import Any
@@ -85,23 +86,22 @@ def test_layers_stand_once_whatever_the_batch() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("samples", "unit", "written"),
-    [
-        ((0.003008995, 1e-9, 0), "ns", [3008995, 1, 0]),
-        ((0.1 + 0.2,), "s", [0.1 + 0.2]),
-        ((1e-9, 1.5e-9), "s", [1e-9, 1.5e-9]),
-        ((2**53 / 1e9,), "ns", [2**53]),
-        ((2**54 / 1e9,), "s", [2**54 / 1e9]),
-    ],
-)
-def test_whole_nanoseconds_are_written_so_where_not_a_bit_is_lost(
-    samples: tuple[float, ...], unit: str, written: list[float]
-) -> None:
-    record = factory.record([factory.case(1, time=samples)])
-    document = json.loads(encode(record))
-    assert (document["units"]["time"], document["cases"][0]["series"]["time"]) == (unit, written)
-    assert parse(encode(record), PLACE).cases[0].samples("time") == samples
+def test_whole_nanoseconds_are_read_as_the_nearest_seconds() -> None:
+    """In cases, rounds and ceilings of earlier files; other quantities stay what they are."""
+    document = copy.deepcopy(GOOD)
+    document["units"]["time"] = document["ceilings"][0]["unit"] = "ns"
+    document["ceilings"][0]["samples"] = [3008995, 1]
+    document["cases"][0]["series"] = {"time": [0, 1, 3008995, 2**53], "allocated_peak": [7]}
+    document["cases"][8]["rounds"][0]["series"] = {"time": [5 * 10**8]}
+    document["cases"] = [document["cases"][0], document["cases"][8]]
+    record = parse(json.dumps(document).encode(), PLACE)
+    assert record.ceilings[0].samples == (0.003008995, 1e-9)
+    first, second = record.cases
+    assert first.series == {"time": (0, 1e-9, 0.003008995, 2**53 / 1e9), "allocated_peak": (7,)}
+    assert second.rounds[0].series == {"time": (0.5,)}
+    again = json.loads(encode(record))
+    assert again["units"]["time"] == "s"
+    assert parse(encode(record), PLACE) == record
 
 
 def test_samples_of_a_case_are_those_of_its_rounds_under_the_policy() -> None:

@@ -282,14 +282,15 @@ def test_what_is_no_json_or_contradicts_itself_is_named(old: bytes, new: bytes, 
 
 YAML: tuple[tuple[str, int, str], ...] = (
     ("a: 1\nb:\n  c: 2\n  c: 3", 4, "the key c twice"),
-    ("a: &a [x, x]\nb: [*a, *a]", 2, "the alias *a"),
+    ("a: 1\nb: &a [x, x]\nc: [*a, *a]", 2, "again as an alias"),
+    ("- &a [*a]", 1, "again as an alias"),
     ("a: !!binary aGk=", 1, "the tag tag:yaml.org,2002:binary"),
     ("- !!python/object/apply:os.system [x]", 1, "the tag tag:yaml.org,2002:python"),
     ("a:\n\tb: 1", 2, "cannot start any token"),
     ("a: 1\n---\nb: 2", 2, "another document"),
     ("? [a]\n: 1", 1, "a key that is no text"),
-    ('a: "\\ud800"', 1, "half of a character"),
-    ('a: "\\Uffffffff"', 1, "out of range"),
+    ('a: "\\ud800"', 1, "no character"),
+    ('a: "\\Uffffffff"', 1, "no character"),
     ("a: 1\nb: \x07", 2, "the character U+0007"),
     ("[" * 3_000, 1, "nested without end"),
     ("x" * 300_000, 1, "found 300,000 characters"),
@@ -368,7 +369,7 @@ def refiled(record: Record, data: Path, fault: Fault) -> str:
     document = json.loads(encode(record))
     fault(document)
     text = json.dumps(document).encode()
-    path = data / record.study / name_of(text, record.started, record.environment.key)
+    path = data / record.study / name_of(text, record)
     path.parent.mkdir(exist_ok=True)
     factory.file_record(path, text)
     return path.relative_to(data).as_posix()

@@ -213,5 +213,6 @@ def test_a_bad_file_name_or_folder_is_refused(
     path = tmp_path / "data" / folder / (name if isinstance(name, str) else name(record))
     path.parent.mkdir(parents=True)
     factory.file_record(path, encode(record))
-    with pytest.raises(RecordError, match=rf"^data/{folder}/{path.name}: .*; (give|move) the file"):
-        read_record(path, tmp_path / "data")
+    for read in (read_study, list_records):
+        with pytest.raises(RecordError, match=rf"^data/{folder}/{path.name}: .*; (give|move) the"):
+            read(folder, tmp_path / "data")

@@ -16,7 +16,7 @@ from experiments.harness.text import factors_text
 from report.errors import RidgepointError
 from report.instruments import gates
 from report.records.record import Record
-from report.records.store import EDITED, Stored, read_anywhere, read_attachments, write_archive
+from report.records.store import EDITED, Stored, read_attachments, read_record, write_archive
 
 
 def check_records(files: Sequence[Path], into: Path | None) -> int:
@@ -44,7 +44,7 @@ def _looked_at(path: Path, into: Path | None) -> list[Check]:
     # Without links; what the record names lies in the same folder.
     folder = Path(os.path.realpath(path.parent))
     try:
-        stored = read_anywhere(folder / path.name, folder)
+        stored = read_record(folder / path.name, folder)
         checks = list(checks_of(stored, folder))
     except RidgepointError as error:
         return [Check("problem", "format", str(error))]

@@ -17,7 +17,7 @@ from experiments.harness.study import UsageError
 from experiments.importers import profiles, tidy_csv, timm_csv
 from experiments.importers.imported import FETCH_AGAIN, Imported, RefusedError, Source
 from report.errors import RecordError
-from report.records.filed import encode_import, parse_import
+from report.records.filed import encode, parse_import
 from report.records.files import read_file
 from report.records.imported import (
     IMPORT_SCHEMA,
@@ -139,7 +139,7 @@ def _record(source: Source, options: argparse.Namespace) -> tuple[ImportedRecord
     if not kept:
         size = f"it has {len(source.raw):,} bytes; its SHA-256 tells it from others"
         missing["published_file"] = size
-    text = encode_import(msgspec.structs.replace(record, missing=missing))
+    text = encode(msgspec.structs.replace(record, missing=missing))
     if len(text) > LARGEST_RECORD:
         large = f"its record would have {len(text):,} bytes, more than {LARGEST_RECORD:,}"
         raise source.refused(f"{large}; import a part of the file")

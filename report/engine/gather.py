@@ -37,10 +37,10 @@ from report.records.store import (
     Listed,
     Stored,
     StoredImport,
-    import_paths,
     read_attachments,
     read_import,
     read_record,
+    survey_imports,
     survey_records,
 )
 from report.records.strict import no_cycles
@@ -216,18 +216,16 @@ def _usable_imports(
 
     Raises ``RecordError`` for a bad one where there is no good one.
     """
+    found, bad = survey_imports(study, data)
     good: list[StoredImport] = []
-    bad: dict[str, str] = {}
-    for path in import_paths(study, data):
-        file = path.relative_to(data).as_posix()
+    for item in found:
         try:
-            if file in faulty:
-                raise RecordError(faulty[file])
-            item = read_import(path, data)
+            if item.file in faulty:
+                raise RecordError(faulty[item.file])
             read_attachments(item, attachments_of(study), data)
             good.append(item)
         except RecordError as error:
-            bad[file] = _naming(file, str(error))
+            bad[item.file] = _naming(item.file, str(error))
     if not good:
         _refuse(bad.values())
     return tuple(good), bad

@@ -2,8 +2,7 @@
 
 Layers stand once, as those of one image, or, where the layers of one network differ in their
 images, as they ran; networks refer to them by number, and cases to networks.  ``units`` gives the
-unit of each quantity in the file: durations that are whole nanoseconds are written as such, and
-read as the same floats in seconds.
+unit of each quantity in the file: durations in whole nanoseconds are read as seconds.
 
 Every fault is «field: what was found», the fields as ``cases[3].series.time[7]``.
 """
@@ -12,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -23,9 +22,7 @@ from report.records.layers import Extent, Layer
 from report.records.quantities import QUANTITIES
 from report.records.record import (
     SCHEMA_VERSION,
-    Attachment,
     Case,
-    Ceiling,
     Factor,
     Head,
     Measured,
@@ -33,19 +30,20 @@ from report.records.record import (
     Round,
     Sample,
     Text,
+    in_seconds,
 )
 
+AnyRecord = TypeVar("AnyRecord", Record, ImportedRecord)
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 #: The layers of a network in their order: each one's name, and its number in ``layers``.
 Network: TypeAlias = Annotated[tuple[tuple[str, Number], ...], msgspec.Meta(min_length=1)]
 #: The layers of a case: the number of their network, and the images that they ran on.
 Ref: TypeAlias = tuple[Number, Extent]
+#: A case that went well: its levels, and a sample of each column, null where it has none.
+Row: TypeAlias = tuple[tuple[Factor, ...], tuple[Sample | None, ...]]
 
 REMEDY: Final = "restore the file with git, or run the experiment again"
 IMPORT_AGAIN: Final = "restore the file with git, or import the published file again"
-_NANO: Final = 1e9
-#: Whole numbers of nanoseconds up to here are floats too, so that dividing them rounds only once.
-_LARGEST_NANO: Final = 2**53
 
 
 class _Ran(msgspec.Struct, frozen=True):
@@ -55,84 +53,54 @@ class _Ran(msgspec.Struct, frozen=True):
 
 
 class _Tables(msgspec.Struct, frozen=True):
-    """What a file says apart from the fields of its record, and which layers its cases have."""
+    """What a file says beside the fields of its record, and which layers its cases have.
 
-    units: dict[str, Text]
-    layers: tuple[Layer, ...]
-    networks: tuple[Network, ...]
-    cases: tuple[_Ran, ...]
-
-    @property
-    def nano(self) -> frozenset[str]:
-        """The quantities in whole nanoseconds."""
-        return frozenset(name for name, unit in self.units.items() if unit == "ns")
-
-
-class _Rows(msgspec.Struct, frozen=True):
-    """The table of a published file, which has a thousand rows of the same columns.
-
-    A row is a case that went well: its levels of ``factors``, and a sample of each quantity of
-    ``columns``, null where it has none.  They come before the other cases.
+    ``rows`` are cases before the others, with the same ``factors`` and at most one sample of each
+    quantity of ``columns``: published tables that were imported until November 2026.
     """
 
     units: dict[str, Text]
+    cases: tuple[_Ran, ...]
+    layers: tuple[Layer, ...] = ()
+    networks: tuple[Network, ...] = ()
     factors: tuple[Text, ...] = ()
     columns: tuple[Text, ...] = ()
-    rows: tuple[tuple[tuple[Factor, ...], tuple[Sample | None, ...]], ...] = ()
+    rows: tuple[Row, ...] = ()
 
 
 # -------------------------------------------------------------------------------------- writing
 
 
-def encode(record: Record) -> bytes:
+def encode(record: Record | ImportedRecord) -> bytes:
     """The record as JSON, a line for each part that a person reads as one."""
-    units = _units(record.cases)
     layers: dict[Layer, int] = {}
     networks: dict[tuple[tuple[str, int], ...], int] = {}
     # By identity, since cases share their layers and comparing all of them would take long.
     known = {id(case.layers): case.layers for case in record.cases if case.layers}
     refs = {key: _ref(found, layers, networks) for key, found in known.items()}
-    cases = tuple(_case(case, refs.get(id(case.layers)), units) for case in record.cases)
-    tables = {
-        "units": units,
-        "ceilings": tuple(map(_filed_ceiling, record.ceilings)),
+    cases = tuple(_filed(case, refs.get(id(case.layers))) for case in record.cases)
+    names = sorted({name for series in _series(record.cases) for name in series})
+    fields = {name: getattr(record, name) for name in record.__struct_fields__ if name != "cases"}
+    members = {
+        **fields,
+        "units": {name: QUANTITIES[name].unit for name in names},
         "layers": tuple(layers),
         "networks": tuple(networks),
+        "cases": cases,
     }
-    return _laid_out(record, tables, cases)
-
-
-def encode_import(record: ImportedRecord) -> bytes:
-    """The same for a record of others."""
-    names = sorted({name for series in _series(record.cases) for name in series})
-    units = {name: QUANTITIES[name].unit for name in names}
-    cases = tuple(_case(case, None, units) for case in record.cases)
-    return _laid_out(record, {"units": units}, cases)
-
-
-def _case(case: Case, ref: Ref | None, units: Mapping[str, str]) -> dict[str, Any]:
-    """A case as it stands in a file, its durations in the unit that they have there."""
-    ordered = dict(sorted(case.factors.items()))
-    plain: dict[str, Any] = msgspec.to_builtins(
-        msgspec.structs.replace(case, factors=ordered, layers=())
-    )
-    for series in (plain.get("series", {}), *(r["series"] for r in plain.get("rounds", ()))):
-        series |= {name: _nano(s) for name, s in series.items() if units[name] == "ns"}
-    return plain | ({"layers": ref} if ref else {})
-
-
-def _laid_out(
-    record: Record | ImportedRecord, tables: Mapping[str, object], cases: tuple[Any, ...]
-) -> bytes:
-    """A file's text: a line for each member at the top, and for each of what these hold."""
-    rest = set(record.__struct_fields__) - {*tables, "cases"}
-    plain = {name: getattr(record, name) for name in record.__struct_fields__ if name in rest}
-    members = {**plain, **tables, "cases": cases}
     lines = (f'"{name}": {_lines(part)}' for name, part in members.items())
     return ("{\n " + ",\n ".join(lines) + "\n}\n").encode()
 
 
+def _filed(case: Case, ref: Ref | None) -> dict[str, Any]:
+    """A case as it stands in a file."""
+    ordered = dict(sorted(case.factors.items()))
+    plain = msgspec.to_builtins(msgspec.structs.replace(case, factors=ordered, layers=()))
+    return {**plain, "layers": ref} if ref else dict(plain)
+
+
 def _lines(part: object) -> str:
+    """A line for each part of a list or of a mapping with names."""
     if isinstance(part, tuple) and part and not isinstance(part[0], str):
         return "[\n  " + ",\n  ".join(map(_one_line, part)) + "\n ]"
     if isinstance(part, msgspec.Struct):
@@ -158,34 +126,6 @@ def _compact(part: object) -> str:
 def _series(cases: Iterable[Case]) -> Iterator[Measured]:
     for case in cases:
         yield from case.all_series
-
-
-def _units(cases: Iterable[Case]) -> dict[str, str]:
-    """The unit of each quantity in the file: nanoseconds where all its samples are whole ones."""
-    nano: dict[str, bool] = {}
-    for series in _series(cases):
-        for name, samples in series.items():
-            duration = QUANTITIES[name].unit == "s"
-            nano[name] = duration and nano.get(name, True) and _is_nano(samples)
-    return {name: "ns" if nano[name] else QUANTITIES[name].unit for name in sorted(nano)}
-
-
-def _is_nano(samples: Sequence[Sample]) -> bool:
-    """Whether whole nanoseconds are read as exactly these samples (s)."""
-    return all(
-        0 <= sample * _NANO <= _LARGEST_NANO and round(sample * _NANO) / _NANO == sample
-        for sample in samples
-    )
-
-
-def _filed_ceiling(ceiling: Ceiling) -> Ceiling:
-    if not _is_nano(ceiling.samples):
-        return ceiling
-    return msgspec.structs.replace(ceiling, samples=_nano(ceiling.samples), unit="ns")
-
-
-def _nano(samples: Iterable[Sample]) -> tuple[int, ...]:
-    return tuple([round(sample * _NANO) for sample in samples])
 
 
 def _ref(
@@ -228,17 +168,12 @@ def parse(text: bytes, place: str) -> Record:
     ``place`` names the file in messages.  Raises ``RecordError`` with the file, the field, what was
     found and what to do.
     """
-    with strict.no_cycles():
-        content = _content(text, SCHEMA_VERSION, place, REMEDY)
-        tables = strict.converted(content, _Tables, place, REMEDY)
-        strict.refuse_first(_table_faults(tables), place, REMEDY)
-        for case in content["cases"]:
-            case.pop("layers", None)
-        filed = strict.converted(_without(content, _Tables), Record, place, REMEDY)
-        strict.refuse_first(_unit_faults(tables.units, filed.cases, ("s", "ns")), place, REMEDY)
-        record = _whole(filed, tables)
-        strict.refuse_first(faults(record), place, REMEDY)
-    return record
+    return _parsed(text, Record, SCHEMA_VERSION, place, REMEDY)
+
+
+def parse_import(text: bytes, place: str, remedy: str = IMPORT_AGAIN) -> ImportedRecord:
+    """Read one record of others; raises ``RecordError`` as ``parse`` does."""
+    return _parsed(text, ImportedRecord, IMPORT_SCHEMA, place, remedy)
 
 
 def parse_head(text: bytes, place: str) -> Head:
@@ -248,19 +183,6 @@ def parse_head(text: bytes, place: str) -> Head:
     except RecordError:
         _content(text, SCHEMA_VERSION, place, REMEDY)
         raise
-
-
-def parse_import(text: bytes, place: str, remedy: str = IMPORT_AGAIN) -> ImportedRecord:
-    """Read one imported record; raises ``RecordError`` as ``parse`` does."""
-    with strict.no_cycles():
-        content = _content(text, IMPORT_SCHEMA, place, remedy)
-        table = strict.converted(content, _Rows, place, remedy)
-        strict.refuse_first(_row_faults(table), place, remedy)
-        filed = strict.converted(_without(content, _Rows), ImportedRecord, place, remedy)
-        record = msgspec.structs.replace(filed, cases=(*_of_rows(table), *filed.cases))
-        strict.refuse_first(_unit_faults(table.units, record.cases, ("s",)), place, remedy)
-        strict.refuse_first(_import_faults(record), place, remedy)
-    return record
 
 
 def _content(text: bytes, known: int, place: str, remedy: str) -> Any:
@@ -275,34 +197,34 @@ def _content(text: bytes, known: int, place: str, remedy: str) -> Any:
     return content
 
 
-def _without(content: Mapping[str, Any], tables: type[msgspec.Struct]) -> dict[str, Any]:
-    """What the record itself says of what a file does."""
-    apart = set(tables.__struct_fields__) - {"cases"}
-    return {name: part for name, part in content.items() if name not in apart}
+@strict.no_cycles()
+def _parsed(text: bytes, kind: type[AnyRecord], version: int, place: str, remedy: str) -> AnyRecord:
+    content = _content(text, version, place, remedy)
+    tables = strict.converted(content, _Tables, place, remedy)
+    strict.refuse_first(_table_faults(tables), place, remedy)
+    for name in set(_Tables.__struct_fields__) - {"cases"}:
+        content.pop(name, None)
+    for case in content["cases"]:
+        case.pop("layers", None)
+    filed = strict.converted(content, kind, place, remedy)
+    record = msgspec.structs.replace(filed, cases=_whole(filed.cases, tables))
+    strict.refuse_first(_unit_faults(tables.units, record.cases), place, remedy)
+    strict.refuse_first(faults(record), place, remedy)
+    return record
 
 
-def _whole(filed: Record, tables: _Tables) -> Record:
-    """The record in memory, in seconds, with its layers; cases of the same layers share them."""
-    nano = tables.nano
-    for series in _series(filed.cases):
-        series |= {name: _seconds(series[name]) for name in nano & series.keys()}
-    layers = cache(lambda ref: _layers(ref, tables) if ref else ())
-    ran = zip(filed.cases, tables.cases, strict=True)
-    return msgspec.structs.replace(
-        filed,
-        ceilings=tuple(map(_ceiling, filed.ceilings)),
-        cases=tuple(msgspec.structs.replace(case, layers=layers(it.layers)) for case, it in ran),
+def _whole(filed: Sequence[Case], tables: _Tables) -> tuple[Case, ...]:
+    """All cases in seconds with their layers; those of the same layers share them."""
+    cases = (*_of_rows(tables), *filed)
+    nano = {name for name, unit in tables.units.items() if unit == "ns"}
+    for series in _series(cases):
+        series |= {name: in_seconds(series[name]) for name in nano & series.keys()}
+    layers = cache(lambda ref: _layers(ref, tables))
+    refs = (*[None] * len(tables.rows), *(case.layers for case in tables.cases))
+    return tuple(
+        msgspec.structs.replace(case, layers=layers(ref)) if ref else case
+        for case, ref in zip(cases, refs, strict=True)
     )
-
-
-def _ceiling(filed: Ceiling) -> Ceiling:
-    if filed.unit == "s":
-        return filed
-    return msgspec.structs.replace(filed, samples=_seconds(filed.samples), unit="s")
-
-
-def _seconds(samples: Iterable[Sample]) -> tuple[float, ...]:
-    return tuple([sample / _NANO for sample in samples])
 
 
 def _layers(ref: Ref, tables: _Tables) -> tuple[Layer, ...]:
@@ -314,11 +236,11 @@ def _layers(ref: Ref, tables: _Tables) -> tuple[Layer, ...]:
     return layers if batch == 1 else _at_batch(layers, batch)
 
 
-def _of_rows(table: _Rows) -> Iterator[Case]:
-    for levels, samples in table.rows:
-        columns = zip(table.columns, samples, strict=True)
+def _of_rows(tables: _Tables) -> Iterator[Case]:
+    for levels, samples in tables.rows:
+        columns = zip(tables.columns, samples, strict=True)
         yield Case(
-            factors=dict(zip(table.factors, levels, strict=True)),
+            factors=dict(zip(tables.factors, levels, strict=True)),
             series={name: (sample,) for name, sample in columns if sample is not None},
         )
 
@@ -341,60 +263,30 @@ def _table_faults(tables: _Tables) -> Iterator[str]:
         elif batch > 1 and not plain[number]:
             of = f"the layers of networks[{number}] are not those of one image"
             yield f"{where}: found {batch} images, but {of}"
-
-
-def _row_faults(table: _Rows) -> Iterator[str]:
-    for index, (levels, samples) in enumerate(table.rows):
-        if (len(levels), len(samples)) != (len(table.factors), len(table.columns)):
+    for index, (levels, samples) in enumerate(tables.rows):
+        if (len(levels), len(samples)) != (len(tables.factors), len(tables.columns)):
             yield f"rows[{index}]: found another number of cells than of columns"
 
 
-def _unit_faults(
-    units: Mapping[str, str], cases: Iterable[Case], of_durations: tuple[str, ...]
-) -> Iterator[str]:
-    """What is wrong with the ``units`` of a file, in which durations have one ``of_durations``."""
+def _unit_faults(units: Mapping[str, str], cases: Iterable[Case]) -> Iterator[str]:
     for name, unit in units.items():
         quantity = QUANTITIES.get(name)
         if quantity is None:
             yield f"units.{name}: found a name that is no quantity of report/records/quantities.py"
-        elif unit not in (of_durations if quantity.unit == "s" else (quantity.unit,)):
+        elif unit not in (("s", "ns") if quantity.unit == "s" else (quantity.unit,)):
             yield f"units.{name}: measured in {quantity.unit}, found {unit!r}"
     for name in sorted({name for series in _series(cases) for name in series} - units.keys()):
         yield f"units.{name}: this field is missing"
 
 
-def faults(record: Record) -> Iterator[str]:
+def faults(record: Record | ImportedRecord) -> Iterator[str]:
     """What the types cannot say."""
-    if record.finished < record.started:
-        yield f"finished: expected a moment after {record.started}, found {record.finished}"
-    environment = record.environment
-    if (environment.gpu is None) != (environment.device == "cpu"):
-        found = "null" if environment.gpu is None else environment.gpu.model
-        yield f"environment.gpu: found {found}, which does not fit device {environment.device!r}"
-    if record.shard is not None and record.shard.number > record.shard.of:
-        yield f"shard.number: expected at most {record.shard.of}, found {record.shard.number}"
-    yield from _shared_faults(record.attachments, record.cases)
-
-
-def _import_faults(record: ImportedRecord) -> Iterator[str]:
-    """The same: also what is null without a reason, or has a reason although it is known."""
-    for name, value in nullable(record).items():
-        if value is None and name not in record.missing:
-            yield f"missing: found no reason why {name} is null"
-        if value is not None and name in record.missing:
-            yield f"missing.{name}: found a reason for what is not null"
-    shared = {name for case in record.cases for name in case.factors} & record.conditions.keys()
-    for name in sorted(shared):
-        yield f"conditions.{name}: found a name that is a factor of cases too"
-    yield from _shared_faults(record.attachments, record.cases)
-
-
-def _shared_faults(attachments: Iterable[Attachment], cases: Iterable[Case]) -> Iterator[str]:
-    """What is wrong with files and cases, one by one, and which of them are the same."""
-    if twice := strict.repeated(("record.json", *(attachment.name for attachment in attachments))):
+    yield from _own_faults(record) if isinstance(record, Record) else _import_faults(record)
+    names = (attachment.name for attachment in record.attachments)
+    if twice := strict.repeated(("record.json", *names)):
         yield f"attachments: found the name {twice} twice"
     seen: dict[frozenset[tuple[str, Factor]], int] = {}
-    for index, case in enumerate(cases):
+    for index, case in enumerate(record.cases):
         where = f"cases[{index}]"
         yield from _outcome_faults(case, where)
         for number, round_ in enumerate(case.rounds):
@@ -406,6 +298,29 @@ def _shared_faults(attachments: Iterable[Attachment], cases: Iterable[Case]) -> 
         first = seen.setdefault(frozenset(case.factors.items()), index)
         if first != index:
             yield f"{where}.factors: found the same combination as in cases[{first}]"
+
+
+def _own_faults(record: Record) -> Iterator[str]:
+    if record.finished < record.started:
+        yield f"finished: expected a moment after {record.started}, found {record.finished}"
+    environment = record.environment
+    if (environment.gpu is None) != (environment.device == "cpu"):
+        found = "null" if environment.gpu is None else environment.gpu.model
+        yield f"environment.gpu: found {found}, which does not fit device {environment.device!r}"
+    if record.shard is not None and record.shard.number > record.shard.of:
+        yield f"shard.number: expected at most {record.shard.of}, found {record.shard.number}"
+
+
+def _import_faults(record: ImportedRecord) -> Iterator[str]:
+    """Also what is null without a reason, or has a reason although it is known."""
+    for name, value in nullable(record).items():
+        if value is None and name not in record.missing:
+            yield f"missing: found no reason why {name} is null"
+        if value is not None and name in record.missing:
+            yield f"missing.{name}: found a reason for what is not null"
+    shared = {name for case in record.cases for name in case.factors} & record.conditions.keys()
+    for name in sorted(shared):
+        yield f"conditions.{name}: found a name that is a factor of cases too"
 
 
 def _outcome_faults(found: Case | Round, where: str) -> Iterator[str]:

@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from report.records import IMPORTED
 from report.records.record import (
     Attachment,
     Bytes,
@@ -109,6 +110,16 @@ class ImportedRecord(Part, frozen=True, kw_only=True):
     converted_from: Digest | None = None
     attachments: tuple[Attachment, ...]
     cases: tuple[Case, ...]
+
+    @property
+    def folder(self) -> str:
+        """Where it lies in the data directory."""
+        return f"{self.study}/{IMPORTED}"
+
+    @property
+    def moment(self) -> str:
+        """The time in the name of its file."""
+        return self.origin.imported
 
     @property
     def label(self) -> str:

@@ -9,7 +9,7 @@ file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
@@ -198,6 +198,11 @@ class Environment(Part, frozen=True, kw_only=True):
         return f", {self.threads} thread{'s' if self.threads > 1 else ''}"
 
 
+def in_seconds(samples: Iterable[Sample]) -> tuple[float, ...]:
+    """Durations in whole nanoseconds as the nearest floats in s."""
+    return tuple([sample / 1e9 for sample in samples])
+
+
 #: The samples of each quantity, in the one unit that it has.
 Measured: TypeAlias = dict[str, tuple[Sample, ...]]
 
@@ -206,9 +211,9 @@ class Ceiling(Part, frozen=True, omit_defaults=True):
     """A measured peak: repeated runs of a known amount of work in a fresh process.
 
     ``work`` is what one run does, in ``work_unit``: floating-point operations of a product or a
-    convolution, bytes moved (read and written), or pages mapped; ``samples`` are durations, in a
-    file perhaps in whole nanoseconds.  ``instrument`` is the program that did it; ``working_set``
-    (B) is all that it touches again and again, over its arrays and threads.
+    convolution, bytes moved (read and written), or pages mapped; ``samples`` are durations in s, in
+    the files of earlier runs in whole nanoseconds (``unit``).  ``instrument`` is the program that
+    did it; ``working_set`` (B) is all that it touches again and again, over its arrays and threads.
     """
 
     operation: Peak
@@ -221,6 +226,11 @@ class Ceiling(Part, frozen=True, omit_defaults=True):
     instrument: Name | None = None
     working_set: Count | None = None
     unit: Literal["s", "ns"] = "s"
+
+    def __post_init__(self) -> None:
+        if self.unit == "ns":
+            msgspec.structs.force_setattr(self, "samples", in_seconds(self.samples))
+            msgspec.structs.force_setattr(self, "unit", "s")
 
 
 class Round(Part, frozen=True, kw_only=True, omit_defaults=True):
@@ -350,6 +360,16 @@ class Head(Part, frozen=True, kw_only=True, forbid_unknown_fields=False):
     converted_from: Digest | None = None
     attachments: tuple[Attachment, ...]
     cases: tuple[Outcome, ...]
+
+    @property
+    def folder(self) -> str:
+        """Where it lies in the data directory."""
+        return self.study
+
+    @property
+    def moment(self) -> str:
+        """The time in the name of its file."""
+        return self.started
 
 
 class Record(Head, frozen=True, kw_only=True, forbid_unknown_fields=True):

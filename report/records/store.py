@@ -16,7 +16,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -26,8 +26,8 @@ from report.errors import RecordError
 from report.records import ENDING, IMPORTED
 from report.records.filed import (
     IMPORT_AGAIN,
+    REMEDY,
     encode,
-    encode_import,
     parse,
     parse_head,
     parse_import,
@@ -35,12 +35,9 @@ from report.records.filed import (
 from report.records.files import read_bounded, read_file
 from report.records.imported import ImportedRecord
 from report.records.record import Head, Record
-from report.records.strict import no_cycles
 
 #: ``data/<study>/<UTC time>-<device>-<short hash>.zip``
 _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[a-z0-9-]+-(?P<hash>[0-9a-f]{8})\.zip")
-_REMEDY: Final = "restore the file with git, or give read permission"
-_BESIDE: Final = "restore the file with git, or run the experiment again"
 #: What is said of a record whose content was changed after it was measured.
 EDITED: Final = "its content does not match the hash in its name"
 #: What reading an archive that is none raises.
@@ -96,14 +93,15 @@ Item = TypeVar("Item", bound=Filed[Head])
 # -------------------------------------------------------------------------------------- writing
 
 
-def record_name(record: Record) -> str:
-    """The file name of a record: start time, device and short hash of what it says."""
-    return name_of(encode(record), record.started, record.environment.key)
+def record_name(record: Record | ImportedRecord) -> str:
+    """The file name of a record: its time, its device and a short hash of what it says."""
+    return name_of(encode(record), record)
 
 
-def name_of(text: bytes, moment: str, key: str) -> str:
-    """The file name of a record of any kind, whose text is this."""
-    return f"{re.sub('[-:]', '', moment)}-{key}-{digest(text)[:8]}{ENDING}"
+def name_of(text: bytes, record: Record | ImportedRecord) -> str:
+    """The same of a record whose text is this."""
+    moment = re.sub("[-:]", "", record.moment)
+    return f"{moment}-{record.environment.key}-{digest(text)[:8]}{ENDING}"
 
 
 def digest(content: bytes) -> str:
@@ -119,12 +117,8 @@ def write_record(
     ``attachments`` are the files that ``record.attachments`` names.  Raises ``RecordError`` if a
     file of that name exists, which is never replaced, or if the folder cannot be written.
     """
-    if isinstance(record, ImportedRecord):
-        text, moment = encode_import(record), record.origin.imported
-        folder = data / record.study / IMPORTED
-    else:
-        text, moment, folder = encode(record), record.started, data / record.study
-    target = folder / name_of(text, moment, record.environment.key)
+    text = encode(record)
+    target = data / record.folder / name_of(text, record)
     return write_archive(target, packed(text, attachments))
 
 
@@ -135,28 +129,24 @@ def write_archive(target: Path, content: bytes) -> Path:
             f"{target}: a record of this name exists already and records are never replaced; "
             "nothing was written."
         )
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _write_whole(target, content)
-    except OSError as error:
-        raise RecordError(
-            f"{target}: cannot be written ({error.strerror}); make room for it or give write "
-            "permission, and try again."
-        ) from error
-    return target
-
-
-def _write_whole(target: Path, content: bytes) -> None:
     scratch = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
         with scratch.open("xb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
         # Who came first meanwhile wrote the same: the name holds the hash of the content.
         scratch.replace(target)
+    except OSError as error:
+        raise RecordError(
+            f"{target}: cannot be written ({error.strerror}); make room for it or give write "
+            "permission, and try again."
+        ) from error
     finally:
-        scratch.unlink(missing_ok=True)
+        with suppress(OSError):
+            scratch.unlink()
+    return target
 
 
 def packed(text: bytes, attachments: Mapping[str, bytes] = {}) -> bytes:
@@ -168,7 +158,7 @@ def packed(text: bytes, attachments: Mapping[str, bytes] = {}) -> bytes:
     return stream.getvalue()
 
 
-# -------------------------------------------------------------------------------------- reading
+# -------------------------------------------------------------------------------------- archives
 
 
 def read_attachments(stored: Filed[Any], patterns: Iterable[str], data: Path) -> dict[str, bytes]:
@@ -184,12 +174,12 @@ def read_attachments(stored: Filed[Any], patterns: Iterable[str], data: Path) ->
     }
     if not digests:
         return {}
-    archive = read_file(data / stored.file, stored.file, _BESIDE, data)
-    files = unpacked_files(archive, digests, stored.file, _BESIDE)
+    archive = read_file(data / stored.file, stored.file, REMEDY, data)
+    files = unpacked_files(archive, digests, stored.file, REMEDY)
     for name, content in files.items():
         if digest(content) != digests[name]:
             raise RecordError(
-                f"{stored.file}: {name}: found other content than the record says; {_BESIDE}."
+                f"{stored.file}: {name}: found other content than the record says; {REMEDY}."
             )
     return files
 
@@ -223,71 +213,30 @@ def text_of(content: bytes, place: str, remedy: str) -> bytes:
     return unpacked_files(content, (RECORD,), place, remedy)[RECORD]
 
 
-def read_anywhere(path: Path, data: Path) -> Stored:
-    """As ``read_record``, of a file in any folder of ``data``, such as one that was handed in."""
-    return _read(path, data, parse)
+# --------------------------------------------------------------------------------------- reading
 
 
 def read_record(path: Path, data: Path) -> Stored:
-    """Read and check one record, which lies in the folder of its study; raises ``RecordError``."""
-    return _once(path, data, lambda: _in_folder(read_anywhere(path, data), path, data))
+    """Read and check one record in any folder of ``data``; raises ``RecordError``."""
+    return _read(path, data, parse)
 
 
 def read_import(path: Path, data: Path) -> StoredImport:
     """The same for a record of others."""
-    return _once(
-        path, data, lambda: _in_folder(_read(path, data, parse_import, IMPORT_AGAIN), path, data)
-    )
+    return _read(path, data, parse_import, IMPORT_AGAIN)
 
 
-def _listed(path: Path, data: Path) -> Listed:
-    return _in_folder(_read(path, data, parse_head), path, data)
-
-
-def _read(
-    path: Path, data: Path, parse: Callable[[bytes, str], Kind_co], remedy: str = _REMEDY
-) -> Filed[Kind_co]:
-    place = _place(path, data)
-    name = _NAME.fullmatch(path.name)
-    if name is None:
-        raise RecordError(
-            f"{place}: found a name that is not <UTC time>-<device>-<hash>.zip; give the file its "
-            "name back, or move what is not a record elsewhere."
-        )
-    content = read_file(path, place, remedy, data)
-    text = text_of(content, place, remedy)
-    edited = digest(text)[:8] != name["hash"]
-    return Filed(parse(text, place), _file(path, data), digest(content), edited)
-
-
-def _place(path: Path, data: Path) -> str:
-    """How messages name a file: from the folder on in which the data directory lies."""
-    inside = path.is_relative_to(data.parent)
-    return (path.relative_to(data.parent) if inside else path).as_posix()
-
-
-def _file(path: Path, data: Path) -> str:
-    return path.relative_to(data).as_posix()
-
-
-def _in_folder(filed: Filed[Any], path: Path, data: Path) -> Filed[Any]:
-    """The record, which must lie in the folder of its study."""
-    study, imported = filed.record.study, isinstance(filed.record, ImportedRecord)
-    folder = f"{study}/{IMPORTED}" if imported else study
-    if path.parent != data / folder:
-        raise RecordError(
-            f"{_place(path, data)}: study: found {study!r}; move the file to {folder}."
-        )
-    return filed
+def _read_head(path: Path, data: Path) -> Listed:
+    return _read(path, data, parse_head)
 
 
 #: What was read in the ``each_read_once`` that has not ended.
-_KEPT: Final[list[dict[Path, Filed[Any]]]] = []
+_KEPT: Final[list[dict[Any, Filed[Any]]]] = []
 
 
 @contextmanager
 def each_read_once() -> Iterator[None]:
-    """Keep whole records that were read until the block ends; no file may change in it.
+    """Keep records that were read until the block ends; no file may change in it.
 
     A study that is computed looks at many of them several times.
     """
@@ -298,53 +247,79 @@ def each_read_once() -> Iterator[None]:
         _KEPT.pop()
 
 
-def _once(path: Path, data: Path, read: Callable[[], Filed[Any]]) -> Filed[Any]:
-    if not _KEPT:
-        return read()
-    key, known = data / path, _KEPT[-1]
-    if key not in known:
-        known[key] = read()
-    return known[key]
+def _read(
+    path: Path, data: Path, parse: Callable[[bytes, str], Kind_co], remedy: str = REMEDY
+) -> Filed[Kind_co]:
+    known = _KEPT[-1] if _KEPT else {}
+    if (path, parse) in known:
+        return known[path, parse]
+    place = _place(path, data)
+    name = _NAME.fullmatch(path.name)
+    if name is None:
+        raise RecordError(
+            f"{place}: found a name that is not <UTC time>-<device>-<hash>.zip; give the file its "
+            "name back, or move what is not a record elsewhere."
+        )
+    content = read_file(path, place, remedy, data)
+    text = text_of(content, place, remedy)
+    edited = digest(text)[:8] != name["hash"]
+    file = path.relative_to(data).as_posix()
+    known[path, parse] = Filed(parse(text, place), file, digest(content), edited)
+    return known[path, parse]
 
 
-@no_cycles()
+def _place(path: Path, data: Path) -> str:
+    """How messages name a file: from the folder on in which the data directory lies."""
+    inside = path.is_relative_to(data.parent)
+    return (path.relative_to(data.parent) if inside else path).as_posix()
+
+
 def read_study(study: str, data: Path) -> tuple[Stored, ...]:
-    """All records of a study in the order of their names, oldest first; none is not an error."""
-    return tuple(read_record(path, data) for path in _paths(data / study))
+    """All records of a study, oldest first; none is not an error.
+
+    Raises ``RecordError`` for the first file that cannot be used.
+    """
+    return _all(*_survey(data / study, data, read_record))
 
 
 def list_records(study: str, data: Path) -> tuple[Listed, ...]:
-    """All records of a study by their heads, oldest first; each file is read once.
-
-    Raises ``RecordError`` for the first file that is no record, or whose head is wrong.
-    """
-    return tuple(_listed(path, data) for path in _paths(data / study))
-
-
-def survey_records(study: str, data: Path) -> tuple[tuple[Listed, ...], dict[str, str]]:
-    """As ``list_records``, and why each of the other files is no record, by their names."""
-    found: list[Listed] = []
-    refused: dict[str, str] = {}
-    for path in _paths(data / study):
-        try:
-            found.append(_listed(path, data))
-        except RecordError as error:
-            refused[_file(path, data)] = str(error)
-    return tuple(found), refused
+    """The same by their heads."""
+    return _all(*survey_records(study, data))
 
 
 def list_imports(study: str, data: Path) -> tuple[StoredImport, ...]:
-    """All imported records of a study in the order of their names; none is not an error.
-
-    Raises ``RecordError`` for the first one that cannot be used.
-    """
-    return tuple(read_import(path, data) for path in import_paths(study, data))
+    """All imported records of a study in the order of their names, as ``read_study`` does."""
+    return _all(*survey_imports(study, data))
 
 
-def import_paths(study: str, data: Path) -> list[Path]:
-    """The files of imported records of a study in the order of their names."""
-    return _paths(data / study / IMPORTED)
+def survey_records(study: str, data: Path) -> tuple[tuple[Listed, ...], dict[str, str]]:
+    """The records of a study by their heads, and why each other file is none, by their names."""
+    return _survey(data / study, data, _read_head)
 
 
-def _paths(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob(f"*{ENDING}") if not path.name.startswith("."))
+def survey_imports(study: str, data: Path) -> tuple[tuple[StoredImport, ...], dict[str, str]]:
+    """The same for records of others, which are read whole."""
+    return _survey(data / study / IMPORTED, data, read_import)
+
+
+def _survey(
+    folder: Path, data: Path, read: Callable[[Path, Path], Filed[Kind_co]]
+) -> tuple[tuple[Filed[Kind_co], ...], dict[str, str]]:
+    found: list[Filed[Any]] = []
+    refused: dict[str, str] = {}
+    for path in sorted(path for path in folder.glob(f"*{ENDING}") if path.name[0] != "."):
+        try:
+            filed: Filed[Any] = read(path, data)
+            if folder != data / filed.record.folder:
+                right = f"found {filed.record.study!r}; move the file to {filed.record.folder}"
+                raise RecordError(f"{_place(path, data)}: study: {right}.")
+            found.append(filed)
+        except RecordError as error:
+            refused[path.relative_to(data).as_posix()] = str(error)
+    return tuple(found), refused
+
+
+def _all(found: tuple[Kind_co, ...], refused: Mapping[str, str]) -> tuple[Kind_co, ...]:
+    for why in refused.values():
+        raise RecordError(why)
+    return found

@@ -31,14 +31,12 @@ Kind = TypeVar("Kind")
 _HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
 #: The most characters of YAML that are read, which takes long.
 _LARGEST_YAML: Final = 2**18
-_TAG: Final = "tag:yaml.org,2002:"
-#: As JSON writes them, and no larger than 64 bits hold.
-_PLAIN: Final = {
-    "null": r"(?:null)?",
-    "bool": r"true|false",
-    "int": r"-?(?:0|[1-9][0-9]{0,17})",
-    "float": r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]+(?:[eE][-+]?[0-9]{1,2})?|[eE][-+]?[0-9]{1,2})",
-}
+#: What is no text: as JSON writes it, and no larger than 64 bits hold.
+_LITERAL: Final = re.compile(
+    r"null|true|false|-?(0|[1-9][0-9]{0,17})(\.[0-9]+)?([eE][-+]?[0-9]{1,2})?"
+)
+#: The tags of what has none.
+_UNTAGGED: Final = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map"))
 
 _STEP: Final = re.compile(r"[^.\[\]]+|\[\d+\]|\[\.\.\.\]")
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
@@ -175,26 +173,50 @@ def byte_at(error: UnicodeDecodeError) -> str:
 
 def parse_yaml(text: str) -> tuple[Any, yaml.Node | None]:
     """The content of ``text``, and its nodes for ``line_of``; raises ``SyntaxFaultError``."""
-    what = "not valid YAML: found"
     if len(text) > _LARGEST_YAML:
-        raise SyntaxFaultError(f"{what} {len(text):,} characters, more than {_LARGEST_YAML:,}", 1)
+        raise _no_yaml(f"found {len(text):,} characters, more than {_LARGEST_YAML:,}")
     try:
-        loader = _Loader(text)
-        root = loader.get_single_node()
-        return None if root is None else loader.construct_document(root), root
+        root = yaml.compose(text, yaml.BaseLoader)
+        return None if root is None else _of_node(root, set()), root
     except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        found = f"{what} the character U+{int(error.character):04X}"
-        raise SyntaxFaultError(found, line) from error
+        line = text.count("\n", 0, error.position)
+        raise _no_yaml(f"found the character U+{int(error.character):04X}", line) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        problem = _plain(error.problem or error.context or "it cannot be read")
-        line = mark.line + 1 if mark else 1
-        raise SyntaxFaultError(f"not valid YAML: {problem}", line) from error
+        what = error.problem or error.context or "cannot be read"
+        raise _no_yaml(what, mark.line if mark else 0) from error
     except RecursionError:
-        raise SyntaxFaultError(f"{what} brackets nested without end", 1) from None
+        raise _no_yaml("found brackets nested without end") from None
     except (ValueError, OverflowError) as error:
-        raise SyntaxFaultError(f"{what} an escape out of range", 1) from error
+        raise _no_yaml("found an escape that is no character") from error
+
+
+def _no_yaml(what: str, line: int = 0) -> SyntaxFaultError:
+    return SyntaxFaultError(f"not valid YAML: {_plain(what)}", line + 1)
+
+
+def _of_node(node: yaml.Node, seen: set[int]) -> Any:
+    """What a node says; refuses what lets a small file grow, run code or contradict itself."""
+    line = node.start_mark.line
+    if id(node) in seen:
+        raise _no_yaml("found a value that stands again as an alias; write it twice", line)
+    seen.add(id(node))
+    if node.tag not in _UNTAGGED:
+        raise _no_yaml(f"found the tag {node.tag}; write plain text or a number", line)
+    if isinstance(node, yaml.SequenceNode):
+        return [_of_node(part, seen) for part in node.value]
+    if isinstance(node, yaml.ScalarNode):
+        node.value.encode()
+        literal = node.style is None and (_LITERAL.fullmatch(node.value) or not node.value)
+        return json.loads(node.value or "null") if literal else node.value
+    found: dict[str, Any] = {}
+    for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode) or not key.value:
+            raise _no_yaml("found a key that is no text", key.start_mark.line)
+        if key.value in found:
+            raise _no_yaml(f"found the key {key.value} twice", key.start_mark.line)
+        found[key.value] = _of_node(value, seen)
+    return found
 
 
 def line_of(root: yaml.Node, steps: Iterable[str]) -> int:
@@ -206,39 +228,6 @@ def line_of(root: yaml.Node, steps: Iterable[str]) -> int:
         elif isinstance(root, yaml.MappingNode):
             root = next((value for key, value in root.value if key.value == step), root)
     return root.start_mark.line + 1
-
-
-class _Loader(yaml.SafeLoader):
-    """Refuses what lets a small file grow, run code or contradict itself."""
-
-    yaml_implicit_resolvers: dict[Any, Any] = {  # noqa: RUF012 - as its parent has it
-        None: [(_TAG + kind, re.compile(f"(?:{form})$")) for kind, form in _PLAIN.items()]
-    }
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
-        if isinstance(event, yaml.AliasEvent):
-            raise _refused(event, f"found the alias *{event.anchor}; write the value itself")
-        if tag := getattr(event, "tag", None):
-            raise _refused(event, f"found the tag {tag}; write plain text or a number")
-        if re.search("[\ud800-\udfff]", getattr(event, "value", "")):
-            raise _refused(event, "found half of a character; write the whole one")
-        node: yaml.Node | None = super().compose_node(parent, index)
-        return node
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        found: dict[str, Any] = {}
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode) or not key.value:
-                raise _refused(key, "found a key that is no text")
-            if key.value in found:
-                raise _refused(key, f"found the key {key.value} twice")
-            found[key.value] = self.construct_object(value, deep=True)
-        return found
-
-
-def _refused(place: Any, what: str) -> yaml.MarkedYAMLError:
-    return yaml.MarkedYAMLError(problem=what, problem_mark=place.start_mark)
 
 
 # ------------------------------------------------------------------------------ msgspec's errors
