@@ -16,7 +16,7 @@ from report.theory.work import forward_macs
 from tests.training import memory_of
 
 PLAIN = Way()
-KNOWN = ("LeNet-5", "CIFAR", "ResNet-20", "ResNet-110", "AlexNet", "ZFNet", "VGG-16")
+KNOWN = ("LeNet-5", "ResNet-20", "ResNet-110", "AlexNet", "VGG-16")
 
 
 def network(name: str, way: Way = PLAIN, image: int = 0) -> Captured:
@@ -26,7 +26,7 @@ def network(name: str, way: Way = PLAIN, image: int = 0) -> Captured:
 
 
 def image_of(name: str) -> bool:
-    return name in KNOWN[:4]
+    return name in KNOWN[:3]
 
 
 @pytest.mark.parametrize("name", ["ResNet-18", "ResNet-50", "MobileNetV2"])

@@ -28,7 +28,7 @@ class Residual(nn.Module):
         self,
         parts: Iterable[tuple[str, nn.Module]],
         shortcut: nn.Module | None = None,
-        last: nn.Module | None = None,
+        last: tuple[str, nn.Module] | None = None,
     ) -> None:
         super().__init__()
         named = dict(parts)
@@ -37,10 +37,21 @@ class Residual(nn.Module):
             self.add_module(name, part)
         self.shortcut = shortcut or nn.Identity()
         self.add = Add()
-        self.last = last or nn.Identity()
+        self.last_name, module = last or ("last", nn.Identity())
+        self.add_module(self.last_name, module)
+
+    @property
+    def trunk(self) -> tuple[nn.Module, ...]:
+        """The layers that the way leads around."""
+        return tuple(map(self.get_submodule, self.names))
+
+    @property
+    def after(self) -> nn.Module:
+        """What follows the sum."""
+        return self.get_submodule(self.last_name)
 
     def forward(self, source: torch.Tensor) -> torch.Tensor:
-        """``last(parts(source) + shortcut(source))``.
+        """``after(trunk(source) + shortcut(source))``.
 
         One name, step by step: a nested call would keep its argument alive a step longer.
         """
@@ -48,7 +59,7 @@ class Residual(nn.Module):
         for name in self.names:
             result = self.get_submodule(name)(result)
         result = self.add(result, self.shortcut(source))
-        return self.last(result)  # type: ignore[no-any-return]
+        return self.after(result)  # type: ignore[no-any-return]
 
 
 class OptionAShortcut(nn.Module):

@@ -16,9 +16,7 @@ _IMAGENET: Final = (3, 224, 224)
 #: Channels, height and width of one input image, by the network's name.
 INPUT_SHAPES: Final[dict[str, ImageShape]] = {
     "LeNet-5": _MNIST,
-    "CIFAR": _CIFAR,
     "AlexNet": _IMAGENET,
-    "ZFNet": _IMAGENET,
     "VGG-16": _IMAGENET,
     "ResNet-20": _CIFAR,
     "ResNet-32": _CIFAR,
@@ -39,19 +37,16 @@ def network(name: str, *, in_place: bool = False) -> nn.Module:
     """
     if name not in INPUT_SHAPES:
         raise ValueError(f"there is no network {name!r}; possible are {', '.join(INPUT_SHAPES)}")
-    from experiments.networks import chains, cifar_resnet, mobilenet, resnet
+    from experiments.networks import chains, residual
 
-    if name == "LeNet-5":
-        return chains.lenet5()
-    family, _, depth = name.partition("-")
-    if family == "ResNet":
-        make = cifar_resnet.cifar_resnet if INPUT_SHAPES[name] == _CIFAR else resnet.resnet
-        return make(int(depth), in_place=in_place)
-    plain = {
-        "CIFAR": chains.cifar_convnet,
-        "AlexNet": chains.alexnet,
-        "ZFNet": chains.zfnet,
-        "VGG-16": chains.vgg16,
-        "MobileNetV2": mobilenet.mobilenet_v2,
-    }
-    return plain[name](in_place=in_place)
+    match name.split("-"):
+        case ["LeNet", _]:
+            return chains.lenet5()
+        case ["AlexNet"]:
+            return chains.alexnet(in_place=in_place)
+        case ["VGG", _]:
+            return chains.vgg16(in_place=in_place)
+        case ["ResNet", depth]:
+            make = residual.cifar_resnet if INPUT_SHAPES[name] == _CIFAR else residual.resnet
+            return make(int(depth), in_place=in_place)
+    return residual.mobilenet_v2(in_place=in_place)

@@ -1,9 +1,7 @@
 """Networks whose layers stand in one chain, so that no module around them holds a tensor.
 
 - LeNet-5 (LeCun, Bottou, Bengio and Haffner, Proceedings of the IEEE 1998);
-- the small network for CIFAR-10 that came with cuda-convnet (Krizhevsky 2012);
 - AlexNet with torchvision's shapes: one column (Krizhevsky, arXiv:1404.5997), no normalisation;
-- ZFNet (Zeiler and Fergus, ECCV 2014, arXiv:1311.2901, figure 3);
 - VGG-16 (Simonyan and Zisserman, ICLR 2015, arXiv:1409.1556, table 1, column D).
 """
 
@@ -45,30 +43,6 @@ def lenet5(channels: int = 1) -> nn.Sequential:
     )
 
 
-def cifar_convnet(*, in_place: bool = False) -> nn.Sequential:
-    """``(N, 3, 32, 32)`` to scores ``(N, 10)``; 89,578 parameters.
-
-    Shapes of Caffe's ``cifar10_full``, the published translation, without response normalisation.
-    There the windows of pooling may reach over the far border; here a border of one before them
-    gives the same extents, 16, 8 and 4.
-    """
-    return nn.Sequential(
-        OrderedDict[str, nn.Module](
-            conv1=nn.Conv2d(3, 32, 5, padding=2),
-            pool1=nn.MaxPool2d(3, 2, padding=1),
-            relu1=nn.ReLU(in_place),
-            conv2=nn.Conv2d(32, 32, 5, padding=2),
-            relu2=nn.ReLU(in_place),
-            pool2=nn.AvgPool2d(3, 2, padding=1),
-            conv3=nn.Conv2d(32, 64, 5, padding=2),
-            relu3=nn.ReLU(in_place),
-            pool3=nn.AvgPool2d(3, 2, padding=1),
-            flatten=nn.Flatten(),
-            fc1=nn.Linear(64 * 4 * 4, 10),
-        )
-    )
-
-
 def alexnet(*, in_place: bool = False) -> nn.Sequential:
     """``(N, 3, 224, 224)`` to scores ``(N, 1000)``; 61,100,840 parameters.
 
@@ -90,32 +64,6 @@ def alexnet(*, in_place: bool = False) -> nn.Sequential:
             relu5=nn.ReLU(in_place),
             pool3=nn.MaxPool2d(3, 2),
             average=nn.AdaptiveAvgPool2d(6),
-            **_classifier(256 * 6 * 6, in_place),
-        )
-    )
-
-
-def zfnet(*, in_place: bool = False) -> nn.Sequential:
-    """``(N, 3, 224, 224)`` to scores ``(N, 1000)``; 62,357,608 parameters.
-
-    Padding is chosen so that the maps have the extents of the figure: 110, 55, 26, 13, 6.  Contrast
-    normalisation is left out, as torchvision leaves it out of AlexNet.
-    """
-    return nn.Sequential(
-        OrderedDict[str, nn.Module](
-            conv1=nn.Conv2d(3, 96, 7, stride=2, padding=1),
-            relu1=nn.ReLU(in_place),
-            pool1=nn.MaxPool2d(3, 2, padding=1),
-            conv2=nn.Conv2d(96, 256, 5, stride=2),
-            relu2=nn.ReLU(in_place),
-            pool2=nn.MaxPool2d(3, 2, padding=1),
-            conv3=nn.Conv2d(256, 384, 3, padding=1),
-            relu3=nn.ReLU(in_place),
-            conv4=nn.Conv2d(384, 384, 3, padding=1),
-            relu4=nn.ReLU(in_place),
-            conv5=nn.Conv2d(384, 256, 3, padding=1),
-            relu5=nn.ReLU(in_place),
-            pool3=nn.MaxPool2d(3, 2),
             **_classifier(256 * 6 * 6, in_place),
         )
     )

@@ -18,8 +18,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from experiments.networks.blocks import OptionAShortcut
-from experiments.networks.cifar_resnet import BasicBlock
+from experiments.networks.blocks import OptionAShortcut, Residual
 
 Form: TypeAlias = Literal["tiled_layers", "tiled_blocks", "tiled_stages"]
 #: Height and width of a map.
@@ -117,16 +116,11 @@ def _extents(module: nn.Module, extents: Extents) -> Extents:
             kernel, stride, padding = _geometry(module)
             height, width = ((n + 2 * padding - kernel) // stride + 1 for n in extents)
             return height, width
-        case BasicBlock():
-            return _maps(_trunk(module), extents)[-1]
+        case Residual():
+            return _maps(module.trunk, extents)[-1]
         case _ if isinstance(module, _POINTWISE):
             return extents
     raise TypeError(f"{type(module).__name__} cannot be computed tile by tile")
-
-
-def _trunk(block: BasicBlock) -> tuple[nn.Module, ...]:
-    """What lies on a block's way with the convolutions, up to the addition."""
-    return (block.conv1, block.bn1, block.relu1, block.conv2, block.bn2)
 
 
 def _chained(
@@ -160,9 +154,8 @@ def _needed(module: nn.Module, extents: Extents, wanted: Region) -> Region:
         case nn.Conv2d():
             rows, columns = _windows(module, extents, wanted)
             return rows.span, columns.span
-        case BasicBlock():
-            trunk = _trunk(module)
-            return _regions(trunk, _maps(trunk, extents), wanted)[0]
+        case Residual():
+            return _regions(module.trunk, _maps(module.trunk, extents), wanted)[0]
     return wanted
 
 
@@ -178,11 +171,10 @@ def _on_part(
     match module:
         case nn.Conv2d():
             return _convolved(module, part, *_windows(module, extents, wanted))
-        case BasicBlock():
-            trunk = _trunk(module)
-            result = _chained(trunk, _maps(trunk, extents), part, held, wanted)
+        case Residual():
+            result = _chained(module.trunk, _maps(module.trunk, extents), part, held, wanted)
             result = module.add(result, _shortcut(module, part, held, wanted))
-            return module.relu2(result)  # type: ignore[no-any-return]
+            return module.after(result)  # type: ignore[no-any-return]
     return module(part)  # type: ignore[no-any-return]
 
 
@@ -198,7 +190,7 @@ def _convolved(
     return functional.conv2d(part, module.weight, module.bias, module.stride, 0, 1, module.groups)
 
 
-def _shortcut(block: BasicBlock, part: torch.Tensor, held: Region, wanted: Region) -> torch.Tensor:
+def _shortcut(block: Residual, part: torch.Tensor, held: Region, wanted: Region) -> torch.Tensor:
     """What goes around the convolutions: every stride-th value of the input, from ``wanted`` on."""
     stride = block.shortcut.stride if isinstance(block.shortcut, OptionAShortcut) else 1
     rows, columns = (range(span.start * stride, (span.stop - 1) * stride + 1) for span in wanted)
@@ -206,7 +198,7 @@ def _shortcut(block: BasicBlock, part: torch.Tensor, held: Region, wanted: Regio
 
 
 def tiled(network: nn.Sequential, form: Form, tile: int) -> nn.Sequential:
-    """The residual network of ``experiments.networks.cifar_resnet``, tiled; its weights are shared.
+    """The residual network of ``experiments.networks.residual``, tiled; its weights are shared.
 
     - ``tiled_layers``: each convolution alone, in a copy; what lies between works on whole maps.
     - ``tiled_blocks``: the first three modules, and each block.
@@ -214,7 +206,7 @@ def tiled(network: nn.Sequential, form: Form, tile: int) -> nn.Sequential:
     """
     if form == "tiled_layers":
         twin = copy.deepcopy(network)
-        for module in [twin, *(m for m in twin.modules() if isinstance(m, BasicBlock))]:
+        for module in [twin, *(m for m in twin.modules() if isinstance(m, Residual))]:
             for name, child in module.named_children():
                 if isinstance(child, nn.Conv2d):
                     setattr(module, name, Tiled([child], tile))

@@ -21,8 +21,8 @@ _TRAINED: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
 #: Further sizes of images, beside those that networks are made for.
 _IMAGES: Final = {"ResNet-20": (224,), **dict.fromkeys(_TRAINED, (64,))}
 _INFERRED: Final = (
-    "LeNet-5", "CIFAR", "ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-110",
-    "AlexNet", "ZFNet", "VGG-16",
+    "LeNet-5", "ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-110", "AlexNet",
+    "VGG-16",
 )  # fmt: skip
 _INFERENCES: Final = tuple(
     Way("inference", layout, precision)

@@ -57,7 +57,7 @@ def test_a_network_that_is_no_chain() -> None:
             ("norm", nn.BatchNorm2d(8)),
         ],
         shortcut=nn.Sequential(nn.Conv2d(4, 8, (1, 1), stride=2), nn.AvgPool2d(2, stride=1)),
-        last=nn.ReLU6(inplace=True),
+        last=("last", nn.ReLU6(inplace=True)),
     )
     layers = layers_of(nn.Sequential(block, nn.AdaptiveAvgPool2d(1)), torch.zeros(2, 4, 10, 10))
     conv, _, _, crop, add, relu, pool = layers

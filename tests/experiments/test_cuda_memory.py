@@ -80,7 +80,6 @@ def others(found: Theory, events: Sequence[float]) -> list[tuple[str, int]]:
     [
         *(("LeNet-5", batch) for batch in (1, 64, 1024)),
         *(("AlexNet", batch) for batch in (1, 8, 64, 128)),
-        *(("ZFNet", batch) for batch in (1, 32)),
         *(("VGG-16", batch) for batch in (8, 640)),
         *(("ResNet-20", batch) for batch in (1, 128, 256, 1024)),
     ],

@@ -59,7 +59,7 @@ def agrees(found: Theory, measure: Callable[[], int]) -> None:
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize(
     ("name", "batch"),
-    [("LeNet-5", 8), ("CIFAR", 8), ("ResNet-20", 1), ("ResNet-20", 8), ("ResNet-56", 8),
+    [("LeNet-5", 8), ("ResNet-20", 1), ("ResNet-20", 8), ("ResNet-56", 8),
      ("AlexNet", 8)],
 )  # fmt: skip
 def test_captured_networks_are_met_or_at_least(
@@ -96,7 +96,6 @@ def test_captured_networks_are_met_or_at_least(
     )
     found = peaks.peak(captured, batch, conditions)
     assert found.before == call.before
-    assert found.complete or (name, precision, layout) != ("CIFAR", "float32", "contiguous")
     assert found.total == call.peak if found.complete else found.total <= call.peak
 
 

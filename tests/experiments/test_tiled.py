@@ -10,7 +10,7 @@ from hypothesis import strategies as st  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
-from experiments.networks.cifar_resnet import BasicBlock, cifar_resnet  # noqa: E402
+from experiments.networks.residual import basic, cifar_resnet, option_a  # noqa: E402
 from experiments.networks.tiled import (  # noqa: E402
     Form,
     Tiled,
@@ -67,9 +67,9 @@ def test_a_tiled_convolution_is_exactly_the_untiled_one(
 def test_a_tiled_block_is_exactly_the_untiled_one(
     channels: tuple[int, int], extents: tuple[int, int], tile: int
 ) -> None:
-    block = BasicBlock(4, *channels, in_place=False)
+    block = basic(4, *channels, in_place=False, shortcut=option_a, last="relu2")
     whole_numbers(block)
-    for norm in (block.bn1, block.bn2):
+    for norm in (block.trunk[1], block.trunk[4]):
         norm.running_var.fill_(1.0 - norm.eps)  # so that normalising divides by exactly 1
     source = image(2, 4, *extents)
     with torch.no_grad():

@@ -126,7 +126,7 @@ def small(precision: Precision = "float32") -> Subject:
     torch.manual_seed(0)
     block = Residual(
         [("conv", nn.Conv2d(4, 4, 3, padding=1)), ("bn", nn.BatchNorm2d(4))],
-        last=nn.ReLU(inplace=True),
+        last=("last", nn.ReLU(inplace=True)),
     )
     module = nn.Sequential(
         nn.Conv2d(3, 4, 3, padding=1),

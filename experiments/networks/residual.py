@@ -1,0 +1,220 @@
+"""Networks of residual blocks, which stand in one chain: no module around holds a stage's input.
+
+- ResNet-18 and ResNet-50 for images of 224 × 224 pixels (He, Zhang, Ren and Sun, CVPR 2016,
+  table 1), and their networks for CIFAR-10 (section 4.2);
+- MobileNetV2 (Sandler, Howard, Zhu, Zhmoginov and Chen, CVPR 2018, table 2).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Final, TypeAlias
+
+from torch import nn
+
+from experiments.networks.blocks import CLASSES, OptionAShortcut, Residual
+
+CHANNELS: Final = (64, 128, 256, 512)
+#: Blocks in each of the four stages, by the number of layers with weights.
+STAGES: Final = {18: (2, 2, 2, 2), 50: (3, 4, 6, 3)}
+#: A bottleneck puts out four times the channels that it works on.
+EXPANSION: Final = 4
+
+CIFAR_CHANNELS: Final = (16, 32, 64)
+
+#: The rows of MobileNetV2's table: expansion, channels, blocks, and the stride of the first.
+_MOBILE: Final = (
+    (1, 16, 1, 1),
+    (6, 24, 2, 2),
+    (6, 32, 3, 2),
+    (6, 64, 4, 2),
+    (6, 96, 3, 1),
+    (6, 160, 3, 2),
+    (6, 320, 1, 1),
+)
+
+Parts: TypeAlias = Iterator[tuple[str, nn.Module]]
+
+
+def resnet(depth: int, *, in_place: bool = False) -> nn.Sequential:
+    """``(N, 3, 224, 224)`` to scores ``(N, 1000)``; other extents are possible too.
+
+    Depth 18 has basic blocks and 11,689,512 parameters, depth 50 bottlenecks and 25,557,032.  The
+    shortcut into a new stage is a projection (option B).  Weights start as torchvision's do (He et
+    al., ICCV 2015, by the channels that are put out).
+    """
+    deep = depth == 50
+    block = partial(_bottleneck if deep else basic, in_place=in_place)
+    network = nn.Sequential(
+        OrderedDict[str, nn.Module](
+            **dict(_convolution("{}", 3, CHANNELS[0], 7, 2)),
+            relu=nn.ReLU(in_place),
+            pool=nn.MaxPool2d(3, 2, padding=1),
+            **dict(_blocks(STAGES[depth], CHANNELS, block, EXPANSION if deep else 1)),
+            average=nn.AdaptiveAvgPool2d(1),
+            flatten=nn.Flatten(),
+            fc=nn.Linear(CHANNELS[-1] * (EXPANSION if deep else 1), CLASSES),
+        )
+    )
+    _start_convolutions(network)
+    return network
+
+
+def cifar_resnet(depth: int, *, in_place: bool = False) -> nn.Sequential:
+    """``(N, 3, H, W)``, H = W = 32 in the paper, to scores ``(N, 10)``; depth = 6n + 2.
+
+    Three stages of n blocks with 16, 32 and 64 channels; the first block of the second and third
+    stage halves the extents and goes around with ``OptionAShortcut``.  Weights start as in the
+    paper (He et al., ICCV 2015).  Raises ``ValueError`` for a depth that is not 6n + 2.
+    """
+    if depth < 8 or depth % 6 != 2:
+        raise ValueError(f"a residual network for CIFAR-10 has 6n + 2 layers, not {depth}")
+    block = partial(basic, in_place=in_place, shortcut=option_a, last="relu2")
+    network = nn.Sequential(
+        OrderedDict[str, nn.Module](
+            **dict(_convolution("{}", 3, CIFAR_CHANNELS[0], 3)),
+            relu=nn.ReLU(in_place),
+            **dict(_blocks([(depth - 2) // 6] * 3, CIFAR_CHANNELS, block)),
+            pool=nn.AdaptiveAvgPool2d(1),
+            flatten=nn.Flatten(),
+            fc=nn.Linear(CIFAR_CHANNELS[-1], 10),
+        )
+    )
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            nn.init.kaiming_normal_(module.weight)
+    return network
+
+
+def mobilenet_v2(*, in_place: bool = False) -> nn.Sequential:
+    """``(N, 3, 224, 224)`` to scores ``(N, 1000)``; 3,504,872 parameters, width 1.
+
+    Other extents are possible too.  Weights start as torchvision's do.
+    """
+    network = nn.Sequential(
+        OrderedDict[str, nn.Module](
+            **dict(_convolution("first_{}", 3, 32, 3, 2)),
+            first_relu=nn.ReLU6(in_place),
+            **dict(_mobile_blocks(in_place)),
+            **dict(_convolution("last_{}", 320, 1280, 1)),
+            last_relu=nn.ReLU6(in_place),
+            average=nn.AdaptiveAvgPool2d(1),
+            flatten=nn.Flatten(),
+            dropout=nn.Dropout(0.2),
+            fc=nn.Linear(1280, CLASSES),
+        )
+    )
+    _start_convolutions(network)
+    nn.init.normal_(network.fc.weight, 0, 0.01)
+    nn.init.zeros_(network.fc.bias)
+    return network
+
+
+def _start_convolutions(network: nn.Module) -> None:
+    """Draw the weights of all convolutions so that gradients keep their size on the way back."""
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+
+# ---------------------------------------------------------------------------------------- blocks
+
+
+def _blocks(
+    counts: Sequence[int],
+    channels: Sequence[int],
+    block: Callable[[int, int, int], nn.Module],
+    expansion: int = 1,
+) -> Parts:
+    """Blocks stage by stage; the first one of every further stage halves the extents."""
+    before = channels[0]
+    for stage, (count, width) in enumerate(zip(counts, channels, strict=True), start=1):
+        for number in range(1, count + 1):
+            stride = 2 if stage > 1 and number == 1 else 1
+            yield f"stage{stage}_block{number}", block(before, width, stride)
+            before = width * expansion
+
+
+def _projection(before: int, channels: int, stride: int) -> nn.Module | None:
+    """A convolution of 1 × 1 where the sum needs other channels or extents, else nothing."""
+    if stride == 1 and before == channels:
+        return None
+    return nn.Sequential(OrderedDict(_convolution("{}1", before, channels, 1, stride)))
+
+
+def option_a(before: int, channels: int, stride: int) -> nn.Module | None:
+    """No parameters: zeros for the channels that are missing."""
+    return None if before == channels else OptionAShortcut(before, channels, stride)
+
+
+def basic(
+    before: int,
+    width: int,
+    stride: int,
+    in_place: bool,
+    shortcut: Callable[[int, int, int], nn.Module | None] = _projection,
+    last: str = "last",
+) -> Residual:
+    """Two convolutions of 3 × 3."""
+
+    def parts() -> Parts:
+        yield from _convolution("{}1", before, width, 3, stride)
+        yield "relu1", nn.ReLU(in_place)
+        yield from _convolution("{}2", width, width, 3)
+
+    return Residual(parts(), shortcut(before, width, stride), (last, nn.ReLU(in_place)))
+
+
+def _bottleneck(before: int, width: int, stride: int, in_place: bool) -> Residual:
+    """1 × 1, 3 × 3 and 1 × 1; the stride stands in the middle, as in version 1.5 of this network.
+
+    The paper has it in the first convolution; frameworks moved it, which takes more work and gives
+    higher accuracy (NVIDIA DeepLearningExamples, ResNet-50 v1.5).
+    """
+    after = EXPANSION * width
+
+    def parts() -> Parts:
+        yield from _convolution("{}1", before, width, 1)
+        yield "relu1", nn.ReLU(in_place)
+        yield from _convolution("{}2", width, width, 3, stride)
+        yield "relu2", nn.ReLU(in_place)
+        yield from _convolution("{}3", width, after, 1)
+
+    return Residual(parts(), _projection(before, after, stride), ("last", nn.ReLU(in_place)))
+
+
+def _mobile_blocks(in_place: bool) -> Parts:
+    before = 32
+    for stage, (expansion, channels, count, first) in enumerate(_MOBILE, start=1):
+        for number in range(1, count + 1):
+            stride = first if number == 1 else 1
+            parts = _inverted(before, channels, expansion, stride, in_place)
+            added = stride == 1 and before == channels
+            made = Residual(parts) if added else nn.Sequential(OrderedDict(parts))
+            yield f"stage{stage}_block{number}", made
+            before = channels
+
+
+def _inverted(before: int, channels: int, expansion: int, stride: int, in_place: bool) -> Parts:
+    """Few channels to many, a depthwise convolution on those, and back to few without a ReLU."""
+    hidden = before * expansion
+    if expansion != 1:
+        yield from _convolution("expand_{}", before, hidden, 1)
+        yield "expand_relu", nn.ReLU6(in_place)
+    yield from _convolution("depthwise_{}", hidden, hidden, 3, stride, groups=hidden)
+    yield "depthwise_relu", nn.ReLU6(in_place)
+    yield from _convolution("project_{}", hidden, channels, 1)
+
+
+def _convolution(
+    name: str, before: int, channels: int, kernel: int, stride: int = 1, groups: int = 1
+) -> Parts:
+    """A convolution that keeps extents but for its stride, and its batch normalisation."""
+    padding = (kernel - 1) // 2
+    yield (
+        name.format("conv"),
+        nn.Conv2d(before, channels, kernel, stride, padding, groups=groups, bias=False),
+    )
+    yield name.format("bn"), nn.BatchNorm2d(channels)
