@@ -20,15 +20,6 @@ from report.studies.backend_speedup.subject import SOURCE, Size
 _WORK: Final = "Work of an iteration (GFLOP)"
 _TICKS: Final = (0.1, 1.0, 10.0, 100.0)
 _OVER: Final = "Speed-up over NumPy"
-#: Operations as rows of a figure.
-ROWS: Final = {
-    "time": "Iteration",
-    "matrix_product_time": "Matrix products",
-    "gradient_time": "Gradients",
-    "softmax_time": "Softmax",
-    "relu_time": "ReLU",
-    "bias_time": "Biases",
-}
 
 
 def curve(run: Run, source: Source, model: Callable[[Size], float]) -> Iterator[Scaling]:
@@ -39,17 +30,12 @@ def curve(run: Run, source: Source, model: Callable[[Size], float]) -> Iterator[
     fast = _over(run.sizes, lambda s: run.bounded(run.time(s, "cupy")), "CuPy", "ms", 5)
     x = tuple(size.megaflop / 1e3 for size in run.sizes)
     y = tuple(1e3 * model(size) for size in run.sizes)
-    lines = (Curve("", x, y),) if all(y) else ()
-    yield Scaling(
-        _WORK, "Time of an iteration (ms)", (*slow, *fast), lines,
-        x_ticks=_TICKS, direct=True,
-    )  # fmt: skip
+    lines = (Curve("Model", x, y),) if all(y) else ()
+    yield Scaling(_WORK, "Time of an iteration (ms)", (*slow, *fast), lines, x_ticks=_TICKS)
     drawn = _by_width(run.sizes, lambda s: run.bounded(run.speedup(s, "cupy")), "1")
     printed = float(source.cell("3", "time", "speedup").number)
     theirs = Points("Source", (SOURCE.megaflop / 1e3,), (printed,), series=7, hollow=True)
-    yield Scaling(
-        _WORK, _OVER, (*drawn, theirs), (_parity(run.sizes),), x_ticks=_TICKS, direct=True
-    )
+    yield Scaling(_WORK, _OVER, (*drawn, theirs), (_parity(run.sizes),), x_ticks=_TICKS)
 
 
 def _over(
@@ -81,39 +67,15 @@ def _parity(sizes: Sequence[Size]) -> Curve:
     return Curve("", tuple(ends), (1.0, 1.0))
 
 
-def bases(found: Mapping[str, Mapping[Size, Quantity]]) -> Iterator[Dots]:
-    """CuPy's speed-up at each size over several bases, by their names."""
-    sizes = list(next(iter(found.values()), {}))
-    if not sizes:
-        return
+def bases(found: Mapping[str, Mapping[Size, Quantity]]) -> Dots:
+    """CuPy's speed-up at each size over several baselines, by their names."""
+    sizes = list(next(iter(found.values())))
     names = tuple(f"{size.hidden:,} × {size.images:,}" for size in sizes)
     series = (
         _dots(name, [over[size] for size in sizes], place)
         for place, (name, over) in enumerate(found.items())
     )
-    yield Dots(names, tuple(series), "Speed-up of CuPy", reference=1.0, log=True)
-
-
-def operations(run: Run, source: Source, sizes: Mapping[str, Size]) -> Iterator[Dots]:
-    """CuPy's speed-up by operation: the source's, and our own at some sizes, by their names."""
-    printed = [
-        float(source.cell("3" if row == "time" else "4", row, "speedup").number)
-        if row != "bias_time"
-        else None
-        for row in ROWS
-    ]
-    theirs = DotSeries("Source", tuple(printed), series=7, hollow=True)
-    own = tuple(
-        _dots(name, [_gain(run, size, row) for row in ROWS], place)
-        for place, (name, size) in enumerate(sizes.items())
-    )
-    if any(any(x is not None for x in each.x) for each in own):
-        yield Dots(tuple(ROWS.values()), (theirs, *own), _OVER, reference=1.0, log=True)
-
-
-def _gain(run: Run, size: Size, row: str) -> Quantity:
-    pairs = ("time",) if row == "time" else tuple(ROWS)[1:]
-    return run.bounded(run.speedup(size, "cupy", row), pairs)
+    return Dots(names, tuple(series), "Speed-up of CuPy", reference=1.0, log=True)
 
 
 def _dots(name: str, found: Sequence[Quantity], series: int) -> DotSeries:

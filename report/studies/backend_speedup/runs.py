@@ -95,15 +95,15 @@ class Run(any_study.Run):
                 ratios.append(max(medians) / min(medians))
         return (max(ratios), len(ratios)) if ratios else None
 
-    def bounded(self, quantity: Quantity, of: Sequence[str] = ("time",)) -> Quantity:
+    def bounded(self, quantity: Quantity) -> Quantity:
         """A ratio of times of few processes with an interval from all pairs of them.
 
         One more pair exceeds the largest of n with a chance of 1 / (n + 1).  Two processes within
         that factor lie within its root of their middle, which is the error of each time in
-        ``quantity``.  ``of`` names the quantities whose pairs are taken.
+        ``quantity``.
         """
         name, unit, value = quantity.formula, quantity.unit, point(quantity)
-        spread = self.spread(of)
+        spread = self.spread()
         if isinstance(value, Missing):
             return absent(name, str(unit), value.reason)
         if spread is None:
