@@ -13,15 +13,13 @@ import shutil
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple
 
 from experiments.harness import limits, machine, policies, quiet, runtime
 from experiments.harness.counting import TOOLS
 from experiments.harness.environment import variables
 from experiments.harness.journal import journals
 from report.errors import MeasurementError
-
-Level: TypeAlias = Literal["ok", "note", "problem"]
 
 _GIB: Final = 2**30
 #: What the largest quick run needs (B).
@@ -33,9 +31,9 @@ _SLOW: Final = ("powersave", "ondemand", "conservative")
 class Check(NamedTuple):
     """One thing that was looked at, and what was found."""
 
-    level: Level
     topic: str
     text: str
+    level: Literal["ok", "note", "problem"] = "ok"
 
     def line(self) -> str:
         """The check in lines of at most 80 columns."""
@@ -45,10 +43,15 @@ class Check(NamedTuple):
         )
 
 
+def noted(topic: str, ok: str, note: str | None) -> Check:
+    """A check that is ok, unless there is something to ``note``."""
+    return Check(topic, note, "note") if note else Check(topic, ok)
+
+
 def doctor(records: Path) -> int:
-    """Look at everything and say it line by line; the exit code: 1 if nothing can be measured."""
+    """Look at everything and print it line by line; the exit code: 1 if nothing can be measured."""
     levels = []
-    for check in _checks(records):
+    for check in (check for part in (_machine(), _now(records), _torch()) for check in part):
         print(check.line(), flush=True)
         levels.append(check.level)
     if check.level == "problem":
@@ -59,57 +62,25 @@ def doctor(records: Path) -> int:
     return 0
 
 
-def _noted(topic: str, yes: str, no: str | None, level: Level = "note") -> Check:
-    """A check that is ok, but for what ``no`` says."""
-    return Check(level, topic, no) if no else Check("ok", topic, yes)
-
-
-def _checks(records: Path) -> Iterator[Check]:
-    """Everything in the order of showing; PyTorch is the last."""
-    driver = shutil.which("nvidia-smi") is not None
-    yield from _machine()
-    yield from _now(records)
-    for device, tool in TOOLS.items():
-        if device == "cpu" or driver:
-            reason = tool.unavailable()
-            no = f"cannot count here: {reason}" if reason else None
-            yield _noted(tool.name, "can count executed work", no)
-    yield from _torch(driver)
-
-
 def _machine() -> Iterator[Check]:
     """What stays as it is while this machine is used."""
     import psutil  # type: ignore[import-untyped]
 
-    yield Check("ok", "Python", f"{platform.python_version()}, {machine.operating_system()}")
+    yield Check("Python", f"{platform.python_version()}, {machine.operating_system()}")
     given = [f"{n}={v}" for n, v in variables("cuda").items() if not n.endswith("_NUM_THREADS")]
     keep = "may change times or results; unset what you do not mean (records keep them)"
     none = "none is set that changes times or results"
-    yield _noted("variables", none, f"{', '.join(given)} {keep}" if given else None)
-    yield Check("ok", "processor", machine.model_name(machine.cpuinfo()))
+    yield noted("variables", none, f"{', '.join(given)} {keep}" if given else None)
+    yield Check("processor", machine.model_name(machine.cpuinfo()))
     cores, total = psutil.cpu_count(logical=False), os.cpu_count() or 1
     yield processors(runtime.cores_available(), cores, total, limits.processors())
     room = psutil.virtual_memory()
     yield free_memory(room.available, room.total, limits.memory())
     reasons = [policies.unavailable(policy, "cpu") for policy in ("retained", "jemalloc")]
-    yield _noted("policies", "all can be measured", "; ".join(filter(None, reasons)))
+    yield noted("policies", "all can be measured", "; ".join(filter(None, reasons)))
     governor = machine.governor() or "the system shows none"
     slow = f"{governor}; set another with: sudo cpupower frequency-set -g performance"
-    yield _noted("governor", governor, slow if governor in _SLOW else None)
-
-
-def _now(records: Path) -> Iterator[Check]:
-    """Runs that were not finished, and what others do at this moment."""
-    left = [f"{path.name} ({len(journals(path))})" for path in records.glob("*") if journals(path)]
-    close = "continue with --resume, or make a record of it with: python -m experiments close STUDY"
-    unfinished = f"unfinished: {', '.join(left)}; {close}" if left else None
-    yield _noted("runs", "none is unfinished", unfinished)
-    if (blind := quiet.unavailable()) is not None:
-        yield Check("note", "now", f"{blind}; close other programs before measuring")
-        return
-    busy = quiet.watched()
-    remedy = f"{busy}; close them, or run with --wait-quiet 10" if busy else None
-    yield _noted("now", "others leave the processors alone", remedy, "problem")
+    yield noted("governor", governor, slow if governor in _SLOW else None)
 
 
 def processors(usable: int, cores: int | None, total: int, quota: float | None) -> Check:
@@ -121,11 +92,11 @@ def processors(usable: int, cores: int | None, total: int, quota: float | None) 
     if quota is not None and quota < usable:
         fit = max(1, int(quota))
         text = f"{text}, but the container may use {quota:g} at a time: give --threads {fit}"
-        return Check("problem", "processors", text)
+        return Check("processors", text, "problem")
     if cores is not None and cores < total:
         text = f"{text}; they are {cores} cores with {total / cores:g} threads each: compare "
-        return Check("note", "processors", f"{text}--threads {max(1, usable * cores // total)}")
-    return Check("ok", "processors", text)
+        return Check("processors", f"{text}--threads {max(1, usable * cores // total)}", "note")
+    return Check("processors", text)
 
 
 def free_memory(available: int, total: int, limit: int | None = None) -> Check:
@@ -133,23 +104,41 @@ def free_memory(available: int, total: int, limit: int | None = None) -> Check:
     text = f"{available / _GIB:.1f} of {total / _GIB:.1f} GiB free"
     if limit is not None and limit < total:
         text = f"{text}, but the container may use {limit / _GIB:.1f} GiB in all"
-        return Check("problem", "memory", f"{text}; give it more, or measure small cases")
-    if available < _LITTLE_MEMORY:
-        return Check("note", "memory", f"{text}; larger cases will run out: close other programs")
-    return Check("ok", "memory", text)
+        return Check("memory", f"{text}; give it more, or measure small cases", "problem")
+    less = f"{text}; larger cases will run out: close other programs"
+    return noted("memory", text, less if available < _LITTLE_MEMORY else None)
 
 
-def _torch(driver: bool) -> Iterator[Check]:
+def _now(records: Path) -> Iterator[Check]:
+    """Runs that were not finished, what others do at this moment, and what can count."""
+    left = [f"{path.name} ({len(journals(path))})" for path in records.glob("*") if journals(path)]
+    close = "continue with --resume, or make a record of it with: python -m experiments close STUDY"
+    unfinished = f"unfinished: {', '.join(left)}; {close}" if left else None
+    yield noted("runs", "none is unfinished", unfinished)
+    if (blind := quiet.unavailable()) is not None:
+        yield Check("now", f"{blind}; close other programs before measuring", "note")
+    elif (busy := quiet.watched()) is not None:
+        yield Check("now", f"{busy}; close them, or run with --wait-quiet 10", "problem")
+    else:
+        yield Check("now", "others leave the processors alone")
+    for device, tool in TOOLS.items():
+        if device == "cpu" or shutil.which("nvidia-smi"):
+            reason = tool.unavailable()
+            no = f"cannot count here: {reason}" if reason else None
+            yield noted(tool.name, "can count executed work", no)
+
+
+def _torch() -> Iterator[Check]:
     """The GPUs that PyTorch finds, and PyTorch itself."""
     try:
         torch: Any = runtime.import_torch()
     except (MeasurementError, OSError) as error:
-        yield Check("problem", "PyTorch", str(error))
+        yield Check("PyTorch", str(error), "problem")
         return
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     names = ", ".join(torch.cuda.get_device_name(index) for index in range(count))
     there = f"{names}; measure on it with --device cuda" if names else "none; measures on CPU"
     unseen = "a driver is here, but PyTorch finds no GPU: install a CUDA build of PyTorch"
-    yield _noted("GPU", there, unseen if driver and not names else None)
+    yield noted("GPU", there, unseen if not names and shutil.which("nvidia-smi") else None)
     capability = torch.backends.cpu.get_cpu_capability()
-    yield Check("ok", "PyTorch", f"{torch.__version__}, uses {capability} on this processor")
+    yield Check("PyTorch", f"{torch.__version__}, uses {capability} on this processor")

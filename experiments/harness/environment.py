@@ -29,6 +29,7 @@ _REASONS: Final = {
     "gpu.cudnn": "this PyTorch has no cuDNN",
     "cpu.governor": "the system shows no frequency governor",
 }
+_ALLOWED_TO_BE_NULL: Final = ("host.machine", "cpu.vector_extensions")
 
 #: Flags that Linux adds by itself or takes from microcode: they come and go with updates of a
 #: machine that stays the same, so that its key must not rest on them.
@@ -49,13 +50,12 @@ def gather(
     import psutil  # type: ignore[import-untyped]
 
     cpu, host = machine.cpu(), machine.host(machine.cpuinfo())
-    gpu = _gpu(torch) if device == "cuda" else None
-    memory_bytes, unwatched = psutil.virtual_memory().total, quiet.unavailable()
-    silent = [
-        name
-        for name, value in flat({"name": name, "cpu": cpu, "gpu": gpu, "host": host})
-        if value is None and name not in ("host.machine", "cpu.vector_extensions")
-    ]
+    gpu, memory_bytes = _gpu(torch) if device == "cuda" else None, psutil.virtual_memory().total
+    facts = flat({"name": name, "cpu": cpu, "gpu": gpu, "host": host})
+    silent = [n for n, value in facts if value is None and n not in _ALLOWED_TO_BE_NULL]
+    missing = {n: _REASONS.get(n, "the system does not say it") for n in silent}
+    if (unwatched := quiet.unavailable()) is not None:
+        missing["disturbance"] = unwatched
     return Environment(
         device=device,
         key=device_key(cpu.model, threads, host, memory_bytes, gpu, name),
@@ -71,10 +71,7 @@ def gather(
             cpu_capability=torch.backends.cpu.get_cpu_capability(),
         ),
         precision=_precision(torch),
-        missing={
-            **{name: _REASONS.get(name, "the system does not say it") for name in silent},
-            **({"disturbance": unwatched} if unwatched else {}),
-        },
+        missing=missing,
         name=name,
         host=host,
         variables={**variables(device), **limits.told()},

@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 import re
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +26,7 @@ _VENDOR: Final = Path("/sys/class/dmi/id/sys_vendor")
 #: The answer where a machine is no virtual one.
 NO_VIRTUALISATION: Final = "none"
 
-_UNITS: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
+_UNITS: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 _EXTENSIONS: Final = (
     "avx avx2 fma f16c avx512f avx512bw avx512vl avx512_vnni avx512_bf16 avx512_fp16 avx_vnni "
     "amx_tile amx_bf16 amx_int8 neon sve sve2"
@@ -34,16 +34,12 @@ _EXTENSIONS: Final = (
 
 
 def cpuinfo() -> dict[str, str]:
-    """What Linux says of the first processor, by its own keys; nothing elsewhere."""
-    return parse_cpuinfo(text_of(_CPUINFO))
+    """What Linux says of the first processor, by its own keys; nothing elsewhere.
 
-
-def parse_cpuinfo(text: str) -> dict[str, str]:
-    """The first block of ``/proc/cpuinfo``, and under ``sockets`` the number of them, if told.
-
-    The later blocks are the other processors, and on a Raspberry Pi the serial number of the board,
-    which nobody needs to know.
+    ``sockets`` is their number, if told.  The later blocks are the other processors, and on a
+    Raspberry Pi the serial number of the board, which nobody needs to know.
     """
+    text = text_of(_CPUINFO)
     pairs = (line.partition(":") for line in text.strip().split("\n\n")[0].splitlines())
     found = {key.strip(): value.strip() for key, _, value in pairs}
     packages = set(re.findall(r"^physical id\s*:\s*(\d+)", text, re.MULTILINE))
@@ -79,6 +75,9 @@ def model_name(info: Mapping[str, str]) -> str:
 def host(info: Mapping[str, str]) -> Host:
     """The machine whose ``cpuinfo`` this is."""
     library, version = platform.libc_ver()
+    # The processor knows whether it is a virtual one, the firmware whose it is.
+    maker = text_of(_VENDOR).strip() or "a hypervisor"
+    virtual = maker if "hypervisor" in _flags(info) else NO_VIRTUALISATION
     return Host(
         vendor=info.get("vendor_id") or info.get("CPU implementer"),
         family=_whole(info.get("cpu family") or info.get("CPU architecture")),
@@ -88,7 +87,7 @@ def host(info: Mapping[str, str]) -> Host:
         flags=_flags(info),
         caches=caches(),
         sockets=_whole(info.get("sockets")),
-        virtualisation=virtualisation(info, text_of(_VENDOR).strip()),
+        virtualisation=virtual if "flags" in info else None,
         c_library=f"{library} {version}" if library == "glibc" else None,
     )
 
@@ -96,16 +95,6 @@ def host(info: Mapping[str, str]) -> Host:
 def _flags(info: Mapping[str, str]) -> tuple[str, ...]:
     """All features that the processor names."""
     return tuple(sorted(set((info.get("flags") or info.get("Features", "")).lower().split())))
-
-
-def virtualisation(info: Mapping[str, str], vendor: str) -> str | None:
-    """What runs this virtual machine, ``none`` on a real one, null where the processor is silent.
-
-    The processor knows whether it is one, the ``vendor`` in the firmware whose it is.
-    """
-    if "flags" not in info:
-        return None
-    return (vendor or "a hypervisor") if "hypervisor" in _flags(info) else NO_VIRTUALISATION
 
 
 def _whole(text: str | None) -> int | None:
@@ -118,31 +107,21 @@ def _whole(text: str | None) -> int | None:
 
 def caches() -> tuple[Cache, ...]:
     """The caches as one core sees them; none where the system shows none."""
-    fields = ("level", "type", "size", "shared_cpu_list")
-    folders = (_CPUS / "cpu0/cache").glob("index*")
-    return parse_caches({name: text_of(f / name).strip() for name in fields} for f in folders)
-
-
-def parse_caches(folders: Iterable[Mapping[str, str]]) -> tuple[Cache, ...]:
-    """The caches that sysfs shows, each as the texts of its files by their names."""
     found = []
-    for texts in folders:
-        level, kind = _whole(texts["level"]), texts["type"].lower()
-        size = re.fullmatch(r"(\d+)([KMG]?)", texts["size"])
-        cores = _count_listed(texts["shared_cpu_list"])
-        if level and kind in ("data", "instruction", "unified") and size and cores:
-            size_bytes = int(size[1]) * _UNITS[size[2]]
-            cache = {"level": level, "kind": kind, "size_bytes": size_bytes, "cores": cores}
+    for folder in (_CPUS / "cpu0/cache").glob("index*"):
+        fields = ("level", "type", "size", "shared_cpu_list")
+        level, kind, size, shared = (text_of(folder / name).strip().lower() for name in fields)
+        bytes_ = re.fullmatch(r"(\d+)([kmg]?)", size)
+        ranges = re.findall(r"(\d+)(?:-(\d+))?", shared)  # 0-3,8
+        if level.isdecimal() and kind in ("data", "instruction", "unified") and bytes_ and ranges:
+            cache = {
+                "level": int(level),
+                "kind": kind,
+                "size_bytes": int(bytes_[1]) * _UNITS[bytes_[2]],
+                "cores": sum(int(last or first) - int(first) + 1 for first, last in ranges),
+            }
             found.append(msgspec.convert(cache, Cache))
     return tuple(sorted(found, key=lambda cache: (cache.level, cache.kind)))
-
-
-def _count_listed(ranges: str) -> int:
-    """How many processors ``0-3,8`` names; 0 for a text that is no such list."""
-    if not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", ranges):
-        return 0
-    bounds = (part.partition("-") for part in ranges.split(","))
-    return sum(int(last or first) - int(first) + 1 for first, _, last in bounds)
 
 
 def governor() -> str | None:

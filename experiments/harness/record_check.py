@@ -20,7 +20,7 @@ from report.records.store import EDITED, Stored, read_attachments, read_record, 
 
 
 def check_records(files: Sequence[Path], into: Path | None) -> int:
-    """Say of each record whether it can be handed in; the exit code: 1 if one cannot.
+    """Print of each record whether it can be handed in; the exit code: 1 if one cannot.
 
     Of one record all checks are told, of several those that are not ok.  Those that can be handed
     in are copied to the folders of their studies ``into`` a data directory, if one is given.
@@ -47,7 +47,7 @@ def _looked_at(path: Path, into: Path | None) -> list[Check]:
         stored = read_record(folder / path.name, folder)
         checks = list(checks_of(stored, folder))
     except RidgepointError as error:
-        return [Check("problem", "format", str(error))]
+        return [Check("format", str(error), "problem")]
     if into and all(check.level != "problem" for check in checks):
         checks.append(_copied(path, into / stored.record.study / path.name))
     return checks
@@ -59,10 +59,10 @@ def _copied(path: Path, target: Path) -> Check:
         if not target.exists():
             write_archive(target, path.read_bytes())
         elif target.read_bytes() != path.read_bytes():
-            return Check("problem", "copy", f"not copied: another {target} is there")
+            return Check("copy", f"not copied: another {target} is there", "problem")
     except (RidgepointError, OSError) as error:
-        return Check("problem", "copy", f"not copied to {target}: {error}")
-    return Check("ok", "copy", f"{target}")
+        return Check("copy", f"not copied to {target}: {error}", "problem")
+    return Check("copy", f"{target}")
 
 
 def checks_of(stored: Stored, folder: Path) -> Iterator[Check]:
@@ -71,66 +71,60 @@ def checks_of(stored: Stored, folder: Path) -> Iterator[Check]:
     Raises ``RecordError`` for a file beside it that cannot be read as it was written.
     """
     record = stored.record
-    label = record.environment.label
-    yield Check("ok", "machine", f"{label}, {record.study}, {record.started[:10]}")
-    if not stored.edited:
-        yield Check("ok", "content", "is what its experiment wrote")
+    yield Check("machine", f"{record.environment.label}, {record.study}, {record.started[:10]}")
+    if stored.edited:
+        why = f"{EDITED}; hand in the file that the experiment wrote"
+        yield Check("content", why, "problem")
     else:
-        why = EDITED
-        yield Check("problem", "content", f"{why}; hand in the file that the experiment wrote")
+        yield Check("content", "is what its experiment wrote")
     files = read_attachments(stored, ("*",), folder)
-    yield Check("ok", "files", f"{len(files)} in the record, as it names them")
+    yield Check("files", f"{len(files)} in the record, as it names them")
     yield _plan(record)
     yield _outcomes(record)
-    yield _quiet(record)
-    yield _plausible(record)
-
-
-def _plan(record: Record) -> Check:
-    """Whether the cases are those of the plan of today's experiment."""
-    plan = record.protocol.plan
-    if record.study not in registry.STUDIES or plan == "custom":
-        return Check("note", "plan", f"{plan}, {len(record.cases)} cases")
-    study = registry.load(record.study).on(record.environment.device)
-    planned = study.cases(study.levels(quick=plan == "quick"))
-    there = [case.factors for case in record.cases]
-    if lacking := [factors for factors in planned if factors not in there]:
-        such = f"{len(lacking)} of {len(planned)} cases are not in it, such as "
-        return Check("note", "plan", f"{plan}; {such}{factors_text(lacking[0])}")
-    if record.shard is not None:
-        part = f"shard {record.shard.number} of {record.shard.of} of the {plan} plan"
-        return Check("note", "plan", f"{part}; hand in the others too")
-    if plan == "quick":
-        text = "quick: papers take a full run of the machine where there is one"
-        return Check("note", "plan", text)
-    return Check("ok", "plan", f"all {len(planned)} cases of the full plan")
-
-
-def _outcomes(record: Record) -> Check:
-    if not any(case.status == "ok" for case in record.cases):
-        return Check("problem", "outcomes", "no case could be measured; the record says why")
-    if bad := [case for case in record.cases if case.status == "failed"]:
-        first = f"{factors_text(bad[0].factors)}: {bad[0].reason}"
-        text = f"{len(bad)} of {len(record.cases)} cases failed, such as {first}"
-        return Check("problem", "outcomes", text)
-    return Check("ok", "outcomes", "no case failed")
-
-
-def _quiet(record: Record) -> Check:
     watched = gates.disturbed([record])
     seen = "disturbances were not monitored"
     if watched is not None:
         seen = f"disturbed {watched[0]} of {watched[1]} measurements"
     if unstable := instability(record.cases, named=1):
-        return Check("note", "quiet", f"{unstable[:-1]}; {seen}")
-    return Check("note" if watched is None else "ok", "quiet", f"processes agree; {seen}")
+        yield Check("quiet", f"{unstable[:-1]}; {seen}", "note")
+    else:
+        yield Check("quiet", f"processes agree; {seen}", "note" if watched is None else "ok")
+    yield _plausible(record)
+
+
+def _plan(record: Record) -> Check:
+    """Whether it is a whole full run, with the cases of today's experiment."""
+    plan, cases = record.protocol.plan, [case.factors for case in record.cases]
+    if record.shard is not None:
+        part = f"shard {record.shard.number} of {record.shard.of} of the {plan} plan"
+        return Check("plan", f"{part}; hand in the others too", "note")
+    if plan != "full" or record.study not in registry.STUDIES:
+        whole = "papers take a full run of the machine where there is one"
+        return Check("plan", f"{plan}, {len(cases)} cases; {whole}", "note")
+    study = registry.load(record.study).on(record.environment.device)
+    planned = study.cases(study.levels(quick=False))
+    if lacking := [factors for factors in planned if factors not in cases]:
+        such = f"{len(lacking)} of {len(planned)} cases are not in it, such as "
+        return Check("plan", f"{such}{factors_text(lacking[0])}", "note")
+    return Check("plan", f"all {len(planned)} cases of the full plan")
+
+
+def _outcomes(record: Record) -> Check:
+    if not any(case.status == "ok" for case in record.cases):
+        text = "no case could be measured; the record says why"
+        return Check("outcomes", text, "problem")
+    if bad := [case for case in record.cases if case.status == "failed"]:
+        first = f"{factors_text(bad[0].factors)}: {bad[0].reason}"
+        text = f"{len(bad)} of {len(record.cases)} cases failed, such as {first}"
+        return Check("outcomes", text, "problem")
+    return Check("outcomes", "no case failed")
 
 
 def _plausible(record: Record) -> Check:
     """Whether no case in float32 is faster than the best ceiling, and that not than the machine."""
     best = gates.best_rate(record)
     if best is None:
-        return Check("note", "ceilings", "none was measured, so that no rate can be judged")
+        return Check("ceilings", "none was measured, so that no rate can be judged", "note")
     if problem := gates.problem(record):
-        return Check("problem", "ceilings", f"{problem}; measure again")
-    return Check("ok", "ceilings", f"no case is faster than the best, {best / 1e9:.0f} GFLOP/s")
+        return Check("ceilings", f"{problem}; measure again", "problem")
+    return Check("ceilings", f"no case is faster than the best, {best / 1e9:.0f} GFLOP/s")
