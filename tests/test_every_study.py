@@ -48,8 +48,6 @@ WITHOUT_SOURCE = {
     "tbl-estimate": "theory of the layer",
     "tbl-networks": "theory of the networks",
     "tbl-literature": "its rows are citations",
-    "fig-convnet": "a diagram of the network",
-    "fig-designs": "a diagram of the libraries",
 }
 
 #: Claims that stay decided although no duration tells anything.
@@ -102,8 +100,6 @@ def assert_described(study: str, kind: str | None) -> None:
     for table in found.tables.values():
         assert table.sources or kind == "no record" or table.id in WITHOUT_SOURCE, table.id
         assert {len(row) for row in table.rows} <= {len(table.columns)}, table.id
-    for figure in found.figures.values():
-        assert figure.sources or kind == "no record" or figure.id in WITHOUT_SOURCE, figure.id
     for claim in found.claims.values():
         # A sentence that speaks of a run is not printed without one.
         assert claim.because.strip() and (claim.sentence.strip() or kind), claim.id

@@ -19,9 +19,9 @@ FINDINGS = Findings(
         "flops": Value("flops", "Work", 21_233_664, "FLOP", "2 · MAC", style="exact"),
         "copy": Value("copy", "Copy", Missing("no ceiling was measured"), "B/s", "bytes / time"),
     },
-    tables={"tbl-a": Table("tbl-a", "A.", (Column("B"),), (("c",),))},
+    tables={"tbl-a": Table("tbl-a", (Column("B"),), (("c",),))},
     figures={},
-    claims={"linear": Claim("linear", "It *grows*.", "supported", "it does")},
+    claims={"linear": Claim("linear", "supported", "it *does*")},
     facts={"measured": True, "devices": ["x", "y"]},
 )
 
@@ -57,13 +57,13 @@ def test_values_tables_facts_and_claims_are_printed(tmp_path: Path) -> None:
         tmp_path,
         "# Head {#sec-head}\n{## a comment ##}\n{{ v.flops }} and {{ v.copy }}.\n"
         "{% if not facts.measured %}\nNever.\n{% endif %}\n"
-        "{{ claims['linear'].sentence | md }} {{ facts.devices | join('; ') }}\n"
+        "{{ claims['linear'].because | md }} {{ facts.devices | join('; ') }}\n"
         "{{ tables | join }}\n{{ provenance }}\n",
     )
     assert text.startswith("# Head {#sec-head}\n[21,233,664\N{NO-BREAK SPACE}FLOP](#v-flops)")
     assert "[not measured](#v-copy){.value}." in text
     assert "Never" not in text
-    assert r"It \*grows\*. x; y" in text
+    assert r"it \*does\* x; y" in text
     assert "x; y\ntbl-a" in text
     assert "[Work]{#v-flops}" in text
 

@@ -23,7 +23,6 @@ EXACT = Estimate(0.25, 0.25, 0.25, 3, 0.95)
 
 TABLE = Table(
     "tbl-sample",
-    "Times of *every* case_1 on [A|B].",
     (
         Column("Device"),
         Column("Batch", "1"),
@@ -94,7 +93,6 @@ def test_json_holds_raw_numbers() -> None:
         ["C_1 <x>", 1024, None, None, None, None, 150_994_944],
         ["[D]", 16, 0.25, 0.25, 0.25, None, None],
     ]
-    assert data["caption"] == TABLE.caption
     assert data["notes"] == ["Own: A|B.", NO_ROOM.reason, NO_GPU.reason]
     assert data["sources"] == ["conv_scaling/x.json"]
     json.dumps(data, allow_nan=False)
@@ -136,17 +134,17 @@ P = r">{\raggedright\arraybackslash}p{%s\linewidth}"
 )
 def test_texts_share_what_numbers_leave(texts: tuple[str, str], wide: bool, types: str) -> None:
     columns = (Column("A"), Column("B"), Column("Number", "1"))
-    made = to_latex(Table("tbl-x", "", columns, ((*texts, 123456),), wide=wide))
+    made = to_latex(Table("tbl-x", columns, ((*texts, 123456),), wide=wide))
     assert made.startswith(rf"\begin{{tabular}}{{@{{}}{types}@{{}}}}")
 
 
 def test_names_break_before_a_table_is_made_smaller() -> None:
     columns = tuple(Column(f"Name of column {n}", "B", "MB") for n in range(5))
-    made = to_latex(Table("tbl-x", "", columns, ((1e6,) * 5,)))
+    made = to_latex(Table("tbl-x", columns, ((1e6,) * 5,)))
     assert made.count(r"Name of\\column") == 5 and made.count("(MB)") == 5
-    assert "Name of column 0\\" in to_latex(Table("tbl-x", "", columns[:2], ((1e6,) * 2,)))
+    assert "Name of column 0\\" in to_latex(Table("tbl-x", columns[:2], ((1e6,) * 2,)))
 
 
 def test_a_bad_table_is_refused() -> None:
     with pytest.raises(ValueError, match="starts with tbl-"):
-        Table("sample", "", (), ())
+        Table("sample", (), ())

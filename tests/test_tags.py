@@ -24,12 +24,12 @@ from tests.papers import written_paper
 
 FINDINGS = Findings(
     values={"knee": Value("knee", "Knee", 8, "1", "level", style="exact")},
-    tables={"tbl-a": Table("tbl-a", "", (Column("B"),), (("c",),))},
-    figures={"fig-a": Figure("fig-a", "", "", Drawing(()))},
+    tables={"tbl-a": Table("tbl-a", (Column("B"),), (("c",),))},
+    figures={"fig-a": Figure("fig-a", Drawing(()))},
     claims={
-        "linear": Claim("linear", "", "supported", "1; expected 1"),
-        "grows": Claim("grows", "", "refuted", "0.9; expected above 1"),
-        "grows-2t": Claim("grows-2t", "", "undecided", "1; expected above 1"),
+        "linear": Claim("linear", "supported", "1; expected 1"),
+        "grows": Claim("grows", "refuted", "0.9; expected above 1"),
+        "grows-2t": Claim("grows-2t", "undecided", "1; expected above 1"),
     },
 )
 

@@ -73,7 +73,7 @@ def test_an_interval_without_a_level_is_not_printed() -> None:
     assert value.interval == str(value)
     assert interval_text(found, scale_for(found, "1")) == "(no interval)"
     assert level_text(found) == ""
-    table = Table("tbl-x", "A table.", (Column("Speed-up", "1"),), ((found,),))
+    table = Table("tbl-x", (Column("Speed-up", "1"),), ((found,),))
     assert table.columns[0].text(found) == "41.4"
     assert table.note_texts() == ()
 

@@ -56,7 +56,7 @@ def study(task: Task) -> tuple[str, ...]:
     write_json(chosen.listing, folder / RECORDS)
     save({figure.name: figure.drawing for figure in findings.figures.values()}, folder / DRAWINGS)
     save(findings, folder / FINDINGS)
-    opened = details(findings.values.values(), inputs.records)
+    opened = details(findings.values.values(), inputs)
     write_json({**opened, "machines": machines(inputs.records)}, folder / DETAILS)
     return chosen.notices
 

@@ -103,7 +103,7 @@ def compute(study: str, inputs: Inputs) -> Findings:
 def _findings(study: str, everything: Inputs) -> Findings:
     compared = getattr(importlib.import_module(module_of(study)), "COMPARED", Comparison(Run))
     inputs = described(everything)
-    found = find_study(study)(inputs).of_all_runs(inputs)
+    found = find_study(study)(inputs)
     if len(inputs.records) == len(everything.records):
         return found
     return with_all_machines(found, everything, inputs, compared)

@@ -34,7 +34,7 @@ def judge(id: str, statement: Statement | Several) -> Claim:
     If these decide nothing, also why.
     """
     because = "; ".join((_numbers(statement), *_undecided(statement)))
-    return Claim(id, "", statement.judge(), because)
+    return Claim(id, statement.judge(), because)
 
 
 def _numbers(statement: Statement | Several) -> str:

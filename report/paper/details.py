@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from report.errors import TemplateError
 from report.missing import Missing
-from report.paper.findings import Findings
+from report.paper.findings import Findings, Inputs
 from report.paper.values import Value
 from report.quantity.evaluation import number
 from report.quantity.expression import Derived, Quantity, Sampled
@@ -23,7 +23,7 @@ _MOST_SAMPLES: Final = 24
 _STEPS: Final = 1000
 
 
-def details(values: Iterable[Value], records: Iterable[Stored]) -> dict[str, Any]:
+def details(values: Iterable[Value], inputs: Inputs) -> dict[str, Any]:
     """Every value by its anchor, the series behind them once each, and the records they are from.
 
     All numbers that a reader sees are finished text; positions of samples are whole numbers from
@@ -32,11 +32,10 @@ def details(values: Iterable[Value], records: Iterable[Stored]) -> dict[str, Any
     series: dict[Sampled, int] = {}
     shown: dict[Quantity, str] = {}
     found = {value.anchor: _of_value(value, series, shown) for value in values}
-    runs = [run for stored in records for run in stored.runs]
-    shards = {run.file: run.files for run in runs}
+    runs = [run for stored in inputs.records for run in stored.runs]
     return {
         "values": found,
-        "series": [_of_series(leaf, shards) for leaf in series],
+        "series": [_of_series(leaf, inputs) for leaf in series],
         "records": {part.file: _of_record(part) for run in runs for part in run.shards},
     }
 
@@ -44,17 +43,14 @@ def details(values: Iterable[Value], records: Iterable[Stored]) -> dict[str, Any
 def _of_value(
     value: Value, series: dict[Sampled, int], shown: dict[Quantity, str]
 ) -> dict[str, Any]:
-    quantity, found = value.quantity, value.number
+    quantity, found, whole = value.quantity, value.number, value.as_json()
     leaves = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled)] if quantity else []
     drawn = [series.setdefault(leaf, len(series)) for leaf in leaves[:_MOST_SERIES]]
     numbers = in_numbers(quantity, shown) if isinstance(quantity, Derived) else ""
     given = {
-        "name": value.name,
-        "printed": value.plain,
-        "reason": found.reason if isinstance(found, Missing) else "",
-        "formula": value.formula,
+        **{key: whole[key] for key in ("name", "printed", "reason", "formula")},
         "numbers": numbers if numbers != value.formula else "",
-        "sources": list(value.sources),
+        "sources": whole["sources"],
         "series": drawn,
         "more": len(leaves) - len(drawn),
     }
@@ -87,7 +83,7 @@ def in_numbers(quantity: Derived, shown: dict[Quantity, str]) -> str:
     return quantity.written(show)
 
 
-def _of_series(leaf: Sampled, shards: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def _of_series(leaf: Sampled, inputs: Inputs) -> dict[str, Any]:
     samples = [sample for process in leaf.processes for sample in process.samples]
     low, high, unit = min(samples), max(samples), str(leaf.unit)
     runs = list(dict.fromkeys(process.run for process in leaf.processes))
@@ -96,7 +92,7 @@ def _of_series(leaf: Sampled, shards: Mapping[str, Sequence[str]]) -> dict[str, 
         "low": quantity_text(low, unit),
         "high": quantity_text(high, unit),
         "n": len(samples),
-        "files": [name for file in leaf.files for name in shards.get(file, (file,))],
+        "files": list(inputs.shards(leaf.files)),
         "processes": [
             [runs.index(process.run), int(process.disturbed), *_drawn(process, low, high)]
             for process in leaf.processes

@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from report.evidence.peaks import in_binary
 from report.evidence.runs import Run
 from report.instruments import gates
 from report.missing import Missing
-from report.paper.tables import Cell, Column, Table
+from report.paper.tables import Cell, Table, table_of
 from report.records.record import Environment, Host
 from report.records.store import Stored
 
 
 def setup(runs: Sequence[Run]) -> Table:
     """What the records of ``runs`` say of their machines; no row of what none of them says."""
-    found = [
-        {**_machine(s.record.environment), **_software(s.record.environment), **_measuring(s)}
-        for s in (run.stored for run in runs)
+    columns = {
+        run.label: {
+            **_machine(run.stored.record.environment),
+            **_software(run.stored.record.environment),
+            **_measuring(run.stored),
+        }
+        for run in runs
+    }
+    names = next(iter(columns.values()), ("No run was made.",))
+    rows = [
+        {"Property": name} | {label: found[name] for label, found in columns.items()}
+        for name in names
+        if not columns or any(not isinstance(found[name], Missing) for found in columns.values())
     ]
-    names = found[0] if found else ("No run was made.",)
-    rows = ((name, *(each[name] for each in found)) for name in names)
-    return Table(
-        "tbl-setup",
-        "",
-        (Column("Property"), *(Column(run.label) for run in runs)),
-        tuple(row for row in rows if not found or any(not isinstance(c, Missing) for c in row[1:])),
-        sources=tuple(own.file for run in runs for own in run.stored.runs),
-        wide=True,
-    )
+    files = tuple(own.file for run in runs for own in run.stored.runs)
+    return replace(table_of("tbl-setup", rows, wide=True), sources=files)
 
 
 def _machine(environment: Environment) -> dict[str, Cell]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -57,22 +57,28 @@ class Inputs:
     @property
     def files(self) -> tuple[str, ...]:
         """The files of all records, each followed by those that are pooled with it."""
-        own = (file for stored in self.records for run in stored.runs for file in run.files)
-        return (*own, *(each.file for each in self.imported))
+        return (
+            *self.shards(run.file for stored in self.records for run in stored.runs),
+            *(each.file for each in self.imported),
+        )
+
+    def shards(self, files: Iterable[str]) -> tuple[str, ...]:
+        """The ``files``, each run that was measured in shards as all of these."""
+        whole = {run.file: run.files for stored in self.records for run in stored.runs}
+        return tuple(dict.fromkeys(part for file in files for part in whole.get(file, (file,))))
 
 
 @dataclass(frozen=True)
 class Figure:
     """A numbered figure; ``id`` starts with ``fig-`` and names its files without that prefix.
 
-    Caption and alternative text are plain text.
+    Caption and alternative text are plain text, which the template has.
     """
 
     id: str
-    caption: str
-    alt: str
     drawing: Drawing
-    sources: tuple[str, ...] = ()
+    caption: str = ""
+    alt: str = ""
 
     @property
     def name(self) -> str:
@@ -91,12 +97,12 @@ class Figure:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence that the data must support, with the verdict and the numbers it rests on."""
+    """What the data must support, with the verdict, the numbers it rests on, and the words."""
 
     id: str
-    sentence: str
     verdict: Verdict
     because: str
+    sentence: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """The claim for ``out/values/<study>.json``."""
@@ -119,32 +125,6 @@ class Findings:
     facts: Mapping[str, Any] = field(default_factory=dict)
     audits: Sequence[Check] = ()
 
-    def of_all_runs(self, inputs: Inputs) -> Findings:
-        """The same, where tables and figures of a record name the runs that are pooled with it.
-
-        Values name their runs themselves, and all their shards here; a study names the record, and
-        need not know.
-        """
-        shards = {run.file: run.files for stored in inputs.records for run in stored.runs}
-        pooled = {s.file: sum((run.files for run in s.runs), ()) for s in inputs.records}
-
-        def named(items: Mapping[str, Any], files: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-            every = {
-                id: [f for s in each.sources for f in files.get(s, (s,))]
-                for id, each in items.items()
-            }
-            return {
-                id: replace(each, sources=tuple(dict.fromkeys(every[id])))
-                for id, each in items.items()
-            }
-
-        return replace(
-            self,
-            values=named(self.values, shards),
-            tables=named(self.tables, shards | pooled),
-            figures=named(self.figures, shards | pooled),
-        )
-
     def as_json(self, study: str, records: tuple[str, ...]) -> dict[str, Any]:
         """The content of ``out/values/<study>.json``."""
         return {
@@ -153,8 +133,7 @@ class Findings:
             "values": {key: value.as_json() for key, value in self.values.items()},
             "tables": {key: table.as_json() for key, table in self.tables.items()},
             "figures": {
-                key: {"caption": f.caption, "alt": f.alt, "sources": list(f.sources)}
-                for key, f in self.figures.items()
+                key: {"caption": f.caption, "alt": f.alt} for key, f in self.figures.items()
             },
             "claims": {key: claim.as_json() for key, claim in self.claims.items()},
             "reconciliations": {key: r.as_json() for key, r in self.reconciliations.items()},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from report.evidence.peaks import in_binary
@@ -42,18 +42,16 @@ def machines(records: Iterable[Stored]) -> list[dict[str, Any]]:
 def _machine(stored: Stored, environment: Environment) -> dict[str, Any]:
     run = Run(stored, environment.label)
     rates = {words: run.peak_rate(operation) for words, operation in _CEILINGS.items()}
+    known = {words: (number(rate), str(rate.unit)) for words, rate in rates.items()}
     return {
         "key": environment.key,
         "label": environment.label,
         **_facts(environment),
         "ceilings": {
-            words: ""
-            if isinstance(n := number(rate), Missing)
-            else quantity_text(n, str(rate.unit))
-            for words, rate in rates.items()
+            words: "" if isinstance(rate, Missing) else quantity_text(rate, unit)
+            for words, (rate, unit) in known.items()
         },
         "measured": max(each.record.started for each in stored.runs)[:10],
-        "files": [file for each in stored.runs for file in each.files],
     }
 
 
@@ -144,43 +142,35 @@ def _imported(item: StoredImport) -> dict[str, Any]:
 
 
 def _outcomes(cases: Sequence[Outcome]) -> dict[str, Any]:
-    """How many cases went well, how many others ended in which way, and which cases there are."""
-    counts = Counter(case.status for case in cases)
-    others = {status.replace("_", " "): counts[status] for status in sorted(counts)}
+    """How many cases went well, how many others ended in which way, and which cases there are.
+
+    Those that did not end well stand together by their reason, each by the factors that vary.
+    """
     levels: dict[str, dict[str, None]] = {}
     for case in cases:
         for name, level in case.factors.items():
             levels.setdefault(name, {})[_text(level)] = None
-    varied = {name for name, found in levels.items() if len(found) > 1}
-    return {
-        "ok": others.pop("ok", 0),
-        "others": others,
-        "factors": [(name, _some([*found])) for name, found in levels.items()],
-        "failures": _failures(cases, varied),
-    }
-
-
-def _failures(cases: Iterable[Outcome], varied: Container[str]) -> list[dict[str, str]]:
-    """The cases that did not end well, those of one reason together, by what is ``varied``."""
-    alike: dict[tuple[str, str], list[Mapping[str, Factor]]] = {}
+    failed: dict[tuple[str, str], list[str]] = {}
     for case in cases:
         if case.status != "ok":
+            varied = [f"{n} {_text(x)}" for n, x in case.factors.items() if len(levels[n]) > 1]
             key = case.status.replace("_", " "), case.reason or ""
-            alike.setdefault(key, []).append(case.factors)
-    return [
-        {
-            "status": status,
-            "reason": reason,
-            "count": str(len(factors)),
-            "cases": _some([_case(each, varied) for each in factors], "; "),
-        }
-        for (status, reason), factors in alike.items()
-    ]
-
-
-def _case(factors: Mapping[str, Factor], varied: Container[str]) -> str:
-    levels = (f"{name} {_text(level)}" for name, level in factors.items() if name in varied)
-    return ", ".join(levels) or "all"
+            failed.setdefault(key, []).append(", ".join(varied) or "all")
+    others = Counter(case.status.replace("_", " ") for case in cases if case.status != "ok")
+    return {
+        "ok": sum(case.status == "ok" for case in cases),
+        "others": dict(sorted(others.items())),
+        "factors": [(name, _some([*found])) for name, found in levels.items()],
+        "failures": [
+            {
+                "status": status,
+                "reason": reason,
+                "count": str(len(found)),
+                "cases": _some(found, "; "),
+            }
+            for (status, reason), found in failed.items()
+        ],
+    }
 
 
 def _text(level: Factor) -> str:

@@ -16,8 +16,7 @@ from report.errors import StudyError
 from report.evidence.runs import Run, labels
 from report.missing import Missing
 from report.paper.findings import Figure, Findings, Inputs
-from report.paper.study import Content, table_of
-from report.paper.tables import Table
+from report.paper.tables import Content, table_of
 from report.paper.values import declare
 from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Quantity, absent, exact
@@ -30,7 +29,9 @@ NAMED: Final = 8
 _FEWEST: Final = 3
 #: So many machines stand in one table; the next ones stand in another.
 ROWS: Final = 40
-_NOTHING: Final = absent("nothing", "1", "nothing is compared")
+#: Where a machine stands of which nothing is known: below all others.
+_UNKNOWN: Final = float("-inf")
+_NOTHING: Final[Quantity] = absent("nothing", "1", "nothing is compared")
 _CEILINGS: Final = {"Arithmetic (GFLOP/s)": "matrix_product", "Memory (GB/s)": "copy"}
 
 AnyRun = TypeVar("AnyRun", bound=Run)
@@ -51,18 +52,13 @@ class Comparison(Generic[AnyRun]):
 
 
 class _Machine(NamedTuple):
-    """A machine: its name, its record, and its cells by their headings; one is measured."""
+    """A machine: its record, its cells by heading, and its place by what is measured, if it is."""
 
     name: str
-    stored: Stored
+    file: str
     cells: dict[str, Content]
     measured: Quantity
-
-    @property
-    def height(self) -> float:
-        """Where the machine stands in the order of what is measured; below all if unknown."""
-        found = point(self.measured)
-        return float("-inf") if isinstance(found, Missing) else found
+    height: float
 
 
 def described(inputs: Inputs) -> Inputs:
@@ -77,35 +73,36 @@ def with_all_machines(
     """``findings`` of a ``few`` machines, with what compares all those of ``inputs``."""
     named = zip(inputs.records, labels(inputs.records), strict=True)
     machines = sorted((_machine(*each, comparison) for each in named), key=lambda m: -m.height)
+    known = [machine for machine in machines if machine.height > _UNKNOWN]
     roles = {stored.file for stored in few.records}
-    detailed = [machine for machine in machines if machine.stored.file in roles]
-    known = [m for m in machines if m.height > float("-inf")]
-    tables = [
-        _table(f"tbl-machines-{at // ROWS + 1}" if at else "tbl-machines", machines[at : at + ROWS])
-        for at in range(0, len(machines), ROWS)
-    ]
+    detailed = [machine for machine in machines if machine.file in roles]
     counts = {"machines": machines, "machines_detailed": detailed, "machines_known": known}
-    file, *files = (machine.stored.file for machine in machines)
+    file, *files = (machine.file for machine in machines)
     values = {
         id: declare(id, exact("records of the paper", "1", len(each), file, tuple(files)))
         for id, each in counts.items()
     }
     ends = {"machines_highest": known[0], "machines_lowest": known[-1]} if known else {}
     values |= {id: declare(id, machine.measured) for id, machine in ends.items()}
+    tables = {}
+    for at in range(0, len(machines), ROWS):
+        id = f"tbl-machines-{at // ROWS + 1}" if at else "tbl-machines"
+        table = table_of(id, [machine.cells for machine in machines[at : at + ROWS]], wide=True)
+        tables[id] = replace(table, sources=inputs.files)
     figures = {}
     if len(known) >= _FEWEST:
-        factor = tables[0].columns[-1].scale.factor
+        factor = tables["tbl-machines"].columns[-1].scale.factor
         figures["fig-machines"] = _figure(known, detailed, comparison, factor)
     compared = {
         **{id.removeprefix("machines_"): markdown(m.name) for id, m in ends.items()},
         "unnamed": len(known) > NAMED,
         "detailed": [markdown(machine.name) for machine in detailed],
-        "tables": [table.id for table in tables],
+        "tables": [*tables],
     }
     return replace(
         findings,
         values={**findings.values, **values},
-        tables={**findings.tables, **{table.id: table for table in tables}},
+        tables={**findings.tables, **tables},
         figures={**findings.figures, **figures},
         facts={**findings.facts, "comparison": compared},
     )
@@ -125,21 +122,17 @@ def _machine(stored: Stored, name: str, comparison: Comparison[Any]) -> _Machine
         rate = run.peak_rate(operation)
         best = point(rate)
         cells[heading] = best if isinstance(best, Missing) else exact(heading, str(rate.unit), best)
+    measured, height = _NOTHING, _UNKNOWN
     try:
-        measured: Quantity = comparison.measure(run)
-        estimate(measured)  # finds an error of the record now
+        measured = comparison.measure(run)
+        found = point(measured)
         content: Content = measured
+        height = _UNKNOWN if isinstance(found, Missing) else found
     except StudyError as error:
-        measured, content = _NOTHING, Missing(str(error))
+        content = Missing(str(error))
     if comparison.heading:
         cells[comparison.heading] = content
-    return _Machine(name, stored, cells, measured)
-
-
-def _table(id: str, machines: Sequence[_Machine]) -> Table:
-    table = table_of(id, [machine.cells for machine in machines], wide=True)
-    files = tuple(run.file for machine in machines for run in machine.stored.runs)
-    return replace(table, sources=files)
+    return _Machine(name, stored.file, cells, measured, height)
 
 
 def _figure(
@@ -151,7 +144,7 @@ def _figure(
     """A row for each named machine, in order, and one in grey for all others."""
     # Those in detail have names, then those at both ends of the order.
     ends = (m for pair in zip(known, reversed(known), strict=True) for m in pair)
-    first = {m.name: m for m in (*(m for m in known if m in detailed), *ends)}
+    first = dict.fromkeys(m.name for m in (*(m for m in known if m in detailed), *ends))
     named = [m for m in known if m.name in [*first][:NAMED]]
     others = tuple(factor * m.height for m in known if m not in named)
     names = (*(m.name for m in named), *([f"{len(others)} others"] if others else ()))
@@ -168,6 +161,5 @@ def _figure(
         reference=comparison.reference,
         log=all(machine.height > 0 for machine in known),
     )
-    files = tuple(machine.stored.file for machine in known)
-    drawing = Drawing((panel,), height=panel.height, place=f"{__name__}._figure")
-    return Figure("fig-machines", "", "", drawing, files)
+    place = f"{__name__}._figure"
+    return Figure("fig-machines", Drawing((panel,), height=panel.height, place=place))

@@ -44,13 +44,6 @@ class Manuscript:
     unsupported: tuple[str, ...]
 
 
-class _Values(SimpleNamespace):
-    """The values of a study by their ids; ``"id" in v`` asks whether there is one."""
-
-    def __contains__(self, id: str) -> bool:
-        return id in self.__dict__
-
-
 def render_manuscript(
     template: Path,
     findings: Findings,
@@ -69,12 +62,12 @@ def render_manuscript(
     number that is typed into the prose.
     """
     check_prose(template, _read(template))
-    page = Page(_place(template), {**findings.tables}, {**findings.figures}, findings.claims)
+    page = Page(_place(template), {**findings.tables}, {**findings.figures}, {**findings.claims})
     environment = paper_environment(page, template.parent, _SHARED)
     try:
         text = environment.get_template(template.name).render(
             # A namespace, because a dictionary has names of its own, such as copy.
-            v=_Values(**findings.values),
+            v=SimpleNamespace(**findings.values),
             tables=[*findings.tables],
             figures=[*findings.figures],
             claims=findings.claims,
@@ -93,16 +86,8 @@ def render_manuscript(
     front = _FRONT_MATTER.match(text)
     end = front.end() if front and opening else 0
     text = visible(f"{text[:end]}{opening}{text[end:]}{ending}")
-    return Manuscript(text, _captioned(findings, page), tuple(page.unsupported))
-
-
-def _captioned(findings: Findings, page: Page) -> Findings:
-    """The findings with the words that the template has for them."""
-    claims = {
-        id: replace(claim, sentence=page.sentences.get(id, claim.sentence))
-        for id, claim in findings.claims.items()
-    }
-    return replace(findings, tables=page.tables, figures=page.figures, claims=claims)
+    captioned = replace(findings, tables=page.tables, figures=page.figures, claims=page.claims)
+    return Manuscript(text, captioned, tuple(page.unsupported))
 
 
 def _place(template: Path) -> str:

@@ -8,8 +8,7 @@ from itertools import accumulate
 
 from figures.waterfall import Bar, Waterfall
 from report.missing import Missing
-from report.paper.study import Content, table_of
-from report.paper.tables import Table
+from report.paper.tables import Content, Table, table_of
 from report.quantity.expression import exact
 from report.text.format import digits, quantity_text, scale_for
 from report.theory.reconciliation import EXPLAINED, UNEXPLAINED, Level, Reconciliation, Term

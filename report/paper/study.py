@@ -3,11 +3,7 @@
 Every function takes the paper's data, which one function makes from the records::
 
     study = Study(Survey)
-
-
-    @study.value("percent")
-    def best_share(p):
-        return p.rate / p.ceiling
+    study.values({"best_share": lambda p: p.rate / p.ceiling}, "percent")
 
 
     @study.table("tbl-rates", rows=lambda p: p.widths)
@@ -17,39 +13,32 @@ Every function takes the paper's data, which one function makes from the records
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from figures.canvas import Drawing, Panel
 from report.errors import StudyError
 from report.evidence.audit import Check
 from report.missing import Missing
 from report.paper.claims import judge
-from report.paper.findings import Figure, Findings, Inputs
-from report.paper.tables import Cell, Column, Table
-from report.paper.values import declare
-from report.quantity.evaluation import number
+from report.paper.findings import Claim, Figure, Findings, Inputs
+from report.paper.tables import Content, Table, table_of
+from report.paper.values import Value, declare
 from report.quantity.expression import Quantity, absent, exact
-from report.quantity.verdicts import Several, Statement
-from report.text.format import Style, scale_to
+from report.text.format import Style
 from report.theory.reconciliation import Reconciliation
 
-#: What a cell of a table may hold: a quantity, or what needs no computing.
-Content: TypeAlias = Quantity | Cell
+__all__ = ["Content", "Study", "audit_row"]
 
 Data = TypeVar("Data")
 Made = TypeVar("Made", bound=Callable[..., Any])
 Result = TypeVar("Result")
 
-_NOTHING: Final = "no run of the experiment is in the data directory"
 #: What is printed of a machine that is not there.
-_NO_RUN: Final = absent("no run", "1", _NOTHING)
-#: A heading that ends with the unit in which its numbers are printed.
-_SHOWN: Final = re.compile(r"(.+) \((\S+)\)")
+_NO_RUN: Final = absent("no run", "1", "no run of the experiment is in the data directory")
 
 
 class Study(Generic[Data]):
@@ -58,22 +47,13 @@ class Study(Generic[Data]):
     def __init__(self, data: Callable[[Inputs], Data]) -> None:
         """``data`` makes the paper's data; raises ``StudyError`` for records that do not fit."""
         self._data = data
-        self._values: dict[str, tuple[Callable[[Data], Quantity], Style | None]] = {}
+        self._values: dict[str, Callable[[Data], Value]] = {}
         self._tables: list[Callable[[Data], Table | None]] = []
-        self._claims: dict[str, Callable[[Data], Statement | Several]] = {}
+        self._claims: dict[str, Callable[[Data], Claim]] = {}
         self._figures: list[Callable[[Data], Figure]] = []
         self._texts: dict[str, Callable[[Data], Any]] = {}
         self._reconciliations: Callable[[Data], Iterable[Reconciliation]] = lambda p: ()
         self._audits: Callable[[Data], Iterable[Check]] = lambda p: ()
-
-    def value(self, style: Style | None = None) -> Callable[[Made], Made]:
-        """A number of the text, under the name of the function, which returns a quantity."""
-
-        def declared(function: Made) -> Made:
-            self.values({function.__name__: function}, style)
-            return function
-
-        return declared
 
     def values(
         self,
@@ -83,8 +63,7 @@ class Study(Generic[Data]):
     ) -> None:
         """Numbers of the text by their names; missing where there is nothing they are ``of``."""
         for id, function in functions.items():
-            _refuse_second(id, self._values)
-            self._values[id] = partial(_of, of, function), style
+            _declare(self._values, id, function, of, _NO_RUN, partial(declare, style=style))
 
     def texts(self, functions: Mapping[str, Callable[[Data], Any]]) -> None:
         """Words of the template that are no numbers, such as the names of machines."""
@@ -115,7 +94,7 @@ class Study(Generic[Data]):
         """
 
         def declared(function: Made) -> Made:
-            self._tables.append(
+            self.add_table(
                 lambda p: table_of(
                     id, [function(p, row) for row in rows(p)], wide=wide, digits=digits
                 )
@@ -134,9 +113,8 @@ class Study(Generic[Data]):
         Nothing holds where there is nothing that it is ``of``.
         """
 
-        def declared(function: Callable[[Any], Statement | Several]) -> Any:
-            _refuse_second(id, self._claims)
-            self._claims[id] = lambda p: _of(of, function, p, _NO_RUN > 0)
+        def declared(function: Made) -> Made:
+            _declare(self._claims, id, function, of, _NO_RUN > 0, judge)
             return function
 
         return declared
@@ -144,77 +122,55 @@ class Study(Generic[Data]):
     def figure(self, id: str, **size: Any) -> Callable[[Made], Made]:
         """A figure; the function yields its panels. ``size`` are fields of ``Drawing``."""
 
-        def declared(function: Made) -> Made:
-            self._figures.append(lambda p: _figure(id, function, p, size))
+        def declared(function: Callable[[Data], Iterable[Panel]]) -> Any:
+            place = f"{function.__module__}.{function.__name__}"
+            self._figures.append(
+                lambda p: Figure(id, Drawing(tuple(function(p)), place=place, **size))
+            )
             return function
 
         return declared
 
     def findings(self, inputs: Inputs) -> Findings:
-        """All that the paper prints; raises ``StudyError`` for records that do not fit it."""
+        """All that the paper prints; raises ``StudyError`` for records that do not fit it.
+
+        A table names the files of its quantities, else all that the study read.
+        """
         p, files = self._data(inputs), inputs.files
-        tables = [make(p) for make in self._tables]
+        values = {id: make(p) for id, make in self._values.items()}
+        tables = [table for make in self._tables if (table := make(p)) and table.rows]
         figures = [make(p) for make in self._figures]
         return Findings(
-            values={id: declare(id, make(p), style) for id, (make, style) in self._values.items()},
-            tables={t.id: replace(t, sources=t.sources or files) for t in tables if t and t.rows},
-            figures={f.id: replace(f, sources=files) for f in figures if f.drawing.panels},
-            claims={id: judge(id, make(p)) for id, make in self._claims.items()},
+            {id: replace(v, sources=inputs.shards(v.sources)) for id, v in values.items()},
+            {t.id: replace(t, sources=inputs.shards(t.sources) or files) for t in tables},
+            {f.id: f for f in figures if f.drawing.panels},
+            {id: make(p) for id, make in self._claims.items()},
             reconciliations={r.id: r for r in self._reconciliations(p)},
             audits=tuple(self._audits(p)),
-            facts={
-                "measured": bool(files),
-                **{id: make(p) for id, make in self._texts.items()},
-            },
+            facts={"measured": bool(files)} | {id: make(p) for id, make in self._texts.items()},
         )
 
 
-def _of(
+def _declare(
+    declared: dict[str, Callable[[Data], Result]],
+    id: str,
+    function: Callable[[Any], Any],
     of: Callable[[Data], Any],
-    function: Callable[[Any], Result],
-    p: Data,
-    otherwise: Any = _NO_RUN,
-) -> Result:
-    """What ``function`` makes of a part of the paper's data; ``otherwise`` without that part."""
-    part = of(p)
-    return otherwise if part is None else function(part)
+    otherwise: Any,
+    finish: Callable[[str, Any], Result],
+) -> None:
+    """Declare what ``function`` gives of a part of the paper's data, ``otherwise`` without it.
 
-
-def _refuse_second(id: str, declared: Mapping[str, object]) -> None:
-    """Raises ``StudyError`` for a name that stands twice."""
+    Raises ``StudyError`` for a name that stands twice.
+    """
     if id in declared:
         raise StudyError(f"The study declares {id} twice; rename one of both.")
 
+    def make(p: Data) -> Result:
+        part = of(p)
+        return finish(id, otherwise if part is None else function(part))
 
-def table_of(
-    id: str,
-    rows: Sequence[Mapping[str, Content]],
-    *,
-    wide: bool = False,
-    digits: Mapping[str, int] = MappingProxyType({}),
-) -> Table:
-    """A table of rows that have their cells by heading, as ``Study.table`` says.
-
-    Raises ``StudyError`` for rows with other headings than the first one, and for a column of two
-    units.
-    """
-    heads = list(rows[0]) if rows else []
-    for row in rows:
-        if list(row) != heads:
-            raise StudyError(f"{id}: a row has the headings {list(row)}, the first one {heads}.")
-    contents = tuple(
-        tuple(number(each) if isinstance(each, Quantity) else each for each in row.values())
-        for row in rows
-    )
-    used = (each for row in rows for each in row.values() if isinstance(each, Quantity))
-    return Table(
-        id,
-        "",
-        tuple(_column(head, [row[head] for row in rows], digits.get(head)) for head in heads),
-        contents,
-        sources=tuple(dict.fromkeys(file for quantity in used for file in quantity.sources)),
-        wide=wide,
-    )
+    declared[id] = make
 
 
 def audit_row(p: Any, item: Check) -> dict[str, Content]:
@@ -234,29 +190,3 @@ def audit_row(p: Any, item: Check) -> dict[str, Content]:
         "Unit": "" if derived.unit == "1" else derived.unit,
         "Finding": item.finding,
     }
-
-
-def _column(head: str, contents: Sequence[Content], digits: int | None) -> Column:
-    """Raises ``StudyError`` for quantities of two units in one column."""
-    units = {_unit(each) for each in contents if not isinstance(each, Missing)}
-    if len(units) > 1:
-        raise StudyError(f"The column {head} holds {' and '.join(sorted(units))}.")
-    unit, shown = "".join(units), _SHOWN.fullmatch(head)
-    if unit and shown:
-        scale_to(shown[2], unit)
-        return Column(shown[1], unit, shown[2], digits)
-    return Column(head, unit if units else "1", None, digits)
-
-
-def _unit(content: Content) -> str:
-    """The unit of a cell; none of text."""
-    if isinstance(content, Quantity):
-        return str(content.unit)
-    return "1" if isinstance(content, int | float) else ""
-
-
-def _figure(
-    id: str, function: Callable[[Data], Iterable[Panel]], p: Data, size: Mapping[str, Any]
-) -> Figure:
-    place = f"{function.__module__}.{function.__name__}"
-    return Figure(id, "", "", Drawing(tuple(function(p)), place=place, **size))

@@ -6,14 +6,19 @@ carries its reason, prints as a dash and becomes a note below the table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_lowercase
 from textwrap import wrap
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from figures.characters import visible
+from report.errors import StudyError
 from report.missing import Missing
+from report.quantity.evaluation import number
+from report.quantity.expression import Quantity
 from report.statistics.estimates import CONFIDENCE, Estimate
 from report.system.spreadsheet import csv_of
 from report.text.escape import latex, markdown
@@ -30,6 +35,8 @@ from report.text.format import (
 )
 
 Cell: TypeAlias = Number | Estimate | Missing | str
+#: What a cell of a table may hold: a quantity, or what needs no computing.
+Content: TypeAlias = Quantity | Cell
 
 #: Characters of a table's type that fit side by side into a column of the page and into both, and
 #: into the line of a page with one column.
@@ -39,6 +46,8 @@ _ONE_COLUMN: Final = 99
 #: Names and texts up to these widths are never broken.
 _SHORT_NAME: Final = 12
 _SHORT_TEXT: Final = 22
+#: A heading that ends with the unit in which its numbers are printed.
+_SHOWN: Final = re.compile(r"(.+) \((\S+)\)")
 
 
 @dataclass(frozen=True)
@@ -97,12 +106,12 @@ class Table:
     """
 
     id: str
-    caption: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     wide: bool = False
+    caption: str = ""
 
     def __post_init__(self) -> None:
         if not self.id.startswith("tbl-"):
@@ -171,6 +180,55 @@ def _letter(index: int) -> str:
     """a to z, then aa, bb and so on."""
     rounds, letter = divmod(index, len(ascii_lowercase))
     return ascii_lowercase[letter] * (rounds + 1)
+
+
+def table_of(
+    id: str,
+    rows: Sequence[Mapping[str, Content]],
+    *,
+    wide: bool = False,
+    digits: Mapping[str, int] = MappingProxyType({}),
+) -> Table:
+    """A table of rows that have their cells by heading, as ``Study.table`` says.
+
+    Raises ``StudyError`` for rows with other headings than the first one, and for a column of two
+    units.
+    """
+    heads = list(rows[0]) if rows else []
+    for row in rows:
+        if list(row) != heads:
+            raise StudyError(f"{id}: a row has the headings {list(row)}, the first one {heads}.")
+    contents = tuple(
+        tuple(number(each) if isinstance(each, Quantity) else each for each in row.values())
+        for row in rows
+    )
+    used = (each for row in rows for each in row.values() if isinstance(each, Quantity))
+    return Table(
+        id,
+        tuple(_column(head, [row[head] for row in rows], digits.get(head)) for head in heads),
+        contents,
+        sources=tuple(dict.fromkeys(file for quantity in used for file in quantity.sources)),
+        wide=wide,
+    )
+
+
+def _column(head: str, contents: Sequence[Content], digits: int | None) -> Column:
+    """Raises ``StudyError`` for quantities of two units in one column."""
+    units = {_unit(each) for each in contents if not isinstance(each, Missing)}
+    if len(units) > 1:
+        raise StudyError(f"The column {head} holds {' and '.join(sorted(units))}.")
+    unit, shown = "".join(units), _SHOWN.fullmatch(head)
+    if unit and shown:
+        scale_to(shown[2], unit)
+        return Column(shown[1], unit, shown[2], digits)
+    return Column(head, unit if units else "1", None, digits)
+
+
+def _unit(content: Content) -> str:
+    """The unit of a cell; none of text."""
+    if isinstance(content, Quantity):
+        return str(content.unit)
+    return "1" if isinstance(content, int | float) else ""
 
 
 def to_markdown(table: Table, caption: str) -> str:

@@ -69,9 +69,8 @@ class Page:
     template: str
     tables: dict[str, Table]
     figures: dict[str, Figure]
-    claims: Mapping[str, Claim]
+    claims: dict[str, Claim]
     unsupported: list[str] = field(default_factory=list)
-    sentences: dict[str, str] = field(default_factory=dict)
     #: Of each block of ``known`` that is being printed, whether a table or figure is not there.
     lacking: list[bool] = field(default_factory=list)
 
@@ -158,16 +157,16 @@ class PaperTags(Extension):
             name, colon, sentence = each.partition(": ")
             if not colon:
                 raise TemplateRuntimeError(f"a claim is «id: sentence», found {each!r}")
-            claim, page.sentences[name] = page.claim(name), _plain(sentence)
-            rows.append((page.sentences[name], claim.verdict, claim.because))
+            claim = page.claims[name] = replace(page.claim(name), sentence=_plain(sentence))
+            rows.append((claim.sentence, claim.verdict, claim.because))
         columns = (Column("Claim"), Column("Verdict"), Column("Found, and expected"))
-        page.tables[id] = Table(id, "", columns, tuple(rows), wide=True)
+        page.tables[id] = Table(id, columns, tuple(rows), wide=True)
         return ""
 
     def _holds(self, line: int, id: str, *rest: Any, caller: Callable[[], str]) -> str:
         page, (sentence, others) = self._page, _parts(caller())
         claim, verdict = page.claim(id), str(rest[0]) if rest else "supported"
-        page.sentences.setdefault(id, _plain(sentence))
+        page.claims[id] = replace(claim, sentence=claim.sentence or _plain(sentence))
         if claim.verdict == verdict:
             return sentence
         if "else" in others and claim.verdict == _OPPOSITE.get(verdict):

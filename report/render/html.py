@@ -125,8 +125,6 @@ def write_page(
         copy = target / html.unescape(name)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source / html.unescape(name), copy)
-    if (source / "files").is_dir():
-        shutil.copytree(source / "files", target / "files", dirs_exist_ok=True)
     target.mkdir(parents=True, exist_ok=True)
     if not links.root:
         write_assets(target)

@@ -51,7 +51,7 @@ TEXTS = {
 EVERY = " ".join(TEXTS)
 #: Where the texts stand: what authors type, and what tables take from the data.
 FIELDS = ("title", "writer", "place", "abstract", "keyword", "prose", "caption", "cell")
-TABLE = Table("tbl-x", f"Mcaption {EVERY}", (Column("A"),), ((f"Mcell {EVERY}",),))
+TABLE = Table("tbl-x", (Column("A"),), ((f"Mcell {EVERY}",),))
 PAPER = f"""---
 title: |
   Mtitle {markdown(EVERY)}
@@ -71,7 +71,7 @@ print-style: ieee
 
 Mprose {markdown(EVERY)}
 
-{to_markdown(TABLE, markdown(TABLE.caption))}
+{to_markdown(TABLE, markdown(f"Mcaption {EVERY}"))}
 """
 
 

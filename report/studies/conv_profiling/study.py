@@ -155,11 +155,13 @@ study.values(
 )
 
 
-@study.value("measured")
-def source_measured(p: Paper) -> Quantity:
+def _source_measured(p: Paper) -> Quantity:
     """The megabytes that the source prints for its measurement."""
     printed = p.reported.value("measured_memory").number
     return exact("source: measured memory", "B", round(printed * source.MB), p.file)
+
+
+study.values({"source_measured": _source_measured}, "measured")
 
 
 # ---------------------------------------------------------------------------------- operations
@@ -220,12 +222,13 @@ study.values(
 )
 
 
-@study.value("exact")
-def beside_copies(p: Paper) -> Quantity:
-    """Bytes of the workspace with TF32 beside the copies of input and weights."""
-    if p.fast is None:
-        return absent("workspace", "B", "no call with TF32 is in the records")
-    return p.fast.workspace(SHOWN_BATCH) - theory.copies(SHOWN_BATCH)
+study.values(
+    {
+        "beside_copies": lambda fast: fast.workspace(SHOWN_BATCH) - theory.copies(SHOWN_BATCH),
+    },
+    "exact",
+    of=lambda p: p.fast,
+)
 
 
 # --------------------------------------------------------------------------------- the CPUs

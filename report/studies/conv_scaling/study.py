@@ -177,14 +177,21 @@ study.values(
         "replays": lambda p: exact("sums replayed", "1", len(p.replays), *p.inputs.files[:1]),
     }
 )
-study.values({"confidence": lambda p: exact("confidence, chosen", "1", CONFIDENCE)}, "percent")
 
 
-@study.value("percent")
-def excess_share(p: Paper) -> Quantity:
+def _excess_share(p: Paper) -> Quantity:
     """By how much the source's operations exceed theory."""
     batch = p.source.batches[0]
     return p.source.excess[batch] / theory.work(batch)
+
+
+study.values(
+    {
+        "confidence": lambda p: exact("confidence, chosen", "1", CONFIDENCE),
+        "excess_share": _excess_share,
+    },
+    "percent",
+)
 
 
 # ---------------------------------------------------------------------------------- measured

@@ -154,14 +154,12 @@ study.values(
 study.values({"compile_last_count": lambda p: p.pairs["compile_last"].gain.count})
 
 
-@study.value()
-def slower(p: Survey) -> Quantity:
+def _slower(p: Survey) -> Quantity:
     """How many CNNs are slower on the newest card."""
     return p.pairs["second"].gain.number("that lose", lambda gain: gain < 1)
 
 
-@study.value()
-def slower_grouped(p: Survey) -> Quantity:
+def _slower_grouped(p: Survey) -> Quantity:
     """How many of these normalize by groups."""
     grouped = {row.network for row, _ in p.pairs["second"].only("native_group_norm").rows}
     gain = p.pairs["second"].gain
@@ -174,16 +172,15 @@ def slower_grouped(p: Survey) -> Quantity:
     )
 
 
-@study.value("percent")
-def compiled_unmerged_error(p: Survey) -> Quantity:
-    """The error of compiled gains without the rule of merged operators."""
-    return p.pairs["compiled"].error("operators").median
-
-
-@study.value("percent")
-def cached_change(p: Survey) -> Quantity:
-    """By how much the last cache changes the median predicted gain of the first step."""
-    return p.pairs["first"].cached_change.median
+study.values({"slower": _slower, "slower_grouped": _slower_grouped})
+study.values(
+    {
+        # Without the rule of merged operators, and what the last cache changes of a median.
+        "compiled_unmerged_error": lambda p: p.pairs["compiled"].error("operators").median,
+        "cached_change": lambda p: p.pairs["first"].cached_change.median,
+    },
+    "percent",
+)
 
 
 # -------------------------------------------------------------------------------------- claims
