@@ -37,21 +37,25 @@ def prepare(folder: Path, studies: Sequence[str]) -> list[Task]:
 def _tasks(study: str, out: Path, folder: Path) -> Iterator[Task]:
     from figures.render import render
     from report.engine.task import load
-    from report.render.html import PageLinks, page_edition
+    from report.render.html import Publication, page_edition
     from report.render.latex import latex_edition, write_latex
     from report.render.pandoc import convert
+    from report.render.shell import Settings
     from report.render.source import read_source
-    from report.render.typst import compile_typst, typst_edition, write_typst
+    from report.render.typst import render_typst, typst_edition
 
     source, tex = out / "qmd" / study, folder / "tex" / study
     paper = read_source(source, study)
-    editions = (page_edition(paper, PageLinks()), latex_edition(paper), typst_edition(paper))
+    editions = (
+        page_edition(paper, Publication(Settings())),
+        latex_edition(paper),
+        typst_edition(paper),
+    )
     converted = partial(convert, paper, editions, (str(paper.front["title"]),))
-    written = converted().editions
-    write_latex(source, study, tex, written["latex"])
-    main = write_typst(source, study, folder / "typst" / study, written["typst-citations"])
+    written, _ = converted()
+    write_latex(paper, tex, written["latex"])
     yield "pandoc", converted
-    yield "typst", partial(compile_typst, main)
+    yield "typst", partial(render_typst, paper, written["typst-citations"])
     yield "latexmk", partial(_latexmk, tex)
     for name, drawing in load(out / ".steps" / study / "drawings.pickle").items():
         yield "figure", partial(render, drawing, salt=f"{study}/fig-{name}")

@@ -6,10 +6,7 @@ from typing import Final
 
 import pytest
 
-from report.missing import Missing
-from report.render.latex import find_latex
+from report.render.latex import latex_lacks
 
-TOOLS: Final = find_latex()
-needs_latex: Final = pytest.mark.skipif(
-    isinstance(TOOLS, Missing), reason=TOOLS.reason if isinstance(TOOLS, Missing) else ""
-)
+LACKING: Final = latex_lacks()
+needs_latex: Final = pytest.mark.skipif(bool(LACKING), reason=LACKING)

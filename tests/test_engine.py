@@ -101,7 +101,7 @@ if sys.argv[1] == "study":
     from report.engine.computing import compute_usable
     compute_usable(sys.argv[2], Path("data").resolve())
 if sys.argv[1] in ("document", "pdf"):
-    importing("_write_page"), importing("_links")
+    importing("_write_page"), importing("_publication")
 names = (name for name in sys.modules if name.split(".")[0] in ("report", "figures"))
 print(*(sys.modules[name].__file__ for name in names))
 """

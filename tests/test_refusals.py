@@ -37,7 +37,7 @@ from report.records.store import (
 )
 from report.records.strict import SyntaxFaultError, line_of, parse_yaml
 from report.render.shell import script_of
-from report.render.source import front_matter
+from report.render.source import read_source
 from report.studies import STUDIES
 from report.system.outputs import write_json
 from tests import factory, fuzz
@@ -299,7 +299,7 @@ YAML_READERS: dict[str, Callable[[Path], Any]] = {
     "editions.yaml": lambda path: read_editions(path.parent),
     "devices.yaml": read_devices,
     "expected.yaml": lambda path: read_expected(path.parent),
-    "paper.qmd": front_matter,
+    "paper.qmd": lambda path: read_source(path.parent, path.stem),
 }
 
 

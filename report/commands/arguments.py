@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from report.engine.pipeline import ROOT
-from report.render.styles import STYLES
+from report.render import STYLES
 from report.studies import STUDIES
 from report.system.streams import complete
 

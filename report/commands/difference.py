@@ -21,8 +21,7 @@ from report.errors import RecordError, unwritable
 from report.records import OPERATORS, SHARED
 from report.records.editions import EDITIONS
 from report.records.files import shared as shared_file
-from report.render.settings import Settings
-from report.render.shell import PAPER_SCRIPTS, render_template, write_assets
+from report.render.shell import PAPER_SCRIPTS, Settings, render_template, write_assets
 from report.studies import STUDIES
 from report.system.outputs import install
 from report.text.format import NO_BREAK
@@ -107,8 +106,8 @@ def _write_page(origins: Mapping[str, str], studies: Sequence[Studied], scratch:
             target.mkdir(parents=True)
             for path in drawn.glob("*.svg"):
                 shutil.copyfile(path, target / path.name)
-    shell = {"settings": Settings(), "root": "", "scripts": PAPER_SCRIPTS}
-    page = render_template("diff.html.j2", **shell, origins=origins, studies=studies)
+    content = {"origins": origins, "studies": studies}
+    page = render_template("diff.html.j2", Settings(), root="", scripts=PAPER_SCRIPTS, **content)
     (folder / "index.html").write_text(page, "utf-8", newline="\n")
 
 

@@ -23,7 +23,7 @@ from urllib.parse import unquote
 
 from report.engine.cache import SCRATCH
 from report.errors import OutputError, RidgepointError
-from report.render.policy import POLICY
+from report.render import POLICY
 from report.system.processes import leave_on_signals
 
 HOST: Final = "127.0.0.1"

@@ -32,9 +32,10 @@ from report.records.files import shared
 from report.system.outputs import write_json
 
 if TYPE_CHECKING:
-    from report.render.html import PageLinks
+    from report.render.html import Publication
     from report.render.pandoc import Edition
     from report.render.site import Paper
+    from report.render.source import Source
 
 #: Most of a build would go into a file that is smaller by a sixth, and into its small pieces.
 _QUICK, _BLOCK = 1, 2**20
@@ -128,45 +129,41 @@ def document(task: Task) -> tuple[str, ...]:
     (task.stage / "values").mkdir()
     shutil.copyfile(source / "values.json", task.stage / "values" / f"{name}.json")
     paper, formats = read_source(source, name), task.parameters.get("formats", "").split()
-    links = _links(task, chosen, written, pdf="latex" in formats)
-    editions: list[Edition] = [page_edition(paper, links)]
+    publication = _publication(task, chosen, written, pdf="latex" in formats)
+    editions: list[Edition] = [page_edition(paper, publication)]
     editions += [latex_edition(paper)] if "latex" in formats else []
     editions += [typst_edition(paper)] if "typst" in formats else []
-    made = convert(paper, editions, (written["title"], written["abstract"]))
+    texts, plain = convert(paper, editions, (written["title"], written["abstract"]))
     others = [each["line"] for each in written["imported"]]
     shown = ("title", "abstract", "devices", "measured", "question", "headline", "figure")
     listed = {**{key: written[key] for key in shown}, "imported": others}
-    write_json({**listed, **in_plain_words(*made.plain)}, folder / ENTRY)
+    write_json({**listed, **in_plain_words(*plain)}, folder / ENTRY)
     if "latex" in formats:
-        write_latex(source, name, task.stage / "tex" / name, made.editions["latex"])
+        write_latex(paper, task.stage / "tex" / name, texts["latex"])
     if "typst" in formats:
-        text = made.editions["typst-citations"]
-        (folder / TYPST).write_text(text, "utf-8", newline="\n")
+        (folder / TYPST).write_text(texts["typst-citations"], "utf-8", newline="\n")
     if "html" in formats:
-        _write_page(task, links, made.editions["html"])
+        _write_page(task, paper, publication, texts["html"])
     return tuple(written["unsupported"])
 
 
-def _links(
+def _publication(
     task: Task, chosen: Mapping[str, Any], values: Mapping[str, Any], *, pdf: bool
-) -> PageLinks:
-    """Where the page of a study leads on the site, and what it says of its measurements."""
-    from report.render.html import PageLinks
-    from report.render.settings import read_settings
+) -> Publication:
+    """What the page of a study says of its measurements, and what it offers."""
+    from report.render.html import Publication
+    from report.render.shell import read_settings
 
-    measured = chosen["runs"] or chosen["imported"]
-    samples = (("Every sample (CSV, compressed)", SAMPLES),) if measured else ()
-    return PageLinks(
-        pdf=f"{task.study}.pdf" if pdf else None,
-        downloads=(("Values and tables (JSON)", "values.json"), *samples),
-        root="../",
+    return Publication(
         settings=read_settings(task.data),
         measured=values["measured"],
         devices=tuple(values["devices"]),
+        pdf=f"{task.study}.pdf" if pdf else None,
+        samples=SAMPLES if chosen["runs"] or chosen["imported"] else None,
     )
 
 
-def _write_page(task: Task, links: PageLinks, text: str) -> None:
+def _write_page(task: Task, paper: Source, publication: Publication, text: str) -> None:
     """Write the page around what pandoc has written of it, with all that it offers and shows."""
     from report.render.html import write_page
 
@@ -177,7 +174,7 @@ def _write_page(task: Task, links: PageLinks, text: str) -> None:
         shutil.copyfile(folder / SAMPLES, page / SAMPLES)
         shutil.copytree(folder / RECORDS_FOLDER, page / RECORDS_FOLDER)
     _write_opened(task, page)
-    write_page(task.source, task.study, page, links, text)
+    write_page(paper, page, publication, text)
 
 
 def _write_opened(task: Task, page: Path) -> None:
@@ -198,15 +195,15 @@ def pdf(task: Task) -> None:
     from report.instruments.counters.logs import gzipped
     from report.render.bundle import bundle
     from report.render.latex import compile_latex
+    from report.render.source import read_source
     from report.render.typst import render_typst
 
     tex, bibliography = task.stage / "tex" / task.study, b""
     if task.parameters["engine"] == "latex":
-        compiled = compile_latex(tex, task.study)
-        content, bibliography = compiled.pdf, compiled.bibliography
+        content, bibliography = compile_latex(tex, task.study)
     else:
         text = (task.artifacts() / TYPST).read_text("utf-8")
-        content = render_typst(task.source, task.study, text)
+        content = render_typst(read_source(task.source, task.study), text)
     for name in paper_files(task.study):
         (task.stage / name).parent.mkdir(parents=True, exist_ok=True)
         (task.stage / name).write_bytes(content)
@@ -225,7 +222,7 @@ def quarto(task: Task) -> None:
 
 def index(task: Task) -> None:
     """Write the pages over all studies; each parameter is a study, with ``pdf`` if it has one."""
-    from report.render.settings import read_settings
+    from report.render.shell import read_settings
     from report.render.site import write_site
 
     papers = [_listed(task, study, pdf) for study, pdf in task.parameters.items()]
@@ -234,22 +231,24 @@ def index(task: Task) -> None:
 
 def _listed(task: Task, study: str, pdf: str) -> Paper:
     """What lists say of a study, whose published values are put on the site."""
-    from report.render.site import Entry, Paper
+    from report.render.site import Paper
 
     folder, html = task.artifacts(study), task.stage / "html"
-    page, paper = f"{study}/index.html", f"{study}/{study}.pdf" if pdf else None
+    page = html / study / "index.html"
     reported = f"reported/{study}.json"
     source = shared(reported, task.data)
     if source.exists():
         (html / "reported").mkdir(exist_ok=True)
         shutil.copyfile(source, html / reported)
     return Paper(
-        Entry.of(_read(folder / ENTRY), study=study, page=page, pdf=paper),
-        _read(task.stage / "values" / f"{study}.json"),
-        _read(folder / RECORDS),
-        _read(folder / DETAILS)["machines"],
-        reported if source.exists() else "",
-        (html / page).read_text("utf-8") if (html / page).exists() else "",
+        study,
+        entry=_read(folder / ENTRY),
+        values=_read(task.stage / "values" / f"{study}.json"),
+        records=_read(folder / RECORDS),
+        machines=_read(folder / DETAILS)["machines"],
+        html=page.read_text("utf-8") if page.exists() else "",
+        pdf=bool(pdf),
+        reported=source.exists(),
     )
 
 

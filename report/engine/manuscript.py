@@ -19,8 +19,7 @@ from report.paper.findings import Findings
 from report.paper.manuscript import render_manuscript
 from report.paper.tables import to_csv, to_latex
 from report.records.files import read_file, shared
-from report.render.source import front_matter, in_style, style_of
-from report.render.styles import ONE_COLUMN
+from report.render.source import in_style, read_source
 from report.system.outputs import write_json
 
 _PICTURES: Final = (".jpeg", ".jpg", ".pdf", ".png", ".svg")
@@ -48,17 +47,17 @@ def write_source(
     folder.mkdir(parents=True, exist_ok=True)
     text = in_style(manuscript.text, style) if style else manuscript.text
     (folder / f"{study}.qmd").write_text(text, encoding="utf-8")
-    front = front_matter(folder / f"{study}.qmd")
+    paper = read_source(folder, study)
     copy_bibliography(data, folder)
-    _write_tables(findings, folder / "tables", one_column=style_of(front) in ONE_COLUMN)
+    _write_tables(findings, folder / "tables", one_column=paper.one_column)
     _copy_pictures(papers / study, folder / "pictures")
     values = {
         **findings.as_json(study, tuple(origin["records"])),
         # Only a build that was told to use other records says so.
         **{name: part for name, part in origin.items() if part or name != "asked"},
-        "title": front["title"],
-        "abstract": " ".join(str(front.get("abstract", "")).split()),
-        **summary_of(study, findings, front),
+        "title": paper.front["title"],
+        "abstract": " ".join(str(paper.front.get("abstract", "")).split()),
+        **summary_of(study, findings, paper.front),
         "unsupported": manuscript.unsupported,
     }
     write_json(values, folder / "values.json")

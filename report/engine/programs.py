@@ -27,17 +27,15 @@ def find_tex(known: dict[str, Any]) -> dict[str, Any]:
     if known and known["path"] == _on_path() and all(_look(file) == look for file, look in looks):
         return known
     from report.engine.cache import file_digest, text_digest
-    from report.missing import Missing
-    from report.render.latex import find_latex, tex_files, tex_version
+    from report.render.latex import latex_lacks, tex_files, tex_version
 
-    found = find_latex()
+    lacking = latex_lacks()
     lists, styles = tex_files()
-    if isinstance(found, Missing):
-        version, lacking, files = _NONE, found.reason, lists
+    if lacking:
+        version, files = _NONE, lists
     else:
         digests = (file_digest(path) or _NONE for path in styles)
-        version, lacking = text_digest(tex_version(found), *digests), ""
-        files = [*lists, *styles]
+        version, files = text_digest(tex_version(), *digests), [*lists, *styles]
     now = {"path": _on_path(), "looks": {file: _look(file) for file in files}}
     return {"version": version, "lacking": lacking, **now}
 

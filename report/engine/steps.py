@@ -56,7 +56,7 @@ TYPST: Final = "paper.typ"
 _BASE: Final = (
     "report/__init__.py", "report/errors.py", "report/missing.py", "report/engine/",
     "report/system/", "report/records/", "report/studies/__init__.py", "figures/__init__.py",
-    "figures/characters.py", "report/render/__init__.py", "report/render/styles.py",
+    "figures/characters.py", "report/render/__init__.py",
 )  # fmt: skip
 _BELOW: Final = tuple(
     f"report/{room}/"

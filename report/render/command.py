@@ -1,4 +1,4 @@
-"""Runs the programs that render, all in the same surroundings and with a time limit."""
+"""Runs the programs that render, all in the same environment and with a time limit."""
 
 from __future__ import annotations
 
@@ -24,30 +24,21 @@ _FIXED: Final[Mapping[str, str]] = {
 }
 
 
-def fixed_environment() -> dict[str, str]:
-    """The environment variables of every program that renders."""
-    kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    return {**kept, **_FIXED}
-
-
 def run(
-    command: Sequence[str | Path],
-    folder: Path,
-    limit_s: float,
-    environment: Mapping[str, str] | None = None,
-    stdin: str = "",
+    command: Sequence[str | Path], folder: Path, limit_s: float, place: str = "", stdin: str = ""
 ) -> CompletedProcess[str]:
     """Run ``command`` in ``folder`` with the text ``stdin`` as its input.
 
     A program that is not done after ``limit_s`` seconds is ended together with the programs that
-    it started.  Raises ``RenderError`` then, and if it cannot be started; its exit status is the
-    caller's to judge.
+    it started.  Raises ``RenderError`` then, and if it cannot be started, of the ``place`` that it
+    works for; its exit status is the caller's to judge.
     """
+    kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     try:
         with started(
             [str(part) for part in command],
             cwd=folder,
-            env=fixed_environment() if environment is None else dict(environment),
+            env={**kept, **_FIXED},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -57,8 +48,8 @@ def run(
             stdout, stderr = process.communicate(stdin, timeout=limit_s)
     except subprocess.TimeoutExpired:
         raise RenderError(
-            f"{folder}: {Path(command[0]).name} was not done after {limit_s:g} s and was ended; "
-            "look for what it waits for, or make the document smaller."
+            f"{place or folder}: {Path(command[0]).name} was not done after {limit_s:g} s and was "
+            "ended; look for what it waits for, or make the document smaller."
         ) from None
     except OSError as error:
         raise RenderError(f"{command[0]}: cannot be started ({error.strerror}).") from error

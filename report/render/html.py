@@ -5,16 +5,15 @@ from __future__ import annotations
 import html
 import re
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from report.errors import RenderError
-from report.render.pandoc import TEMPLATES, Edition, convert
+from report.render.pandoc import TEMPLATES, Edition
 from report.render.problems import filter_problem
-from report.render.settings import Settings
-from report.render.shell import parts, write_assets
-from report.render.source import Source, read_source
+from report.render.shell import PAPER_SCRIPTS, Settings, render_template
+from report.render.source import Source
 from report.text.escape import bibtex, latex
 from report.text.format import first_names
 
@@ -42,24 +41,26 @@ _META: Final = r'<meta name="{}" content="([^"]*)">'
 _CITED: Final = '<pre id="bibtex" tabindex="0" role="region" aria-label="BibTeX entry"><code>'
 
 
-@dataclass(frozen=True)
-class PageLinks:
-    """Where the links of a page lead, relative to the page; None leaves a link out.
+#: The folder of the site, from the page of a paper.
+_ROOT: Final = "../"
 
-    ``downloads`` are (label, href) of data files.  ``root`` leads to the folder of the site; where
-    it is nothing, the page is a site by itself, and what all pages share is put beside it.
-    ``measured`` is the day of the newest record, ``devices`` those that were measured.
+
+@dataclass(frozen=True)
+class Publication:
+    """What a page says beside its paper, and offers beside itself.
+
+    ``measured`` is the day of the newest record, ``devices`` those that were measured; ``pdf`` and
+    ``samples`` are files in the folder of the page, None where they are not made.
     """
 
-    pdf: str | None = None
-    downloads: tuple[tuple[str, str], ...] = ()
-    root: str = ""
-    settings: Settings = field(default_factory=Settings)
+    settings: Settings
     measured: str | None = None
     devices: tuple[str, ...] = ()
+    pdf: str | None = None
+    samples: str | None = None
 
 
-def page_edition(paper: Source, links: PageLinks) -> Edition:
+def page_edition(paper: Source, publication: Publication) -> Edition:
     """How pandoc writes the page of a paper."""
     return Edition(
         "html",
@@ -72,19 +73,31 @@ def page_edition(paper: Source, links: PageLinks) -> Edition:
             # The title is the page's first heading, so that the paper's own begin one lower.
             "toc_depth": paper.contents_depth(page=True) + 1,
         },
-        variables={**_variables(paper, links), "contents": paper.contents_in(page=True)},
+        variables={**_variables(paper, publication), "contents": paper.contents_in(page=True)},
     )
 
 
-def _finished(page: str, paper: Source, links: PageLinks) -> tuple[str, str]:
-    """The page, and the entry that it is cited by, from what pandoc wrote."""
+def write_page(paper: Source, target: Path, publication: Publication, written: str) -> str:
+    """Write ``index.html``, what it shows and what it offers into ``target``; returns its HTML.
+
+    ``written`` is what pandoc made of ``page_edition``.  Raises ``RenderError`` before anything is
+    written.
+    """
     # pandoc ends a void element as XML does, which checkers of HTML warn of.
-    page = re.sub(r"<(br|hr) />", r"<\1>", _ALIGNED.sub(r'\1 class="\2"', page))
+    page = re.sub(r"<(br|hr) />", r"<\1>", _ALIGNED.sub(r'\1 class="\2"', written))
     page = _GROUPED.sub(r"<mn>\1</mn>", page)
     page = _CELL.sub(_with_classes, _NOTES.sub(r"<div\1</div>", page))
     _check_links(page, paper)
-    entry = _entry(page, paper, links)
-    return page.replace(_CITED, _CITED + html.escape(entry, quote=False), 1), entry
+    entry = _entry(page, paper, publication)
+    page = page.replace(_CITED, _CITED + html.escape(entry, quote=False), 1)
+    for name in sorted({*_FIGURE.findall(page), *_LINKED.findall(page)}):
+        copy = target / html.unescape(name)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(paper.folder / html.unescape(name), copy)
+    target.mkdir(parents=True, exist_ok=True)
+    for name, text in {BIBTEX: entry, "index.html": page}.items():
+        (target / name).write_text(text, "utf-8", newline="\n")
+    return page
 
 
 def _with_classes(cell: re.Match[str]) -> str:
@@ -109,39 +122,14 @@ def _check_links(page: str, paper: Source) -> None:
         raise RenderError("\n".join(problems))
 
 
-def write_page(
-    source: Path, study: str, target: Path, links: PageLinks, written: str | None = None
-) -> Path:
-    """Write ``index.html``, what it shows and what it offers into ``target``; returns its path.
-
-    ``written`` is what pandoc made of ``page_edition``; it is called where there is none.
-    Raises ``RenderError`` before anything is written.
-    """
-    paper = read_source(source, study)
-    if written is None:
-        written = convert(paper, [page_edition(paper, links)]).editions["html"]
-    page, entry = _finished(written, paper, links)
-    for name in sorted({*_FIGURE.findall(page), *_LINKED.findall(page)}):
-        copy = target / html.unescape(name)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source / html.unescape(name), copy)
-    target.mkdir(parents=True, exist_ok=True)
-    if not links.root:
-        write_assets(target)
-    index = target / "index.html"
-    for name, text in {BIBTEX: entry, index.name: page}.items():
-        (target / name).write_text(text, "utf-8", newline="\n")
-    return index
-
-
-def _entry(page: str, paper: Source, links: PageLinks) -> str:
+def _entry(page: str, paper: Source, publication: Publication) -> str:
     """How the paper is cited, for BibTeX in ASCII, in the plain words of the page's head."""
 
     def plain(name: str) -> list[str]:
         texts = re.findall(_META.format(name), page)
         return [f"{{{bibtex(latex(html.unescape(text)))}}}" for text in texts]
 
-    day, url = links.measured, _address(paper.study, links)
+    day, url = publication.measured, _address(paper, publication)
     fields = {
         "title": plain("citation_title")[0],
         # An organization would else be taken for a first and a last name.
@@ -153,33 +141,31 @@ def _entry(page: str, paper: Source, links: PageLinks) -> str:
     return f"@misc{{{paper.study},\n{lines}}}\n"
 
 
-def _address(study: str, links: PageLinks) -> str:
+def _address(paper: Source, publication: Publication) -> str:
     """Where the page will be, empty where the site does not say where it is published."""
-    return f"{links.settings.url}{study}/" if links.settings.url else ""
+    url = publication.settings.url
+    return f"{url}{paper.study}/" if url else ""
 
 
-def _variables(paper: Source, links: PageLinks) -> dict[str, object]:
+def _variables(paper: Source, publication: Publication) -> dict[str, object]:
     """What the template shows beside the paper, as HTML."""
-    page = _address(paper.study, links)
+    page, measured, pdf = _address(paper, publication), publication.measured, publication.pdf
     given = {
         "study": paper.study,
-        "pdf": links.pdf,
-        "home": f"{links.root}index.html" if links.root else None,
+        "pdf": pdf,
+        "samples": publication.samples,
         "canonical": page,
-        "citation-pdf": f"{page}{links.pdf}" if page and links.pdf else None,
-        "measured": links.measured,
-        "measured-slashes": (links.measured or "").replace("-", "/"),
-        "devices": first_names(links.devices),
-        "records": f"{links.root}records.html#{paper.study}" if links.root else None,
-        "licence": links.settings.licence,
+        "citation-pdf": f"{page}{pdf}" if page and pdf else None,
+        "measured": measured,
+        "measured-slashes": (measured or "").replace("-", "/"),
+        "devices": first_names(publication.devices),
+        "licence": publication.settings.licence,
         "bibtex-file": BIBTEX,
     }
-    variables: dict[str, object] = {
-        name: html.escape(content) for name, content in given.items() if content
+    shared = {
+        f"site-{part}": render_template(
+            f"{part}.html.j2", publication.settings, root=_ROOT, here="", scripts=PAPER_SCRIPTS
+        )
+        for part in ("head", "header", "footer")
     }
-    if links.downloads:
-        variables["downloads"] = [
-            {"label": html.escape(label), "href": html.escape(href)}
-            for label, href in links.downloads
-        ]
-    return {**variables, **parts(links.settings, links.root)}
+    return {**{name: html.escape(content) for name, content in given.items() if content}, **shared}

@@ -5,25 +5,22 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from report.errors import RenderError
-from report.missing import Missing
 from report.render.command import run
-from report.render.pandoc import TEMPLATES, Edition, convert
+from report.render.pandoc import TEMPLATES, Edition
 from report.render.problems import (
     BIBLIOGRAPHY,
     name_of,
-    naming,
     place_like,
     place_of_entry,
     place_of_key,
     place_of_text,
     refusal,
 )
-from report.render.source import Source, read_source
+from report.render.source import Source
 from report.text.escape import bibtex, latex_source
 
 #: What the styles load that a small TeX installation may lack, and the Debian package it is in.
@@ -45,6 +42,10 @@ _NEEDED: Final = {
 #: Where what the class of the ACM loads is; no other style needs it.
 _MORE: Final = "texlive-latex-extra texlive-plain-generic"
 _PROGRAMS: Final = {"latexmk": "latexmk", "pdflatex": "texlive-latex-base"}
+#: Quiet, stopping at the first error, which is named with its line, and running no other program.
+_PDFLATEX: Final = (
+    "pdflatex -interaction=nonstopmode -halt-on-error -file-line-error -no-shell-escape %O %S"
+)
 _TIME_LIMIT_S: Final = 120.0
 
 #: What every paper's folder holds, and what it holds in a one-column style.
@@ -59,14 +60,6 @@ _BIBTEX = re.compile(r"^(.+)---line (\d+) of file references\.bib$", re.MULTILIN
 _UNDEFINED = re.compile(r"LaTeX Warning: (Reference|Citation) [`']([^']+)'")
 
 
-@dataclass(frozen=True)
-class LatexTools:
-    """The programs that make a PDF from LaTeX."""
-
-    latexmk: Path
-    pdflatex: Path
-
-
 def latex_edition(paper: Source) -> Edition:
     """How pandoc writes the LaTeX of a paper."""
     return Edition(
@@ -79,23 +72,19 @@ def latex_edition(paper: Source) -> Edition:
     )
 
 
-def write_latex(source: Path, study: str, target: Path, text: str | None = None) -> Path:
+def write_latex(paper: Source, target: Path, text: str) -> Path:
     """Write ``<study>.tex`` and all that it needs into the folder ``target``; returns its path.
 
-    ``text`` is what pandoc has written for ``latex_edition``; it is called where there is none.
-    Raises ``RenderError`` before anything is written.
+    ``text`` is what pandoc has written for ``latex_edition``.
     """
-    paper = read_source(source, study)
-    if text is None:
-        text = convert(paper, [latex_edition(paper)]).editions["latex"]
     target.mkdir(parents=True, exist_ok=True)
-    _copy_used(text, source, target)
+    _copy_used(text, paper.folder, target)
     for name in (*_STYLE_FILES, *(_ONE_COLUMN_FILES if paper.one_column else ())):
         shutil.copyfile(TEMPLATES / "latex" / name, target / name)
     with (target / "latexmkrc").open("a", encoding="utf-8", newline="\n") as settings:
         # An archive has tables beside the paper.
-        settings.write(f"@default_files = ('{study}.tex');\n")
-    main = target / f"{study}.tex"
+        settings.write(f"@default_files = ('{paper.study}.tex');\n")
+    main = target / f"{paper.study}.tex"
     main.write_text(text, "utf-8", newline="\n")
     return main
 
@@ -119,22 +108,20 @@ def _with_dois(bibliography: str) -> str:
     return _DOI.sub(linked, bibliography)
 
 
-def find_latex() -> LatexTools | Missing:
-    """The TeX programs on this machine, or why they do not suffice and how to install them."""
-    found = {name: shutil.which(name) for name in _PROGRAMS}
-    lacking = [name for name, path in found.items() if path is None]
-    packages = {_PROGRAMS[name] for name in lacking}
+def latex_lacks() -> str:
+    """What of LaTeX is not on this machine and how to install it; nothing where it suffices."""
+    lacking = {name: package for name, package in _PROGRAMS.items() if not shutil.which(name)}
     there = {Path(line).name for line in _kpsewhich(*_NEEDED)}
-    files = [name for name in _NEEDED if name not in there]
-    packages |= {_NEEDED[name] for name in files}
-    if found["pdflatex"] is not None:
-        lacking += files
-    if lacking:
-        return Missing(
-            f"LaTeX: {', '.join(lacking)} not found; on Debian run 'apt-get install "
-            f"--no-install-recommends {' '.join(sorted(packages))}'."
-        )
-    return LatexTools(Path(found["latexmk"] or ""), Path(found["pdflatex"] or ""))
+    files = {name: package for name, package in _NEEDED.items() if name not in there}
+    if not lacking and not files:
+        return ""
+    # Without TeX all of its files are missing, which needs no saying.
+    named = lacking if "pdflatex" in lacking else {**lacking, **files}
+    packages = sorted({*lacking.values(), *files.values()})
+    return (
+        f"LaTeX: {', '.join(named)} not found; on Debian run 'apt-get install "
+        f"--no-install-recommends {' '.join(packages)}'."
+    )
 
 
 def _kpsewhich(*names: str) -> list[str]:
@@ -151,54 +138,30 @@ def tex_files() -> tuple[list[str], list[str]]:
     return _kpsewhich("--all", "--format=ls-R", "ls-R"), _kpsewhich(*_NEEDED)
 
 
-def tex_version(tools: LatexTools) -> str:
+def tex_version() -> str:
     """What pdflatex says of its version, in one line."""
-    finished = run([tools.pdflatex, "--version"], Path(tempfile.gettempdir()), _TIME_LIMIT_S)
+    finished = run(["pdflatex", "--version"], Path(tempfile.gettempdir()), _TIME_LIMIT_S)
     return finished.stdout.partition("\n")[0]
 
 
-@dataclass(frozen=True)
-class Compiled:
-    """A paper as PDF, and its bibliography as BibTeX set it; empty where nothing is cited."""
+def compile_latex(folder: Path, study: str) -> tuple[bytes, bytes]:
+    """The PDF of a folder that ``write_latex`` made, and its bibliography as BibTeX set it.
 
-    pdf: bytes
-    bibliography: bytes
-
-
-def compile_latex(folder: Path, study: str) -> Compiled:
-    """The PDF and the bibliography of a folder that ``write_latex`` made.
-
-    Works on a copy, so that the folder stays a clean source.  Raises ``RenderError`` with the
-    first error of LaTeX, or with the references and citations that it does not know.
+    The latter is empty where nothing is cited.  Works on a copy, so that the folder stays a clean
+    source.  Raises ``RenderError`` with the first error of LaTeX, or with the references and
+    citations that it does not know.
     """
-    tools = find_latex()
-    if isinstance(tools, Missing):
-        raise RenderError(tools.reason)
     with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
-        work = Path(scratch) / "paper"
-        shutil.copytree(folder, work)
-        with naming(folder / f"{study}.tex", work):
-            finished = run(
-                [
-                    tools.latexmk,
-                    "-norc",
-                    "-pdf",
-                    "-pdflatex=pdflatex -interaction=nonstopmode -halt-on-error -file-line-error "
-                    "-no-shell-escape %O %S",
-                    f"{study}.tex",
-                ],
-                work,
-                _TIME_LIMIT_S,
-            )
-        log = _read_log(work / f"{study}.log")
-        pdf = work / f"{study}.pdf"
+        work = shutil.copytree(folder, Path(scratch) / "paper")
+        main = work / f"{study}.tex"
+        command = ("latexmk", "-norc", "-pdf", f"-pdflatex={_PDFLATEX}", main.name)
+        finished = run(command, work, _TIME_LIMIT_S, place=name_of(folder / main.name))
+        log, pdf, bibliography = (main.with_suffix(end) for end in (".log", ".pdf", ".bbl"))
+        said = _read_log(log)
         if finished.returncode != 0 or not pdf.is_file():
-            raise _refusal(work, study, log, finished.stdout + finished.stderr)
-        _check_references(work / f"{study}.tex", log)
-        bibliography = work / f"{study}.bbl"
-        return Compiled(
-            pdf.read_bytes(), bibliography.read_bytes() if bibliography.is_file() else b""
-        )
+            raise _refusal(main, said, finished.stdout + finished.stderr)
+        _check_references(main, said)
+        return pdf.read_bytes(), bibliography.read_bytes() if bibliography.is_file() else b""
 
 
 def _read_log(path: Path) -> str:
@@ -209,9 +172,9 @@ def _read_log(path: Path) -> str:
     return re.sub(r"^(.{79})\n", r"\1", text, flags=re.MULTILINE)
 
 
-def _refusal(folder: Path, study: str, log: str, output: str) -> RenderError:
+def _refusal(document: Path, log: str, output: str) -> RenderError:
     """The first error of BibTeX or LaTeX, of the place that it comes from."""
-    document, bibliography = folder / f"{study}.tex", folder / BIBLIOGRAPHY
+    bibliography = document.with_name(BIBLIOGRAPHY)
     entry, error = _BIBTEX.search(output), _ERROR.search(log)
     if entry:
         return refusal(place_of_entry(bibliography, int(entry[2])), "BibTeX", entry[1])

@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any, Final, Literal, TypeAlias
 
 from figures.characters import visible, visible_in
 from report.errors import RecordError, RenderError
 from report.paper.bibliography import check_bibliography, cited_entries
 from report.render.command import run
-from report.render.problems import filter_problem, naming, pandoc_refusal
+from report.render.problems import filter_problem, name_of, pandoc_refusal
 from report.render.source import Source
 
 #: What pandoc calls the formats of a paper; in that of Typst, pandoc writes the citations.
@@ -32,7 +31,6 @@ PANDOC_VERSION: Final = "3.9"
 
 #: How the templates are named where pandoc works, beside the files of the paper.
 _OURS: Final = ".ridgepoint"
-_PROGRAM: Final = "ridgepoint.lua"
 
 #: The document and its bibliography.
 _TEXTS: Final = (".qmd", ".bib")
@@ -59,14 +57,6 @@ class Edition:
     printable: Callable[[str], str] = visible
 
 
-@dataclass(frozen=True)
-class Written:
-    """What pandoc made: the text of each edition, and pieces of markdown in plain words."""
-
-    editions: Mapping[Writer, str]
-    plain: tuple[str, ...] = ()
-
-
 @functools.cache
 def pandoc_path() -> Path:
     """The pandoc of the installed wheel; raises ``RenderError`` for another version than pinned."""
@@ -86,31 +76,29 @@ def pandoc_path() -> Path:
     return path
 
 
-def convert(source: Source, editions: Sequence[Edition], plain: Sequence[str] = ()) -> Written:
-    """Write a paper in all ``editions``, and the pieces of markdown ``plain`` as plain words.
+def convert(
+    source: Source, editions: Sequence[Edition], plain: Sequence[str] = ()
+) -> tuple[dict[Writer, str], list[str]]:
+    """The text of a paper in all ``editions``, and the pieces of markdown ``plain`` as plain words.
 
     One process does all: what it has parsed for one edition serves the others whose text is the
     same.  Every warning of pandoc is an error here, and so is every reference, citation, figure or
     alternative text that is missing.  Raises ``RenderError``.
     """
-    with (
-        _working_folder(source, editions) as folder,
-        naming(source.document, folder),
-    ):
-        job = {"editions": [_job(edition) for edition in editions], "plain": plain}
-        finished = _run_program(job, folder, f"{_OURS}/{_PROGRAM}")
+    job = {"editions": [_job(edition) for edition in editions], "plain": plain}
+    with _working_folder(source, editions) as folder:
+        finished = run(
+            [pandoc_path(), "lua", f"{_OURS}/ridgepoint.lua"],
+            folder,
+            _TIME_LIMIT_S,
+            place=name_of(source.document),
+            stdin=json.dumps(visible_in(job)),
+        )
     if finished.returncode != 0 or _WARNING.search(finished.stderr):
         raise _refusal(source.document, finished.stderr)
     made = json.loads(finished.stdout)
     texts = {each.to: text for each, text in zip(editions, made["editions"], strict=True)}
-    return Written(texts, tuple(map(_in_one_line, made["plain"])))
-
-
-def _run_program(job: Mapping[str, object], folder: Path, program: str) -> CompletedProcess[str]:
-    """Run the project's own program in pandoc's interpreter of Lua."""
-    return run(
-        [pandoc_path(), "lua", program], folder, _TIME_LIMIT_S, stdin=json.dumps(visible_in(job))
-    )
+    return texts, [" ".join(words.split()) for words in made["plain"]]
 
 
 def _job(edition: Edition) -> dict[str, Any]:
@@ -125,10 +113,6 @@ def _job(edition: Edition) -> dict[str, Any]:
         "options": {"wrap_text": "preserve", **edition.options},
         "variables": dict(edition.variables),
     }
-
-
-def _in_one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 @contextmanager

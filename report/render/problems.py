@@ -8,8 +8,7 @@ are named as the project names them.  A document that was written from no templa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -32,12 +31,6 @@ _LINE: Final = re.compile(r" at line (\d+) column \d+")
 _MATH: Final = re.compile(r"TeX math (.*?),?\s*rendering as TeX:\s*(.*)$", re.DOTALL)
 
 
-def line_of(lines: Sequence[str], needle: str) -> int | None:
-    """The first of ``lines`` that holds ``needle`` as a whole, counted from 1."""
-    pattern = re.compile(re.escape(needle) + r"(?![\w-])")
-    return next((number for number, line in enumerate(lines, 1) if pattern.search(line)), None)
-
-
 def name_of(document: Path) -> str:
     """The file from which a document was written; ``document`` has the name of its study."""
     return _origin(document)[0]
@@ -48,10 +41,13 @@ def place_of_line(document: Path, line: int) -> str:
     name, lines = _origin(document)
     written = _lines(document)
     for _, i1, i2, j1, j2 in SequenceMatcher(None, lines, written, autojunk=False).get_opcodes():
-        if j1 < line <= j2:
-            # Lines that differ print something; where they are as many, each stands for one.
-            same = i2 - i1 == j2 - j1
-            near = i1 + line - 1 - j1 if same else _most_alike(lines, i1, i2, written[line - 1])
+        if not j1 < line <= j2:
+            continue
+        # Lines that differ print something; where they are as many, each stands for one.
+        if i2 - i1 == j2 - j1:
+            return _place(name, lines, i1 + line - 1 - j1)
+        if i1 < i2:
+            near = max(range(i1, i2), key=lambda i: _common(lines[i], written[line - 1]))
             return _place(name, lines, near)
     return name
 
@@ -59,11 +55,9 @@ def place_of_line(document: Path, line: int) -> str:
 def place_of_text(document: Path, *needles: str) -> str:
     """Where the first of ``needles`` stands, in the template or in what the template prints."""
     name, lines = _origin(document)
-    for needle in needles:
-        if line := line_of(lines, needle):
-            return _place(name, lines, line - 1)
-    written = _lines(document)
-    found = next(filter(None, (line_of(written, needle) for needle in needles)), None)
+    if found := _first(lines, needles):
+        return _place(name, lines, found - 1)
+    found = _first(_lines(document), needles)
     return place_of_line(document, found) if found else name
 
 
@@ -95,38 +89,29 @@ def place_of_key(bibliography: Path, key: str) -> str:
     return place_of_entry(bibliography, next(found, 1))
 
 
-@contextmanager
-def naming(document: Path, folder: Path) -> Iterator[None]:
-    """Let errors that name the ``folder`` where a program works name the document's origin."""
-    try:
-        yield
-    except RenderError as error:
-        raise RenderError(str(error).replace(str(folder), name_of(document))) from error
-
-
-def refusal(place: str, program: str, words: str, remedy: str = "mend that place") -> RenderError:
+def refusal(place: str, program: str, words: str) -> RenderError:
     """One sentence that is not too long: ``place``, what ``program`` said of it, what to do."""
     said = " ".join(words.split()).rstrip(".")
-    room = LONGEST - len(f"{place}: {program} refused it (); {remedy}.")
+    room = LONGEST - len(f"{place}: {program} refused it (); mend that place.")
     short = said if len(said) <= room else f"{said[: max(room - 1, 0)].rstrip()}…"
-    return RenderError(f"{place}: {program} refused it ({short}); {remedy}.")
+    return RenderError(f"{place}: {program} refused it ({short}); mend that place.")
 
 
 def pandoc_refusal(document: Path, words: str) -> RenderError:
     """What pandoc said of a document."""
     text = " ".join(words.split())
     entry, line, math = _BIB_LINE.search(text), _LINE.search(text), _MATH.search(words)
+    place, said = name_of(document), text
     if entry:
-        place = place_of_entry(document.with_name(BIBLIOGRAPHY), int(entry[1]))
-        return refusal(place, "pandoc", entry[2])
-    if line:
-        return refusal(place_of_line(document, int(line[1])), "pandoc", _LINE.sub("", text))
-    if math:
+        place, said = place_of_entry(document.with_name(BIBLIOGRAPHY), int(entry[1])), entry[2]
+    elif line:
+        place, said = place_of_line(document, int(line[1])), _LINE.sub("", text)
+    elif math:
         formula = sorted(math[1].strip().splitlines(), key=len, reverse=True)
         why = math[2].partition("unexpected")[2].partition("expecting")[0]
         place = place_of_text(document, *map(str.strip, formula))
-        return refusal(place, "pandoc", f"the formula {math[1].strip()}: unexpected {why}")
-    return refusal(name_of(document), "pandoc", text)
+        said = f"the formula {math[1].strip()}: unexpected {why}"
+    return refusal(place, "pandoc", said)
 
 
 def filter_problem(document: Path, needle: str, message: str) -> str:
@@ -151,17 +136,20 @@ def _lines(path: Path) -> list[str]:
         return []
 
 
-def _place(name: str, lines: Sequence[str], index: int | None) -> str:
+def _first(lines: Sequence[str], needles: Sequence[str]) -> int | None:
+    """The line, counted from 1, of the first of ``needles`` that stands in one as a whole."""
+    for needle in needles:
+        pattern = re.compile(re.escape(needle) + r"(?![\w-])")
+        for number, line in enumerate(lines, 1):
+            if pattern.search(line):
+                return number
+    return None
+
+
+def _place(name: str, lines: Sequence[str], index: int) -> str:
     """A line, with the table or figure that it prints."""
-    if index is None:
-        return name
     printed = _PRINTED.search(lines[index])
     return f"{name}:{index + 1}" + (f": {printed[1]}" if printed else "")
-
-
-def _most_alike(lines: Sequence[str], start: int, end: int, line: str) -> int | None:
-    """The index from ``start`` to before ``end`` whose line has most in common with ``line``."""
-    return max(range(start, end), key=lambda index: _common(lines[index], line), default=None)
 
 
 def _common(one: str, other: str) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import yaml
 
 from report.render.pandoc import TEMPLATES
-from report.render.settings import Settings
+from report.render.shell import Settings
 from report.render.source import Source, read_source
 from report.text.escape import latex
 

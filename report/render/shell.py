@@ -1,4 +1,7 @@
-"""What stands around the content of every page: its head, the links over it, and the line below."""
+"""What stands around the content of every page: its head, the links over it, and the line below.
+
+The words in it are those of the people of a site, in ``data/site.yaml``.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,18 @@ import json
 import shutil
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import jinja2
+import msgspec
 
 from figures.characters import visible, visible_in
+from report.records.record import Text
+from report.records.strict import read_strictly
+from report.render import POLICY
 from report.render.pandoc import TEMPLATES
-from report.render.policy import POLICY
-from report.render.settings import Settings
+
+_REMEDY: Final = "mend it as docs/publishing.md says, or remove the file"
 
 #: Style sheets and scripts of all pages; files of their own, since no page may hold any.
 ASSETS: Final = "assets"
@@ -31,6 +38,50 @@ OVERVIEWS: Final = {
     "records.html": "Records",
 }
 
+Address: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s<>\"'{}|\\^`]+/$")]
+
+
+class Author(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One of those who publish the site."""
+
+    name: Text
+    affiliation: Text | None = None
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The words around the papers; ``url`` is where the site is published, with a slash at its end.
+
+    The authors of a paper stand in its front matter; these are the people of the site.
+    """
+
+    title: Text = "Performance of convolutional networks, measured and reproduced"
+    lead: Text = (
+        "Each paper is computed from raw measurements that are kept beside it: "
+        "theory, measurement and published values stand side by side."
+    )
+    course: Text | None = None
+    authors: tuple[Author, ...] = ()
+    footer: Text | None = None
+    licence: Text | None = None
+    url: Address | None = None
+
+
+#: Settings | None, which a type checker takes for no class.
+_FILE: Final[Any] = Settings | None
+
+
+def read_settings(data: Path) -> Settings:
+    """The settings of the site; the defaults where there is no file.
+
+    Raises ``RecordError`` for a key that is not one of ``Settings``, or a value of another kind.
+    """
+    path = data / "site.yaml"
+    if not path.exists():
+        return Settings()
+    # A file in which all lines are comments holds nothing.
+    found: Settings | None = read_strictly(path, _FILE, _REMEDY, data)
+    return found or Settings()
+
 
 @cache
 def _environment() -> jinja2.Environment:
@@ -45,32 +96,18 @@ def _environment() -> jinja2.Environment:
     )
 
 
-def render_template(name: str, **content: Any) -> str:
+def render_template(name: str, settings: Settings, **content: Any) -> str:
     """The template ``templates/html/<name>`` with ``content``, which is escaped."""
-    shared = {"policy": POLICY, "overviews": OVERVIEWS}
+    shared = {"policy": POLICY, "overviews": OVERVIEWS, "settings": settings}
     return visible(_environment().get_template(name).render(**shared, **content))
 
 
-def parts(settings: Settings, root: str) -> dict[str, str]:
-    """The pieces of HTML that a paper's page shares with the others, for pandoc's template.
-
-    ``root`` leads from the page to the folder of the site, such as ``../``.
-    """
-    return {
-        f"site-{part}": render_template(
-            f"{part}.html.j2", settings=settings, root=root, here="", scripts=PAPER_SCRIPTS
-        )
-        for part in ("head", "header", "footer")
-    }
-
-
-def write_assets(target: Path) -> tuple[str, ...]:
-    """Put the style sheet and the scripts of all pages below ``target``; returns their names."""
+def write_assets(target: Path) -> None:
+    """Put the style sheet and the scripts of all pages below ``target``."""
     folder = target / ASSETS
     folder.mkdir(parents=True, exist_ok=True)
-    for path in sorted((TEMPLATES / "html" / ASSETS).iterdir()):
+    for path in (TEMPLATES / "html" / ASSETS).iterdir():
         shutil.copyfile(path, folder / path.name)
-    return tuple(sorted(f"{ASSETS}/{path.name}" for path in folder.iterdir()))
 
 
 def script_of(name: str, content: Any) -> str:

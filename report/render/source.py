@@ -12,8 +12,8 @@ import msgspec
 
 from report.errors import RenderError
 from report.records.strict import SyntaxFaultError, parse_yaml
+from report.render import DEFAULT_STYLE, ONE_COLUMN
 from report.render.problems import name_of, place_of_line
-from report.render.styles import DEFAULT_STYLE, ONE_COLUMN
 
 #: Lists of figures and tables, which a style of two columns has not.
 _LISTS: Final = ("lof", "lot")
@@ -58,13 +58,22 @@ class Source:
 
     folder: Path
     study: str
-    style: str
     front: Mapping[str, Any]
 
     @property
     def document(self) -> Path:
         """The Quarto markdown document."""
         return self.folder / f"{self.study}.qmd"
+
+    @property
+    def style(self) -> str:
+        """What the paper is printed in."""
+        return str(self.front.get("print-style", DEFAULT_STYLE))
+
+    @property
+    def one_column(self) -> bool:
+        """Whether the style has one column of text as wide as the page."""
+        return self.style in ONE_COLUMN
 
     def contents_in(self, *, page: bool) -> bool:
         """Whether the paper has contents, on the page or in print: ``toc`` of its front matter.
@@ -76,11 +85,6 @@ class Source:
     def contents_depth(self, *, page: bool) -> int:
         """How many levels of headings the contents name, on the page or in print."""
         return int(self.front.get("toc-depth", _PAGE_DEPTH if page else _PRINT_DEPTH))
-
-    @property
-    def one_column(self) -> bool:
-        """Whether the style has one column of text as wide as the page."""
-        return self.style in ONE_COLUMN
 
     def print_variables(self) -> dict[str, object]:
         """What the shells of the one-column styles ask for; nothing for another style."""
@@ -96,37 +100,12 @@ class Source:
 
 
 def read_source(folder: Path, study: str) -> Source:
-    """Read the front matter of a paper.
+    """Read the front matter of a paper, the YAML block at the head of its document.
 
-    Raises ``RenderError`` if the document is missing or its front matter does not say what the
-    styles need.
+    Raises ``RenderError`` if the document is missing or its front matter is none, lacks what every
+    paper needs, or asks for what no format or not this style can print.
     """
-    meta = front_matter(folder / f"{study}.qmd")
-    return Source(folder, study, style_of(meta), meta)
-
-
-def style_of(meta: Mapping[str, Any]) -> Any:
-    """What a front matter asks for as ``print-style``."""
-    return meta.get("print-style", DEFAULT_STYLE)
-
-
-def in_style(document: str, style: str) -> str:
-    """The text of a ``.qmd`` with another ``print-style``, without lists that the style lacks."""
-    head = _FRONT_MATTER.match(document)
-    if head is None:
-        return document
-    dropped = {"print-style", *(() if style in ONE_COLUMN else _LISTS)}
-    kept = [line for line in head[1].split("\n") if line.partition(":")[0] not in dropped]
-    front = "\n".join((*kept, f"print-style: {style}"))
-    return document[: head.start(1)] + front + document[head.end(1) :]
-
-
-def front_matter(document: Path) -> dict[str, Any]:
-    """The YAML block at the head of a ``.qmd``.
-
-    Raises ``RenderError`` if it is none, lacks what every paper needs, or asks for what no format
-    or not this style can print.
-    """
+    document = folder / f"{study}.qmd"
     name = name_of(document)
     try:
         text = document.read_text("utf-8")
@@ -145,11 +124,21 @@ def front_matter(document: Path) -> dict[str, Any]:
         what, _, field = str(error).partition(" - at `$.")
         place = f"{name}: {field.rstrip('`') or 'front matter'}"
         raise RenderError(f"{place}: {what}; mend the front matter.") from error
-    style = style_of(meta)
-    for key in _LISTS:
-        if meta.get(key) and style not in ONE_COLUMN:
-            raise RenderError(
-                f"{name}: {key}: the style {style} has no such list; leave it out or "
-                f"use {' or '.join(ONE_COLUMN)}."
-            )
-    return dict(meta)
+    source = Source(folder, study, meta)
+    if lists := [key for key in _LISTS if meta.get(key) and not source.one_column]:
+        raise RenderError(
+            f"{name}: {lists[0]}: the style {source.style} has no such list; leave it out or use "
+            f"{' or '.join(ONE_COLUMN)}."
+        )
+    return source
+
+
+def in_style(document: str, style: str) -> str:
+    """The text of a ``.qmd`` with another ``print-style``, without lists that the style lacks."""
+    head = _FRONT_MATTER.match(document)
+    if head is None:
+        return document
+    dropped = {"print-style", *(() if style in ONE_COLUMN else _LISTS)}
+    kept = [line for line in head[1].split("\n") if line.partition(":")[0] not in dropped]
+    front = "\n".join((*kept, f"print-style: {style}"))
+    return document[: head.start(1)] + front + document[head.end(1) :]

@@ -15,9 +15,9 @@ from typing import Final
 from figures.fonts import FOLDER, printable
 from report.errors import RenderError
 from report.render.command import run
-from report.render.pandoc import TEMPLATES, Edition, convert
-from report.render.problems import name_of, naming, place_like, refusal
-from report.render.source import Source, read_source
+from report.render.pandoc import TEMPLATES, Edition
+from report.render.problems import name_of, place_like, refusal
+from report.render.source import Source
 
 #: How pandoc's filter lets a figure or table float.
 _FLOATING = "#figure(placement: auto,"
@@ -41,45 +41,31 @@ def typst_edition(paper: Source) -> Edition:
     )
 
 
-def write_typst(source: Path, study: str, target: Path, text: str | None = None) -> Path:
-    """Write ``<study>.typ`` and all that it needs into the folder ``target``; returns its path.
-
-    ``text`` is what pandoc has written for ``typst_edition``; it is called where there is none.
-    Raises ``RenderError`` before anything is written.
-    """
-    paper = read_source(source, study)
-    if text is None:
-        text = convert(paper, [typst_edition(paper)]).editions["typst-citations"]
-    target.mkdir(parents=True, exist_ok=True)
-    for name in sorted(set(_IMAGE.findall(text))):
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source / name, target / name)
-    shared = ("onecolumn.typ",) if paper.one_column else ()
-    for name in ("common.typ", *shared, f"{paper.style}.typ"):
-        shutil.copyfile(TEMPLATES / "typst" / name, target / name)
-    main = target / f"{study}.typ"
-    main.write_text(text, "utf-8", newline="\n")
-    return main
-
-
-def compile_typst(main: Path) -> bytes:
-    """The PDF of a folder that ``write_typst`` made, an accessible one (PDF/UA-1).
+def render_typst(paper: Source, text: str) -> bytes:
+    """The PDF of what pandoc has written for ``typst_edition``, an accessible one (PDF/UA-1).
 
     Only the fonts of the wheel and of the project are used and the moment is fixed, so that the
     bytes depend on the source, these fonts and the version of Typst.  Raises ``RenderError``.
     """
-    made = _compiled(main)
-    if isinstance(made, dict) and made["message"].startswith(_OWN_FAULT):
-        standing = main.read_text("utf-8").replace(_FLOATING, _FLOATING.replace("auto", "none"))
-        main.write_text(standing, "utf-8", newline="\n")
-        made = _compiled(main)
-    if isinstance(made, dict):
-        raise _refusal(main, **made)
-    return made
+    shared = ("common.typ", *(("onecolumn.typ",) if paper.one_column else ()))
+    with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
+        main = Path(scratch) / f"{paper.study}.typ"
+        for name in sorted(set(_IMAGE.findall(text))):
+            (main.parent / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(paper.folder / name, main.parent / name)
+        for name in (*shared, f"{paper.style}.typ"):
+            shutil.copyfile(TEMPLATES / "typst" / name, main.with_name(name))
+        made = _compiled(main, text)
+        if isinstance(made, dict) and made["message"].startswith(_OWN_FAULT):
+            made = _compiled(main, text.replace(_FLOATING, _FLOATING.replace("auto", "none")))
+        if isinstance(made, dict):
+            raise _refusal(main, **made)
+        return made
 
 
-def _compiled(main: Path) -> bytes | dict[str, str]:
+def _compiled(main: Path, text: str) -> bytes | dict[str, str]:
     """The PDF, or what Typst said of a source that it does not compile: message, diagnostic."""
+    main.write_text(text, "utf-8", newline="\n")
     pdf = main.with_suffix(".pdf")
     arguments = {
         "input": str(main),
@@ -93,8 +79,7 @@ def _compiled(main: Path) -> bytes | dict[str, str]:
     job = json.dumps({"packages": str(_packages()), "pdf": str(pdf), "arguments": arguments})
     # Isolated, so that no module of ours is taken for one of Python's.
     command: tuple[str | Path, ...] = (sys.executable, "-I", _PROGRAM)
-    with naming(main, main.parent):
-        finished = run(command, main.parent, _TIME_LIMIT_S, stdin=job)
+    finished = run(command, main.parent, _TIME_LIMIT_S, place=name_of(main), stdin=job)
     if finished.returncode == 0:
         return pdf.read_bytes()
     try:
@@ -123,12 +108,3 @@ def _refusal(main: Path, message: str, diagnostic: str) -> RenderError:
     else:
         place = f"templates/typst/{PurePosixPath(stopped[1]).name}:{stopped[2]}"
     return refusal(place, "Typst", message)
-
-
-def render_typst(source: Path, study: str, text: str | None = None) -> bytes:
-    """The PDF of the paper in the folder ``source``; ``text`` is that of ``write_typst``.
-
-    Raises ``RenderError``.
-    """
-    with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
-        return compile_typst(write_typst(source, study, Path(scratch), text))

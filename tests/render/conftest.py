@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from report.render.html import PageLinks, write_page
+from report.render.html import Publication, page_edition, write_page
+from report.render.latex import latex_edition, write_latex
+from report.render.pandoc import convert
+from report.render.shell import Settings
+from report.render.source import read_source
+from report.render.typst import render_typst, typst_edition
 
 SAMPLE = Path(__file__).parent / "sample"
 
@@ -21,6 +26,8 @@ print-style: ieee
 ---
 
 """
+
+PUBLICATION = Publication(Settings())
 
 
 def draw_figures(folder: Path) -> None:
@@ -41,9 +48,34 @@ def draw_figures(folder: Path) -> None:
             plt.close(figure)
 
 
-def page_of(folder: Path, study: str = "p") -> str:
-    """The page of a paper."""
-    return write_page(folder, study, folder / "page", PageLinks()).read_text("utf-8")
+def page_of(
+    source: Path,
+    study: str = "p",
+    target: Path | None = None,
+    publication: Publication = PUBLICATION,
+) -> str:
+    """The page of a paper, written into ``target``, by default a folder of the source."""
+    paper = read_source(source, study)
+    texts, _ = convert(paper, [page_edition(paper, publication)])
+    return write_page(paper, target or source / "page", publication, texts["html"])
+
+
+def tex_of(source: Path, study: str = "p", target: Path | None = None) -> Path:
+    """The main file of the LaTeX of a paper, in ``target``, by default a folder of the source."""
+    paper = read_source(source, study)
+    texts, _ = convert(paper, [latex_edition(paper)])
+    return write_latex(paper, target or source / "tex", texts["latex"])
+
+
+def typst_of(source: Path, study: str = "p") -> str:
+    """What pandoc writes of a paper for Typst."""
+    paper = read_source(source, study)
+    return convert(paper, [typst_edition(paper)])[0]["typst-citations"]
+
+
+def typst_pdf(source: Path, study: str = "p") -> bytes:
+    """The PDF of a paper by Typst."""
+    return render_typst(read_source(source, study), typst_of(source, study))
 
 
 @pytest.fixture(scope="session")

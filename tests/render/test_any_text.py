@@ -18,11 +18,10 @@ from figures.canvas import Drawing
 from figures.characters import visible
 from figures.render import render
 from report.paper.tables import Column, Table, to_latex, to_markdown
-from report.render.latex import LatexTools, compile_latex, write_latex
-from report.render.typst import render_typst
+from report.render.latex import compile_latex
 from report.text.escape import markdown
-from tests.latex import TOOLS, needs_latex
-from tests.render.conftest import page_of
+from tests.latex import LACKING, needs_latex
+from tests.render.conftest import page_of, tex_of, typst_pdf
 
 LONG = "0123456789abcdef" * 6
 FORMATS = ("html", "typst", pytest.param("latex", marks=needs_latex))
@@ -93,10 +92,9 @@ def texts(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, st
     (source / "tables" / "tbl-x.tex").write_text(to_latex(TABLE), "utf-8")
     shutil.copyfile(paper / "references.bib", source / "references.bib")
     page = html.unescape(re.sub("<[^>]+>", "", page_of(source)))
-    found = {"html": page, "typst": _text_of(render_typst(source, "p"))}
-    if isinstance(TOOLS, LatexTools):
-        write_latex(source, "p", source / "tex")
-        found["latex"] = _text_of(compile_latex(source / "tex", "p").pdf)
+    found = {"html": page, "typst": _text_of(typst_pdf(source))}
+    if not LACKING:
+        found["latex"] = _text_of(compile_latex(tex_of(source).parent, "p")[0])
     return {name: _squeezed(text) for name, text in found.items()}
 
 

@@ -11,21 +11,16 @@ import pytest
 from PIL import Image
 
 from report.errors import RenderError
-from report.render.html import PageLinks, write_page
-from report.render.latex import write_latex
 from report.render.quarto import write_project
-from report.render.typst import render_typst, write_typst
 from tests.render.conftest import page_of as html
+from tests.render.conftest import tex_of, typst_pdf
+from tests.render.conftest import typst_of as typst
 
 Write = Callable[..., Path]
 
 
 def latex(folder: Path) -> str:
-    return write_latex(folder, "p", folder / "tex").read_text("utf-8")
-
-
-def typst(folder: Path) -> str:
-    return write_typst(folder, "p", folder / "typ").read_text("utf-8")
+    return tex_of(folder).read_text("utf-8")
 
 
 FORMATS = {"html": html, "latex": latex, "typst": typst}
@@ -225,9 +220,9 @@ def test_an_author_may_bring_pictures(write: Write) -> None:
     Image.new("RGB", (8, 8)).save(folder / "pictures" / "photo.png")
     for ending in ("svg", "pdf"):
         shutil.copyfile(folder / f"figures/time.{ending}", folder / f"pictures/plan.{ending}")
-    assert render_typst(folder, "p").startswith(b"%PDF")
-    write_latex(folder, "p", folder / "tex")
-    write_page(folder, "p", folder / "page", PageLinks())
+    assert typst_pdf(folder).startswith(b"%PDF")
+    tex_of(folder)
+    html(folder)
     write_project({"p": folder}, folder / "quarto", {"p": {"title": "A", "abstract": ""}})
     printed = {path.name for path in (folder / "tex" / "pictures").iterdir()}
     assert printed == {"photo.png", "plan.pdf"}

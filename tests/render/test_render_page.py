@@ -10,16 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from report.render.html import PageLinks, write_page
+from report.render.html import Publication
+from report.render.pandoc import TEMPLATES
 from report.render.search import index_of_paper
-from report.render.settings import Settings
-from report.render.shell import PAPER_SCRIPTS
-from report.render.site import (
-    Entry,
-    Paper,
-    record_pages,
-    render_page,
-)
+from report.render.shell import PAPER_SCRIPTS, Settings
+from report.render.site import Paper, record_pages, render_page
+from tests.render.conftest import page_of
 
 VOID = {"meta", "link", "img", "br", "hr", "input", "col"}
 
@@ -60,15 +56,11 @@ def read(text: str) -> Page:
     return page
 
 
-LINKS = PageLinks(
-    pdf="sample.pdf", downloads=(("Values & more", "values.json"),), measured="2025-01-02"
-)
-
-
 @pytest.fixture(scope="module")
 def folder(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("html") / "sample"
-    write_page(paper, "sample", target, LINKS)
+    published = Publication(Settings(), measured="2025-01-02", pdf="sample.pdf")
+    page_of(paper, "sample", target, published)
     return target
 
 
@@ -130,8 +122,8 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_colours_have_the_contrast_of_wcag_aa(folder: Path, scheme: str) -> None:
-    css = (folder / "assets/style.css").read_text("utf-8")
+def test_colours_have_the_contrast_of_wcag_aa(scheme: str) -> None:
+    css = (TEMPLATES / "html/assets/style.css").read_text("utf-8")
     blocks = re.findall(r":root \{(.*?)\}", css, re.DOTALL)
     pairs = re.findall(r"--([\w-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);", blocks[0])
     colours = {name: light if scheme == "light" else dark for name, light, dark in pairs}
@@ -158,18 +150,16 @@ def test_no_script_or_style_stands_in_a_page(page: Page) -> None:
     assert len(page.all("script")) == len(PAPER_SCRIPTS) + 1
 
 
-ENTRY = Entry(
-    study="sample",
-    title="Work & memory",
-    abstract="One. Two.",
-    page="sample/index.html",
-    pdf="sample/sample.pdf",
-    devices=("CPU", "GPU"),
-    measured="2025-01-02",
-    question="How <fast>?",
-    headline=({"label": "Rate", "printed": "2 GB/s", "interval": "[1, 3]", "anchor": "v-rate"},),
-    figure=("figures/time.svg", "Time", "fig-time"),
-)
+ENTRY = {
+    "title": "Work & memory", "abstract": "One. Two.", "devices": ["CPU", "GPU"],
+    "measured": "2025-01-02", "imported": [], "question": "How <fast>?",
+    "headline": [{"label": "Rate", "printed": "2 GB/s", "interval": "[1, 3]", "anchor": "v-rate"}],
+    "figure": ["figures/time.svg", "Time", "fig-time"],
+}  # fmt: skip
+BARE_ENTRY = {
+    "title": "Other", "abstract": "Three.", "devices": [], "measured": None, "imported": [],
+    "question": "", "headline": [], "figure": None,
+}  # fmt: skip
 CLAIM = {"sentence": "It is so (@fig-time).", "verdict": "refuted", "because": "1"}
 AUDIT = {
     "place": "Table I", "printed": 0.45, "text": "0.45", "recomputed": 0.5, "unit": "1",
@@ -189,13 +179,15 @@ MACHINE = {
 }  # fmt: skip
 OLDER = {**MACHINE, "measured": "2025-01-01", "ceilings": {"Matrix product": "5", "Copy": "1"}}
 FULL = Paper(
+    "sample",
     ENTRY,
     {"claims": {"so": CLAIM, "not-said": {**CLAIM, "sentence": ""}}, "audits": [AUDIT]},
     (RECORD, {**RECORD, "origin": "measured by Ada", "started": ""}),
     (MACHINE, OLDER),
-    "reported/sample.json",
+    pdf=True,
+    reported=True,
 )
-BARE = Paper(Entry("other", "Other", "Three.", "other/index.html"))
+BARE = Paper("other", BARE_ENTRY)
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,12 @@ import pytest
 from pypdf import PdfReader
 
 from report.errors import RenderError
+from report.render import STYLES
 from report.render.bundle import bundle
-from report.render.latex import Compiled, LatexTools, compile_latex, write_latex
+from report.render.latex import compile_latex
 from report.render.source import in_style, read_source
-from report.render.styles import STYLES
-from report.render.typst import render_typst
-from tests.latex import TOOLS, needs_latex
-from tests.render.conftest import HEAD
+from tests.latex import needs_latex
+from tests.render.conftest import HEAD, tex_of, typst_pdf
 
 Write = Callable[..., Path]
 ENGINES = ["typst", pytest.param("latex", marks=needs_latex)]
@@ -37,11 +36,11 @@ def pages_of(pdf: bytes) -> list[str]:
 
 @pytest.fixture(scope="module")
 def latex_folder(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_latex(paper, "sample", tmp_path_factory.mktemp("tex") / "sample").parent
+    return tex_of(paper, "sample", tmp_path_factory.mktemp("tex") / "sample").parent
 
 
 @pytest.fixture(scope="module")
-def compiled(latex_folder: Path) -> Compiled:
+def compiled(latex_folder: Path) -> tuple[bytes, bytes]:
     return compile_latex(latex_folder, "sample")
 
 
@@ -50,7 +49,7 @@ def test_everything_in_the_sample_has_its_number_and_the_file_says_what_it_is(
     paper: Path, engine: str, request: pytest.FixtureRequest
 ) -> None:
     typst = engine == "typst"
-    pdf = render_typst(paper, "sample") if typst else request.getfixturevalue("compiled").pdf
+    pdf = typst_pdf(paper, "sample") if typst else request.getfixturevalue("compiled")[0]
     reader, text = PdfReader(io.BytesIO(pdf)), " ".join(pages_of(pdf))
     own, other = ("Typst", "LaTeX") if typst else ("LaTeX", "Typst")
     for phrase in ("Table I", "Figure 1", "Section II", "Equation (1)", "Figure 2(b)", "1,363,673"):
@@ -82,10 +81,10 @@ def test_everything_in_the_sample_has_its_number_and_the_file_says_what_it_is(
 def test_latex_says_what_is_wrong_and_runs_no_program(
     write: Write, tmp_path: Path, command: str, words: str
 ) -> None:
-    main = write_latex(write("Fine.\n"), "p", tmp_path / "tex")
+    main = tex_of(write("Fine.\n"))
     main.write_text(main.read_text("utf-8").replace("Fine.", f"Fine.\n{command}"), "utf-8")
     try:
-        pdf = compile_latex(tmp_path / "tex", "p").pdf
+        pdf, _ = compile_latex(main.parent, "p")
     except RenderError as error:
         assert words and words in str(error)
     else:
@@ -95,19 +94,19 @@ def test_latex_says_what_is_wrong_and_runs_no_program(
 
 @needs_latex
 def test_an_archive_is_flat_the_same_each_time_and_made_by_latexmk_alone(
-    latex_folder: Path, compiled: Compiled, tmp_path: Path
+    latex_folder: Path, compiled: tuple[bytes, bytes], tmp_path: Path
 ) -> None:
-    assert isinstance(TOOLS, LatexTools)
-    content = bundle(latex_folder, "sample", compiled.bibliography)
-    assert content == bundle(latex_folder, "sample", compiled.bibliography)
+    pdf, bibliography = compiled
+    content = bundle(latex_folder, "sample", bibliography)
+    assert content == bundle(latex_folder, "sample", bibliography)
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         names = archive.getnames()
         archive.extractall(tmp_path)
     assert names == sorted(names) and "sample.bbl" in names
     assert not [name for name in names if "/" in name]
     assert len(names) == 1 + len([p for p in latex_folder.rglob("*") if p.is_file()])
-    subprocess.run([TOOLS.latexmk], cwd=tmp_path, check=True, capture_output=True)
-    assert pages_of((tmp_path / "sample.pdf").read_bytes()) == pages_of(compiled.pdf)
+    subprocess.run(["latexmk"], cwd=tmp_path, check=True, capture_output=True)
+    assert pages_of((tmp_path / "sample.pdf").read_bytes()) == pages_of(pdf)
 
 
 # ----------------------------------------------------------------------------------------- styles
@@ -119,9 +118,9 @@ def report(
 ) -> list[str]:
     """The pages of the sample report, by each engine."""
     if request.param == "typst":
-        return pages_of(render_typst(paper, "course"))
-    folder = write_latex(paper, "course", tmp_path_factory.mktemp("report") / "tex").parent
-    return pages_of(compile_latex(folder, "course").pdf)
+        return pages_of(typst_pdf(paper, "course"))
+    folder = tex_of(paper, "course", tmp_path_factory.mktemp("report") / "tex").parent
+    return pages_of(compile_latex(folder, "course")[0])
 
 
 #: What contents and lists name, and the first words of its place in the text.
@@ -169,5 +168,5 @@ def test_a_paper_can_be_printed_in_any_style(style: str, write: Write) -> None:
     document.write_text(in_style(document.read_text("utf-8"), style), "utf-8")
     assert read_source(source, "p").style == style
     assert in_style(document.read_text("utf-8"), style) == document.read_text("utf-8")
-    text = " ".join(pages_of(render_typst(source, "p")))
+    text = " ".join(pages_of(typst_pdf(source)))
     assert "A paper" in text and "Ada Example" in text and "Results Words." in text

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from report.errors import RenderError
-from report.missing import Missing
 from report.render import pandoc
-from report.render.latex import compile_latex, find_latex, write_latex
-from report.render.typst import render_typst
-from tests.render.conftest import HEAD
+from report.render.latex import compile_latex
+from tests.latex import LACKING
+from tests.render.conftest import HEAD, tex_of
 from tests.render.conftest import page_of as html
+from tests.render.conftest import typst_pdf as typst
 
 TEMPLATE, BIB = "templates/papers/p.qmd.j2", "data/references.bib"
 #: Where the line after the front matter stands, and the first one that a test brings.
@@ -23,14 +23,10 @@ PRINTED = "::: {#tbl-x}\n\n| a |\n|---|\n| TEXT |\n\nCaption.\n:::"
 
 
 def latex(folder: Path) -> object:
-    write_latex(folder, "p", folder / "tex")
-    if isinstance(find_latex(), Missing):
-        pytest.skip("LaTeX is not complete here")
-    return compile_latex(folder / "tex", "p").pdf
-
-
-def typst(folder: Path) -> object:
-    return render_typst(folder, "p")
+    main = tex_of(folder)
+    if LACKING:
+        pytest.skip(LACKING)
+    return compile_latex(main.parent, "p")
 
 
 Render = Callable[[Path], object]

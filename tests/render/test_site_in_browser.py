@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,12 @@ from figures.canvas import Drawing
 from figures.points import Points
 from figures.render import render
 from figures.scaling import Scaling
-from report.render.html import PageLinks, write_page
-from report.render.settings import Settings
-from report.render.shell import script_of, write_assets
-from report.render.site import Entry, Paper, write_site
+from report.render.shell import Settings, script_of
+from report.render.site import write_site
 from tests.render import site_checks
+from tests.render.conftest import page_of
 from tests.render.site_checks import close, opened
-from tests.render.test_render_page import FULL
+from tests.render.test_render_page import BARE_ENTRY, FULL
 
 needs_chromium = pytest.mark.skipif(
     not (site_checks.CHROMIUM and site_checks.DRIVER),
@@ -46,17 +46,17 @@ SUPPLEMENT = """
 PANEL = Scaling("Batch", "time (s)", (Points("Forward", (16, 256), (3.5, 56.0)),))
 
 
-def write_paper(source: Path, folder: Path, root: str) -> str:
+def write_paper(source: Path, folder: Path) -> str:
     """A page with a number and a figure that open; returns its HTML."""
-    folder.mkdir(parents=True)
-    page = write_page(source, "sample", folder, PageLinks(root=root))
+    page = page_of(source, "sample", folder)
+    (folder / "values.json").write_text("{}", "utf-8")
     details = {"values": {"v-rate": VALUE}, "series": [SERIES], "records": {}}
     (folder / "details.js").write_text(script_of("details", details), "utf-8")
     drawn = render(Drawing((PANEL,)), "s/fig-time")
     series = [each.__dict__ for each in drawn.series]
     figure = {"place": "figures.time", "series": series, "svg": drawn.svg.decode()}
     (folder / "figures" / "time.js").write_text(script_of("figure", figure), "utf-8")
-    return page.read_text("utf-8")
+    return page
 
 
 @pytest.fixture(scope="module")
@@ -67,13 +67,11 @@ def site(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = (source / "sample.qmd").read_text("utf-8")
     number = f"\nThe rate is [2 GB/s](#v-rate){{.value}}.\n\n```\n{'a long line ' * 30}\n```\n"
     (source / "sample.qmd").write_text(text + number + SUPPLEMENT, "utf-8")
-    page = write_paper(source, folder / "sample", "../")
+    page = write_paper(source, folder / "sample")
     (folder / "reported").mkdir()
     (folder / "reported" / "sample.json").write_text("{}")
-    entry = Entry("sample", "Sample", "Of a layer.", PAPER)
-    full = Paper(entry, FULL.values, FULL.records[:1], FULL.machines, FULL.reported, page)
+    full = replace(FULL, entry=BARE_ENTRY, records=FULL.records[:1], html=page, pdf=False)
     write_site([full], folder, Settings())
-    write_assets(folder)
     return folder
 
 
