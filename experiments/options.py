@@ -13,8 +13,9 @@ from experiments import registry
 from experiments.cluster.submit import ASKED
 from experiments.harness.request import Request
 from experiments.harness.study import UsageError
-from experiments.importers.command import add_import
 from experiments.theory.command import add_theory
+from report.records.imported import Address, Licence, Revision
+from report.records.record import Slug
 
 _LONGEST_LABEL: Final = 60
 _ONE_OF: Final = f"one of: {', '.join(sorted(registry.STUDIES))}"
@@ -62,7 +63,7 @@ def parser() -> argparse.ArgumentParser:
     _add_measured(go["submit"])
     _add_jobs(go["submit"])
     add_theory(go["theory"])
-    add_import(go["import"])
+    _add_import(go["import"])
     go["check"].add_argument("files", nargs="+", type=Path, metavar="FILE")
     copied = "copy those that are to the folders of their studies in this data directory"
     go["check"].add_argument("--into", type=Path, metavar="DATA", help=copied)
@@ -125,6 +126,25 @@ def _add_jobs(go: argparse.ArgumentParser) -> None:
     for name in ASKED:
         jobs.add_argument(f"--{name}", metavar=name.upper(), help=f"{name} that sbatch asks for")
     jobs.add_argument("--export-sbatch", type=Path, metavar="FILE", help="write a script instead")
+
+
+def _add_import(go: argparse.ArgumentParser) -> None:
+    """The options of ``import``."""
+    go.add_argument("files", nargs="+", type=Path, metavar="FILE", help="published measurements")
+    study = "the study whose data they become"
+    go.add_argument("--study", required=True, type=_as(Slug, "a study"), help=study)
+    go.add_argument("--origin", required=True, metavar="TEXT", help="who measured")
+    spdx = _as(Licence, "a licence of SPDX, as Apache-2.0 is")
+    go.add_argument("--licence", required=True, type=spdx, metavar="ID", help="of SPDX, as MIT is")
+    web, where = _as(Address, "a web address"), "where the file is published"
+    go.add_argument("--address", type=web, metavar="URL", help=where)
+    revision = _as(Revision, "a commit")
+    go.add_argument("--commit", type=revision, metavar="HASH", help="the revision of it there")
+    go.add_argument("--device", metavar="NAME", help="full name of the device, as vendors write it")
+    untold, pair = "a condition that the file does not tell; may be repeated", "NAME=VALUE"
+    go.add_argument(
+        "--set", dest="settings", action="append", default=[], metavar=pair, help=untold
+    )
 
 
 def request_of(options: argparse.Namespace) -> Request:

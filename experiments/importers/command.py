@@ -21,14 +21,11 @@ from report.records.filed import encode, parse_import
 from report.records.files import read_file
 from report.records.imported import (
     IMPORT_SCHEMA,
-    Address,
     ImportedRecord,
-    Licence,
     Origin,
-    Revision,
     nullable,
 )
-from report.records.record import Attachment, FileName, Slug
+from report.records.record import Attachment
 from report.records.store import digest, list_imports, write_record
 
 #: A published file of at most so many bytes, gzipped if it is text, is kept beside its record.
@@ -52,30 +49,16 @@ _UNFORESEEN: Final = (
 )  # fmt: skip
 
 
-def add_import(go: argparse.ArgumentParser) -> None:
-    """The options of ``import``."""
-    go.add_argument("files", nargs="+", type=Path, metavar="FILE", help="published measurements")
-    go.add_argument("--study", required=True, help="the study whose data they become")
-    go.add_argument("--origin", required=True, metavar="TEXT", help="who measured")
-    go.add_argument("--licence", required=True, metavar="ID", help="as Apache-2.0 is, of SPDX")
-    go.add_argument("--address", metavar="URL", help="where the file is published")
-    go.add_argument("--commit", metavar="HASH", help="the revision of it there")
-    go.add_argument("--device", metavar="NAME", help="full name of the device, as vendors write it")
-    untold = "a condition that the file does not tell, such as precision=amp; may be repeated"
-    go.add_argument(
-        "--set", dest="settings", action="append", default=[], metavar="NAME=VALUE", help=untold
-    )
-
-
 def import_files(options: argparse.Namespace) -> int:
     """Import all files, or none: whatever cannot be imported stops before anything is written."""
     given = dict(map(_pair, options.settings))
+    given |= {"device": options.device} if options.device else {}
     found = []
     for path in options.files:
         raw = read_file(path, str(path), "correct the name")
         if not raw.strip():
             raise RefusedError(f"{path.name}: the file is empty; fetch it again.")
-        found.append(_record(Source(path.name, raw, options.device, given), options))
+        found.append(_record(Source(path.name, raw, given), options))
     for record, files in found:
         print(f"Record: {write_record(record, options.records, files)}")
     if not (_STUDIES / options.study).is_dir():
@@ -110,16 +93,28 @@ def read_any(source: Source) -> tuple[str, Imported]:
 
 def _record(source: Source, options: argparse.Namespace) -> tuple[ImportedRecord, dict[str, bytes]]:
     """A published file as the record that will be read, with the files beside it."""
-    study = _checked("--study", options.study, Slug)
-    format_, imported = read_any(source)
-    for stored in list_imports(study, options.records):
-        if stored.record.origin.sha256 == digest(source.raw):
+    sha256 = digest(source.raw)
+    for stored in list_imports(options.study, options.records):
+        if stored.record.origin.sha256 == sha256:
             raise RecordError(f"{source.name}: imported already as {stored.file}; nothing to do.")
+    format_, imported = read_any(source)
     kept = _files(source)
     record = ImportedRecord(
         schema=IMPORT_SCHEMA,
-        study=study,
-        origin=_origin(source, format_, imported.instrument, options),
+        study=options.study,
+        origin=Origin(
+            author=options.origin,
+            address=options.address,
+            commit=options.commit,
+            licence=options.licence,
+            instrument=imported.instrument,
+            instrument_version=None,
+            format=format_,
+            file=source.name,
+            sha256=sha256,
+            imported=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            given=dict(source.given),
+        ),
         environment=imported.environment,
         started=None,
         finished=None,
@@ -146,34 +141,10 @@ def _record(source: Source, options: argparse.Namespace) -> tuple[ImportedRecord
     return parse_import(text, source.name, FETCH_AGAIN), kept
 
 
-def _origin(source: Source, format_: str, instrument: str, options: argparse.Namespace) -> Origin:
-    """Who measured, and where it is published; raises ``UsageError`` for what cannot be."""
-    return Origin(
-        author=options.origin,
-        address=options.address and _checked("--address", options.address, Address),
-        commit=options.commit and _checked("--commit", options.commit, Revision),
-        licence=_checked("--licence", options.licence, Licence),
-        instrument=instrument,
-        instrument_version=None,
-        format=format_,
-        file=source.name,
-        sha256=digest(source.raw),
-        imported=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        given={**({"device": source.device} if source.device else {}), **source.given},
-    )
-
-
-def _checked(option: str, text: str, kind: object) -> str:
-    try:
-        return str(msgspec.convert(text, kind))
-    except msgspec.ValidationError:
-        raise UsageError(f"{option} {text!r} is not possible; --help says what it is.") from None
-
-
 def _files(source: Source) -> dict[str, bytes]:
     """The published file as it is kept beside the record; nothing of one that is too large."""
     name = re.sub(r"[^a-z0-9._-]+|(?<=[._-])[._-]+", "-", source.name.lower()).strip("._-")
     content = source.raw
     if len(content) > LARGEST_KEPT and source.content is source.raw:
         content, name = gzip.compress(source.raw, mtime=0), f"{name}.gz"
-    return {_checked("The name", name, FileName): content} if len(content) <= LARGEST_KEPT else {}
+    return {name: content} if len(content) <= LARGEST_KEPT else {}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
@@ -27,13 +28,12 @@ class RefusedError(RidgepointError):
 class Source:
     """A published file, and what its user says of it where the file does not.
 
-    ``device`` is the full name of the machine's device, ``given`` are conditions such as the
-    precision.  The content is read once; a gzipped file is unpacked.
+    ``given`` are conditions such as the precision, and under ``device`` the full name of the
+    machine's device.  The content is read once; a gzipped file is unpacked.
     """
 
     name: str
     raw: bytes
-    device: str | None = None
     given: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
@@ -53,40 +53,47 @@ class Source:
             raise self.refused(f"byte {error.start} is no UTF-8 text; fetch it again") from error
 
     @property
-    def first_line(self) -> str:
-        """The header of a table, or whatever a file of another format begins with."""
+    def columns(self) -> list[str]:
+        """What stands between the commas of the first line, which heads a table."""
         first = self.content.partition(b"\n")[0].decode("utf-8", "replace")
-        return first.strip().removeprefix("\ufeff")
+        return [cell.strip('" ') for cell in first.strip().removeprefix("\ufeff").split(",")]
 
-    @property
-    def lines(self) -> list[str]:
-        """The lines of a text; refuses one that ends in the middle of a line."""
+    def table(self) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
+        """The header of a table, and its rows by the number of their line.
+
+        Raises ``RefusedError`` for a table without rows, or with a damaged one.
+        """
         if not self.text.endswith("\n"):
             raise self.refused("it ends in the middle of a line; fetch it again")
-        return self.text.splitlines()
-
-    def device_or(self, said: str | None) -> str:
-        """The device that the file names, or its user; refuses none and two."""
-        if self.device and said and self.device != said:
-            raise self.refused(f"it names the device {said}, and --device {self.device}; drop one")
-        if found := said or self.device:
-            return found
-        raise self.refused("it does not name the device; give it with --device")
+        header, *rows = csv.reader(self.text.splitlines())
+        if len(set(header)) < len(header):
+            raise self.refused("two columns have one name; rename one")
+        if not rows:
+            raise self.refused("found a header and no row; fetch it again")
+        for line, row in enumerate(rows, start=2):
+            if len(row) != len(header):
+                counts = f"{len(row)} cells of {len(header)}"
+                raise self.refused(f"line {line}: found {counts}; fetch it again")
+        return header, [(n, dict(zip(header, row, strict=True))) for n, row in enumerate(rows, 2)]
 
     def said(self, name: str, by_file: str | None = None) -> str:
         """The condition ``name`` as the file or its user tells it; refuses none and two."""
         given = self.given.get(name)
+        option = "--device " if name == "device" else f"--set {name}="
         if by_file and given and by_file != given:
-            raise self.refused(f"--set {name}={given}: the file's name says {by_file}")
+            raise self.refused(f"{option}{given}: the file says {by_file}; drop the option")
         if found := given or by_file:
             return found
-        raise self.refused(f"it does not say the {name}; give it with --set {name}=…")
+        raise self.refused(f"it does not say the {name}; give it with {option}…")
+
+    def others(self, known: Collection[str]) -> dict[str, Factor]:
+        """The conditions that the user gave, but for those ``known``."""
+        return {name: value for name, value in self.given.items() if name not in known}
 
     def refuse_others(self, possible: Collection[str]) -> None:
-        """Refuse conditions that are none of the ``possible`` ones."""
-        for name in self.given:
-            if name not in possible:
-                raise self.refused(f"--set {name}: possible are {', '.join(possible)}; fix it")
+        """Refuse conditions that are none of the ``possible`` ones, nor the device."""
+        for name in self.others(("device", *possible)):
+            raise self.refused(f"--set {name}: possible are {', '.join(possible)}; fix it")
 
     def refused(self, what: str) -> RefusedError:
         """An error that names this file, ``what`` was found and what to do."""
@@ -116,21 +123,6 @@ def environment(device: Literal["cpu", "cuda"], model: str, **known: Any) -> Imp
     """The machine with what is ``known`` of it; its key comes from the name of the device."""
     key = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-") or "unnamed"
     return ImportedEnvironment(device=device, key=key, model=model, **known)
-
-
-def case(
-    factors: Mapping[str, Factor],
-    measured: Mapping[str, Iterable[Sample]],
-    reason: str | None = None,
-) -> Case:
-    """A case that went well, or of which the file has no measurement for a ``reason``."""
-    return Case(
-        factors=dict(factors),
-        status="ok" if reason is None else "unavailable",
-        reason=reason,
-        layers=(),
-        series={name: tuple(samples) for name, samples in measured.items()},
-    )
 
 
 def scaled(text: str, factor: str, *, whole: bool = False) -> Sample | None:

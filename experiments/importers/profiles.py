@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from experiments.importers.imported import FETCH_AGAIN, Imported, Source, case, environment, scaled
+from experiments.importers.imported import FETCH_AGAIN, Imported, Source, environment, scaled
 from report.instruments.counters.ncu import quantities
 from report.instruments.counters.ncu_metrics import plan_for
 from report.instruments.counters.ncu_output import CountersUnavailable, KernelRow, read_table
@@ -38,7 +38,7 @@ def _conditions(source: Source) -> dict[str, Factor]:
     source.refuse_others(_KNOWN)
     for name in _NEEDED:
         source.said(name)
-    found: dict[str, Factor] = dict(source.given)
+    found = source.others(("device",))
     for name in _COUNTS & found.keys():
         number = scaled(source.given[name], "1", whole=True)
         if not number:
@@ -67,21 +67,20 @@ def read_kineto(source: Source) -> Imported:
         "cupti_fp32_multiply_adds": [k.multiply_adds for k in trace.counted],
         "memory_events": [event.change for event in trace.memory if not event.on_host],
     }
-    measured = {name: samples for name, samples in found.items() if samples}
-    if not measured:
+    series = {name: tuple(samples) for name, samples in found.items() if samples}
+    if not series:
         raise source.refused("found no kernel and no memory of a GPU; import a trace of a GPU")
     names = {device.name for device in trace.devices}
     if len(names) > 1:
         raise source.refused(f"it names {len(names)} kinds of GPU; import a trace of one kind")
-    gpu = trace.devices[0] if trace.devices else None
     return Imported(
         instrument="PyTorch profiler (Kineto)",
         environment=environment(
             "cuda",
-            source.device_or(names.pop() if names else None),
-            memory_bytes=gpu.memory_bytes if gpu else None,
+            source.said("device", names.pop() if names else None),
+            memory_bytes=trace.devices[0].memory_bytes if trace.devices else None,
         ),
-        cases=(case({"subject": "trace"}, measured),),
+        cases=(Case(factors={"subject": "trace"}, series=series),),
         unstated="the trace does not say it",
         conditions=_conditions(source),
         missing={
@@ -101,9 +100,12 @@ def read_memory(source: Source) -> Imported:
     found = highest_bytes(source.content, source.name)
     return Imported(
         instrument="PyTorch profiler, export_memory_timeline",
-        environment=environment("cuda", source.device_or(None)),
+        environment=environment("cuda", source.said("device")),
         cases=tuple(
-            case({"subject": "timeline", "category": name}, {"allocated_peak": [highest]})
+            Case(
+                factors={"subject": "timeline", "category": name},
+                series={"allocated_peak": (highest,)},
+            )
             for name, highest in found.items()
             if name in CATEGORIES
         ),
@@ -126,7 +128,7 @@ def read_ncu(source: Source) -> Imported:
     rows = read_table(source.text)
     if isinstance(rows, CountersUnavailable):
         raise source.refused(rows.reason.rstrip("."))
-    device = source.device_or(None)
+    device = source.said("device")
     cases = tuple(_launch(source, number, row) for number, row in enumerate(rows, start=1))
     if not any(each.series for each in cases):
         raise source.refused(
@@ -137,7 +139,7 @@ def read_ncu(source: Source) -> Imported:
         environment=environment("cuda", device),
         cases=cases,
         unstated="Nsight Compute's table does not say it",
-        conditions=source.given,
+        conditions=source.others(("device",)),
         missing={"times": "a profiled kernel runs alone; its time is not that of the program"},
     )
 
@@ -152,6 +154,10 @@ def _launch(source: Source, number: int, row: KernelRow) -> Case:
     # Without single precision the work of the ordinary cores is not known as a whole.
     unknown = {_LAUNCHES, _WORK} if "fp32" in plan.missing else {_LAUNCHES}
     counted = quantities([row], plan)
-    measured: dict[str, list[Sample]] = {n: [v] for n, v in counted.items() if n not in unknown}
-    factors: dict[str, Factor] = {"launch": number, "kernel": row.kernel[:LONGEST_NAME]}
-    return case(factors, measured, None if measured else "no counter of it is known here")
+    series = {name: (value,) for name, value in counted.items() if name not in unknown}
+    return Case(
+        factors={"launch": number, "kernel": row.kernel[:LONGEST_NAME]},
+        status="ok" if series else "unavailable",
+        reason=None if series else "no counter of it is known here",
+        series=series,
+    )

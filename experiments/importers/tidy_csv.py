@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from typing import Final, Literal
 
-from experiments.importers.imported import Imported, Source, case, environment, scaled
+from experiments.importers.imported import Imported, Source, environment, scaled
 from report.records.quantities import QUANTITIES
-from report.records.record import Factor, Sample
+from report.records.record import Case, Factor, Sample
 
 _MEASURED: Final = re.compile(r"(?P<quantity>\w+) \[(?P<unit>[^\]]+)\]")
 #: Unit of a column → unit of a quantity and the factor to it.
@@ -28,40 +27,36 @@ _KINDS: Final[dict[str, Literal["cpu", "cuda"]]] = {"cpu": "cpu", "gpu": "cuda"}
 
 def detects(source: Source) -> bool:
     """Whether a column of the first line names a unit in brackets."""
-    cells = source.first_line.split(",")
-    return any(_MEASURED.fullmatch(cell.strip('" ')) for cell in cells)
+    return any(map(_MEASURED.fullmatch, source.columns))
 
 
 def read(source: Source) -> Imported:
     """Rows of equal factors are samples of one case, in their order."""
-    rows = list(csv.reader(source.lines))
-    columns = [_column(source, name) for name in rows[0]]
-    if len(set(rows[0])) < len(rows[0]):
-        raise source.refused("two columns have one name; rename one")
+    header, rows = source.table()
+    columns = {name: _column(source, name) for name in header}
     found: dict[tuple[tuple[str, Factor], ...], dict[str, list[Sample]]] = {}
-    for line, row in enumerate(rows[1:], start=2):
-        if len(row) != len(columns):
-            raise source.refused(f"line {line}: found {len(row)} cells of {len(columns)}; fix it")
-        cells = dict(zip(rows[0], row, strict=True))
-        levels = tuple(
-            (n, _level(cells[n])) for n, c in zip(rows[0], columns, strict=True) if not c
-        )
+    for line, row in rows:
+        levels = tuple((name, _level(cell)) for name, cell in row.items() if not columns[name])
         measured = found.setdefault(levels, {})
-        for name, column in zip(rows[0], columns, strict=True):
-            if column and cells[name]:
+        for name, column in columns.items():
+            if column and row[name]:
                 quantity, factor = column
-                number = scaled(cells[name], factor, whole=QUANTITIES[quantity].whole)
+                number = scaled(row[name], factor, whole=QUANTITIES[quantity].whole)
                 if number is None:
-                    raise source.refused(f"line {line}, {name}: found {cells[name]!r}; fix it")
+                    raise source.refused(f"line {line}, {name}: found {row[name]!r}; fix it")
                 measured.setdefault(quantity, []).append(number)
-    if not found:
-        raise source.refused("found a header and no row; fetch the file again")
+    kind = source.said("kind")
+    if kind not in _KINDS:
+        raise source.refused(f"--set kind={kind}: possible are {', '.join(_KINDS)}")
     return Imported(
         instrument=source.said("instrument"),
-        environment=environment(_kind(source), source.device_or(None)),
-        cases=tuple(case(dict(levels), measured) for levels, measured in found.items()),
+        environment=environment(_KINDS[kind], source.said("device")),
+        cases=tuple(
+            Case(factors=dict(levels), series={name: tuple(s) for name, s in measured.items()})
+            for levels, measured in found.items()
+        ),
         unstated="the table does not say it",
-        conditions={n: v for n, v in source.given.items() if n not in ("instrument", "kind")},
+        conditions=source.others(("instrument", "kind", "device")),
     )
 
 
@@ -86,10 +81,3 @@ def _column(source: Source, name: str) -> tuple[str, str] | None:
 def _level(text: str) -> Factor:
     """A whole number where it is one as written, else text."""
     return int(text) if re.fullmatch(r"0|[1-9]\d{0,17}", text) else text
-
-
-def _kind(source: Source) -> Literal["cpu", "cuda"]:
-    kind = source.said("kind")
-    if kind not in _KINDS:
-        raise source.refused(f"--set kind={kind}: possible are {', '.join(_KINDS)}")
-    return _KINDS[kind]

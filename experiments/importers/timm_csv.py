@@ -7,12 +7,11 @@ the time rounded to two places.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Mapping
 from typing import Final
 
-from experiments.importers.imported import Imported, Source, case, environment, scaled
+from experiments.importers.imported import Imported, Source, environment, scaled
 from report.records.imported import ImportedEnvironment
 from report.records.record import Case, Factor, Sample
 
@@ -47,8 +46,7 @@ def detects(source: Source) -> bool:
 
 
 def _kinds(source: Source) -> list[str]:
-    names = source.first_line.split(",")
-    return [kind for kind in _DIRECTIONS if {"model", f"{kind}_step_time"} <= set(names)]
+    return [k for k in _DIRECTIONS if {"model", f"{k}_step_time"} <= set(source.columns)]
 
 
 def read(source: Source) -> Imported:
@@ -57,30 +55,25 @@ def read(source: Source) -> Imported:
     if more:
         raise source.refused("found inference and training in one table; split it")
     conditions, machine = _conditions(source, kind)
-    rows = csv.DictReader(source.lines, restkey="")
-    names = {name: name.removeprefix(f"{kind}_") for name in rows.fieldnames or ()}
-    for name, plain in names.items():
+    header, rows = source.table()
+    names = {name.removeprefix(f"{kind}_"): name for name in header}
+    for plain, name in names.items():
         if plain not in (*_NEEDED, *_MEASURED):
             raise source.refused(f"column {name}: its unit is not known; remove the column")
-    if lacking := set(_NEEDED) - set(names.values()):
+    if lacking := set(_NEEDED) - names.keys():
         raise source.refused(f"column {min(lacking)}: not found; fetch the file again")
     found: dict[tuple[Factor, ...], tuple[int, Case]] = {}
-    for line, row in enumerate(rows, start=2):
-        if "" in row or None in row.values():
-            raise source.refused(f"line {line}: found another number of columns; fetch it again")
-        one = _case(source, line, {names[name]: (name, row[name]) for name in names})
-        first, _ = found.setdefault(tuple(one.factors.values()), (line, one))
+    for line, row in rows:
+        case = _case(source, line, row, names)
+        first, _ = found.setdefault(tuple(case.factors.values()), (line, case))
         if first != line:
             raise source.refused(f"line {line}: found the case of line {first} again; remove one")
-    if not found:
-        raise source.refused("found a header and no row; fetch the file again")
-    cases = [one for _, one in found.values()]
-    measured = {name for one in cases for name in one.series}
+    cases = tuple(case for _, case in found.values())
+    measured = {name for case in cases for name in case.series}
     return Imported(
         instrument="benchmark.py of timm",
         environment=machine,
-        # Rows without a time come last, so that the others stand in one table of the record.
-        cases=tuple(sorted(cases, key=lambda one: one.status != "ok")),
+        cases=cases,
         unstated="timm's table and the name of its file do not say it",
         conditions=conditions,
         rounding={name: step for name, _, step in _MEASURED.values() if name in measured},
@@ -88,34 +81,35 @@ def read(source: Source) -> Imported:
     )
 
 
-def _case(source: Source, line: int, cells: Mapping[str, tuple[str, str]]) -> Case:
-    """A row, whose ``cells`` are by their plain names: the name of the column, and its text."""
+def _case(source: Source, line: int, row: Mapping[str, str], names: Mapping[str, str]) -> Case:
+    """The network of a row; ``names`` are those of the columns by the plain ones."""
 
     def number(plain: str, factor: str, *, whole: bool) -> Sample:
-        name, text = cells[plain]
+        text = row[names[plain]]
         value = scaled(text, factor, whole=whole)
         if value is None or (value == 0 and plain not in ("gmacs", "macts", "param_count")):
-            raise source.refused(f"line {line}, {name}: found {text!r}, which is no amount")
+            raise source.refused(f"line {line}, {names[plain]}: found {text!r}, which is no amount")
         return value
 
-    there = [plain for plain, (_, text) in cells.items() if text]
+    there = {plain for plain, name in names.items() if row[name]}
     # Older tables print counts as 1024.0.
-    factors = {
-        name: number(plain, "1", whole=True) for name, plain in _FACTORS.items() if plain in there
-    }
+    factors = {n: number(p, "1", whole=True) for n, p in _FACTORS.items() if p in there}
     measured = {
-        quantity: number(plain, factor, whole=step > 1)
+        quantity: (number(plain, factor, whole=step > 1),)
         for plain, (quantity, factor, step) in _MEASURED.items()
         if plain in there
     }
     known = "batch" in factors and {"mean_time", "image_rate"} <= measured.keys()
     if known:
-        product = measured["mean_time"] * measured["image_rate"]
+        product = measured["mean_time"][0] * measured["image_rate"][0]
         if abs(factors["batch"] / product - 1) > _LARGEST_DISAGREEMENT:
             raise source.refused(f"line {line}: batch, time and rate contradict; fetch it again")
-    samples = {name: [value] for name, value in measured.items()}
-    reason = None if known else "the table gives no time"
-    return case({"network": cells["model"][1], **factors}, samples, reason)
+    return Case(
+        factors={"network": row["model"], **factors},
+        status="ok" if known else "unavailable",
+        reason=None if known else "the table gives no time",
+        series=measured,
+    )
 
 
 def _conditions(source: Source, kind: str) -> tuple[dict[str, str], ImportedEnvironment]:
@@ -140,14 +134,14 @@ def _conditions(source: Source, kind: str) -> tuple[dict[str, str], ImportedEnvi
     token = named.get("device") or "nothing"
     if device := re.fullmatch(r"rtx(\d{4})", token):
         token = f"NVIDIA GeForce RTX {device[1]}"
-    elif not source.device:
+    elif "device" not in source.given:
         raise source.refused(
             f"its name calls the device {token}, which is no full name; give it with --device"
         )
     on_cpu = known["cuda"] == "none"
     machine = environment(
         "cpu" if on_cpu else "cuda",
-        source.device or token,
+        source.given.get("device", token),
         framework=f"PyTorch {known['torch']}",
         cuda=None if on_cpu else known["cuda"],
     )

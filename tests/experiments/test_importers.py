@@ -43,14 +43,12 @@ PROFILE = tuple(
     for pair in ("network=none of a study", "batch=2", "precision=float32", "direction=training")
     for word in ("--set", pair)
 )
+TIDY = (*GPU, "--set", "kind=gpu", "--set", "instrument=a script")
 #: File → its content and what its user must say of it.
 FILES: dict[str, tuple[bytes, tuple[str, ...]]] = {
     TIMM: ((HERE / TIMM).read_bytes(), ()),
     "ncu.csv": ((HERE / "ncu.csv").read_bytes(), GPU),
-    "tidy.csv": (
-        (HERE / "tidy.csv").read_bytes(),
-        (*GPU, "--set", "kind=gpu", "--set", "instrument=a script"),
-    ),
+    "tidy.csv": ((HERE / "tidy.csv").read_bytes(), TIDY),
     "trace.json": (traced("some GPU", KERNEL), PROFILE),
     "timeline.json": (b"[[-1, 1, 512, 0], [5, 2, 1024, 4]]", (*GPU, *PROFILE)),
 }
@@ -70,18 +68,6 @@ def imported(folder: Path, name: str, content: bytes | None = None, *words: str)
     assert run(folder, name, plain if content is None else content, *(words or said)) == 0
     (stored,) = list_imports("s", folder / "data")
     return stored.record
-
-
-def refusal(
-    folder: Path, capsys: pytest.CaptureFixture[str], name: str, content: bytes, *words: str
-) -> str:
-    """The one sentence with which an import ends, of which nothing is left."""
-    assert run(folder, name, content, *(words or FILES.get(name, (b"", ()))[1])) == 1
-    assert list_imports("s", folder / "data") == ()
-    said = capsys.readouterr().err
-    assert said.startswith(name) and said.endswith(".\n") and said.count("\n") == 1
-    assert "git" not in said
-    return said
 
 
 # ------------------------------------------------------------------------------- what is read
@@ -166,7 +152,14 @@ def test_the_commands_of_the_guide_work(tmp_path: Path, monkeypatch: pytest.Monk
     assert all(f"`{name}`" in guide for name in FORMATS)
 
 
-# ---------------------------------------------------------------- numbers of Nsight Compute
+# ------------------------------------------------------------------------- what is refused
+
+
+def edited(name: str, old: str, new: str, count: int = 1) -> bytes:
+    """A good file with something replaced in it."""
+    text = FILES[name][0].decode()
+    assert old in text
+    return text.replace(old, new, count).encode()
 
 
 def ncu_table(*cells: tuple[str, str, str]) -> bytes:
@@ -182,6 +175,8 @@ LONG = (
     b'"Kernel Name","CC","Section Name","Metric Name","Metric Unit","Metric Value"\n'
     b'"copy(float)","8.6","Command line profiler metrics","dram__bytes_read.sum","byte","131,072"\n'
 )
+TABLE, TRACE = FILES[TIMM][0], FILES["trace.json"][0]
+TWO_GPUS = traced("one GPU", KERNEL).replace(b"[{", b'[{"name": "another"}, {', 1)
 
 
 def test_a_sum_of_bytes_is_whole(tmp_path: Path) -> None:
@@ -190,80 +185,64 @@ def test_a_sum_of_bytes_is_whole(tmp_path: Path) -> None:
     assert case.samples("ncu_dram_bytes") == (196_608,)
 
 
-# ------------------------------------------------------------------------- what is refused
-
-
 @pytest.mark.parametrize(
-    ("name", "old", "new", "words", "said"),
+    ("name", "content", "words", "said"),
     [
-        ("table.csv", "", "", (), "does not say the precision; give it with --set precision=…"),
-        (TIMM, "", "", ("--set", "precision=bf16"), "the file's name says amp"),
-        (TIMM, "", "", ("--set", "weather=fine"), "--set weather: possible are"),
-        (TIMM.replace("rtx3090", "4090"), "", "", (), "calls the device 4090"),
-        (TIMM.replace("infer", "train"), "", "", (), "the columns say infer"),
-        (TIMM, "0.03,0.69", "x,0.69", (), "line 2, infer_gmacs: found 'x'"),
-        (TIMM, "20.77", "0", (), "line 2, infer_step_time: found '0'"),
-        (TIMM, "20.77", "2.077", (), "line 2: batch, time and rate contradict"),
-        (TIMM, "2.04\r", "2.04,7\r", (), "line 2: found another number of columns"),
-        (TIMM, "mobilenetv3_small_050", "lcnet_035", (), "found the case of line 3 again"),
-        (TIMM, "infer_macts", "speed", (), "column speed: its unit is not known"),
-        ("ncu.csv", ".sum", ".avg", (), "no launch has a sum that is known here"),
-        ("tidy.csv", "time [ms]", "time [B]", (), "time is measured in s"),
-        ("tidy.csv", "0.75", "n/a", (), "line 3, time [ms]: found 'n/a'"),
-        ("tidy.csv", ",nhwc", "", (), "line 4: found 3 cells of 4"),
-        ("trace.json", "", "", PROFILE[:6], "does not say the direction"),
-        ("trace.json", "", "", (*PROFILE, "--set", "batch=many"), "a whole number from 1 on"),
-        ("trace.json", "", "", (*PROFILE, *GPU), "drop one"),
-        ("timeline.json", "", "", PROFILE, "give it with --device"),
-    ],
-)
-def test_what_would_be_guessed_is_refused(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    name: str,
-    old: str,
-    new: str,
-    words: tuple[str, ...],
-    said: str,
-) -> None:
-    text = FILES.get(name, FILES[TIMM])[0].decode()
-    assert old in text
-    changed = text.replace(old, new, -1 if name == "ncu.csv" else 1).encode()
-    assert said in refusal(tmp_path, capsys, name, changed, *words)
-
-
-TWO_GPUS = traced("one GPU", KERNEL).replace(b"[{", b'[{"name": "another"}, {', 1)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
-        ("ncu.csv", ncu_table((READ, "byte", "131.5"), (WRITTEN, "byte", "1")), "LC_ALL=C"),
-        ("ncu.csv", ncu_table((READ, "byte", "131.072"), (SHARE, "%", "12.34")), "LC_ALL=C"),
-        ("ncu.csv", ncu_table((READ, "KiB", "128"), (WRITTEN, "byte", "1")), "--print-units base"),
-        ("ncu.csv", LONG, "--page raw"),
-        ("ncu.csv", b"==ERROR== ERR_NVGPUCTRPERM - The user\n", "ERR_NVGPUCTRPERM"),
-        ("trace.json", gzip.decompress(COUNTED)[:-40], "not valid JSON"),
-        ("trace.json.gz", COUNTED[:-40], "not a whole gzip file"),
-        ("trace.json", b'{"traceEvents": []}', "expected operators of torch.profiler"),
-        ("trace.json", traced("some GPU"), "found no kernel"),
-        ("trace.json", TWO_GPUS, "2 kinds of GPU"),
-        ("trace.json", traced("G", {**KERNEL, "dur": 1e30}), "fetch the published file again"),
-        ("timeline.json", b"[[5, 2, 512, 9]]", "expected a category from 0 to 7, found 9"),
-        ("timeline.json", b"[[5, 2, -512, 4]]", "found -512 B, which action 2 cannot do"),
-        ("timeline.json", b"[[5, 2, 512, 4], [4, 2, 512, 4]]", "before the event above it"),
-        ("x.json", b"{}", "found no file of a format"),
-        ("tidy.csv", FILES["tidy.csv"][0][:30], "in the middle of a line"),
-        ("tidy.csv", b"", "the file is empty"),
-        (TIMM, bytes(range(256)) * 8, "found no file of a format"),
+        # What would be guessed.
+        ("table.csv", TABLE, (), "does not say the precision; give it with --set precision=…"),
+        (TIMM, TABLE, ("--set", "precision=bf16"), "precision=bf16: the file says amp"),
+        (TIMM, TABLE, ("--set", "weather=fine"), "--set weather: possible are"),
+        (TIMM.replace("rtx3090", "4090"), TABLE, (), "calls the device 4090"),
+        (TIMM.replace("infer", "train"), TABLE, (), "the columns say infer"),
+        (TIMM, edited(TIMM, "0.03,0.69", "x,0.69"), (), "line 2, infer_gmacs: found 'x'"),
+        (TIMM, edited(TIMM, "20.77", "0"), (), "line 2, infer_step_time: found '0'"),
+        (TIMM, edited(TIMM, "20.77", "2.077"), (), "line 2: batch, time and rate contradict"),
+        (TIMM, edited(TIMM, "2.04\r", "2.04,7\r"), (), "line 2: found 9 cells of 8"),
+        (TIMM, edited(TIMM, "mobilenetv3_small_050", "lcnet_035"), (), "the case of line 3 again"),
+        (TIMM, edited(TIMM, "infer_macts", "speed"), (), "column speed: its unit is not known"),
+        ("ncu.csv", edited("ncu.csv", ".sum", ".avg", -1), GPU, "no launch has a sum that"),
+        ("tidy.csv", edited("tidy.csv", "time [ms]", "time [B]"), TIDY, "time is measured in s"),
+        ("tidy.csv", edited("tidy.csv", "0.75", "n/a"), TIDY, "line 3, time [ms]: found 'n/a'"),
+        ("tidy.csv", edited("tidy.csv", ",nhwc", ""), TIDY, "line 4: found 3 cells of 4"),
+        ("trace.json", TRACE, PROFILE[:6], "does not say the direction"),
+        ("trace.json", TRACE, (*PROFILE, "--set", "batch=0"), "a whole number from 1 on"),
+        ("trace.json", TRACE, (*PROFILE, *GPU), "the file says some GPU; drop the option"),
+        ("timeline.json", FILES["timeline.json"][0], PROFILE, "give it with --device"),
+        # What is damaged, foreign or rounded.
+        ("ncu.csv", ncu_table((READ, "byte", "131.5"), (WRITTEN, "byte", "1")), GPU, "LC_ALL=C"),
+        ("ncu.csv", ncu_table((READ, "byte", "131.072"), (SHARE, "%", "12.34")), GPU, "LC_ALL=C"),
+        ("ncu.csv", ncu_table((READ, "KiB", "8"), (WRITTEN, "byte", "1")), GPU, "--print-units"),
+        ("ncu.csv", LONG, GPU, "--page raw"),
+        ("ncu.csv", b"==ERROR== ERR_NVGPUCTRPERM - The user\n", GPU, "ERR_NVGPUCTRPERM"),
+        ("trace.json", gzip.decompress(COUNTED)[:-40], PROFILE, "not valid JSON"),
+        ("trace.json.gz", COUNTED[:-40], PROFILE, "not a whole gzip file"),
+        ("trace.json", b'{"traceEvents": []}', PROFILE, "expected operators of torch.profiler"),
+        ("trace.json", traced("some GPU"), PROFILE, "found no kernel"),
+        ("trace.json", TWO_GPUS, PROFILE, "2 kinds of GPU"),
+        ("trace.json", traced("G", {**KERNEL, "dur": 1e30}), PROFILE, "fetch the published file"),
+        ("timeline.json", b"[[5, 2, 512, 9]]", (*GPU, *PROFILE), "from 0 to 7, found 9"),
+        ("timeline.json", b"[[5, 2, -512, 4]]", (*GPU, *PROFILE), "-512 B, which action 2 cannot"),
+        ("timeline.json", b"[[5, 2, 5, 4], [4, 2, 5, 4]]", (*GPU, *PROFILE), "before the event"),
+        ("x.json", b"{}", GPU, "found no file of a format"),
+        ("tidy.csv", FILES["tidy.csv"][0][:30], TIDY, "in the middle of a line"),
+        ("tidy.csv", b"", TIDY, "the file is empty"),
+        (TIMM, bytes(range(256)) * 8, GPU, "found no file of a format"),
     ],
     ids=lambda value: value[:24] if isinstance(value, str) else "",
 )  # fmt: skip
-def test_a_damaged_foreign_or_rounded_file_is_one_sentence_and_no_record(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: bytes, said: str
+def test_what_cannot_be_imported_is_one_sentence_and_no_record(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    content: bytes,
+    words: tuple[str, ...],
+    said: str,
 ) -> None:
-    words = () if name in FILES else (*GPU, *PROFILE)
-    assert said in refusal(tmp_path, capsys, name, content, *words)
+    assert run(tmp_path, name, content, *words) == 1
+    assert list_imports("s", tmp_path / "data") == ()
+    sentence = capsys.readouterr().err
+    assert said in sentence and "git" not in sentence
+    assert sentence.startswith(name) and sentence.endswith(".\n") and sentence.count("\n") == 1
 
 
 @given(st.sampled_from(list(FILES)), st.lists(st.tuples(st.floats(0, 1), st.binary(max_size=4))))
@@ -278,7 +257,7 @@ def test_whatever_is_in_a_file_is_read_or_one_sentence(
         content[start : start + len(new)] = new
     words = dict(word.split("=") for word in FILES[name][1] if "=" in word)
     try:
-        read_any(Source(name, bytes(content), "some GPU", words))
+        read_any(Source(name, bytes(content), {"device": "some GPU", **words}))
     except RidgepointError as error:
         assert str(error).startswith(name) and "\n" not in str(error)
 
@@ -290,7 +269,7 @@ def test_no_file_is_taken_for_one_of_another_format(name: str) -> None:
 
 
 def test_one_unusable_file_leaves_nothing_of_all(tmp_path: Path) -> None:
-    for name, content in {TIMM: FILES[TIMM][0], "x.json": b"{}"}.items():
+    for name, content in {TIMM: TABLE, "x.json": b"{}"}.items():
         (tmp_path / name).write_bytes(content)
     files = [str(tmp_path / name) for name in (TIMM, "x.json")]
     given = ("--study", "s", "--origin", "X", "--licence", "MIT", "--records", str(tmp_path))
@@ -311,6 +290,6 @@ def test_one_unusable_file_leaves_nothing_of_all(tmp_path: Path) -> None:
 def test_an_origin_that_cannot_be_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, str]
 ) -> None:
-    assert run(tmp_path, TIMM, FILES[TIMM][0], *words) == 2
+    assert run(tmp_path, TIMM, TABLE, *words) == 2
     assert words[0] in capsys.readouterr().err
     assert not (tmp_path / "data").exists()
