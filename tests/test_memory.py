@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.records.layers import ELEMENT_BYTES, Layer, PaddedShortcut
+from report.records.layers import ELEMENT_BYTES, DType, Layer, PaddedShortcut
 from report.theory.work import (
     compulsory_traffic,
     element_bytes,
@@ -25,7 +27,7 @@ def test_only_parameters_are_independent_of_the_batch(batch: int) -> None:
     assert output_bytes(layer) == 147_456 * batch
 
 
-@pytest.mark.parametrize("dtype", ELEMENT_BYTES)
+@pytest.mark.parametrize("dtype", get_args(DType))
 def test_bytes_follow_the_element_type(dtype: str) -> None:
     layer = msgspec.structs.replace(mnist_conv2(2), dtype=dtype)
     single = mnist_conv2(2)

@@ -357,7 +357,7 @@ PACKED: dict[str, Callable[[bytes, str], Any]] = {
 @pytest.mark.parametrize("name", PACKED)
 def test_what_unpacks_to_too_much_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "LARGEST_UNPACKED", 1000)
-    with pytest.raises(RecordError, match=r"x\.gz: found more than 1,000 B when unpacked; "):
+    with pytest.raises(RecordError, match=r"x\.gz: .*found more than 1,000 B\); "):
         PACKED[name](gzip.compress(bytes(1001)), "x.gz")
 
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from report.engine.gather import choose
 from report.instruments.counters.logs import CaseLogs, joined_logs, pack
 from report.records.choice import choices_of, fate
-from report.records.record import Attachment, Case, Ceiling, Record, Shard
-from report.records.shards import (
+from report.records.pooling import (
     measures_case,
     measures_process,
     merged,
@@ -22,6 +21,7 @@ from report.records.shards import (
     runs_of,
     whole,
 )
+from report.records.record import Attachment, Case, Ceiling, Record, Shard
 from report.records.store import Stored, list_records, record_name, write_record
 from tests import factory
 
@@ -173,7 +173,7 @@ def test_a_whole_run_wins_over_a_newer_sweep_that_lacks_a_shard(tmp_path: Path) 
     assert choose("conv_scaling", data).runs == ((run,),)
     assert _fate(data, first) == (
         False,
-        "not used, an incomplete sweep beside a full run, merged from 1 of 2 shards, missing 2",
+        "not used, an incomplete sweep beside a full one, merged from 1 of 2 shards, missing 2",
     )  # fmt: skip
     write_record(other, data)
     assert choose("conv_scaling", data).runs == ((first, second, run),)

@@ -24,7 +24,7 @@ from experiments.harness.request import Request
 from experiments.harness.run import StoppedError
 from experiments.harness.text import last_line
 from report.errors import MeasurementError
-from report.records.shards import OPTION
+from report.records.pooling import OPTION
 
 #: This program without its options; tests have one that knows their study.
 PROGRAM: tuple[str, ...] = (sys.executable, "-m", "experiments")

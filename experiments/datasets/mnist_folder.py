@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 
 from experiments.datasets.images import Bytes, DataSetError, Images, Split, refusal
-from report.records.files import LARGEST_UNPACKED, UnpackingError, gunzip
+from report.errors import RecordError
+from report.records.files import LARGEST_UNPACKED, unpacked
 
 #: Its last byte is the number of sizes that follow.
 _MAGIC: Final = {"labels": 2049, "images": 2051}
@@ -77,10 +78,10 @@ def idx(kind: str, path: Path) -> Bytes:
     """
     try:
         with path.open("rb") as stream:
-            content = gunzip(stream.read(LARGEST_UNPACKED + 1))
-    except UnpackingError as error:
-        what = str(error).removeprefix("found ")
-        raise refusal(path, "", what, "a whole gzip file of MNIST's size") from error
+            packed = stream.read(LARGEST_UNPACKED + 1)
+        content = unpacked(packed, str(path), "a whole gzip file of MNIST's size is expected")
+    except RecordError as error:
+        raise DataSetError(str(error)) from error
     except OSError as error:
         raise DataSetError(f"{path}: cannot be read ({error.strerror or error}).") from error
     magic = _MAGIC[kind]

@@ -40,8 +40,7 @@ from experiments.harness.study import SEED, CeilingSize, Device
 from experiments.harness.timing import Duration, Workload
 from report.errors import MeasurementError
 from report.instruments.gates import BEYOND_CACHES
-from report.records.machines import capacities, last_capacity
-from report.records.record import Cache, Ceiling, Moment
+from report.records.record import Cache, Ceiling, Moment, capacities, last_capacity
 
 #: Samples of each ceiling, whose best is what papers call the ceiling; and of the price of a page.
 RUNS: Final[dict[CeilingSize, int]] = {"large": 12, "small": 8}

@@ -21,9 +21,9 @@ from experiments.harness.study import (
     Study,
     UsageError,
 )
+from report.records.pooling import OPTION
 from report.records.record import Factor as Level
 from report.records.record import Protocol, Shard
-from report.records.shards import OPTION
 from report.records.store import digest
 
 

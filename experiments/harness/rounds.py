@@ -23,8 +23,8 @@ from experiments.harness.processes import measured, task_of
 from experiments.harness.progress import Observer, shown
 from experiments.harness.study import Factors, Session, Study
 from experiments.harness.text import factors_text
+from report.records.pooling import measures_process, outcome
 from report.records.record import Case, Policy
-from report.records.shards import measures_process, outcome
 
 #: Further processes for what was disturbed: at most so many a policy, and so much of the time.
 REPEATS: Final = 3

@@ -41,7 +41,7 @@ from experiments.harness.text import factors_text, flat, last_line
 from experiments.harness.worker import Task
 from report.errors import MeasurementError, RidgepointError
 from report.records.filed import encode, parse
-from report.records.pooling import unlike
+from report.records.pooling import measures_case, unlike
 from report.records.record import (
     SCHEMA_VERSION,
     Attachment,
@@ -52,7 +52,6 @@ from report.records.record import (
     Protocol,
     Record,
 )
-from report.records.shards import measures_case
 from report.records.store import digest, list_records, read_record, write_record
 
 #: Why a run that was ended early lacks something.

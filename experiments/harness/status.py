@@ -17,9 +17,8 @@ from experiments import registry
 from experiments.harness.journal import Journal, is_written, readable
 from experiments.harness.text import last_line
 from report.errors import MeasurementError
-from report.records.pooling import unlike
+from report.records.pooling import OPTION, unlike, without_option
 from report.records.record import Head, Shard
-from report.records.shards import OPTION, without_option
 from report.records.store import list_records
 
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Final, Literal
 
 from report.errors import RidgepointError
-from report.records.files import UnpackingError, gunzip
+from report.records.files import unpacked
 from report.records.imported import ImportedEnvironment
 from report.records.quantities import LARGEST
 from report.records.record import Case, Factor, Sample
@@ -38,11 +38,8 @@ class Source:
 
     @cached_property
     def content(self) -> bytes:
-        """The file without its compression; raises ``RefusedError`` for a damaged one."""
-        try:
-            return gunzip(self.raw)
-        except UnpackingError as error:
-            raise self.refused(f"{error}; fetch it again, or cut it") from error
+        """The file without its compression; raises ``RecordError`` for a damaged one."""
+        return unpacked(self.raw, self.name, "fetch it again, or cut it")
 
     @cached_property
     def text(self) -> str:

@@ -27,11 +27,11 @@ from report.instruments.counters.logs import joined_logs
 from report.paper.findings import Inputs
 from report.paper.listing import listing, unusable
 from report.records import IMPORTED, OPERATORS
-from report.records.choice import Choices, NoMachineError, choices_of, choose_records
+from report.records.choice import Choices, choices_of, choose_records
 from report.records.editions import EDITIONS, ROLES, Edition, Role, read_editions
 from report.records.files import shared
 from report.records.network_operators import read_operators
-from report.records.shards import runs_of, whole
+from report.records.pooling import runs_of, whole
 from report.records.store import (
     EDITED,
     Listed,
@@ -172,16 +172,16 @@ def usable_records(
     listed, refused = survey_records(study, data)
     bad = {file: why for file, why in faulty.items() if f"/{IMPORTED}/" not in file} | refused
     named = {*(edition.files if edition else ()), *asked}
-    try:
-        while True:
-            _refuse(why for file, why in bad.items() if file in named)
-            listed = tuple(item for item in listed if item.file not in bad)
-            if not (broken := dict(_broken(study, listed, data, edition, asked))):
-                break
-            bad |= broken
-    except NoMachineError as error:
-        why = next((why for file, why in bad.items() if f"-{error.key}-" in file), str(error))
-        raise RecordError(why) from error
+    while True:
+        _refuse(why for file, why in bad.items() if file in named)
+        listed = tuple(item for item in listed if item.file not in bad)
+        there = {item.record.environment.key for item in listed}
+        roles = edition.roles.values() if edition else ()
+        lost = {who for who in roles if isinstance(who, str)} - there
+        _refuse(why for file, why in bad.items() for key in lost if f"-{key}-" in file)
+        if not (broken := dict(_broken(study, listed, data, edition, asked))):
+            break
+        bad |= broken
     untouched = tuple(i for i in listed if not i.edited or i.file in named)
     if untouched:
         remedy = f"run the experiment again, or name it in data/{EDITIONS} to use it as it is"

@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from report.instruments.gates import BEYOND_CACHES
-from report.records.machines import last_capacity
-from report.records.record import Ceiling, Environment, Peak, Record
+from report.records.record import Ceiling, Environment, Peak, Record, last_capacity
 
 FLOAT32: Final = "float32"
 

@@ -16,9 +16,8 @@ from typing import Final, TypeAlias
 
 from report.errors import RecordError
 from report.records.editions import EDITIONS, Edition, Role, read_editions
-from report.records.pooling import contradiction, unlike
+from report.records.pooling import contradiction, joined, missing_shards, runs_of, unlike
 from report.records.record import Record
-from report.records.shards import joined, missing_shards, runs_of
 from report.records.store import Item, Listed, read_record, survey_records
 
 #: The roles that a machine takes, the first that is free.
@@ -32,14 +31,6 @@ _USE: Final = "--use"
 _EDITION: Final = f"data/{EDITIONS}"
 #: Missing shards that are named one by one.
 _MOST_NAMED: Final = 12
-
-
-class NoMachineError(RecordError):
-    """An edition gives a role to a machine of which there is no record."""
-
-    def __init__(self, key: str, message: str) -> None:
-        super().__init__(message)
-        self.key = key
 
 
 @dataclass(frozen=True)
@@ -75,7 +66,7 @@ def choices_of(
     and ``read_record`` do.
     """
     choices = choose_records(listed, edition, asked)
-    return tuple(without_contradictions(choice, data) for choice in choices)
+    return tuple(_without_contradictions(choice, data) for choice in choices)
 
 
 def choose_records(
@@ -91,22 +82,19 @@ def choose_records(
     """
     machines: dict[str, list[Listed]] = {}
     for item in sorted(runs_of(listed), key=_preference):
-        machines.setdefault(_key(item), []).append(item)
-    places = {f: key for key, items in machines.items() for item in items for f in item.files}
-    best = filled(items[-1] for items in machines.values())
-    before = (
-        _cast(edition, machines, places)
-        if edition
-        else {role: _key(item) for role, item in best.items()}
+        machines.setdefault(item.record.environment.key, []).append(item)
+    before = _cast(edition, machines)
+    cast = _recast(before, [_machine_of(file, machines, _USE) for file in asked], machines)
+    named = {_USE: asked, _EDITION: edition.files if edition else ()}
+    keys = dict.fromkeys(
+        (*cast.values(), *before.values(), *(edition.compared if edition else machines))
     )
-    cast = _recast(before, [_place(file, places, _USE) for file in asked], machines)
-    compared = edition.compared if edition else machines
     choices = (
         replace(
-            _of_machine(machines[key], {_USE: asked, _EDITION: edition.files if edition else ()}),
+            _of_machine(machines[key], named),
             roles=tuple(role for role, who in cast.items() if who == key),
         )
-        for key in dict.fromkeys((*cast.values(), *before.values(), *compared))
+        for key in keys
         if key in machines
     )
     return tuple(sorted(choices, key=lambda c: c.primary.record.started, reverse=True))
@@ -128,34 +116,33 @@ def filled(items: Iterable[Item]) -> dict[Role, Item]:
     return roles
 
 
-def _key(item: Listed) -> str:
-    return item.record.environment.key
-
-
-def _cast(edition: Edition, machines: _Machines, places: Mapping[str, str]) -> dict[Role, str]:
+def _cast(edition: Edition | None, machines: _Machines) -> dict[Role, str]:
     """The machine of each role by its key, as the edition names them."""
+    if edition is None:
+        best = filled(items[-1] for items in machines.values())
+        return {role: item.record.environment.key for role, item in best.items()}
     cast: dict[Role, str] = {}
     for role, who in edition.roles.items():
-        keys = {who} if isinstance(who, str) else {_place(file, places, _EDITION) for file in who}
+        keys = {who} if isinstance(who, str) else {_machine_of(f, machines, _EDITION) for f in who}
         if len(keys) != 1:
             raise RecordError(
                 f"{_EDITION}: {role}: found records of {len(keys)} machines; name records of one."
             )
         (cast[role],) = keys
         if cast[role] not in machines:
-            raise NoMachineError(
-                cast[role],
+            raise RecordError(
                 f"{_EDITION}: {role}: no record of the machine {who}; the machines are "
-                f"{', '.join(machines) or 'none'}.",
+                f"{', '.join(machines) or 'none'}."
             )
     return cast
 
 
-def _place(file: str, places: Mapping[str, str], by: str) -> str:
+def _machine_of(file: str, machines: _Machines, by: str) -> str:
     """The key of the machine whose record ``file`` is."""
-    if file not in places:
-        raise RecordError(f"{by}: no record {file}; correct the name.")
-    return places[file]
+    for key, items in machines.items():
+        if any(file in item.files for item in items):
+            return key
+    raise RecordError(f"{by}: no record {file}; correct the name.")
 
 
 def _recast(
@@ -183,9 +170,7 @@ def is_full(item: Listed) -> bool:
 
 def kind(item: Listed) -> str:
     """What a run is that is no full one, in words."""
-    if missing_shards(item):
-        return "an incomplete sweep"
-    return f"a {item.record.protocol.plan} run"
+    return "an incomplete sweep" if missing_shards(item) else f"a {item.record.protocol.plan} run"
 
 
 def _of_machine(items: Sequence[Listed], named: Mapping[str, Sequence[str]]) -> Choice:
@@ -193,51 +178,45 @@ def _of_machine(items: Sequence[Listed], named: Mapping[str, Sequence[str]]) -> 
 
     ``named`` are files by who named them: what the user asks for wins over the edition.
     """
+    newest = sorted(items, key=lambda item: (item.record.started, item.file), reverse=True)
     for by, files in named.items():
-        if ours := [item for item in items if not set(files).isdisjoint(item.files)]:
-            return _exactly(items, ours, by)
-    primary, *rest = reversed(items)
-    reasons = {item.file: _why_left(primary, item) for item in rest}
-    used = [primary, *(item for item in rest if not reasons[item.file])]
-    fullest = max(used, key=lambda item: (len(item.record.attachments), *_preference(item)))
+        if ours := [item for item in newest if not set(files).isdisjoint(item.files)]:
+            _refuse_unlike(ours, by)
+            left = tuple((item, f"{by} names another") for item in newest if item not in ours)
+            return Choice(ours[0], tuple(ours[1:]), left, by)
+    best = items[-1]
+    why = {item.file: _why_left(best, item) for item in newest if item is not best}
+    used = [item for item in newest if not why.get(item.file)]
+    primary = max(used, key=lambda item: (len(item.record.attachments), *_preference(item)))
     return Choice(
-        fullest,
-        tuple(item for item in used if item is not fullest),
-        tuple((item, reasons[item.file]) for item in _newest_first(rest) if reasons[item.file]),
+        primary,
+        tuple(item for item in used if item is not primary),
+        tuple((item, why[item.file]) for item in newest if item not in used),
     )
 
 
-def _exactly(items: Sequence[Listed], named: Sequence[Listed], by: str) -> Choice:
-    """Exactly the records that somebody named."""
-    primary, *others = _newest_first(named)
+def _refuse_unlike(named: Sequence[Listed], by: str) -> None:
+    first, *others = named
     for other in others:
-        if why := unlike(primary.record, other.record):
+        if why := unlike(first.record, other.record):
             raise RecordError(
-                f"{by}: {primary.file} and {other.file} are both records of {_key(primary)} and "
-                f"cannot be pooled, since the latter is {why}; name one of them."
+                f"{by}: {first.file} and {other.file} are both records of "
+                f"{first.record.environment.key} and cannot be pooled, since the latter is {why}; "
+                "name one of them."
             )
-    left = (item for item in _newest_first(items) if item not in named)
-    return Choice(primary, tuple(others), tuple((i, f"{by} names another") for i in left), by)
 
 
-def _newest_first(items: Iterable[Listed]) -> list[Listed]:
-    return sorted(items, key=lambda item: (item.record.started, item.file), reverse=True)
-
-
-def _why_left(primary: Listed, item: Listed) -> str:
-    """Why a record is not used beside the one that speaks for its device; nothing if it is."""
-    if not is_full(primary):
+def _why_left(best: Listed, item: Listed) -> str:
+    """Why a record is not used beside the best one of its machine; nothing if it is."""
+    if not is_full(best):
         return "older"
     if not is_full(item):
-        return f"{kind(item)} beside a full {'run' if missing_shards(item) else 'one'}"
-    why = unlike(primary.record, item.record)
+        return f"{kind(item)} beside a full one"
+    why = unlike(best.record, item.record)
     return f"older and {why}" if why else ""
 
 
-# ------------------------------------------------------------------------------- contradictions
-
-
-def without_contradictions(choice: Choice, data: Path) -> Choice:
+def _without_contradictions(choice: Choice, data: Path) -> Choice:
     """The choice less the runs and shards that found another value of what is always the same.
 
     Nothing is read where nothing is pooled or merged.
@@ -251,7 +230,7 @@ def without_contradictions(choice: Choice, data: Path) -> Choice:
         for part in item.shards:
             record = read_record(data / part.file, data).record
             if why := next(filter(None, (contradiction(one, record) for one in known)), None):
-                words = f"not the same measurement: {why} as in {short(choice.primary)}"
+                words = f"not the same measurement: {why} as in {_short(choice.primary)}"
                 refused.append((part, words))
             else:
                 agreeing.append(part)
@@ -264,26 +243,21 @@ def without_contradictions(choice: Choice, data: Path) -> Choice:
 # ---------------------------------------------------------------------------------------- words
 
 
-def short(item: Listed) -> str:
-    """The name of a record's file without its folder."""
-    return item.file.rpartition("/")[2]
-
-
 def fate(choices: Iterable[Choice], file: str) -> tuple[bool, str]:
     """Whether a build uses the record ``file``, and as what or why not, in a few words."""
     for choice in choices:
         if choice.primary.file == file:
-            return True, _primary(choice)
+            return True, _role_of(choice)
         for item, why in choice.left:
             if file in item.files:
                 return False, f"not used, {why}{_merged(item)}"
         for item in choice.used:
             if item.file == file:
-                return True, f"pooled with {short(choice.primary)}{_merged(item)}"
+                return True, f"pooled with {_short(choice.primary)}{_merged(item)}"
             for part in item.parts:
                 if part.file == file and (shard := part.record.shard):
                     of = f"shard {shard.number} of {shard.of}"
-                    return True, f"merged with {short(item)}, {of}{_merged(item)}"
+                    return True, f"merged with {_short(item)}, {of}{_merged(item)}"
     return False, f"not used, {_EDITION} names other machines"
 
 
@@ -293,21 +267,24 @@ def fate_of(study: str, file: str, data: Path) -> tuple[bool, str]:
     return fate(choices_of(survey_records(study, data)[0], data, edition), file)
 
 
-def _primary(choice: Choice) -> str:
+def _role_of(choice: Choice) -> str:
     """What the record is that speaks for its machine, and in which role."""
     item, count = choice.primary, len(choice.others)
-    roles = f"used as {' and '.join(choice.roles)}" if choice.roles else "used for comparison"
     if choice.by:
-        words = f"as {choice.by} names it"
+        what = f"as {choice.by} names it"
     elif not is_full(item):
-        words = f"{kind(item)} that stands in for this machine, which has no full "
-        words += "run" if missing_shards(item) else "one"
+        what = f"{kind(item)} that stands in for this machine, which has no full one"
     elif all(other.record.started <= item.record.started for other in choice.others):
-        words = "the newest full run of its machine"
+        what = "the newest full run of its machine"
     else:
-        words = "a full run of its machine that kept more files than newer ones"
+        what = "a full run of its machine that kept more files than newer ones"
+    roles = " and ".join(choice.roles)
     pooled = f", pooled with {count} other run{'s' if count > 1 else ''}" if count else ""
-    return f"{roles}, {words}{_merged(item)}{pooled}"
+    return f"used {f'as {roles}' if roles else 'for comparison'}, {what}{_merged(item)}{pooled}"
+
+
+def _short(item: Listed) -> str:
+    return item.file.rpartition("/")[2]
 
 
 def _merged(item: Listed) -> str:

@@ -56,14 +56,10 @@ def read_editions(data: Path, studies: Collection[str] | None = None) -> dict[st
         return {}
     # A file in which all lines are comments holds nothing.
     found: dict[str, Edition] = read_strictly(path, _FILE, _REMEDY, data) or {}
-    silent = (
-        f"{study}.roles: cpu is missing" for study in found if "cpu" not in found[study].roles
-    )
-    refuse_first(silent, path, "give this role to the machine that sentences are about")
+    without = (f"{name}.roles: cpu is missing" for name in found if "cpu" not in found[name].roles)
+    refuse_first(without, path, "give this role to the machine that sentences are about")
     if studies is not None:
-        unknown = (
-            f"{name}: found a name that is no study" for name in found if name not in studies
-        )
+        unknown = (f"{n}: found a name that is no study" for n in found if n not in studies)
         refuse_first(unknown, path, f"the studies are {', '.join(studies)}")
     return found
 

@@ -24,10 +24,6 @@ class SupportsRead(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-class UnpackingError(ValueError):
-    """A file that cannot be unpacked, or holds too much; the message says which, in a few words."""
-
-
 def shared(name: str, data: Path) -> Path:
     """The file ``name`` of ``data``, or the project's own where that directory has none.
 
@@ -58,27 +54,23 @@ def read_file(path: Path, place: str, remedy: str, data: Path | None = None) -> 
 
 
 def read_bounded(stream: SupportsRead) -> bytes:
-    """All bytes of a stream that unpacks; raises ``UnpackingError`` for too many."""
+    """All bytes of a stream that unpacks; raises ``ValueError`` for too many."""
     found = stream.read(LARGEST_UNPACKED + 1)
     if len(found) > LARGEST_UNPACKED:
-        raise UnpackingError(f"found more than {LARGEST_UNPACKED:,} B when unpacked")
+        raise ValueError(f"found more than {LARGEST_UNPACKED:,} B")
     return found
 
 
-def gunzip(content: bytes) -> bytes:
-    """The bytes of a file that may be gzipped; raises ``UnpackingError``."""
+def unpacked(content: bytes, place: str, remedy: str) -> bytes:
+    """The bytes of a file that may be gzipped, which messages call ``place``.
+
+    Raises ``RecordError`` that ends with ``remedy``.
+    """
     if not content.startswith(_GZIP):
         return content
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
             return read_bounded(stream)
-    except (OSError, EOFError, zlib.error) as error:
-        raise UnpackingError(f"not a whole gzip file ({str(error).rstrip('.')})") from error
-
-
-def unpacked(content: bytes, place: str, remedy: str) -> bytes:
-    """As ``gunzip``, for a file that messages call ``place``; raises ``RecordError``."""
-    try:
-        return gunzip(content)
-    except UnpackingError as error:
-        raise RecordError(f"{place}: {error}; {remedy}.") from error
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        why = str(error).rstrip(".")
+        raise RecordError(f"{place}: cannot be unpacked ({why}); {remedy}.") from error

@@ -9,9 +9,11 @@ Shapes are those of the tensors, batch first: ``(N, C, H, W)`` or ``(N, features
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
+
+from report.records.operations import ITEM_BYTES
 
 Extent: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 #: Taps of a kernel along an axis, which theory goes through one by one.
@@ -25,16 +27,7 @@ DType: TypeAlias = Literal[
 ]
 
 #: Bytes of one element in memory; TF32 is a mode of the multiplier, stored as float32.
-ELEMENT_BYTES: dict[str, int] = {
-    "float64": 8,
-    "float32": 4,
-    "tfloat32": 4,
-    "bfloat16": 2,
-    "float16": 2,
-    "int64": 8,
-    "int32": 4,
-    "uint8": 1,
-}
+ELEMENT_BYTES: Final = {**ITEM_BYTES, "tfloat32": 4}
 
 
 class _Layer(

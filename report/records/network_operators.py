@@ -1,7 +1,7 @@
 """The operators of timm's CNNs: ``data/operators-of-timm.jsonl.gz``, one line a network.
 
-``python -m experiments.theory.operators_of_timm`` writes it, from networks that were captured on
-tensors without memory.  Nothing is measured: all follows from shapes.
+``python -m benchmarks.timm_networks`` writes it, from networks that were captured on tensors
+without memory.  Nothing is measured: all follows from shapes.
 """
 
 from __future__ import annotations

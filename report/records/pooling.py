@@ -1,25 +1,39 @@
-"""Whether two records of one device are runs of one measurement.
+"""Which records are one measurement: shards that make one run, and runs that are pooled.
 
-Heads tell most of it: what measured, how, and on what.  Whole records tell the rest: what is the
-same in every run must be the same in these two.
+Shard i of n measures by itself every n-th case, beginning with the i-th (its bytes, counts and
+files), and every n-th process of all cases, so that each shard is a block: cases are compared
+within a process, never between machines.  Of a shard that was measured twice the newest counts.
+
+Heads tell most of whether two records are runs of one measurement: what measured, how, and on what.
+Whole records tell the rest: what is the same in every run must be the same in these two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+import msgspec
 
 from report.records.quantities import FIXED
-from report.records.record import Case, Environment, Head, Host, Record
+from report.records.record import Case, Ceiling, Head, Host, Record, Round, Shard, Status
+from report.records.store import Filed, Item, Stored
 
+#: The option of a run that makes it a shard, as a record's command names it.
+OPTION: Final = "--shard"
 #: What of a host tells one kind of machine from another; the same kind may have several machines.
-_KIND: tuple[str, ...] = ("vendor", "family", "model", "stepping", "flags", "virtualisation")
+_KIND: Final = ("vendor", "family", "model", "stepping", "flags", "virtualisation")
 #: What of an environment changes what is measured; loads and names do not.
-_CONDITIONS: tuple[str, ...] = (
+_CONDITIONS: Final = (
     "device", "key", "cpu", "gpu", "threads", "torch", "precision", "variables",
 )  # fmt: skip
 
 
-def unlike(one: Record | Head, other: Record | Head) -> str | None:
+# --------------------------------------------------------------------------- of one measurement
+
+
+def unlike(one: Head, other: Head) -> str | None:
     """Why these are not runs of one measurement, in a few words; None if they are.
 
     Only measurements in rounds of processes under memory policies are pooled, since nothing tells
@@ -31,19 +45,16 @@ def unlike(one: Record | Head, other: Record | Head) -> str | None:
         return f"of the study {other.study}"
     if one.code.measuring_code != other.code.measuring_code:
         return "measured by other code"
-    fields = type(one.protocol).__struct_fields__
-    changed = [f for f in fields if getattr(one.protocol, f) != getattr(other.protocol, f)]
-    if changed:
+    if changed := _differing(one.protocol, other.protocol, one.protocol.__struct_fields__):
         return f"measured by another protocol ({', '.join(changed)})"
-    conditions = tuple(_other_conditions(one.environment, other.environment))
-    return f"measured with another {', '.join(conditions)}" if conditions else None
+    changed = _differing(one.environment, other.environment, _CONDITIONS)
+    if _kind(one.environment.host) != _kind(other.environment.host):
+        changed.append("host")
+    return f"measured with another {', '.join(changed)}" if changed else None
 
 
-def _other_conditions(one: Environment, other: Environment) -> Iterator[str]:
-    """The conditions that differ, as a record names them."""
-    yield from (name for name in _CONDITIONS if getattr(one, name) != getattr(other, name))
-    if _kind(one.host) != _kind(other.host):
-        yield "host"
+def _differing(one: object, other: object, fields: Iterable[str]) -> list[str]:
+    return [name for name in fields if getattr(one, name) != getattr(other, name)]
 
 
 def _kind(host: Host | None) -> tuple[object, ...]:
@@ -60,8 +71,7 @@ def contradiction(one: Record, other: Record) -> str | None:
     for case in other.cases:
         first = known.get(frozenset(case.factors.items()))
         if first is not None and first.status == case.status == "ok":
-            found = next(_contradictions(first, case), None)
-            if found is not None:
+            for found in _contradictions(first, case):
                 factors = ", ".join(f"{name} {level}" for name, level in case.factors.items())
                 return f"{found} for {factors}"
     return None
@@ -71,13 +81,160 @@ def _contradictions(one: Case, other: Case) -> Iterator[str]:
     if one.layers != other.layers:
         yield "other layers ran"
     for quantity in sorted(FIXED):
-        first, second = _only(one, quantity), _only(other, quantity)
-        if first is not None and second is not None and first != second:
-            yield f"{quantity} is {second:,}, not {first:,},"
+        first, second = _values(one, quantity), _values(other, quantity)
+        if len(first) == len(second) == 1 and first != second:
+            yield f"{quantity} is {second.pop():,}, not {first.pop():,},"
 
 
-def _only(case: Case, quantity: str) -> float | None:
-    """The one value of all samples, whatever the policy; None where there is none, or several."""
+def _values(case: Case, quantity: str) -> set[float]:
+    """The different values of all samples, whatever the policy."""
     rounds = (r.samples(quantity) for r in case.rounds if r.status == "ok")
-    found = {sample for samples in (case.samples(quantity), *rounds) for sample in samples}
-    return found.pop() if len(found) == 1 else None
+    return {sample for samples in (case.samples(quantity), *rounds) for sample in samples}
+
+
+# ------------------------------------------------------------------------------ which make one run
+
+
+def measures_case(shard: Shard | None, index: int) -> bool:
+    """Whether a run measures the case at ``index`` (from 0) by itself, beside its times."""
+    return shard is None or index % shard.of == shard.number - 1
+
+
+def measures_process(shard: Shard | None, process: int) -> bool:
+    """Whether a run starts the process of this number (from 1), under any policy."""
+    return measures_case(shard, process - 1)
+
+
+def runs_of(items: Iterable[Item]) -> tuple[Item, ...]:
+    """The items in their order, where the shards of one run are one: the first, with its parts.
+
+    A further record of a shard makes a run of its own, or with others of its kind.
+    """
+    items = tuple(items)
+    place = {item.file: number for number, item in enumerate(items)}
+    runs: list[list[Item]] = []
+    for item in sorted(items, key=lambda item: item.record.started, reverse=True):
+        for run in runs:
+            if _fits(run, item):
+                run.append(item)
+                break
+        else:
+            runs.append([item])
+    runs.sort(key=lambda run: min(place[item.file] for item in run))
+    return tuple(run[0] if run[0].record.shard is None else joined(run) for run in runs)
+
+
+def _fits(run: Sequence[Item], item: Item) -> bool:
+    """Whether an item is a further shard of a run."""
+    one, other = run[0].record, item.record
+    if one.shard is None or other.shard is None:
+        return False
+    same_sweep = (one.shard.sweep, one.shard.of) == (other.shard.sweep, other.shard.of)
+    alike = [case.factors for case in one.cases] == [case.factors for case in other.cases]
+    is_new = other.shard.number not in map(_number, run)
+    return same_sweep and is_new and alike and unlike(one, other) is None
+
+
+def joined(parts: Iterable[Item]) -> Item:
+    """Shards of one run as one item, that of the first shard; whole records are not merged yet."""
+    ordered = sorted(parts, key=_number)
+    return replace(ordered[0], parts=tuple(ordered))
+
+
+def _number(part: Filed[Head]) -> int:
+    return part.record.shard.number if part.record.shard else 0
+
+
+def missing_shards(item: Filed[Head]) -> tuple[int, ...]:
+    """The shards that a run lacks, by their numbers; none of a run that was measured at once."""
+    if not item.parts or item.record.shard is None:
+        return ()
+    there = set(map(_number, item.parts))
+    return tuple(n for n in range(1, item.record.shard.of + 1) if n not in there)
+
+
+# ------------------------------------------------------------------------------------- merging
+
+
+def whole(stored: Stored) -> Stored:
+    """The same with the merged record, where the item has parts."""
+    if not stored.parts:
+        return stored
+    return replace(stored, record=merged([part.record for part in stored.parts]))
+
+
+def merged(parts: Sequence[Record]) -> Record:
+    """The run that shards make together, in the order of ``joined``.
+
+    Its values are those of one run of the same samples.  All parts have the same cases.
+    """
+    first = parts[0]
+    missing = {k: v for p in reversed(parts) for k, v in p.environment.missing.items()}
+    attachments = {each.name: each for part in reversed(parts) for each in part.attachments}
+    return msgspec.structs.replace(
+        first,
+        started=min(part.started for part in parts),
+        finished=max(part.finished for part in parts),
+        command=without_option(first.command),
+        environment=msgspec.structs.replace(first.environment, missing=missing),
+        ceilings=_ceilings(parts),
+        cases=tuple(_case(parts, index) for index in range(len(first.cases))),
+        attachments=tuple(attachments.values()),
+        shard=None,
+    )
+
+
+def without_option(command: tuple[str, ...]) -> tuple[str, ...]:
+    """The command of the whole run."""
+    if OPTION not in command:
+        return command
+    at = command.index(OPTION)
+    return (*command[:at], *command[at + 2 :])
+
+
+def _case(parts: Sequence[Record], index: int) -> Case:
+    """One case of the run: what its shard measured by itself, with the rounds of all."""
+    cases = [part.cases[index] for part in parts]
+    own = next((part.cases[index] for part in parts if measures_case(part.shard, index)), None)
+    if own is not None and own.status != "ok" and not own.rounds:
+        return own  # not timed either, had it been one run
+    rounds = [
+        msgspec.structs.replace(round_, process=_process(part, round_))
+        for part in parts
+        for round_ in part.cases[index].rounds
+    ]
+    plain = msgspec.structs.replace(
+        own or cases[0],
+        layers=next((case.layers for case in cases if case.layers), ()),
+        rounds=tuple(sorted(rounds, key=lambda round_: round_.process)),
+    )
+    if not rounds:
+        return plain
+    status, reason = outcome(plain.rounds)
+    return msgspec.structs.replace(plain, status=status, reason=reason)
+
+
+def _process(part: Record, round_: Round) -> int:
+    """The number of a process in the run, beyond those planned if it repeats what was disturbed."""
+    planned, shard = part.protocol.processes.get(round_.policy or "default", 0), part.shard
+    repeat = round_.process - planned
+    if repeat <= 0 or shard is None:
+        return round_.process
+    return planned + (repeat - 1) * shard.of + shard.number
+
+
+def outcome(rounds: Sequence[Round]) -> tuple[Status, str | None]:
+    """That of a case that was measured in rounds: ok if one of them is, else that of the first."""
+    if any(round_.status == "ok" for round_ in rounds):
+        return "ok", None
+    return rounds[0].status, rounds[0].reason
+
+
+def _ceilings(parts: Iterable[Record]) -> tuple[Ceiling, ...]:
+    """Each ceiling once, with the samples of all parts."""
+    found: dict[Ceiling, tuple[float, ...]] = {}
+    for part in parts:
+        for each in part.ceilings:
+            key = msgspec.structs.replace(each, samples=())
+            found[key] = (*found.get(key, ()), *each.samples)
+    return tuple(msgspec.structs.replace(key, samples=found[key]) for key in found)

@@ -6,6 +6,7 @@ the unit against this table, so that no study can mix seconds with milliseconds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -114,7 +115,6 @@ warmup_time                s       duration of one step of the warm-up, in order
 forward_time               s       of one step: gradients dropped, forward pass and loss
 backward_time              s       of the same step: gradients of all parameters
 update_time                s       of the same step: the optimiser changes the parameters
-loader_wait_time           s       wait for the step's images on the device; not part of time
 layer_forward_time         s       forward pass of each layer in their order, step after step
 layer_backward_time        s       gradients of each layer in the same order, step after step
 # What the device tells of itself, between steps and never while one is timed.
@@ -168,15 +168,11 @@ QUANTITIES: Final = dict(_quantities())
 #: What depends on nothing but the case and the program: the same in every run of one measurement.
 #: Reserved bytes are not among them, since they depend on what the process allocated before.
 FIXED: Final = frozenset(
-    name
-    for name in QUANTITIES
-    if name.startswith(("allocated_", "requested_", "ncu_fp32_"))
-    or name
-    in (
-        "lackey_multiply_adds",
-        "lackey_multiply_adds_first",
-        "ncu_cuda_core_flops",
-        "ncu_tensor_core_flops",
-        "ncu_kernel_launches",
+    filter(
+        re.compile(
+            "allocated_|requested_|ncu_fp32_|ncu_(cuda|tensor)_core_flops|ncu_kernel_launches"
+            "|lackey_multiply_adds(_first)?$"
+        ).match,
+        QUANTITIES,
     )
 )

@@ -15,7 +15,6 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 
 from report.records.layers import Layer
-from report.records.machines import with_microarchitecture
 from report.records.quantities import LARGEST, SHORTEST_S
 
 #: Versions 1 to 3 are those of records that were converted to this one; their digests remain.
@@ -68,6 +67,21 @@ PASSES: Final[tuple[Pass, ...]] = ("forward", "forward_backward")
 #: What a ceiling is the best rate of, and the unit of its work.
 Peak: TypeAlias = Literal["matrix_product", "convolution", "copy", "read", "triad", "page_mapping"]
 WorkUnit: TypeAlias = Literal["FLOP", "B", "1"]
+
+
+#: Family → microarchitecture → ranges of models, as Linux tells them (arch/x86/kernel/cpu/amd.c,
+#: ``bsp_init_amd``, https://git.kernel.org).
+_ZEN: Final[dict[int, dict[str, tuple[range, ...]]]] = {
+    0x17: {
+        "Zen": (range(0x30), range(0x50, 0x60)),
+        "Zen 2": (range(0x30, 0x50), range(0x60, 0x80), range(0x90, 0x92), range(0xA0, 0xB0)),
+    },
+    0x19: {
+        "Zen 3": (range(0x10), range(0x20, 0x60)),
+        "Zen 4": (range(0x10, 0x20), range(0x60, 0xB0)),
+    },
+    0x1A: {"Zen 5": (range(0x10), range(0x20, 0x30), range(0x40, 0x50), range(0x70, 0x80))},
+}
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
@@ -136,6 +150,25 @@ class Cache(Part, frozen=True):
     cores: Count
 
 
+def capacities(caches: Iterable[Cache], cores: int) -> dict[int, int]:
+    """Bytes of data that ``cores`` cores have in the caches of each level, first level first.
+
+    Cores that may share a cache are taken to do so: the system does not say on which cores a
+    thread will run, and a cache that is counted once too often would be a roof too wide.
+    """
+    return {
+        cache.level: cache.size_bytes * -(-cores // cache.cores)
+        for cache in sorted(caches, key=lambda cache: cache.level)
+        if cache.kind != "instruction"
+    }
+
+
+def last_capacity(caches: Iterable[Cache], cores: int) -> int | None:
+    """The same of the last level; None where no cache of data is known."""
+    found = capacities(caches, cores)
+    return found[max(found)] if found else None
+
+
 class Host(Part, frozen=True):
     """What tells this machine from others of the same name; null where the system does not say.
 
@@ -189,13 +222,26 @@ class Environment(Part, frozen=True, kw_only=True):
             gpu = re.sub(r"[ -]\d+ ?GB\b.*", "", self.gpu.model) or self.gpu.model
             return self.name or gpu
         family, model = (self.host.family, self.host.model) if self.host else (None, None)
-        processor = with_microarchitecture(self.cpu.model, family, model)
+        processor = _with_microarchitecture(self.cpu.model, family, model)
         return f"{self.name or processor}{self.threads_text}"
 
     @property
     def threads_text(self) -> str:
         """How a label says the number of threads."""
         return f", {self.threads} thread{'s' if self.threads > 1 else ''}"
+
+
+def _with_microarchitecture(name: str, family: int | None, model: int | None) -> str:
+    """The ``name`` of a processor, with its microarchitecture where it is a mere brand of AMD.
+
+    A name with a number, such as AMD EPYC 7763, says as much by itself.
+    """
+    if not name.startswith("AMD ") or any(map(str.isdigit, name)):
+        return name
+    kinds = _ZEN.get(family or 0, {}).items()
+    found = (kind for kind, ranges in kinds if any(model in each for each in ranges))
+    kind = next(found, None)
+    return f"{name} ({kind})" if kind else name
 
 
 def in_seconds(samples: Iterable[Sample]) -> tuple[float, ...]:

@@ -28,7 +28,7 @@ def refused(read: Callable[..., Images], folder: Path) -> str:
         read(folder)
     sentence = str(caught.value)
     assert sentence.isprintable() and sentence.startswith(str(folder))
-    assert re.search(r": found .+, expected .+\.$|cannot be read", sentence)
+    assert re.search(r": found .+, expected .+\.$|cannot be (read|unpacked)", sentence)
     return sentence.removeprefix(str(folder)).lstrip("/")
 
 

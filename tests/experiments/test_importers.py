@@ -215,7 +215,7 @@ def test_a_sum_of_bytes_is_whole(tmp_path: Path) -> None:
         ("ncu.csv", LONG, GPU, "--page raw"),
         ("ncu.csv", b"==ERROR== ERR_NVGPUCTRPERM - The user\n", GPU, "ERR_NVGPUCTRPERM"),
         ("trace.json", gzip.decompress(COUNTED)[:-40], PROFILE, "not valid JSON"),
-        ("trace.json.gz", COUNTED[:-40], PROFILE, "not a whole gzip file"),
+        ("trace.json.gz", COUNTED[:-40], PROFILE, "cannot be unpacked"),
         ("trace.json", b'{"traceEvents": []}', PROFILE, "expected operators of torch.profiler"),
         ("trace.json", traced("some GPU"), PROFILE, "found no kernel"),
         ("trace.json", TWO_GPUS, PROFILE, "2 kinds of GPU"),

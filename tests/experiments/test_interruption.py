@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from report.records.pooling import missing_shards, runs_of, whole
 from report.records.record import Record
-from report.records.shards import missing_shards, runs_of, whole
 from report.records.store import read_study
 from tests.experiments.conftest import Driver, finished
 

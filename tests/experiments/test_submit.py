@@ -15,8 +15,8 @@ import pytest
 
 from experiments.__main__ import main
 from experiments.harness.status import queued, tag
+from report.records.pooling import missing_shards, runs_of, whole
 from report.records.record import Shard
-from report.records.shards import missing_shards, runs_of, whole
 from report.records.store import read_study
 from tests.experiments.conftest import Driver, finished
 
