@@ -16,7 +16,7 @@ from report.engine.gather import choose
 from report.engine.pipeline import ROOT
 from report.errors import RecordError
 from report.paper.findings import Findings, Inputs
-from report.paper.machine_comparison import NAMED, ROWS
+from report.paper.machine_comparison import NAMED
 from report.records.editions import ROLES
 from report.records.store import write_record
 from report.studies import STUDIES
@@ -67,11 +67,10 @@ def test_a_class_makes_one_table_and_one_figure_and_no_more(study: str) -> None:
         assert "#fig-machines" in text and len(dots(found).names) == NAMED + 1
 
 
-def test_a_hundred_machines_fill_further_tables_and_the_same_figure() -> None:
+def test_a_hundred_machines_fill_a_longer_table_and_the_same_figure() -> None:
     inputs = with_class(STUDY, 100, cases=8)
     found = computed(STUDY, inputs)
-    tables = [table for id_, table in found.tables.items() if id_.startswith("tbl-machines")]
-    assert [len(table.rows) for table in tables] == [ROWS, ROWS, len(inputs.records) - 2 * ROWS]
+    assert len(found.tables["tbl-machines"].rows) == len(inputs.records)
     panel = dots(found)
     assert panel.names[-1] == f"{found.values['machines_known'].number - NAMED} others"  # type: ignore[operator]
     assert panel.height < 3, "inches"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from itertools import accumulate
 from typing import Final
 
 from report.errors import RecordError
@@ -64,8 +63,7 @@ def cited_entries(
     With ``keep_lines`` each stands in the same line as before, after lines that are empty.
     """
     before, *entries = _START.split(bibliography)
-    heads = [_HEAD.match(entry) for entry in entries]
-    keyed = [(head[2] if head else "", entry) for head, entry in zip(heads, entries, strict=True)]
+    keyed = [(head[2] if (head := _HEAD.match(entry)) else "", entry) for entry in entries]
     wanted = {key for key, _ in keyed if cites(key)}
     wanted |= {parent for key, entry in keyed if key in wanted for parent in _PARENT.findall(entry)}
     return before + "".join(
@@ -79,10 +77,9 @@ def _faults(text: str) -> Iterator[tuple[int, str, str]]:
     before, *entries = _START.split(text)
     if not _BLANK.fullmatch(before):
         yield 1, "", "found text that is neither an entry nor a comment after %"
-    lines = accumulate((part.count("\n") for part in (before, *entries)), initial=1)
-    next(lines)
+    line = 1 + before.count("\n")
     keys: set[str] = set()
-    for line, entry in zip(lines, entries, strict=False):
+    for entry in entries:
         head = _HEAD.match(entry)
         key = head[2] if head else entry[:30].partition("\n")[0]
         for fault in _entry_faults(entry, head):
@@ -90,6 +87,7 @@ def _faults(text: str) -> Iterator[tuple[int, str, str]]:
         if key.lower() in keys:
             yield line, key, "found this key twice"
         keys.add(key.lower())
+        line += entry.count("\n")
 
 
 def _entry_faults(entry: str, head: re.Match[str] | None) -> Iterator[str]:

@@ -9,16 +9,7 @@ from report.paper.findings import Claim
 from report.quantity.evaluation import estimate, number
 from report.quantity.verdicts import Several, Statement
 from report.statistics.estimates import CONFIDENCE, Estimate
-from report.text.format import (
-    MINUS,
-    NO_BREAK,
-    Number,
-    bounded,
-    interval_text,
-    level_text,
-    quantity_text,
-    scale_for,
-)
+from report.text.format import MINUS, NO_BREAK, Number, printed, quantity_text, scale_for
 
 #: Of so many parts each is printed; more are counted.
 _FEW = 3
@@ -84,11 +75,9 @@ def _found(found: Number | Estimate | Missing, unit: str) -> str:
     """A number with its interval, and its level where that is lower than usual."""
     if isinstance(found, Missing):
         return found.reason
-    text = quantity_text(found, unit)
-    if isinstance(found, Estimate) and bounded(found):
-        interval = interval_text(found, scale_for(found, unit))
-        return f"{text} {interval}{level_text(found)}".replace(" [", f"{NO_BREAK}[")
-    return text
+    parts = printed(found, scale_for(found, unit))
+    bounds = f" {parts.bounds}{parts.level}".replace(" [", f"{NO_BREAK}[") if parts.bounds else ""
+    return f"{parts.number}{parts.after}{bounds}"
 
 
 def _expected(low: float, high: float, closed: bool) -> str:

@@ -14,7 +14,7 @@ from report.quantity.expression import Derived, Quantity, Sampled
 from report.quantity.process import Process
 from report.records.store import Stored
 from report.statistics.estimates import Estimate
-from report.text.format import Style, quantity_text, scale_for
+from report.text.format import Style, quantity_text
 
 #: Series that are drawn of one number, and samples that are drawn of one process.
 _MOST_SERIES: Final = 6
@@ -48,19 +48,14 @@ def _of_value(
     drawn = [series.setdefault(leaf, len(series)) for leaf in leaves[:_MOST_SERIES]]
     numbers = in_numbers(quantity, shown) if isinstance(quantity, Derived) else ""
     given = {
-        **{key: whole[key] for key in ("name", "printed", "reason", "formula")},
+        **{key: whole[key] for key in ("name", "printed", "reason", "formula", "sources")},
         "numbers": numbers if numbers != value.formula else "",
-        "sources": whole["sources"],
         "series": drawn,
         "more": len(leaves) - len(drawn),
     }
     if isinstance(found, Estimate) and value.bounds:
-        unit = scale_for(found, value.unit, value.style).unit
-        given |= {
-            "interval": value.bounds if unit == "1" else f"{value.bounds} {unit}",
-            "level": f"{100 * found.confidence:.0f} %",
-            "n": found.n,
-        }
+        interval = f"{value.bounds} {value.parts.unit}".rstrip()
+        given |= {"interval": interval, "level": f"{100 * found.confidence:.0f} %", "n": found.n}
     return {key: content for key, content in given.items() if content}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from report.evidence.peaks import in_binary
@@ -10,20 +10,13 @@ from report.evidence.runs import Run
 from report.instruments import gates
 from report.missing import Missing
 from report.paper.tables import Cell, Table, table_of
-from report.records.record import Environment, Host
+from report.records.record import Host
 from report.records.store import Stored
 
 
 def setup(runs: Sequence[Run]) -> Table:
     """What the records of ``runs`` say of their machines; no row of what none of them says."""
-    columns = {
-        run.label: {
-            **_machine(run.stored.record.environment),
-            **_software(run.stored.record.environment),
-            **_measuring(run.stored),
-        }
-        for run in runs
-    }
+    columns = {run.label: _properties(run.stored) for run in runs}
     names = next(iter(columns.values()), ("No run was made.",))
     rows = [
         {"Property": name} | {label: found[name] for label, found in columns.items()}
@@ -34,22 +27,35 @@ def setup(runs: Sequence[Run]) -> Table:
     return replace(table_of("tbl-setup", rows, wide=True), sources=files)
 
 
-def _machine(environment: Environment) -> dict[str, Cell]:
+def _properties(stored: Stored) -> dict[str, Cell]:
+    """The machine, its software, and how often cases were measured and disturbed."""
+    record, protocol = stored.record, stored.record.protocol
+    environment, unknown = record.environment, Missing("not recorded")
     cpu, gpu, host = environment.cpu, environment.gpu, environment.host
     memory = f"{environment.memory_bytes / 2**30:.1f} GiB"
-
-    def of_host(get: Callable[[Host], str | None]) -> Cell:
-        return (host and get(host)) or Missing("not recorded")
-
+    tf32 = "TF32 allowed" if gpu and environment.precision.cudnn_tf32 else "no TF32"
+    processes = [f"{n} ({policy})" for policy, n in protocol.processes.items()]
+    disturbed = gates.disturbed(run.record for run in stored.runs)
     return {
         "Device": f"{gpu.model}, beside {cpu.model}" if gpu else cpu.model,
         "Cores and threads": f"{cpu.cores_available} cores available, {environment.threads} used",
         "Memory": f"{gpu.memory_bytes / 2**30:.1f} GiB, beside {memory}" if gpu else memory,
-        "Identity": of_host(_identity),
-        "Caches": of_host(_caches),
-        "C library": of_host(lambda host: host.c_library),
+        "Identity": (host and _identity(host)) or unknown,
+        "Caches": (host and _caches(host)) or unknown,
+        "C library": (host and host.c_library) or unknown,
         "Vector extensions": ", ".join(cpu.vector_extensions) or "none",
-        "Frequency governor": cpu.governor or Missing("not recorded"),
+        "Frequency governor": cpu.governor or unknown,
+        "Operating system": environment.operating_system,
+        "Framework": f"PyTorch {environment.torch.version}, Python {environment.python}",
+        "Driver, CUDA, cuDNN": f"{gpu.driver or 'unknown'}, {gpu.cuda}, {gpu.cudnn or 'none'}"
+        if gpu
+        else Missing(environment.missing.get("gpu", unknown.reason)),
+        "Arithmetic": f"{environment.precision.default_dtype}, {tf32}",
+        "Processes planned": ", ".join(processes) or unknown,
+        "Samples a case": f"{protocol.minimum_samples} to {protocol.maximum_samples}, "
+        f"after {protocol.warmup_calls} warm-up calls",
+        "Disturbed": "{} of {}".format(*disturbed) if disturbed else Missing("not monitored"),
+        "Measured": f"{record.started[:10]}, {protocol.plan} plan",
     }
 
 
@@ -63,30 +69,3 @@ def _identity(host: Host) -> str:
 def _caches(host: Host) -> str:
     data = (cache for cache in host.caches if cache.kind != "instruction")
     return ", ".join(f"L{cache.level} {in_binary(cache.size_bytes)}" for cache in data)
-
-
-def _software(environment: Environment) -> dict[str, Cell]:
-    gpu, precision = environment.gpu, environment.precision
-    tf32 = "TF32 allowed" if gpu and precision.cudnn_tf32 else "no TF32"
-    return {
-        "Operating system": environment.operating_system,
-        "Framework": f"PyTorch {environment.torch.version}, Python {environment.python}",
-        "Driver, CUDA, cuDNN": f"{gpu.driver or 'unknown'}, {gpu.cuda}, {gpu.cudnn or 'none'}"
-        if gpu
-        else Missing(environment.missing.get("gpu", "not recorded")),
-        "Arithmetic": f"{precision.default_dtype}, {tf32}",
-    }
-
-
-def _measuring(stored: Stored) -> dict[str, Cell]:
-    """How often cases were measured, and how many of those times something else disturbed."""
-    record, protocol = stored.record, stored.record.protocol
-    processes = [f"{n} ({policy})" for policy, n in protocol.processes.items()]
-    disturbed = gates.disturbed(run.record for run in stored.runs)
-    return {
-        "Processes planned": ", ".join(processes) or Missing("not recorded"),
-        "Samples a case": f"{protocol.minimum_samples} to {protocol.maximum_samples}, "
-        f"after {protocol.warmup_calls} warm-up calls",
-        "Disturbed": "{} of {}".format(*disturbed) if disturbed else Missing("not monitored"),
-        "Measured": f"{record.started[:10]}, {protocol.plan} plan",
-    }

@@ -19,19 +19,12 @@ from report.text.format import quantity_text
 _MOST: Final = 24
 #: Ceilings that studies measure, as headings name them.
 _CEILINGS: Final = {"Matrix product": "matrix_product", "Copy bandwidth": "copy"}
-#: An entry of the list, of a record of which nothing is known.
+#: What is said of a record of which nothing is known.
 _UNKNOWN: Final[Mapping[str, Any]] = {
-    **dict.fromkeys(("origin", "started", "plan", "machine"), ""),
-    "commit": None,
-    "clean": True,
-    "facts": [],
-    "ok": 0,
-    "others": {},
-    "factors": [],
-    "failures": [],
-    "used": False,
-    "altered": [],
-}
+    "origin": "", "started": "", "plan": "", "machine": "", "commit": None, "clean": True,
+    "facts": [], "ok": 0, "others": {}, "factors": [], "failures": [],
+    "used": False, "altered": [],
+}  # fmt: skip
 
 
 def machines(records: Iterable[Stored]) -> list[dict[str, Any]]:
@@ -41,31 +34,30 @@ def machines(records: Iterable[Stored]) -> list[dict[str, Any]]:
 
 def _machine(stored: Stored, environment: Environment) -> dict[str, Any]:
     run = Run(stored, environment.label)
-    rates = {words: run.peak_rate(operation) for words, operation in _CEILINGS.items()}
-    known = {words: (number(rate), str(rate.unit)) for words, rate in rates.items()}
+    ceilings = {}
+    for words, operation in _CEILINGS.items():
+        rate = run.peak_rate(operation)
+        found = number(rate)
+        known = "" if isinstance(found, Missing) else quantity_text(found, str(rate.unit))
+        ceilings[words] = known
     return {
         "key": environment.key,
         "label": environment.label,
-        **_facts(environment),
-        "ceilings": {
-            words: "" if isinstance(rate, Missing) else quantity_text(rate, unit)
-            for words, (rate, unit) in known.items()
-        },
+        "facts": _facts(environment),
+        "ceilings": ceilings,
         "measured": max(each.record.started for each in stored.runs)[:10],
     }
 
 
 def _facts(environment: Environment) -> dict[str, str]:
-    """The machine and its software, as pages print them; ``host`` is the processor beside a GPU."""
+    """The machine and its software, as pages print them."""
     gpu, cpu = environment.gpu, environment.cpu
+    memory = in_binary(gpu.memory_bytes if gpu else environment.memory_bytes)
     return {
-        "device": gpu.model if gpu else cpu.model,
-        "host": cpu.model if gpu else "",
-        "cores": str(cpu.cores_available),
-        "threads": str(environment.threads),
-        "memory": in_binary(gpu.memory_bytes if gpu else environment.memory_bytes),
-        "software": f"PyTorch {environment.torch.version}, Python {environment.python}",
-        "system": environment.operating_system,
+        "Device": f"{gpu.model}, beside {cpu.model}" if gpu else cpu.model,
+        "Size": f"{cpu.cores_available} cores, {environment.threads} threads, {memory}",
+        "Software": f"PyTorch {environment.torch.version}, Python {environment.python}",
+        "System": environment.operating_system,
     }
 
 
@@ -88,8 +80,7 @@ def unusable(file: str, why: str) -> dict[str, Any]:
 
 
 def _own(item: Listed, used: bool, words: str) -> dict[str, Any]:
-    record, facts = item.record, _facts(item.record.environment)
-    beside = f", beside {facts['host']}" if facts["host"] else ""
+    record = item.record
     return {
         **_UNKNOWN,
         "file": item.file,
@@ -101,10 +92,7 @@ def _own(item: Listed, used: bool, words: str) -> dict[str, Any]:
         "facts": [
             ("Finished", record.finished),
             ("Command", " ".join(record.command)),
-            ("Device", facts["device"] + beside),
-            ("Size", f"{facts['cores']} cores, {facts['threads']} threads, {facts['memory']}"),
-            ("Software", facts["software"]),
-            ("System", facts["system"]),
+            *_facts(record.environment).items(),
         ],
         **_outcomes(item.record.cases),
         "used": used,

@@ -27,8 +27,6 @@ from report.text.escape import markdown
 NAMED: Final = 8
 #: Two numbers need no figure.
 _FEWEST: Final = 3
-#: So many machines stand in one table; the next ones stand in another.
-ROWS: Final = 40
 #: Where a machine stands of which nothing is known: below all others.
 _UNKNOWN: Final = float("-inf")
 _NOTHING: Final[Quantity] = absent("nothing", "1", "nothing is compared")
@@ -84,25 +82,21 @@ def with_all_machines(
     }
     ends = {"machines_highest": known[0], "machines_lowest": known[-1]} if known else {}
     values |= {id: declare(id, machine.measured) for id, machine in ends.items()}
-    tables = {}
-    for at in range(0, len(machines), ROWS):
-        id = f"tbl-machines-{at // ROWS + 1}" if at else "tbl-machines"
-        table = table_of(id, [machine.cells for machine in machines[at : at + ROWS]], wide=True)
-        tables[id] = replace(table, sources=inputs.files)
+    table = table_of("tbl-machines", [machine.cells for machine in machines], wide=True)
+    table = replace(table, sources=inputs.files)
     figures = {}
     if len(known) >= _FEWEST:
-        factor = tables["tbl-machines"].columns[-1].scale.factor
+        factor = table.columns[-1].scale.factor
         figures["fig-machines"] = _figure(known, detailed, comparison, factor)
     compared = {
         **{id.removeprefix("machines_"): markdown(m.name) for id, m in ends.items()},
         "unnamed": len(known) > NAMED,
         "detailed": [markdown(machine.name) for machine in detailed],
-        "tables": [*tables],
     }
     return replace(
         findings,
         values={**findings.values, **values},
-        tables={**findings.tables, **tables},
+        tables={**findings.tables, table.id: table},
         figures={**findings.figures, **figures},
         facts={**findings.facts, "comparison": compared},
     )

@@ -78,11 +78,9 @@ def render_manuscript(
             altered=altered, asked=asked, empty=not findings.facts.get("measured", True)
         )
         ending = environment.get_template(_ENDING).render(imported=imported)
-    except jinja2.TemplateSyntaxError as error:
-        raise _refusal(template, error.lineno, error.message or "syntax error") from error
     except Exception as error:
         # A template is a program, which can fail in every way.
-        raise _refusal(template, _line(error, template), _words(error)) from error
+        raise _refusal(template, error) from error
     front = _FRONT_MATTER.match(text)
     end = front.end() if front and opening else 0
     text = visible(f"{text[:end]}{opening}{text[end:]}{ending}")
@@ -103,22 +101,18 @@ def _read(template: Path) -> str:
         raise TemplateError(f"{place}: found {byte_at(error)}; save the file as UTF-8.") from error
 
 
-def _refusal(template: Path, line: int | None, what: str) -> TemplateError:
-    place = _place(template) + (f":{line}" if line else "")
-    words = " ".join(what.split()).rstrip(".")
-    return TemplateError(f"{place}: {words}; mend the template or the study's findings.")
-
-
-def _words(error: Exception) -> str:
+def _refusal(template: Path, error: Exception) -> TemplateError:
+    """Says in which line of the template, which Jinja leaves in the traceback, and what."""
+    if isinstance(error, jinja2.TemplateSyntaxError):
+        line: int | None = error.lineno
+    else:
+        frames = reversed(traceback.extract_tb(error.__traceback__))
+        line = next((f.lineno for f in frames if Path(f.filename) == template), None)
+    what = " ".join(str(error).split()).rstrip(".") or type(error).__name__
     if isinstance(error, RecursionError):
-        return "a macro or an included file calls itself without end"
-    return str(error) or type(error).__name__
-
-
-def _line(error: Exception, template: Path) -> int | None:
-    """The template's line, which Jinja leaves in the traceback."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return next((f.lineno for f in reversed(frames) if Path(f.filename) == template), None)
+        what = "a macro or an included file calls itself without end"
+    place = _place(template) + (f":{line}" if line else "")
+    return TemplateError(f"{place}: {what}; mend the template or the study's findings.")
 
 
 _MARK: Final = "chosen by --use"

@@ -27,10 +27,9 @@ from report.text.format import (
     Number,
     Scale,
     bounded,
-    interval_text,
     is_range,
-    number_text,
     plain,
+    printed,
     scale_to,
 )
 
@@ -90,12 +89,10 @@ class Column:
             return MISSING
         if isinstance(cell, str):
             return cell
-        if isinstance(cell, Estimate):
-            text = number_text(cell, self.scale)
-            return f"{text} {interval_text(cell, self.scale)}" if bounded(cell) else text
-        if self.digits:
+        if self.digits and not isinstance(cell, Estimate):
             return plain(float(cell * self.scale.factor), self.digits)
-        return number_text(cell, self.scale)
+        parts = printed(cell, self.scale)
+        return f"{parts.number} {parts.bounds}".rstrip()
 
 
 @dataclass(frozen=True)

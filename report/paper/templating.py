@@ -55,8 +55,8 @@ _MISSING: Final = f"[{NOT_MEASURED}](#v-"
 _LINK: Final = re.compile(r"\[([^\]]*)\]\(#v-[\w-]*\)\{\.value\}")
 #: What a template may call of a mapping.
 _OF_MAPPINGS: Final = ("get", "items", "keys", "values")
-#: Names that are listed where none is similar.
-_LISTED: Final = 5
+#: What has a name that a template may use.
+_PUBLIC: Final = re.compile("[^_]")
 
 
 @dataclass
@@ -200,15 +200,9 @@ class Unknown(jinja2.StrictUndefined):
         name, of = str(self._undefined_name), self._undefined_obj
         if self._undefined_hint or of is jinja2.utils.missing:
             return str(super()._undefined_message)
-        if isinstance(of, Mapping):
-            known = [key for key in of if isinstance(key, str)]
-        else:
-            known = [key for key in dir(of) if not key.startswith("_")]
-        near = get_close_matches(name, known, n=3, cutoff=0.5)
-        others = ", ".join(near or sorted(known)[:_LISTED])
-        if not others:
-            return f"{name} is unknown"
-        return f"{name} is unknown; {'near it' if near else 'some that are known'}: {others}"
+        known = of if isinstance(of, Mapping) else dir(of)
+        near = get_close_matches(name, filter(_PUBLIC.match, known), n=3, cutoff=0.5)
+        return f"{name} is unknown" + (f"; near it: {', '.join(near)}" if near else "")
 
 
 class PaperEnvironment(ImmutableSandboxedEnvironment):

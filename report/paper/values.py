@@ -10,18 +10,7 @@ from report.quantity.evaluation import number
 from report.quantity.expression import Derived, Quantity
 from report.statistics.estimates import Estimate
 from report.text.escape import markdown, math_text
-from report.text.format import (
-    NO_BREAK,
-    Number,
-    Scale,
-    Style,
-    bounded,
-    interval_text,
-    level_text,
-    number_text,
-    quantity_text,
-    scale_for,
-)
+from report.text.format import Number, Printed, Style, printed, quantity_text, scale_for
 
 NOT_MEASURED = "not measured"
 
@@ -57,27 +46,30 @@ class Value:
         return "v-" + self.id.replace("_", "-")
 
     @property
+    def parts(self) -> Printed:
+        """Number, bounds, unit and level as plain text."""
+        if isinstance(self.number, Missing):
+            return Printed(NOT_MEASURED, "", "", "")
+        return printed(self.number, scale_for(self.number, self.unit, self.style))
+
+    @property
     def plain(self) -> str:
         """Number and unit as plain text."""
-        if isinstance(self.number, Missing):
-            return NOT_MEASURED
-        return quantity_text(self.number, self.unit, self.style)
+        return f"{self.parts.number}{self.parts.after}"
 
     @property
     def about(self) -> str:
         """Number and unit to two significant digits, where a sentence needs no more."""
         found = self.number.value if isinstance(self.number, Estimate) else self.number
-        if isinstance(found, Missing) or (
-            isinstance(self.number, Estimate) and self.number.bimodal
-        ):
+        bimodal = isinstance(self.number, Estimate) and self.number.bimodal
+        if not isinstance(found, float) or bimodal:
             return str(self)
-        rounded = float(f"{found:.1e}") if isinstance(found, float) else found
-        return self._linked(quantity_text(rounded, self.unit, self.style))
+        return self._linked(quantity_text(float(f"{found:.1e}"), self.unit, self.style))
 
     @property
     def bare(self) -> str:
         """The number without its unit, for a sentence that names the unit itself."""
-        return self._linked(self.plain.partition(NO_BREAK)[0])
+        return self._linked(self.parts.number)
 
     @property
     def math(self) -> str:
@@ -87,22 +79,14 @@ class Value:
     @property
     def bounds(self) -> str:
         """The ends of its interval without unit; nothing where it has none."""
-        if not isinstance(self.number, Estimate) or not bounded(self.number):
-            return ""
-        return interval_text(self.number, self._scale(self.number))
+        return self.parts.bounds
 
     @property
     def interval(self) -> str:
         """The number with its interval and unit; where it has none, as in a sentence."""
-        if not isinstance(self.number, Estimate) or not self.bounds:
-            return str(self)
-        scale = self._scale(self.number)
-        unit = "" if scale.unit == "1" else f"{NO_BREAK}{scale.unit}"
-        text = f"{number_text(self.number, scale)} {self.bounds}{unit}"
-        return self._linked(text + level_text(self.number))
-
-    def _scale(self, number: Estimate) -> Scale:
-        return scale_for(number, self.unit, self.style)
+        parts = self.parts
+        between = " " if parts.bounds else ""
+        return self._linked(f"{parts.number}{between}{parts.bounds}{parts.after}{parts.level}")
 
     def __str__(self) -> str:
         return self._linked(self.plain)

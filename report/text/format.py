@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from report.statistics.estimates import CONFIDENCE, Estimate
 
@@ -128,18 +128,50 @@ def plain(number: Number, significant: int = SIGNIFICANT_DIGITS) -> str:
     return digits(number, significant - 1 - _exponent(number))
 
 
-def number_text(number: Number | Estimate, scale: Scale) -> str:
-    """A number as it stands in a sentence or a cell, without its unit and interval.
+class Printed(NamedTuple):
+    """A number in the parts of which a sentence or a cell is made; what it lacks is empty.
+
+    ``bounds`` are those of its interval, ``[low, high]``, or of a mere range, ``(low to high)``;
+    ``level`` says at which level they hold where it is lower than the one of all papers.
+    """
+
+    number: str
+    bounds: str
+    unit: str
+    level: str
+
+    @property
+    def after(self) -> str:
+        """The unit behind a space that does not break; nothing where it has none."""
+        return f"{NO_BREAK}{self.unit}" if self.unit else ""
+
+
+def printed(number: Number | Estimate, scale: Scale) -> Printed:
+    """A number in the unit of ``scale``, with the precision that its interval allows.
 
     Where processes fall into two groups, nothing lies at their median: it is printed as a range.
     """
-    if isinstance(number, Estimate):
-        low, value, high = _ends(number, scale)
-        return f"{low} to {high}" if number.bimodal else value
+    unit = "" if scale.unit == "1" else scale.unit
+    if not isinstance(number, Estimate):
+        return Printed(_exact(number, scale), "", unit, "")
+    scaled = _scaled(number, scale.factor)
+    decimals = 0 if scale.whole else decimals_of(scaled)
+    low, value, high = (digits(n, decimals) for n in (scaled.low, scaled.value, scaled.high))
+    text = f"{low} to {high}" if number.bimodal else value
+    if not bounded(number):
+        return Printed(text, "", unit, "")
+    if is_range(number):
+        return Printed(text, f"({low} to {high})", unit, "")
+    usual = number.confidence >= CONFIDENCE - ROUNDING
+    level = "" if usual else f" (at {100 * number.confidence:.0f}{NO_BREAK}%)"
+    return Printed(text, f"[{low}, {high}]", unit, level)
+
+
+def _exact(number: Number, scale: Scale) -> str:
+    """A number without an interval is exact; zeros at its end would claim a measurement."""
     if isinstance(number, int) and scale.factor == 1:
         return plain(number)
     text = plain(float(number * scale.factor))
-    # A number without an interval is exact; zeros at its end would claim a measurement.
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
@@ -166,22 +198,10 @@ def is_range(estimate: Estimate) -> bool:
     return round(100 * estimate.confidence) <= _RANGE
 
 
-def interval_text(estimate: Estimate, scale: Scale) -> str:
-    """The interval as ``[low, high]``, with the precision of the number before it.
-
-    A mere range is printed as ``(low to high)``.
-    """
-    if round(100 * estimate.confidence) == 0:
-        return "(no interval)"
-    low, _, high = _ends(estimate, scale)
-    return f"({low} to {high})" if is_range(estimate) else f"[{low}, {high}]"
-
-
 def quantity_text(number: Number | Estimate, unit: str, style: Style = "measured") -> str:
     """Number and unit: ``exact`` without prefix, ``measured`` with one, ``percent`` of one."""
-    scale = scale_for(number, unit, style)
-    text = number_text(number, scale)
-    return text if scale.unit == "1" else f"{text}{NO_BREAK}{scale.unit}"
+    parts = printed(number, scale_for(number, unit, style))
+    return f"{parts.number}{parts.after}"
 
 
 def _exponent(number: float) -> int:
@@ -189,21 +209,6 @@ def _exponent(number: float) -> int:
     return int(f"{abs(number):e}".partition("e")[2]) if number else 0
 
 
-def _ends(estimate: Estimate, scale: Scale) -> tuple[str, str, str]:
-    """Lower bound, value and upper bound, in the digits that the interval allows."""
-    scaled = _scaled(estimate, scale.factor)
-    decimals = 0 if scale.whole else decimals_of(scaled)
-    low, value, high = (digits(n, decimals) for n in (scaled.low, scaled.value, scaled.high))
-    return low, value, high
-
-
 def _scaled(estimate: Estimate, factor: float) -> Estimate:
     low, value, high = (factor * n for n in (estimate.low, estimate.value, estimate.high))
     return replace(estimate, low=low, value=value, high=high)
-
-
-def level_text(estimate: Estimate) -> str:
-    """The level of an interval where it is lower than the one that papers state for all."""
-    if estimate.confidence >= CONFIDENCE - ROUNDING or is_range(estimate):
-        return ""
-    return f" (at {100 * estimate.confidence:.0f}{NO_BREAK}%)"

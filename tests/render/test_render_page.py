@@ -173,8 +173,7 @@ RECORD = {
     "failures": [{"status": "out of memory", "reason": "8 GB", "count": "1", "cases": "batch 2"}],
 }  # fmt: skip
 MACHINE = {
-    "key": "cpu", "label": "CPU", "device": "CPU", "host": "", "cores": "2", "threads": "1",
-    "memory": "1 GiB", "software": "PyTorch", "system": "Linux",
+    "key": "cpu", "label": "CPU", "facts": {"Device": "CPU <1>", "Size": "2 cores"},
     "ceilings": {"Matrix product": "", "Copy": "9 GB/s"}, "measured": "2025-01-02",
 }  # fmt: skip
 OLDER = {**MACHINE, "measured": "2025-01-01", "ceilings": {"Matrix product": "5", "Copy": "1"}}
@@ -198,7 +197,7 @@ BARE = Paper("other", BARE_ENTRY)
                         "nothing measured yet"]),
         ("claims.html", ["<td class=\"long\">It is so.</td>", "Not said", "states no claims"]),
         ("reported.html", ["0.45", "0.5", "a / b", "differs", 'href="reported/sample.json"']),
-        ("machines.html", ["9 GB/s", ">5<", "sample</a> 2025-01-02"]),
+        ("machines.html", ["CPU &lt;1&gt;", "2 cores", "9 GB/s", ">5<", "sample</a> 2025-01-02"]),
         ("records.html", ["2025-01-02 00:00:00 UTC", "1 out of memory", "not used, older",
                           "measured by Ada", "not published"]),
     ],
