@@ -19,9 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -35,22 +33,20 @@ from experiments.harness.study import (
     Factor,
     Factors,
     Levels,
-    Results,
     Session,
     Study,
 )
 from report.records.layers import DType, Layer
+from report.records.record import Measured
 
 if TYPE_CHECKING:
-    from experiments.datasets import Images, Split
+    from experiments.datasets.images import Images, Split
 
 #: The source's hidden layer, and its iterations.
 HIDDEN: Final = 10
 ITERATIONS: Final = 500
 #: Images trained on: four fifths of the digits; 59,000 of MNIST, as in the source.
 TRAINED_ON: Final = {"digits": 1_438, "mnist": 59_000}
-#: Of MNIST; of the digits a fifth.
-HELD_OUT: Final = 1_000
 #: Neurons times images up to which an iteration is measured: beyond, one takes seconds on a core.
 LARGEST: Final = 2_048 * 16_000
 
@@ -91,37 +87,41 @@ def layers(factors: Factors) -> tuple[Layer, ...]:
     return perceptron.layers(int(factors["hidden"]), int(factors["samples"]), dtype)
 
 
-def memory(factors: Factors, session: Session) -> Results:
-    """The course of a training, what its library holds, and what library and images are."""
+def memory(factors: Factors, session: Session) -> Measured:
+    """The course of a training, and what its library holds."""
     if is_timed(factors):
-        return
+        return {}
     from experiments.backends.times import course
-    from experiments.datasets import identity
 
-    images = _images(str(factors["dataset"]), session.images)
+    images = _images(factors, session)
     one, held = case.started(factors, session.threads, _arrays(images.train, factors))
-    yield from (course(one, _arrays(images.test), ITERATIONS) | held).items()
-    yield case.description(one.library)
-    yield CaseFile("images.json", "which images were trained and tested on", identity(images))
+    return course(one, _arrays(images.test), ITERATIONS) | held
 
 
-def times(factors: Factors, session: Session) -> Results:
+def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
+    """What the library and the images of a training are."""
+    if is_timed(factors):
+        return ()
+    identity = _images(factors, session).identity
+    return (
+        case.description(str(factors["backend"]), session.threads),
+        CaseFile("images.json", "which images were trained and tested on", identity),
+    )
+
+
+def times(factors: Factors, session: Session) -> Measured:
     """The times of a case, in this process, which has used no library yet."""
-    images = _images(str(factors["dataset"]), session.images)
+    images = _images(factors, session)
     one, _ = case.started(factors, session.threads, _arrays(images.train, factors))
     from experiments.backends import times
 
-    return times.times(one, session.protocol, apart=session.device == "cuda")
+    return dict(times.times(one, session.protocol, apart=session.device == "cuda"))
 
 
-@lru_cache(maxsize=1)
-def _images(dataset: str, folder: Path | None) -> Images:
-    """The images, split as in the source; kept between cases."""
-    from experiments.datasets import handwritten, resplit
+def _images(factors: Factors, session: Session) -> Images:
+    from experiments.datasets import handwritten
 
-    if dataset != "mnist":
-        return handwritten(None)
-    return resplit(handwritten(folder), HELD_OUT)
+    return handwritten(session.images if factors["dataset"] == "mnist" else None)
 
 
 def _arrays(split: Split, factors: Factors | None = None) -> tuple[Any, Any]:
@@ -154,6 +154,7 @@ _ON_CPU: Final = Study(
     layers=layers,
     memory=memory,
     times=times,
+    files=files,
     is_timed=is_timed,
     imports=case.imports,
     images="mnist",

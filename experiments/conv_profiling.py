@@ -26,7 +26,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from experiments.harness.measure import build, measure_memory
+from experiments.harness.measure import build
 from experiments.harness.memory import CALL, native_messages_off
 from experiments.harness.study import (
     CaseFile,
@@ -34,7 +34,6 @@ from experiments.harness.study import (
     Factor,
     Factors,
     Levels,
-    Results,
     Session,
     Study,
     Subject,
@@ -150,11 +149,11 @@ def subject(factors: Factors) -> Subject:
     )
 
 
-def memory(factors: Factors, session: Session) -> Results:
-    """The bytes of a call, and the trace of one that is to be traced."""
-    yield from measure_memory(STUDY, factors, session).items()
-    if factors["subject"] == "trace":
-        yield _trace(build(STUDY, factors, session.device), session.device)
+def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
+    """The trace of a call that is to be traced."""
+    if factors["subject"] != "trace":
+        return ()
+    return (_trace(build(STUDY, factors, session.device), session.device),)
 
 
 def _trace(workload: Workload, device: Device) -> CaseFile:
@@ -218,7 +217,7 @@ _ON_CPU: Final = Study(
     ),
     subject=subject,
     cases=cases,
-    memory=memory,
+    files=files,
     is_timed=lambda factors: False,
     is_counted=lambda factors: factors["subject"] != "trace",
     ceilings="none",

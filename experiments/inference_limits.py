@@ -15,7 +15,7 @@ from typing import Final
 import torch
 
 from experiments.harness.limits import limited
-from experiments.harness.memory import profiled
+from experiments.harness.memory import measure_cpu
 from experiments.harness.outcomes import is_out_of_memory
 from experiments.harness.study import Subject
 from experiments.harness.timing import Workload
@@ -60,7 +60,10 @@ def largest_batch(subject: Subject, limit: int) -> Measured:
             raise
         return True
 
-    few, more = (profiled(lambda b=b: Workload(lambda: call(b))).peak for b in (_FEW, _MORE))
+    few, more = (
+        int(measure_cpu(lambda n=n: Workload(lambda: call(n)), 1)["allocated_peak"][0])
+        for n in (_FEW, _MORE)
+    )
     batch = max(1, _FEW + (limit - held - few) * (_MORE - _FEW) // (more - few))
     tried: dict[int, bool] = {}
     while batch and batch not in tried:

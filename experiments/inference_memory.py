@@ -36,12 +36,12 @@ from experiments.harness.study import (
     Factor,
     Factors,
     Levels,
-    Results,
     Session,
     Study,
     Subject,
 )
 from report.records.record import Factor as Level
+from report.records.record import Measured
 
 if TYPE_CHECKING:
     from torch import nn
@@ -170,7 +170,7 @@ def subject(factors: Factors) -> Subject:
     )
 
 
-def memory(factors: Factors, session: Session) -> Results:
+def memory(factors: Factors, session: Session) -> Measured:
     """The bytes of a call, which is called before: where memory runs out, outside the profiler."""
     from experiments.networks.variants import refuse_emulated
 
@@ -178,13 +178,13 @@ def memory(factors: Factors, session: Session) -> Results:
     if factors["subject"] == "limit":
         from experiments.inference_limits import largest_batch
 
-        return largest_batch(subject(factors), int(factors["memory_limit"]) * 2**20).items()
+        return largest_batch(subject(factors), int(factors["memory_limit"]) * 2**20)
     with limited() if session.device == "cpu" else nullcontext():
         build(STUDY, factors, session.device).once()
         series = measure_memory(STUDY, factors, session, 2)
     # A GPU's allocator is replayed from its events; those of thousands of tiles fill megabytes.
     events = session.device == "cuda" and "tile" not in factors
-    return [each for each in series.items() if events or not each[0].startswith("memory_")]
+    return {n: each for n, each in series.items() if events or not n.startswith("memory_")}
 
 
 def is_timed(factors: Factors, gpu: bool = False) -> bool:
@@ -196,10 +196,10 @@ def is_timed(factors: Factors, gpu: bool = False) -> bool:
     return "tile" in factors or (factors["network"] in TIMED and plain and within)
 
 
-def times(factors: Factors, session: Session) -> Results:
+def times(factors: Factors, session: Session) -> Measured:
     """Times of a case in this process, as far as its memory reaches."""
     with limited() if session.device == "cpu" else nullcontext():
-        return measure_time(STUDY, factors, session).items()
+        return measure_time(STUDY, factors, session)
 
 
 _ON_CPU: Final = Study(

@@ -45,11 +45,11 @@ from experiments.harness.study import (
     Factor,
     Factors,
     Levels,
-    Results,
     Session,
     Study,
     Subject,
 )
+from report.records.record import Measured
 
 NETWORKS: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
 #: The network that a CPU trains over all batches.
@@ -124,37 +124,34 @@ def subject(factors: Factors) -> Subject:
     )
 
 
-def memory(factors: Factors, session: Session) -> Results:
+def memory(factors: Factors, session: Session) -> Measured:
     """Bytes of a step on a GPU; refuses what a processor would take far too long for."""
     from experiments.networks.variants import refuse_emulated
 
     refuse_emulated(factors["precision"], factors["batch"], session.device, _EMULATED)
     if session.device == "cpu":
-        return ()
+        return {}
     # Twice, so that a paper can check that it is the same.
-    return measure_memory(STUDY, factors, session, 2).items()
+    return measure_memory(STUDY, factors, session, 2)
 
 
-def times(factors: Factors, session: Session) -> Results:
+def times(factors: Factors, session: Session) -> Measured:
     """Steps of training, timed in this process, whole or layer by layer."""
     if factors["subject"] == "training":
-        return measure_time(STUDY, factors, session).items()
+        return measure_time(STUDY, factors, session)
     return profile(factors, session)
 
 
-def profile(factors: Factors, session: Session) -> Results:
+def profile(factors: Factors, session: Session) -> Measured:
     """Steps whose layers are timed, forward and backward, by the host's clock."""
-    from experiments.harness import timing
-    from experiments.harness.layer_clock import LayerClock
+    from experiments.harness import layer_clock, timing
 
     module, step = training(subject_of(STUDY, factors, session.device), session.device)
-    layers, durations = LayerClock(), []
     step.call()  # makes the momentum, and touches the memory
-    with layers.watching(module), timing.collector_off():
-        for _ in range(session.protocol.minimum_samples):
-            durations.append(timing.cpu_clock(step))
+    with layer_clock.watched(module) as layers, timing.collector_off():
+        durations = [timing.cpu_clock(step) for _ in range(session.protocol.minimum_samples)]
     names = [layer.name for layer in layers_of_case(STUDY, factors)]
-    return (timing.series_of(durations) | layers.series(names)).items()
+    return timing.series_of(durations) | layer_clock.series(layers, names, len(durations))
 
 
 # ------------------------------------------------------------------------------------------ plan

@@ -134,8 +134,11 @@ def _resident() -> int | None:
     return int(found[1]) * 1024 if found else None
 
 
-def description(library: Library) -> CaseFile:
+def description(backend: str, threads: int) -> CaseFile:
     """Which version of a library computes, and on what, in its own words."""
+    from experiments.backends import libraries
+
+    library = libraries.load(backend, threads)
     told = {"name": library.name, "version": library.version, "device": library.device_name}
     return CaseFile(
         name=f"backend.{library.name}.json",

@@ -1,50 +1,35 @@
-"""Labelled images as one immutable value, how they are split, and which ones they are."""
+"""Labelled images as one immutable value, which ones they are, and the digits of scikit-learn."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Final, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from report.errors import MeasurementError
-
 Bytes: TypeAlias = NDArray[np.uint8]
 
-#: Of a set that comes without a test set, one image in so many is held out.
-HELD_OUT: Final = 5
 #: Every held-out part is drawn from this seed.
 SEED: Final = 0
+#: Of scikit-learn's digits one in so many is held out.
+_HELD_OUT: Final = 5
+#: They count the ink in blocks of 4 × 4 pixels: 0 to 16; here they have MNIST's size.
+_BRIGHTEST: Final = 16
+_SIZE: Final = 28
 
 
-class DataSetError(MeasurementError):
-    """A file or folder of images cannot be used; the message says where, what, and what should."""
-
-
-def refusal(path: Path, place: str, content: str, expected: str) -> DataSetError:
-    """One sentence; ``place`` is a byte, or empty for the file as a whole."""
-    where = f"{path}: {place}" if place else f"{path}"
-    return DataSetError(f"{where}: found {content}, expected {expected}.")
-
-
-@dataclass(frozen=True, eq=False)
-class Split:
+class Split(NamedTuple):
     """Images that serve one purpose, with their labels, both in 8 bits without a sign.
 
-    ``pixels`` has the shape (images, channels, height, width), 0 is black and 255 the brightest;
-    ``labels`` has the shape (images,) and counts the classes from 0.
+    ``pixels`` has the shape (images, height, width), 0 is black and 255 the brightest; ``labels``
+    counts the classes from 0.
     """
 
     pixels: Bytes
     labels: Bytes
-
-    def __len__(self) -> int:
-        """How many images there are."""
-        return len(self.labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,52 +41,90 @@ class Images:
     """
 
     name: str
+    source: str
     train: Split
     test: Split
-    source: str
     split: str
 
+    @property
+    def identity(self) -> bytes:
+        """Which images these are, as JSON: counts, and the SHA-256 of all shapes and bytes."""
+        digest = hashlib.sha256()
+        for pixels, labels in (self.train, self.test):
+            # Images of one channel, as they were when the first records were made.
+            for array in (pixels[:, np.newaxis], labels):
+                digest.update(f"{array.shape}".encode())
+                digest.update(array.tobytes())
+        content = {
+            "name": self.name,
+            "source": self.source,
+            "split": self.split,
+            "classes": list("0123456789"),
+            "digest": digest.hexdigest(),
+            "train": {"images": len(self.train.labels)},
+            "test": {"images": len(self.test.labels)},
+        }
+        return json.dumps(content, sort_keys=True).encode() + b"\n"
 
-def held_out(
-    pixels: Bytes, labels: Bytes, count: int | None = None, seed: int = SEED
-) -> tuple[Split, Split, str]:
-    """What to train on, what to test on, and how the two were made, in words.
 
-    ``count`` images, by default a fifth, are drawn without regard to their labels; both parts keep
-    the order of the permutation.
+def held_out(name: str, source: str, pixels: Bytes, labels: Bytes, count: int) -> Images:
+    """The images, of which ``count`` are drawn for testing without regard to their labels.
+
+    Both parts keep the order of the permutation.
     """
     total = len(labels)
-    count = total // HELD_OUT if count is None else count
     # RandomState and not default_rng: only its stream is promised to stay the same for ever.
-    order = np.random.RandomState(seed).permutation(total)
+    order = np.random.RandomState(SEED).permutation(total)
     test, train = order[:count], order[count:]
-    said = f"{count:,} of {total:,} images, drawn at random (seed {seed}), are held out for testing"
-    return Split(pixels[train], labels[train]), Split(pixels[test], labels[test]), said
-
-
-def resplit(images: Images, count: int) -> Images:
-    """The same images, all of them, with ``count`` of them held out instead of their own split."""
-    train, test, split = held_out(
-        np.concatenate([images.train.pixels, images.test.pixels]),
-        np.concatenate([images.train.labels, images.test.labels]),
-        count,
+    said = f"{count:,} of {total:,} images, drawn at random (seed {SEED}), are held out for testing"
+    return Images(
+        name, source, Split(pixels[train], labels[train]), Split(pixels[test], labels[test]), said
     )
-    return replace(images, train=train, test=test, split=split)
 
 
-def identity(images: Images) -> bytes:
-    """Which images these are, as JSON: counts, and the SHA-256 of all shapes and bytes."""
-    digest = hashlib.sha256()
-    for array in (images.train.pixels, images.train.labels, images.test.pixels, images.test.labels):
-        digest.update(f"{array.shape}".encode())
-        digest.update(array.tobytes())
-    content = {
-        "name": images.name,
-        "source": images.source,
-        "split": images.split,
-        "classes": list("0123456789"),
-        "digest": digest.hexdigest(),
-        "train": {"images": len(images.train)},
-        "test": {"images": len(images.test)},
-    }
-    return json.dumps(content, sort_keys=True).encode() + b"\n"
+def digits() -> Images:
+    """1,797 handwritten digits of 8 × 8 pixels, scaled to 28 × 28.
+
+    They are the test part of UCI's Optical Recognition of Handwritten Digits, as
+    ``sklearn.datasets.load_digits`` brings them along.  A fifth is held out at random.
+    """
+    from sklearn.datasets import load_digits  # type: ignore[import-untyped]
+
+    bunch: Any = load_digits()
+    labels = bunch.target.astype(np.uint8)
+    source = (
+        f"load_digits of scikit-learn: {len(labels):,} digits of 8×8 pixels, scaled to "
+        f"{_SIZE}×{_SIZE} by bilinear interpolation between pixel centres"
+    )
+    pixels = bilinear(bunch.images.astype(np.int64), _SIZE, _BRIGHTEST)
+    return held_out("digits", source, pixels, labels, len(labels) // _HELD_OUT)
+
+
+def bilinear(images: NDArray[np.integer], size: int, brightest: int) -> Bytes:
+    """``(N, n, n)`` with values from 0 to ``brightest`` as ``(N, size, size)``, 0 to 255.
+
+    Bilinear interpolation between the centres of pixels, the edge pixels continued outwards, as
+    ``torch.nn.functional.interpolate(mode="bilinear", align_corners=False)`` does.  All of it is
+    done in whole numbers and rounded once (half upwards), so that nothing depends on how a machine
+    rounds.
+    """
+    weights = _weights(images.shape[-1], size)
+    sums = weights @ images.astype(np.int64) @ weights.T
+    whole = (2 * size) ** 2 * brightest
+    scaled: Bytes = ((2 * 255 * sums + whole) // (2 * whole)).astype(np.uint8)
+    return scaled
+
+
+def _weights(old: int, new: int) -> NDArray[np.int64]:
+    """How much each old pixel gives to each new one along an axis, ``(new, old)``.
+
+    The weights of a new pixel add up to ``2 * new``.
+    """
+    # The centre of new pixel i lies at (i + 1/2) * old / new - 1/2 = doubled / (2 * new).
+    doubled = np.clip((2 * np.arange(new) + 1) * old - new, 0, 2 * new * (old - 1))
+    left, share = np.divmod(doubled, 2 * new)
+    weights = np.zeros((new, old), dtype=np.int64)
+    rows = np.arange(new)
+    weights[rows, left] += 2 * new - share
+    weights[rows, np.minimum(left + 1, old - 1)] += share
+    return weights

@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from experiments.datasets.images import Bytes, DataSetError, Images, Split, refusal
-from report.errors import RecordError
+from experiments.datasets.images import Bytes, Images, held_out
+from report.errors import MeasurementError, RecordError
 from report.records.files import LARGEST_UNPACKED, unpacked
 
 #: Its last byte is the number of sizes that follow.
@@ -31,8 +31,22 @@ _WHOLE: Final = 60_000
 _WORD: Final = 4
 
 
+#: Of all images, in place of MNIST's own 10,000: as in the source study.
+_HELD_OUT: Final = 1_000
+
+
+class DataSetError(MeasurementError):
+    """A file or folder of images cannot be used; the message says where, what, and what should."""
+
+
+def _refusal(path: Path, place: str, content: str, expected: str) -> DataSetError:
+    """One sentence; ``place`` is a byte, or empty for the file as a whole."""
+    where = f"{path}: {place}" if place else f"{path}"
+    return DataSetError(f"{where}: found {content}, expected {expected}.")
+
+
 def mnist(folder: Path) -> Images:
-    """MNIST, ``(1, 28, 28)`` an image, from IDX files in ``folder``; its own split is kept.
+    """MNIST, ``(28, 28)`` an image, from IDX files in ``folder``; 1,000 images are held out.
 
     Raises ``DataSetError`` that names the file, the place in it, what was found there and what was
     expected.
@@ -45,14 +59,13 @@ def mnist(folder: Path) -> Images:
     files = {key: path for key, name in names.items() if (path := _find(folder, name))}
     if lacking := [name for key, name in names.items() if key not in files]:
         content = f"no {' and no '.join(lacking)}" if folder.is_dir() else "no folder"
-        raise refusal(folder, "", content, "all four files of MNIST, each plain or .gz")
-    train, test = (_split(files[part, "images"], files[part, "labels"]) for part in _PREFIXES)
-    _check_brightness(train.pixels, files["train", "images"])
-    source = f"MNIST from the IDX files {', '.join(path.name for path in files.values())}"
-    split = (
-        f"MNIST's own split is kept: {len(train):,} images to train on, {len(test):,} to test on"
+        raise _refusal(folder, "", content, "all four files of MNIST, each plain or .gz")
+    pixels, labels = zip(
+        *(_read(files[part, "images"], files[part, "labels"]) for part in _PREFIXES), strict=True
     )
-    return Images("mnist", train, test, source, split)
+    _check_brightness(pixels[0], files["train", "images"])
+    source = f"MNIST from the IDX files {', '.join(path.name for path in files.values())}"
+    return held_out("mnist", source, np.concatenate(pixels), np.concatenate(labels), _HELD_OUT)
 
 
 def _find(folder: Path, name: str) -> Path | None:
@@ -62,12 +75,12 @@ def _find(folder: Path, name: str) -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
-def _split(images: Path, labels: Path) -> Split:
+def _read(images: Path, labels: Path) -> tuple[Bytes, Bytes]:
     pixels, digits = idx("images", images), idx("labels", labels)
     if len(pixels) != len(digits):
         wanted = f"{len(pixels):,}, one for each image in {images.name}"
-        raise refusal(labels, "byte 4", f"a count of {len(digits):,} labels", wanted)
-    return Split(pixels[:, np.newaxis], digits)
+        raise _refusal(labels, "byte 4", f"a count of {len(digits):,} labels", wanted)
+    return pixels, digits
 
 
 def idx(kind: str, path: Path) -> Bytes:
@@ -89,20 +102,22 @@ def idx(kind: str, path: Path) -> Bytes:
     number, *shape = (int.from_bytes(content[at : at + _WORD]) for at in range(0, header, _WORD))
     if number != magic:
         wanted = f"the magic number {magic:,} of MNIST's files"
-        raise refusal(path, "byte 0", f"the number {number:,}", wanted)
+        raise _refusal(path, "byte 0", f"the number {number:,}", wanted)
     if len(content) < header or not shape[0]:
-        raise refusal(path, f"byte {_WORD}", "no entry", f"a header of {header} bytes with a count")
+        raise _refusal(
+            path, f"byte {_WORD}", "no entry", f"a header of {header} bytes with a count"
+        )
     if shape[1:] not in ([], [_SIDE, _SIDE]):
         sides = "×".join(f"{side:,}" for side in shape[1:])
-        raise refusal(path, "byte 8", f"images of {sides} pixels", f"MNIST's {_SIDE}×{_SIDE}")
+        raise _refusal(path, "byte 8", f"images of {sides} pixels", f"MNIST's {_SIDE}×{_SIDE}")
     whole = header + prod(shape)
     if len(content) != whole:
         wanted = f"{whole:,} bytes, as its header announces {shape[0]:,} entries"
-        raise refusal(path, "", f"{len(content):,} bytes", wanted)
+        raise _refusal(path, "", f"{len(content):,} bytes", wanted)
     values = np.frombuffer(content, np.uint8, offset=header).reshape(shape)
     if kind == "labels" and (wrong := np.flatnonzero(values > 9)).size:
         place, label = f"byte {header + wrong[0]:,}", values[wrong[0]]
-        raise refusal(path, place, f"the label {label}", "a digit from 0 to 9")
+        raise _refusal(path, place, f"the label {label}", "a digit from 0 to 9")
     return values
 
 
@@ -112,4 +127,4 @@ def _check_brightness(pixels: Bytes, path: Path) -> None:
     if len(pixels) == _WHOLE and abs(mean - _MEAN) > 0.001:
         found = f"{_WHOLE:,} images with a mean brightness of {mean:.4f}"
         expected = f"MNIST's {_MEAN} (Fashion-MNIST and others come in the same format)"
-        raise refusal(path, "", found, expected)
+        raise _refusal(path, "", found, expected)

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from experiments.harness import memory, timing
-from experiments.harness.study import SEED, Device, Factors, Results, Session, Study, Subject
+from experiments.harness.study import SEED, Device, Factors, Session, Study, Subject
 from experiments.harness.timing import Workload
 from report.records.layers import Layer
 from report.records.record import Case, Measured, Status
@@ -163,11 +163,11 @@ def training(subject: Subject, device: Device) -> tuple[nn.Module, Workload]:
 # ------------------------------------------------------------------------------------- measuring
 
 
-def memory_of(study: Study, factors: Factors, session: Session) -> Results:
-    """What is measured of a case once, and the files that it leaves."""
+def memory_of(study: Study, factors: Factors, session: Session) -> Measured:
+    """What is measured of a case once."""
     if study.memory is not None:
         return study.memory(factors, session)
-    return () if study.subject is None else measure_memory(study, factors, session).items()
+    return {} if study.subject is None else measure_memory(study, factors, session)
 
 
 def measure_memory(

@@ -21,7 +21,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import accumulate, count
 from operator import itemgetter
 from pathlib import Path
@@ -52,46 +51,20 @@ Entry: TypeAlias = Mapping[str, Any]
 # -------------------------------------------------------------------------------- on a processor
 
 
-@dataclass(frozen=True)
-class Allocations:
-    """The allocator's events in order (B, frees negative) while building and during the call."""
-
-    build: tuple[int, ...]
-    call: tuple[int, ...]
-
-    @property
-    def before(self) -> int:
-        """Bytes alive when the call begins."""
-        return sum(self.build)
-
-    @property
-    def after(self) -> int:
-        """Bytes alive when the call has returned and its result is held."""
-        return self.before + sum(self.call)
-
-    @property
-    def peak(self) -> int:
-        """Most bytes alive at any moment of the call."""
-        return max(accumulate(self.call, initial=self.before))
-
-
 def measure_cpu(build: Build, repeats: int = REPEATS) -> Measured:
     """``memory_events`` of one call; ``allocated_*`` of each (B)."""
-    profiles = [profiled(build) for _ in range(repeats)]
+    profiles = [events_of(_profiled(build)) for _ in range(repeats)]
+    levels = [tuple(accumulate(call, initial=sum(before))) for before, call in profiles]
     return {
-        "memory_events": profiles[0].call,
-        "allocated_before": tuple(p.before for p in profiles),
-        "allocated_after": tuple(p.after for p in profiles),
-        "allocated_peak": tuple(p.peak for p in profiles),
+        "memory_events": profiles[0][1],
+        "allocated_before": tuple(level[0] for level in levels),
+        "allocated_after": tuple(level[-1] for level in levels),
+        "allocated_peak": tuple(map(max, levels)),
     }
 
 
-def profiled(build: Build) -> Allocations:
-    """Build and call once under torch's profiler.
-
-    Raises ``MeasurementError`` if the profile shows no marks or no events, as it would after a
-    change in torch's internals.
-    """
+def _profiled(build: Build) -> Sequence[Any]:
+    """The raw events of building and calling once under torch's profiler."""
     from torch.profiler import ProfilerActivity, profile, record_function
 
     with (
@@ -105,21 +78,22 @@ def profiled(build: Build) -> Allocations:
     del result
     assert run.profiler is not None
     results = run.profiler.kineto_results
-    return cut(results.events() if results is not None else ())
+    return results.events() if results is not None else ()
 
 
-def cut(events: Sequence[Any]) -> Allocations:
-    """The ``[memory]`` events inside the two marks, in the order of time.
+def events_of(profile: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The allocator's events inside each of the two marks, in the order of time (B, frees < 0).
 
-    ``events`` are the profiler's raw ones (``name()``, ``start_ns()``, ``duration_ns()``,
-    ``nbytes()``).  Raises ``MeasurementError`` if something is missing.
+    ``profile`` are the profiler's raw events (``name()``, ``start_ns()``, ``duration_ns()``,
+    ``nbytes()``).  Raises ``MeasurementError`` if it shows no marks or no events, as it would after
+    a change in torch's internals.
     """
     windows = {
         event.name(): (event.start_ns(), event.start_ns() + event.duration_ns())
-        for event in events
+        for event in profile
         if event.name() in (BUILD, CALL)
     }
-    memory = [(event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"]
+    memory = [(event.start_ns(), event.nbytes()) for event in profile if event.name() == "[memory]"]
     memory.sort(key=itemgetter(0))  # stable: events of the same nanosecond stay in order
     if len(windows) < 2 or not memory:
         raise MeasurementError(
@@ -131,7 +105,7 @@ def cut(events: Sequence[Any]) -> Allocations:
         start, end = windows[mark]
         return tuple(size for moment, size in memory if start <= moment <= end)
 
-    return Allocations(within(BUILD), within(CALL))
+    return within(BUILD), within(CALL)
 
 
 # -------------------------------------------------------------------------------------- on a GPU

@@ -85,7 +85,7 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     if request.images is not None:
         from experiments import datasets
 
-        datasets.check(request.images)
+        datasets.handwritten(request.images)  # which looks through them
     with _opened(request, header, observer) as journal:
         try:
             if request.wait_quiet is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -13,7 +13,7 @@ import msgspec
 from report.errors import MeasurementError
 from report.records.layers import Layer
 from report.records.record import Factor as Level
-from report.records.record import Protocol, Sample
+from report.records.record import Measured, Protocol
 
 if TYPE_CHECKING:
     import torch
@@ -131,10 +131,6 @@ class Subject:
     name: str = "layer"
 
 
-#: What a study measures of a case: the samples of a quantity, or a file.
-Results: TypeAlias = Iterable[tuple[str, tuple[Sample, ...]] | CaseFile]
-
-
 def every_combination(levels: Levels) -> tuple[Factors, ...]:
     """A case for each combination of levels."""
     return tuple(dict(zip(levels, chosen, strict=True)) for chosen in product(*levels.values()))
@@ -151,8 +147,9 @@ class Study:
 
     - ``memory`` and ``times`` measure in place of the harness, the one once, the other in each of
       several processes, of the cases that ``is_timed`` names; what they raise becomes the case's
-      outcome, and a file that they give lies beside the record.  Under the memory policies beside
-      that of the studies only those ``under_every_policy`` are timed.
+      outcome.  Under the memory policies beside that of the studies only those
+      ``under_every_policy`` are timed.
+    - ``files`` gives what a case leaves beside the record.
     - ``is_counted`` tells whose executed work is counted.
     - ``imports`` names what a process imports before its first case; cases that need the same
       share one.
@@ -170,8 +167,9 @@ class Study:
     subject: Callable[[Factors], Subject] | None = None
     cases: Callable[[Levels], tuple[Factors, ...]] = every_combination
     layers: Callable[[Factors], tuple[Layer, ...] | None] = lambda factors: None
-    memory: Callable[[Factors, Session], Results] | None = None
-    times: Callable[[Factors, Session], Results] | None = None
+    memory: Callable[[Factors, Session], Measured] | None = None
+    times: Callable[[Factors, Session], Measured] | None = None
+    files: Callable[[Factors, Session], tuple[CaseFile, ...]] = lambda factors, session: ()
     is_timed: Callable[[Factors], bool] = lambda factors: True
     under_every_policy: Callable[[Factors], bool] = lambda factors: True
     is_counted: Callable[[Factors], bool] = lambda factors: True

@@ -37,21 +37,20 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from experiments.harness import policies, quiet, runtime, timing
+from experiments.harness import policies, quiet, runtime
 from experiments.harness.journal import Count, Ended, Finish, Last, Message, Ready
-from experiments.harness.measure import build, layers_of_case, memory_of, release, unmeasured
-from experiments.harness.outcomes import outcome_of
-from experiments.harness.study import (
-    CaseFile,
-    CeilingSize,
-    Device,
-    Factors,
-    Results,
-    Session,
-    Study,
+from experiments.harness.measure import (
+    build,
+    layers_of_case,
+    measure_time,
+    memory_of,
+    release,
+    unmeasured,
 )
+from experiments.harness.outcomes import outcome_of
+from experiments.harness.study import CeilingSize, Device, Factors, Session, Study
 from report.errors import MeasurementError
-from report.records.record import Case, Measured, Moment, Policy, Round, Status
+from report.records.record import Case, Moment, Policy, Round, Status
 
 #: Far longer than any case takes in one process (s).
 LIMIT_S: Final = 1800
@@ -215,24 +214,10 @@ def ended(code: int) -> str | None:
 
 def _remember(study: Study, task: Task, place: int) -> Iterator[Message]:
     """The bytes of a case with its layers, and its files."""
-    index, factors = task.cases[place]
+    (index, factors), session = task.cases[place], task.session
     layers = layers_of_case(study, factors)
-    found = list(memory_of(study, factors, task.session))
-    outcome = Case(factors=factors, layers=layers, series=_by_quantity(found))
-    files = tuple(each for each in found if isinstance(each, CaseFile))
-    yield Finish(case=index, outcome=outcome, files=files)
-
-
-def _by_quantity(found: Results) -> Measured:
-    """The samples of each quantity."""
-    series: Measured = {}
-    for each in found:
-        if not isinstance(each, CaseFile):
-            name, samples = each
-            if name in series:
-                raise ValueError(f"the study measured the quantity {name} twice")
-            series[name] = samples
-    return series
+    outcome = Case(factors=factors, layers=layers, series=memory_of(study, factors, session))
+    yield Finish(case=index, outcome=outcome, files=study.files(factors, session))
 
 
 def _time(study: Study, task: Task, place: int) -> Iterator[Message]:
@@ -242,10 +227,9 @@ def _time(study: Study, task: Task, place: int) -> Iterator[Message]:
     if task.policy == "traced":
         series = policies.traced(build(study, factors, session.device))
     elif study.times is not None:
-        series = _by_quantity(study.times(factors, session))
+        series = study.times(factors, session)
     else:
-        workload = build(study, factors, session.device)
-        series = timing.warmed_and_repeated(workload, session.protocol, session.device)
+        series = measure_time(study, factors, session)
     round_ = Round(
         process=session.process,
         policy=task.policy,

@@ -25,7 +25,7 @@ from experiments.backends.perceptron import (
     iteration,
     loss,
 )
-from experiments.datasets import digits
+from experiments.datasets.images import digits
 from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import SEED
 from report.studies.backend_speedup.subject import CALLS
@@ -42,8 +42,8 @@ def library(name: str) -> Library:
 
 @lru_cache
 def pictures() -> Images:
-    split = digits().train
-    return split.pixels.reshape(len(split), -1), split.labels
+    pixels, labels = digits().train
+    return pixels.reshape(len(labels), -1), labels
 
 
 def case(name: str, samples: int = 64, dtype: str = "float32") -> Case:

@@ -154,6 +154,6 @@ def test_gradients_of_one_tensor_are_added_in_place_as_a_real_backward_pass_does
         return Workload(call, module.zero_grad)
 
     # The bytes of all tensors as large as the batch, forward and backward.
-    size, events = 512 * 64 * 4, memory.profiled(workload).call
+    size, events = 512 * 64 * 4, memory.measure_cpu(workload, 1)["memory_events"]
     made = [found.storages[storage] for operator in found.operators for storage in operator.made]
     assert events.count(size) == made.count(size)

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("sklearn")
-from experiments.datasets import handwritten, held_out, identity
-from experiments.datasets.small_digits import bilinear
+from experiments.datasets import handwritten
+from experiments.datasets.images import bilinear, held_out
 
 
 def test_the_digits_are_the_same_bytes_everywhere() -> None:
     """Nothing in them depends on how a machine rounds or on the version of NumPy."""
-    found = json.loads(identity(handwritten(None)))
+    found = json.loads(handwritten(None).identity)
     digest = "6d88521e7f44b639579811aaba317eddfdcb408406281639778baebfc71d714e"
     assert (found["digest"], found["train"], found["test"]) == (
         digest, {"images": 1438}, {"images": 359},
@@ -53,10 +53,10 @@ def test_scaling_rounds_the_exact_value_once(old: int, new: int, data: st.DataOb
 @given(total=st.integers(2, 50), data=st.data())
 def test_nothing_is_lost_or_doubled_by_holding_out(total: int, data: st.DataObject) -> None:
     count = data.draw(st.integers(1, total - 1))
-    pixels = np.arange(total, dtype=np.uint8).reshape(-1, 1, 1, 1)
-    train, test, said = held_out(pixels, pixels.reshape(-1), count, seed=3)
-    assert len(test) == count
-    for part in (train, test):
+    pixels = np.arange(total, dtype=np.uint8).reshape(-1, 1, 1)
+    found = held_out("name", "source", pixels, pixels.reshape(-1), count)
+    assert len(found.test.labels) == count
+    for part in (found.train, found.test):
         assert np.array_equal(part.pixels.reshape(-1), part.labels)
-    assert sorted([*train.labels.tolist(), *test.labels.tolist()]) == list(range(total))
-    assert said.startswith(f"{count} of {total}")
+    assert sorted([*found.train.labels, *found.test.labels]) == list(range(total))
+    assert found.split.startswith(f"{count} of {total}")

@@ -32,12 +32,6 @@ def session() -> Session:
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def measured(factors: Factors, session: Session) -> dict[str, Any]:
-    """The samples of a case by quantity."""
-    found = memory_of(STUDY, factors, session)
-    return dict(each for each in found if isinstance(each, tuple))
-
-
 @pytest.mark.parametrize(
     "changes",
     [{"layout": "channels_last"}, {"execution": study.TILED[0], "image": 64, "tile": 16}],
@@ -59,7 +53,7 @@ def test_half_precision_without_kernels_is_unavailable(
 
     monkeypatch.setattr(variants, "has_kernels", lambda precision: False)
     with pytest.raises(UnavailableError, match="no bfloat16 kernels"):
-        measured(study.inference("LeNet-5", 2, precision="bfloat16"), session)
+        memory_of(STUDY, study.inference("LeNet-5", 2, precision="bfloat16"), session)
     variants.refuse_emulated("bfloat16", 2, "cuda", most=0)
 
 

@@ -7,14 +7,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from itertools import accumulate, count
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from experiments.harness import limits, memory, policies
 from experiments.harness.ceilings import check_faults, working_sets
@@ -34,20 +32,20 @@ def event(name: str, start: int, duration: int = 0, size: int = 0) -> Any:
     return SimpleNamespace(**{fact: lambda value=value: value for fact, value in facts.items()})
 
 
-def test_events_are_cut_by_the_marks_and_ordered_by_time() -> None:
+def test_events_are_cut_by_the_marks_and_ordered_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
     marks = [event("ridgepoint.build", 100, 100), event("ridgepoint.call", 300, 100)]
     moments = ((390, -7), (310, 20), (310, -5), (150, 64), (50, 999), (250, 999), (500, 999))
-    found = memory.cut([*marks, *(event("[memory]", at, 0, size) for at, size in moments)])
-    assert found == memory.Allocations(build=(64,), call=(20, -5, -7))
+    profile = [*marks, *(event("[memory]", at, 0, size) for at, size in moments)]
+    assert memory.events_of(profile) == ((64,), (20, -5, -7))
+    monkeypatch.setattr(memory, "_profiled", lambda build: profile)
+    assert memory.measure_cpu(lambda: Workload(lambda: None), 2) == {
+        "memory_events": (20, -5, -7),
+        "allocated_before": (64, 64),
+        "allocated_after": (72, 72),
+        "allocated_peak": (84, 84),
+    }
     with pytest.raises(MeasurementError, match="no memory events"):
-        memory.cut(marks)
-
-
-@given(st.lists(st.integers(-1000, 1000)), st.lists(st.integers(-1000, 1000)))
-def test_levels_are_running_sums_of_all_events(build: list[int], call: list[int]) -> None:
-    found, levels = memory.Allocations(tuple(build), tuple(call)), [0, *accumulate(build + call)]
-    assert (found.before, found.after) == (levels[len(build)], levels[-1])
-    assert found.peak == max(levels[len(build) :])
+        memory.events_of(marks)
 
 
 # ---------------------------------------------------------------------------------- on a GPU

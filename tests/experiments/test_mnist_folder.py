@@ -17,19 +17,24 @@ from image_files import (
     write_idx,
 )
 
-from experiments.datasets import mnist
 from experiments.datasets import mnist_folder as module
+from experiments.datasets.mnist_folder import mnist
 
 IMAGES, LABELS = IDX["train", "images"], IDX["train", "labels"]
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_its_own_files_keep_their_split(tmp_path: Path, packed: bool) -> None:
+def test_all_images_are_there_once_with_their_labels(
+    tmp_path: Path, packed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_HELD_OUT", 4)
     images = mnist(write_idx(tmp_path, packed=packed))
-    assert images.name == "mnist"
-    assert np.array_equal(images.train.pixels[:, 0], some_images(20, 1))
-    assert np.array_equal(images.train.labels, some_labels(20))
-    assert np.array_equal(images.test.pixels[:, 0], some_images(10, 2))
+    pixels = np.concatenate([images.test.pixels, images.train.pixels])
+    order = np.random.RandomState(0).permutation(30)
+    assert np.array_equal(pixels, np.concatenate([some_images(20, 1), some_images(10, 2)])[order])
+    assert (len(images.test.labels), len(images.train.labels)) == (4, 26)
+    labels = np.concatenate([images.test.labels, images.train.labels])
+    assert np.array_equal(labels, np.concatenate([some_labels(20), some_labels(10)])[order])
     assert all(name in images.source for name in IDX.values())
     assert str(tmp_path) not in images.source
 

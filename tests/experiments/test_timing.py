@@ -20,7 +20,7 @@ from report.records.record import Protocol
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from experiments.harness.layer_clock import LayerClock  # noqa: E402
+from experiments.harness import layer_clock  # noqa: E402
 from experiments.harness.measure import training  # noqa: E402
 from experiments.networks.blocks import Residual  # noqa: E402
 
@@ -169,15 +169,14 @@ def test_reduced_precision_leaves_weights_and_gradients_alone() -> None:
 
 def test_every_layer_is_timed_both_ways_and_one_that_was_not_seen_is_no_zero() -> None:
     module, step = training(small(), "cpu")
-    clock = LayerClock()
-    with clock.watching(module):
+    with layer_clock.watched(module) as found:
         step.call()
         step.call()
     names = ["0", "1", "2.conv", "2.bn", "2.add", "2.last", "3", "4", "5", "6", "7"]
-    for samples in clock.series(names).values():
+    for samples in layer_clock.series(found, names, 2).values():
         assert len(samples) == 2 * len(names) and min(samples) > 0
     with pytest.raises(MeasurementError, match="Layer forward b: 0 of 2 steps"):
-        clock.series(("0", "b"))
+        layer_clock.series(found, ("0", "b"), 2)
 
 
 def test_the_warm_up_of_slow_steps_ends_early() -> None:

@@ -10,8 +10,9 @@ from dataclasses import replace
 from tiny_study import STUDY as PLAIN
 
 from experiments.harness.outcomes import UnavailableError
-from experiments.harness.study import CaseFile, Factors, Results, Session
+from experiments.harness.study import CaseFile, Factors, Session
 from report.records.layers import Flatten
+from report.records.record import Measured
 
 LAYER = Flatten(name="f", input_shape=(1, 2, 2), output_shape=(1, 4), dtype="float32")
 #: Ways to fail, and what becomes of them.
@@ -21,7 +22,6 @@ REASONS = {
     "no memory": ("out_of_memory", "Memory ran out."),
     "cannot": ("unavailable", "This cannot be done here."),
     "raise": ("failed", "ValueError: no such thing in thing.py"),
-    "twice": ("failed", "the quantity time twice"),
     "die": ("failed", "killed, most likely for lack of memory"),
     "exit": ("failed", "ended with exit code 3"),
 }
@@ -31,7 +31,7 @@ class OutOfMemoryError(RuntimeError):
     """Stands for torch.OutOfMemoryError, which is told by its name."""
 
 
-def memory(factors: Factors, session: Session) -> Results:
+def memory(factors: Factors, session: Session) -> Measured:
     asked = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 400 bytes. Error"
     match factors["way"]:
         case "no cpu memory":
@@ -49,15 +49,18 @@ def memory(factors: Factors, session: Session) -> Results:
         case "exit":
             sys.stdout.flush()
             os._exit(3)
-        case "twice":
-            yield "time", (0.5,)
+    return {"time": (0.25,)}
+
+
+def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
+    match factors["way"]:
         case "own file":
-            yield CaseFile(f"trace-{factors['size']}", "what it holds", b"\x00\xff")
+            return (CaseFile(f"trace-{factors['size']}", "what it holds", b"\x00\xff"),)
         case "same file":
-            yield CaseFile("images.json", "what it holds", b"1,797 digits")
+            return (CaseFile("images.json", "what it holds", b"1,797 digits"),)
         case "other file":
-            yield CaseFile("trace", "what it holds", bytes([int(factors["size"])]))
-    yield "time", (0.25,)
+            return (CaseFile("trace", "what it holds", bytes([int(factors["size"])])),)
+    return ()
 
 
-STUDY = replace(PLAIN, memory=memory, layers=lambda factors: (LAYER,))
+STUDY = replace(PLAIN, memory=memory, files=files, layers=lambda factors: (LAYER,))

@@ -11,10 +11,11 @@ import msgspec
 from tiny_study import measure as logged
 from tiny_timed import STUDY as TIMED
 
-from experiments.harness.study import Factors, Results, Session
+from experiments.harness.study import Factors, Session
+from report.records.record import Measured
 
 
-def measure(factors: Factors, session: Session) -> Results:
+def measure(factors: Factors, session: Session) -> Measured:
     """Write the case into the log; its bytes are its size.
 
     The first time that the third case begins it waits, after it has said which process is the run.
@@ -27,7 +28,7 @@ def measure(factors: Factors, session: Session) -> Results:
         held.with_suffix(".tmp").write_text(status.rpartition(")")[2].split()[1])
         held.with_suffix(".tmp").rename(held)
         time.sleep(600)
-    return (("allocated_peak", (int(factors["size"]),)),)
+    return {"allocated_peak": (int(factors["size"]),)}
 
 
 PLAN = msgspec.structs.replace(TIMED.full, processes={"retained": 4, "default": 2})

@@ -13,10 +13,10 @@ from experiments.harness.study import (
     Factor,
     Factors,
     Levels,
-    Results,
     Session,
     Study,
 )
+from report.records.record import Measured
 
 #: Sizes at which the timed study kills its process, or says that it was disturbed.
 CRASHING, LOUD = 66, 77
@@ -26,7 +26,7 @@ def cases(levels: Levels) -> tuple[Factors, ...]:
     return tuple({"size": size} for size in levels["size"])
 
 
-def measure(factors: Factors, session: Session) -> Results:
+def measure(factors: Factors, session: Session) -> Measured:
     size = str(factors["size"])
     if log := os.environ.get("TINY_LOG"):
         with Path(log).open("a") as stream:
@@ -36,7 +36,7 @@ def measure(factors: Factors, session: Session) -> Results:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             time.sleep(0.05)
-    return (("time", (0.25, 0.5, 0.75)),)
+    return {"time": (0.25, 0.5, 0.75)}
 
 
 STUDY = Study(

@@ -10,10 +10,11 @@ from tiny_study import CRASHING, LOUD
 from tiny_study import STUDY as PLAIN
 
 from experiments.harness import quiet
-from experiments.harness.study import Factors, Results, Session
+from experiments.harness.study import Factors, Session
+from report.records.record import Measured
 
 
-def timed(factors: Factors, session: Session) -> Results:
+def timed(factors: Factors, session: Session) -> Measured:
     """The size as a time; the process and whether glibc was told to keep memory beside it."""
     size = int(factors["size"])
     if size == CRASHING:
@@ -21,11 +22,11 @@ def timed(factors: Factors, session: Session) -> Results:
     loud = "a test" if size == LOUD else None
     quiet.disturbance = lambda *readings: loud  # type: ignore[assignment]
     retained = float("mmap_threshold" in os.environ.get("GLIBC_TUNABLES", ""))
-    return (
-        ("time", (float(size),)),
-        ("step_loss", (float(os.getpid()),)),
-        ("train_loss", (retained,)),
-    )
+    return {
+        "time": (float(size),),
+        "step_loss": (float(os.getpid()),),
+        "train_loss": (retained,),
+    }
 
 
-STUDY = replace(PLAIN, memory=lambda factors, session: (), times=timed)
+STUDY = replace(PLAIN, memory=lambda factors, session: {}, times=timed)
