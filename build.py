@@ -82,7 +82,7 @@ def explainer(options: argparse.Namespace) -> Explain | None:
     """Prints each step that is run, and why, if that was asked."""
     if not options.explain:
         return None
-    return lambda step, why: print(f"{step.id}: {'; '.join(why)}")
+    return lambda step, why: print(f"{step}: {why}")
 
 
 def make(options: argparse.Namespace) -> int:
@@ -117,9 +117,8 @@ def new(options: argparse.Namespace) -> int:
 def tell(options: argparse.Namespace) -> int:
     """Print what a build would run, and why."""
     found = look(request_of(options))
-    for verdict in found.stale:
-        after = f"if {', '.join(verdict.after)} makes something else"
-        print(f"{verdict.step.id}: {'; '.join(verdict.reasons) or after}")
+    for step, why in found.stale.items():
+        print(f"{step}: {why}")
     if not found.stale:
         print("Nothing to do.")
     return 0
@@ -166,7 +165,7 @@ def verify_twice(options: argparse.Namespace) -> int:
     found = verify(request_of(options), ROOT, _announcer(options))
     clear_line()
     print("\n".join(found.lines()))
-    return found.code
+    return 1 if found.differences else 0
 
 
 def show(options: argparse.Namespace) -> int:
@@ -179,16 +178,15 @@ def show(options: argparse.Namespace) -> int:
 
 def watch(options: argparse.Namespace) -> int:
     """Build now and whenever a file changes, and keep the pages in the browser up to date."""
+    from report.commands.child import run_build
     from report.commands.serve import changes, watch_and_serve
-    from report.system.child import run_build
 
     request = request_of(options)
     made_from = [ROOT / name for name in ("build.py", "report", "figures", "templates")]
     port = PORT if options.serve is None else options.serve
 
     def rebuild() -> str | None:
-        # A new process has today's code, and a new announcer counts the time from when it is made.
-        return run_build(_again(request), ROOT, announcer())
+        return run_build(_again(request), ROOT)  # a new process has today's code
 
     changed = changes(*made_from, request.data)
     watch_and_serve(request.out, port, rebuild, changed, say)

@@ -16,7 +16,7 @@ LONGEST: Final = 300
 _MOST_REASONS: Final = 20
 
 #: Control characters, marks that change the direction of writing, and halves of characters.
-_UNPRINTABLE: Final = re.compile(
+_UNPRINTABLE: Final = (
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
 
@@ -35,7 +35,7 @@ def one_line(text: str) -> str:
     At most ``LONGEST`` characters; the place stands first and the remedy last, and both stay.
     """
     words = " ".join(shorten(text, 4 * LONGEST).split())
-    return shorten(_UNPRINTABLE.sub(_escaped, words), LONGEST)
+    return shorten(re.sub(_UNPRINTABLE, _escaped, words), LONGEST)
 
 
 def _escaped(match: re.Match[str]) -> str:

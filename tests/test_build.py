@@ -127,7 +127,7 @@ def test_a_failing_study_does_not_stop_the_others(tmp_path: Path, data: Path) ->
     out = tmp_path / "out"
     request = Request((STUDY, "conv_profiling"), ("html",), out, "typst", data=data)
     summary = pipeline.build(request, lambda words, share: None)
-    assert [outcome.study for outcome in summary.outcomes] == [STUDY, "conv_profiling", ""]
+    assert [outcome.study for outcome in summary.outcomes] == [STUDY, "conv_profiling", "site"]
     assert [outcome.study for outcome in summary.failed] == [STUDY]
     assert "no-record.zip: found a name that is not" in str(summary.failed[0].failure)
     assert (out / "html" / "conv_profiling" / "index.html").exists()

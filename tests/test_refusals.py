@@ -19,6 +19,7 @@ from figures.scaling import Scaling
 from report.commands.check import read_expected
 from report.engine.computing import compute, compute_usable
 from report.engine.gather import gather
+from report.engine.task import write_json
 from report.errors import LONGEST, RecordError, RenderError, RidgepointError, StudyError
 from report.evidence.devices import read_devices
 from report.evidence.reported import read_reported
@@ -39,7 +40,6 @@ from report.records.strict import SyntaxFaultError, line_of, parse_yaml
 from report.render.shell import script_of
 from report.render.source import read_source
 from report.studies import STUDIES
-from report.system.outputs import write_json
 from tests import factory, fuzz
 from tests.small import small
 

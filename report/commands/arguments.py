@@ -6,6 +6,7 @@ import argparse
 import os
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,8 +20,6 @@ PORT: Final = 8000
 _JOBS: Final = min(os.cpu_count() or 1, 16)
 #: How the names of papers' templates end.
 TEMPLATE: Final = ".qmd.j2"
-#: What a build fills into the title of a template.
-_FILLED_IN: Final = re.compile(r"\{[{%].*[}%]\}")
 #: What is done instead of a plain build, by the name of its option; --watch comes before --serve,
 #: which may name its port.
 INSTEAD: Final = (
@@ -46,6 +45,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         description="Build the papers from the records in the data directory; only what changed.",
         epilog="examples: python build.py conv_scaling --html --explain; "
         "python build.py --check && python build.py --pdf --out print",
+        # Asked for the width of the terminal, argparse imports as much as all else here.
+        formatter_class=partial(argparse.HelpFormatter, width=100),
     )
     _add_what(parser.add_argument_group("what is built, from what, and where"))
     _add_how(parser.add_argument_group("what is said, and whether pages are shown"))
@@ -180,7 +181,8 @@ def listed() -> Iterator[str]:
         template = ROOT / "templates" / "papers" / f"{study}{TEMPLATE}"
         text = template.read_text("utf-8") if template.is_file() else ""
         found = re.search(r"^title: *(.+)$", text, re.MULTILINE)
-        title = _FILLED_IN.sub("…", found[1].strip("\"' ")) if found else ""
+        title = found[1].strip("\"' ") if found else ""
+        title = re.sub(r"\{[{%].*[}%]\}", "…", title)  # what a build fills in
         yield f"{study:{width}}  {title}".rstrip()
 
 

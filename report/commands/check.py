@@ -16,7 +16,6 @@ import yaml
 
 from report.engine.computing import compute_usable
 from report.engine.pipeline import Request, look
-from report.engine.plan import Verdict
 from report.engine.steps import ARTIFACTS, RECORDS
 from report.errors import RidgepointError, unwritable
 from report.paper.manuscript import render_manuscript
@@ -51,13 +50,12 @@ def faults(request: Request) -> tuple[str, ...]:
     """
     found = look(request)
     expected = read_expected(request.data)
-    stale = {verdict.step.id for verdict in found.stale}
     # What a paper says comes first: it is why somebody looks.
     said: list[str] = []
     left_out: list[str] = []
     for study in request.studies:
         try:
-            content, listed = _content(study, request, stale)
+            content, listed = _content(study, request, found.stale)
         except RidgepointError as error:
             said.append(str(error))
             continue
@@ -65,12 +63,8 @@ def faults(request: Request) -> tuple[str, ...]:
         if study in expected:
             said += differences(study, expected[study], _results(content))
         left_out += [f"{study}: {each['why']}" for each in listed if each.get("left_out")]
-    outdated = (f"{each.step.id} is stale: {_why_stale(each)}." for each in found.stale)
+    outdated = (f"{step} is stale: {why}." for step, why in found.stale.items())
     return (*said, *_typed(request), *left_out, *outdated)
-
-
-def _why_stale(verdict: Verdict) -> str:
-    return "; ".join(verdict.reasons) or f"it follows from {', '.join(verdict.after)}"
 
 
 def accept_results(request: Request) -> Path:
@@ -78,7 +72,7 @@ def accept_results(request: Request) -> Path:
 
     Raises ``RidgepointError`` for a study that cannot be computed, or a folder without permission.
     """
-    stale = {verdict.step.id for verdict in look(request).stale}
+    stale = look(request).stale
     now = {study: _results(_content(study, request, stale)[0]) for study in request.studies}
     content = msgspec.to_builtins({**read_expected(request.data), **now}, str_keys=True)
     path = request.data / EXPECTED

@@ -12,7 +12,6 @@ from typing import Final, TextIO
 
 from report.engine.pipeline import Announce, Request, Summary
 from report.engine.steps import ARTIFACTS, RECORDS
-from report.system.streams import PROGRESS
 
 _COLOURS: Final = {"error": "31", "note": "33"}
 
@@ -25,9 +24,9 @@ def marked(word: str, stream: TextIO) -> str:
 
 def closing_line(request: Request, summary: Summary, seconds: float) -> str:
     """``6 papers: 1 made, 5 current, 0 errors, 1 note in 4.9 s``."""
-    made = sum(bool(outcome.study and outcome.made) for outcome in summary.outcomes)
+    made = sum(bool(each.made) for each in summary.outcomes if each.study != "site")
     failed = len(summary.failed)
-    current = len(request.studies) - made - sum(bool(each.study) for each in summary.failed)
+    current = len(request.studies) - made - sum(each.study != "site" for each in summary.failed)
     parts = f"{made} made, {current} current, {counted(failed, 'error')}"
     notes = counted(len(_notes(request, summary)), "note")
     return f"{counted(len(request.studies), 'paper')}: {parts}, {notes} in {seconds:.1f} s"
@@ -39,21 +38,16 @@ def counted(number: int, what: str) -> str:
 
 
 def announcer() -> Announce:
-    """Shows each step with the time left, on the standard error, if that is a terminal.
-
-    A build that another command of ours reads (see ``report.system.child``) gives each step a line.
-    """
+    """Shows each step with the time left, on the standard error, if that is a terminal."""
     live, start = sys.stderr.isatty(), time.monotonic()
 
     def announce(words: str, share: float) -> None:
-        if not (live or PROGRESS in os.environ):
-            return
         elapsed = time.monotonic() - start
         known = 0 < share < 1 and elapsed >= 1
         left = f", about {elapsed * (1 - share) / share:.0f} s left" if known else ""
-        text = f"[{share:4.0%}] {words}{left}"
-        sys.stderr.write(f"\r\x1b[K{text}" if live else f"{text}\n")
-        sys.stderr.flush()
+        if live:
+            sys.stderr.write(f"\r\x1b[K[{share:4.0%}] {words}{left}")
+            sys.stderr.flush()
 
     return announce
 

@@ -16,14 +16,13 @@ from report.commands.compare import Change, changes, differing
 from report.commands.console import shown
 from report.engine.cache import file_digest, files_below
 from report.engine.pipeline import Announce, Outcome, Request, build
-from report.engine.place import only_build, stage_in
+from report.engine.place import install, only_build, stage_in
 from report.errors import RecordError, unwritable
 from report.records import OPERATORS, SHARED
 from report.records.editions import EDITIONS
 from report.records.files import shared as shared_file
 from report.render.shell import PAPER_SCRIPTS, Settings, render_template, write_assets
 from report.studies import STUDIES
-from report.system.outputs import install
 from report.text.format import NO_BREAK
 
 #: Files that every study is computed from, beside its own.

@@ -12,22 +12,23 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from report.commands.child import run_build
 from report.engine.cache import SCRATCH
 from report.engine.pipeline import Announce, Request
-from report.engine.place import only_build, stage_in
-from report.errors import OutputError, RenderError
-from report.system.child import run_build
-from report.system.outputs import install
+from report.engine.place import install, only_build, stage_in
+from report.errors import OutputError, RenderError, unwritable
 
 #: In the format of ``sha256sum``, for ``cd out && sha256sum -c MANIFEST.sha256``.
 MANIFEST: Final = "MANIFEST.sha256"
 #: What a build keeps for itself: the times of this machine's files, a lock, and scratch folders;
 #: and what other commands than a build write.
 _NOT_BUILT: Final = (".index.json", ".lock", MANIFEST, "diff/", "verify/", SCRATCH)
-#: What a build needs of the project, for a folder that git does not know.
-_NEEDED: Final = ("build.py", "pyproject.toml", "report", "figures", "templates", "data")
-#: How many names are printed of a list that may be long, and bytes of what differs.
-_NAMES, _BYTES = 20, 60
+#: What a build needs of the project beside the data.
+_NEEDED: Final = ("build.py", "pyproject.toml", "report", "figures", "templates")
+#: The language that is most unlike English to programs: the capital of i is not I.
+_TURKISH: Final = "tr_TR.utf8"
+#: How many bytes are printed of what differs.
+_BYTES: Final = 60
 
 
 class Environment(NamedTuple):
@@ -43,7 +44,7 @@ class Environment(NamedTuple):
     def words(self) -> str:
         """What differs, in one line."""
         return (
-            f"folder {self.folder}, TZ={self.zone}, LC_ALL={self.locale}, "
+            f"{self.name}: folder {self.folder}, TZ={self.zone}, LC_ALL={self.locale}, "
             f"PYTHONHASHSEED={self.hash_seed}, umask {self.umask:03o}"
         )
 
@@ -59,33 +60,22 @@ class Environment(NamedTuple):
 
 
 def unlike_environments() -> tuple[Environment, Environment]:
-    """Two that differ in everything, as far as this system has a locale beside C."""
-    far = "second/a folder/très profond"
+    """Two that differ in everything; in the locale where this system knows Turkish."""
+    known = ""
+    with suppress(OSError):
+        known = subprocess.run(["locale", "-a"], capture_output=True, text=True, check=False).stdout
+    far, foreign = "second/a folder/très profond", _TURKISH if _TURKISH in known else "C.UTF-8"
     return (
         Environment("first", "first", "UTC0", "C", 0, 0o022),
-        Environment("second", far, "FAR-13:45", _foreign_locale(), 4242, 0o077),
+        Environment("second", far, "FAR-13:45", foreign, 4242, 0o077),
     )
 
 
-def _foreign_locale() -> str:
-    """The locale that is most unlike C: Turkish, or one of another language than English.
-
-    In Turkish the capital of i is not I, which trips programs more than any other language.
-    """
-    names: list[str] = []
-    with suppress(OSError, UnicodeError):
-        listed = subprocess.run(["locale", "-a"], capture_output=True, text=True, check=False)
-        names = [n for n in listed.stdout.split() if n.lower().replace("-", "").endswith("utf8")]
-    english = ("C.", "en_", "POSIX")
-    return min(names, key=lambda n: (not n.startswith("tr_"), n.startswith(english)), default="C")
-
-
 class Verified(NamedTuple):
-    """What two builds from nothing gave.
+    """What two builds from nothing gave: the digest of each file, and where files differ first.
 
-    ``differences`` says of each file that is not the same where it differs first.  ``present``
-    names the files that are otherwise in the folder that was built before, or None if nothing was;
-    ``kept`` is where both builds lie if they differ.
+    ``present`` names the files that are otherwise in the folder that was built before, or is None
+    if nothing was; ``kept`` is where both builds lie if they differ.
     """
 
     environments: Sequence[Environment]
@@ -95,14 +85,9 @@ class Verified(NamedTuple):
     out: Path
     kept: Path | None
 
-    @property
-    def code(self) -> int:
-        """The exit code: 1 if anything differs."""
-        return 1 if self.differences else 0
-
     def lines(self) -> Iterator[str]:
         """What to print."""
-        yield from (f"{each.name}: {each.words()}" for each in self.environments)
+        yield from (each.words() for each in self.environments)
         if self.differences:
             yield f"Files that differ: {len(self.differences)}"
             yield from (f"  {name}: {where}" for name, where in self.differences.items())
@@ -113,9 +98,7 @@ class Verified(NamedTuple):
             yield f"note: {self.out} has not been built, so that {MANIFEST} cannot be checked yet."
         elif self.present:
             yield f"note: files that are not like this in {self.out}; build the same papers there:"
-            yield from (f"  {name}" for name in self.present[:_NAMES])
-            if len(self.present) > _NAMES:
-                yield f"  and {len(self.present) - _NAMES} more"
+            yield from (f"  {name}" for name in self.present)
         yield str(self.out / MANIFEST)
 
 
@@ -132,8 +115,9 @@ def verify(request: Request, project: Path, announce: Announce) -> Verified:
     waiting = partial(announce, "waiting for a build to end", 0.0)
     with only_build(request.out, waiting), stage_in(request.out) as stage:
         both, kept, present = stage / "verify", None, None
-        for each in environments:
-            _build(each, request, project, both / each.folder, announce)
+        for turn, each in enumerate(environments):
+            announce(f"the {each.name} build", turn / 2)
+            _build(each, request, project, both / each.folder)
         outs = [both / each.folder / "out" for each in environments]
         files, others = map(files_of, outs)
         differ = sorted({name for name, _ in files.items() ^ others.items()})
@@ -141,32 +125,34 @@ def verify(request: Request, project: Path, announce: Announce) -> Verified:
         if (request.out / "manifest.json").is_file():
             there = files_of(request.out)
             present = [name for name in files if there.get(name) != files[name]]
-        if differences:
-            kept = request.out / "verify"
-            install(both, kept)
-        else:
-            _write_manifest(files, stage, request.out)
+        try:
+            if differences:
+                kept = request.out / "verify"
+                install(both, kept)
+            else:
+                text = "".join(f"{digest}  {name}\n" for name, digest in files.items())
+                (stage / MANIFEST).write_text(text, "utf-8", newline="\n")
+                install(stage / MANIFEST, request.out / MANIFEST)
+        except OSError as error:
+            raise unwritable(error) from error
     return Verified(environments, files, differences, present, request.out, kept)
 
 
-def _build(
-    environment: Environment, request: Request, project: Path, folder: Path, announce: Announce
-) -> None:
+def _build(environment: Environment, request: Request, project: Path, folder: Path) -> None:
     """Build in a copy of the project and of the data, in ``folder/out``."""
-
-    def of_this(words: str, share: float) -> None:
-        announce(f"{environment.name} build: {words}", share)
-
-    data = folder / "data" if request.data == project / "data" else folder / "other data"
-    of_this("copying the project", 0.0)
+    data = folder / ("data" if request.data == project / "data" else "other data")
+    hidden = shutil.ignore_patterns("__pycache__", ".*")
     try:
-        _copy(project_files(project), project, folder)
-        if data.name != "data":
-            _copy(_below(request.data), request.data, data)
+        for name in (name for name in _NEEDED if (project / name).exists()):
+            if (project / name).is_dir():
+                shutil.copytree(project / name, folder / name, ignore=hidden)
+            else:
+                folder.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(project / name, folder / name)
+        shutil.copytree(request.data, data, ignore=hidden)
     except OSError as error:
         raise OutputError(
-            f"{folder}: the project cannot be copied there ({error.strerror}); "
-            "take an --out with more room."
+            f"{folder}: the project cannot be copied there ({error}); take an --out with more room."
         ) from error
     arguments = [
         *request.studies,
@@ -176,54 +162,16 @@ def _build(
         f"--out={folder / 'out'}",
         f"--data={data}",
     ]
-    failure = run_build(arguments, folder, of_this, environment.variables(), environment.umask)
+    failure = run_build(arguments, folder, environment.variables(), environment.umask)
     if failure is not None:
         raise RenderError(f"--verify: the {environment.name} build failed: {failure}")
 
 
-def project_files(project: Path) -> list[str]:
-    """The files of the project that git tracks or does not ignore, relative to it.
-
-    Without git, or where git knows nothing of this folder, what a build needs.
-    """
-    names: list[str] = []
-    with suppress(OSError):
-        command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        finished = subprocess.run(command, cwd=project, capture_output=True, check=False)
-        names = os.fsdecode(finished.stdout).split("\0")
-    if "build.py" not in names:
-        names = [name for name in _below(project) if name.split("/")[0] in _NEEDED]
-    return sorted({name for name in names if name and (project / name).is_file()})
-
-
-def _below(folder: Path) -> list[str]:
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return [path.relative_to(folder).as_posix() for path in files]
-
-
-def _copy(names: Sequence[str], source: Path, target: Path) -> None:
-    for name in names:
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source / name, target / name)
-
-
 def files_of(out: Path) -> dict[str, str]:
     """Each built file below ``out``, relative to it, and its SHA-256 in hexadecimal; sorted."""
-    built = sorted(name for name in _below(out) if not name.startswith(_NOT_BUILT))
+    every = (path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file())
+    built = sorted(name for name in every if not name.startswith(_NOT_BUILT))
     return {name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in built}
-
-
-def _write_manifest(files: Mapping[str, str], stage: Path, out: Path) -> None:
-    """Replace the list of digests in one step; raises ``OutputError``."""
-    text = "".join(f"{digest}  {name}\n" for name, digest in files.items())
-    try:
-        (stage / MANIFEST).write_text(text, "utf-8", newline="\n")
-        (stage / MANIFEST).replace(out / MANIFEST)
-    except OSError as error:
-        raise OutputError(
-            f"{out / MANIFEST}: cannot be written ({error.strerror}); give write permission and "
-            "verify again."
-        ) from error
 
 
 def where_unlike(first: Path, second: Path) -> str:

@@ -27,9 +27,8 @@ from report.engine.steps import (
     TYPST,
     paper_files,
 )
-from report.engine.task import Task, load, save
+from report.engine.task import Task, load, save, write_json
 from report.records.files import shared
-from report.system.outputs import write_json
 
 if TYPE_CHECKING:
     from report.render.html import Publication
@@ -44,13 +43,13 @@ _QUICK, _BLOCK = 1, 2**20
 def study(task: Task) -> tuple[str, ...]:
     """Choose the records and compute the study; figures are described in a file of their own.
 
-    The parameter ``use`` names records that the user wants in this build, a line each.
+    The setting ``use`` names records that the user wants in this build.
     """
     from report.engine.computing import compute_usable
     from report.paper.details import details
     from report.paper.listing import machines
 
-    asked = tuple(task.parameters.get("use", "").splitlines())
+    asked = tuple(filter(None, task.settings["use"].split(", ")))
     chosen, inputs, findings = compute_usable(task.study, task.data, asked)
     folder = task.artifacts()
     write_json(chosen.as_json(), folder / CHOSEN)
@@ -112,7 +111,7 @@ def figures(task: Task) -> None:
 def document(task: Task) -> tuple[str, ...]:
     """Write the document and its formats.
 
-    The parameter ``formats`` names these, ``style`` a print style in place of the paper's.
+    The setting ``formats`` names these, ``style`` a print style in place of the paper's.
     """
     from report.engine.manuscript import write_source
     from report.render.html import page_edition
@@ -124,25 +123,23 @@ def document(task: Task) -> tuple[str, ...]:
 
     folder, source, name = task.artifacts(), task.source, task.study
     chosen, findings = _read(folder / CHOSEN), load(folder / FINDINGS)
-    style = task.parameters.get("style")
+    style, formats = task.settings["style"], task.settings["formats"].split()
     written = write_source(name, chosen["origin"], findings, task.data, task.papers, source, style)
     (task.stage / "values").mkdir()
     shutil.copyfile(source / "values.json", task.stage / "values" / f"{name}.json")
-    paper, formats = read_source(source, name), task.parameters.get("formats", "").split()
-    publication = _publication(task, chosen, written, pdf="latex" in formats)
+    paper = read_source(source, name)
+    publication = _publication(task, chosen, written, pdf="print" in formats)
     editions: list[Edition] = [page_edition(paper, publication)]
-    editions += [latex_edition(paper)] if "latex" in formats else []
-    editions += [typst_edition(paper)] if "typst" in formats else []
+    editions += [latex_edition(paper), typst_edition(paper)] if "print" in formats else []
     texts, plain = convert(paper, editions, (written["title"], written["abstract"]))
     others = [each["line"] for each in written["imported"]]
     shown = ("title", "abstract", "devices", "measured", "question", "headline", "figure")
     listed = {**{key: written[key] for key in shown}, "imported": others}
     write_json({**listed, **in_plain_words(*plain)}, folder / ENTRY)
-    if "latex" in formats:
+    if "print" in formats:
         write_latex(paper, task.stage / "tex" / name, texts["latex"])
-    if "typst" in formats:
         (folder / TYPST).write_text(texts["typst-citations"], "utf-8", newline="\n")
-    if "html" in formats:
+    if "page" in formats:
         _write_page(task, paper, publication, texts["html"])
     return tuple(written["unsupported"])
 
@@ -199,7 +196,7 @@ def pdf(task: Task) -> None:
     from report.render.typst import render_typst
 
     tex, bibliography = task.stage / "tex" / task.study, b""
-    if task.parameters["engine"] == "latex":
+    if task.settings["engine"] == "latex":
         content, bibliography = compile_latex(tex, task.study)
     else:
         text = (task.artifacts() / TYPST).read_text("utf-8")
@@ -212,24 +209,24 @@ def pdf(task: Task) -> None:
 
 
 def quarto(task: Task) -> None:
-    """Write the Quarto project of the ``studies`` that the parameters name."""
+    """Write the Quarto project of the ``studies`` that the setting names."""
     from report.render.quarto import write_project
 
-    sources = {study: task.stage / "qmd" / study for study in task.parameters["studies"].split()}
+    sources = {study: task.stage / "qmd" / study for study in task.settings["studies"].split()}
     entries = {study: _read(task.artifacts(study) / ENTRY) for study in sources}
     write_project(sources, task.stage / "quarto", entries)
 
 
 def index(task: Task) -> None:
-    """Write the pages over all studies; each parameter is a study, with ``pdf`` if it has one."""
+    """Write the pages over all ``studies``, of which those in ``papers`` have a PDF."""
     from report.render.shell import read_settings
     from report.render.site import write_site
 
-    papers = [_listed(task, study, pdf) for study, pdf in task.parameters.items()]
+    papers = [_listed(task, study) for study in task.settings["studies"].split()]
     write_site(papers, task.stage / "html", read_settings(task.data))
 
 
-def _listed(task: Task, study: str, pdf: str) -> Paper:
+def _listed(task: Task, study: str) -> Paper:
     """What lists say of a study, whose published values are put on the site."""
     from report.render.site import Paper
 
@@ -247,7 +244,7 @@ def _listed(task: Task, study: str, pdf: str) -> Paper:
         records=_read(folder / RECORDS),
         machines=_read(folder / DETAILS)["machines"],
         html=page.read_text("utf-8") if page.exists() else "",
-        pdf=bool(pdf),
+        pdf=study in task.settings["papers"].split(),
         reported=source.exists(),
     )
 

@@ -3,16 +3,15 @@
 The manifest is the cache, the check of what is stale, and the provenance.  It depends on the data
 and the code alone, so that two builds write the same one.  What only this machine can know, such as
 the times of files, is kept in ``out/.index.json``; without it a build reads every file once more
-and is right all the same.  Both begin with a checksum: one that is damaged anywhere counts as none.
+and is right all the same.  One of the two that is damaged counts as none.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -21,29 +20,25 @@ INDEX: Final = ".index.json"
 #: How all begins that a build leaves in ``out/`` only when it is killed.
 SCRATCH: Final = ".scratch-"
 #: Raised when the meaning of the manifest changes; another one is as good as none.
-VERSION: Final = 4
+VERSION: Final = 5
 
 #: A file touched so shortly before it was read may be changed once more without a new time stamp,
 #: since systems round their clocks: to some milliseconds, or on old file systems to two seconds.
 _UNSURE_NS: Final = 30_000_000
 _COARSE_NS: Final = 2_000_000_000
-_CHECKSUM: Final = '"checksum": "'
-_DIGITS: Final = 64
 #: What reading damaged content raises.
 _DAMAGE: Final = (OSError, ValueError, LookupError, TypeError, AttributeError)
 
 
 class Entry(NamedTuple):
-    """What a step is made from, each by its digest or version, and what it made.
+    """What a step was made from, and what it made.
 
-    ``files`` are data, templates and code, named as in the project; ``upstream`` the steps that it
-    reads; ``outputs`` are relative to ``out/``.
+    ``inputs`` are digests of files (data, templates and code as named in the project, outputs of
+    other steps below ``out/``), versions of packages and settings.  ``outputs`` are digests of
+    files relative to ``out/``.
     """
 
-    files: dict[str, str]
-    versions: dict[str, str]
-    upstream: dict[str, str]
-    parameters: dict[str, str]
+    inputs: Mapping[str, str]
     outputs: Mapping[str, str] = MappingProxyType({})
     notices: tuple[str, ...] = ()
 
@@ -54,8 +49,8 @@ class Contents:
     ``known`` is ``memory`` after an earlier build: path → size, times, inode, digest.
     """
 
-    def __init__(self, known: Mapping[str, list[Any]] | None = None) -> None:
-        self._known = known or {}
+    def __init__(self, known: Mapping[str, list[Any]] = MappingProxyType({})) -> None:
+        self._known = known
         self._digests: dict[str, str | None] = {}
         self.memory: dict[str, list[Any]] = {}
         #: Whether ``memory`` says more than was known.
@@ -91,6 +86,8 @@ class Contents:
 
 def file_digest(path: str) -> str | None:
     """SHA-256 of a file in hexadecimal; None if it cannot be read, or is no file."""
+    import hashlib  # which takes longer to import than to find that there is nothing to do
+
     try:
         if not os.path.isfile(path):
             return None  # to open a pipe would wait for ever
@@ -98,11 +95,6 @@ def file_digest(path: str) -> str | None:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError:
         return None
-
-
-def text_digest(*parts: str) -> str:
-    """SHA-256 of texts that hold no line feed, one a line."""
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def files_below(folder: str) -> list[str]:
@@ -129,35 +121,16 @@ def files_below(folder: str) -> list[str]:
 
 
 def read_manifest(out: str) -> dict[str, Entry]:
-    """The steps in the manifest of ``out``; none if there is none that can be believed.
-
-    None is believed that names an output behind a symbolic link.
-    """
+    """The steps in the manifest of ``out``; none if there is none that can be understood."""
+    content = _read(MANIFEST, out)
     try:
-        content = json.loads(_read(MANIFEST, out))
-        if content["version"] != VERSION:
-            return {}
-        steps = {
-            id: Entry(**{**entry, "notices": tuple(entry["notices"])})
-            for id, entry in content["steps"].items()
+        steps = content["steps"] if content["version"] == VERSION else {}
+        return {
+            id: Entry(entry["inputs"], entry["outputs"], tuple(entry["notices"]))
+            for id, entry in steps.items()
         }
-        linked = behind_links((name for entry in steps.values() for name in entry.outputs), out)
-        return {} if linked else steps
     except _DAMAGE:
         return {}
-
-
-def behind_links(names: Iterable[str], out: str) -> set[str]:
-    """Those of the outputs ``names`` whose folders, as far down as ``out``, include a link."""
-    linked: dict[str, bool] = {"": False}
-
-    def is_linked(folder: str) -> bool:
-        if folder not in linked:
-            above = folder.rpartition("/")[0]
-            linked[folder] = is_linked(above) or os.path.islink(os.path.join(out, folder))
-        return linked[folder]
-
-    return {name for name in names if is_linked(name.rpartition("/")[0])}
 
 
 def write_manifest(steps: Mapping[str, Entry], out: str) -> None:
@@ -167,12 +140,12 @@ def write_manifest(steps: Mapping[str, Entry], out: str) -> None:
 
 
 def read_index(out: str) -> dict[str, Any]:
-    """What an earlier build remembered of this machine; nothing if it cannot be believed."""
+    """What an earlier build remembered of this machine; nothing if it cannot be understood."""
+    content = _read(INDEX, out)
     try:
-        content: dict[str, Any] = json.loads(_read(INDEX, out))
-        return {key: content[key] for key in ("files", "tex")}
+        return {"files": dict(content["files"]), "tex": dict(content["tex"])}
     except _DAMAGE:
-        return {}
+        return {"files": {}, "tex": {}}
 
 
 def write_index(contents: Contents, known: Mapping[str, Any], tex: object, out: str) -> None:
@@ -180,37 +153,34 @@ def write_index(contents: Contents, known: Mapping[str, Any], tex: object, out: 
 
     Of other files that exist it stays as it was ``known``.
     """
-    others = {p: s for p, s in known.get("files", {}).items() if os.path.exists(p)}
+    others = {path: seen for path, seen in known["files"].items() if os.path.exists(path)}
     try:
         _write(INDEX, {"files": {**others, **contents.memory}, "tex": tex}, out)
     except OSError:
         return
 
 
-def _read(name: str, out: str) -> bytes:
-    """What ``_write`` wrote; raises ``OSError``, or ``ValueError`` if it was altered."""
+def _read(name: str, out: str) -> Any:
+    """The JSON in ``out/<name>``; None where it cannot be read."""
     path = os.path.join(out, name)
-    if not os.path.isfile(path):
-        raise ValueError("no file: to open a pipe would wait for ever")
-    with open(path, "rb") as stream:
-        text = stream.read()
-    rest = text.partition(_CHECKSUM.encode())[2]
-    if hashlib.sha256(rest[_DIGITS:]).hexdigest().encode() != rest[:_DIGITS]:
-        raise ValueError("the checksum is another one")
-    return text
+    try:
+        if os.path.isfile(path):  # to open a pipe would wait for ever
+            with open(path, "rb") as stream:
+                return json.loads(stream.read())
+    except (OSError, ValueError, RecursionError):
+        pass
+    return None
 
 
-def _write(name: str, content: Mapping[str, Any], out: str) -> None:
-    """Replace ``out/<name>`` by JSON with a checksum in one step, also where a folder is.
+def _write(name: str, content: object, out: str) -> None:
+    """Replace ``out/<name>`` by JSON in one step, also where a folder is.
 
     In one line, since Python writes indented JSON ten times as slowly.
     """
-    text = json.dumps({"checksum": "", **content}, sort_keys=True) + "\n"
-    head, mark, rest = text.partition(_CHECKSUM)
     path = os.path.join(out, name)
     scratch = os.path.join(out, f"{SCRATCH}{os.getpid()}-{name}")
     with open(scratch, "w", encoding="utf-8") as stream:
-        stream.write(f"{head}{mark}{hashlib.sha256(rest.encode()).hexdigest()}{rest}")
+        stream.write(json.dumps(content, sort_keys=True) + "\n")
     if os.path.isdir(path) and not os.path.islink(path):
         os.replace(path, f"{scratch}-old")
     os.replace(scratch, path)

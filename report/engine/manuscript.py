@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from figures.characters import visible
+from report.engine.task import write_json
 from report.paper.bibliography import check_bibliography
 from report.paper.details import summary_of
 from report.paper.findings import Findings
@@ -20,7 +21,6 @@ from report.paper.manuscript import render_manuscript
 from report.paper.tables import to_csv, to_latex
 from report.records.files import read_file, shared
 from report.render.source import in_style, read_source
-from report.system.outputs import write_json
 
 _PICTURES: Final = (".jpeg", ".jpg", ".pdf", ".png", ".svg")
 
@@ -32,7 +32,7 @@ def write_source(
     data: Path,
     papers: Path,
     folder: Path,
-    style: str | None = None,
+    style: str = "",
 ) -> dict[str, Any]:
     """Write the source folder of a study but for its figures; returns what ``values.json`` holds.
 

@@ -8,28 +8,29 @@ values here are named tuples: importing ``dataclasses`` takes as long as looking
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from report.engine.cache import SCRATCH, Contents, read_index, read_manifest, write_index
-from report.engine.plan import Verdict, World, list_files, survey
-from report.engine.programs import find_tex, installed
-from report.engine.steps import ROOT, Engine, Output, Request, Step
+from report.engine.cache import SCRATCH, read_index, write_index
+from report.engine.plan import World
+from report.engine.programs import find_tex
+from report.engine.steps import ROOT, Engine, Output, Request
 from report.errors import RenderError
 
 __all__ = ["ROOT", "Engine", "Output", "Request"]
 
-#: Called with a few words when a step begins or ends, and the share of the build that is done.
+#: Called with the name of a step that begins, and the share of the build that is done.
 Announce: TypeAlias = Callable[[str, float], None]
 #: Called with a step that is run, and why.
-Explain: TypeAlias = Callable[[Step, tuple[str, ...]], None]
+Explain: TypeAlias = Callable[[str, str], None]
 
 
 class Outcome(NamedTuple):
     """What a build did with one study: what it replaced, what to say, or why it failed.
 
-    What all studies share has no name.  ``failure`` is one sentence, ``trace`` its traceback.
+    What all studies share is called ``site``.  ``failure`` is one sentence, ``trace`` its
+    traceback.
     """
 
     study: str
@@ -40,20 +41,15 @@ class Outcome(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What a build did, or would do; no ``outcomes`` when there was nothing to do.
+    """What a build did, or would do: the ``stale`` steps with the reasons, and their outcomes.
 
     ``engine`` is the sentence that says by what the PDFs are made.
     """
 
-    verdicts: tuple[Verdict, ...]
+    stale: Mapping[str, str]
     outcomes: tuple[Outcome, ...]
     notices: tuple[str, ...]
     engine: str
-
-    @property
-    def stale(self) -> tuple[Verdict, ...]:
-        """The steps that had something to do, or may have had."""
-        return tuple(verdict for verdict in self.verdicts if not verdict.fresh)
 
     @property
     def made(self) -> tuple[Path, ...]:
@@ -71,7 +67,7 @@ def look(request: Request) -> Summary:
 
     Raises ``RidgepointError`` for an engine that is not there.
     """
-    return _look(_world(request))
+    return _look(request)[1]
 
 
 def build(request: Request, announce: Announce, explain: Explain | None = None) -> Summary:
@@ -80,8 +76,7 @@ def build(request: Request, announce: Announce, explain: Explain | None = None) 
     Raises ``RidgepointError`` only for what stops every study, such as a missing engine or a folder
     that cannot be written; what goes wrong in one study is in the summary.
     """
-    world = _world(request)
-    found = _look(world)
+    world, found = _look(request)
     if not found.stale and not any(name.startswith(SCRATCH) for name in os.listdir(request.out)):
         _remember(world)
         return found
@@ -90,42 +85,26 @@ def build(request: Request, announce: Announce, explain: Explain | None = None) 
 
     with only_build(request.out, lambda: announce("waiting for another build to end", 0.0)):
         # What another build has made meanwhile need not be made again.
-        world = _world(request)
-        found = _look(world)
+        world, found = _look(request)
         if found.stale:
-            outcomes = run(world, found.verdicts, announce, explain)
+            outcomes = run(world, found.stale, announce, explain)
             notices = (notice for outcome in outcomes for notice in outcome.notices)
             found = found._replace(outcomes=outcomes, notices=tuple(dict.fromkeys(notices)))
         _remember(world)
     return found
 
 
-def _look(world: World) -> Summary:
-    verdicts, entries = survey(world), world.entries
-    notices = (n for v in verdicts if v.step.id in entries for n in entries[v.step.id].notices)
-    return Summary(verdicts, (), tuple(dict.fromkeys(notices)), world.note)
-
-
-def _world(request: Request) -> World:
+def _look(request: Request) -> tuple[World, Summary]:
     known = read_index(str(request.out))
-    packages, tex, lacking = installed(), known.get("tex", {}), ""
-    if request.engine in ("auto", "latex") and "pdf" in request.outputs:
+    tex = known["tex"]
+    if request.engine != "typst" and "pdf" in request.outputs:
         tex = find_tex(tex)
-        packages["tex"], lacking = tex["version"], tex["lacking"]
-    engine, note = choose_engine(request.engine, lacking)
-    request = request._replace(engine=engine)
-    return World(
-        root=str(ROOT),
-        request=request,
-        names=list_files(str(ROOT), request),
-        contents=Contents(known.get("files")),
-        packages=packages,
-        entries=read_manifest(str(request.out)),
-        inputs={},
-        known=known,
-        tex=tex,
-        note=note,
-    )
+    engine, note = choose_engine(request.engine, tex.get("lacking", ""))
+    world = World(request._replace(engine=engine), known["files"], tex)
+    stale = world.stale()
+    own = (entry for id, entry in world.made.items() if id.startswith((*request.studies, "site/")))
+    notices = dict.fromkeys(notice for entry in own for notice in entry.notices)
+    return world, Summary(stale, (), tuple(notices), note)
 
 
 def choose_engine(engine: Engine, lacking: str) -> tuple[Engine, str]:
@@ -145,5 +124,6 @@ def choose_engine(engine: Engine, lacking: str) -> tuple[Engine, str]:
 
 def _remember(world: World) -> None:
     """Note what was learnt of this machine, so that the next build need not ask again."""
-    if world.contents.learned or world.tex != world.known.get("tex", {}):
-        write_index(world.contents, world.known, world.tex, str(world.request.out))
+    known = read_index(str(world.request.out))
+    if world.contents.learned or world.tex != known["tex"]:
+        write_index(world.contents, known, world.tex, str(world.request.out))

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from report.engine.cache import SCRATCH, behind_links
-from report.engine.steps import ARTIFACTS, paper_files
+from report.engine.cache import SCRATCH
+from report.engine.steps import ARTIFACTS
 from report.errors import unwritable
-from report.system.outputs import install
 from report.system.processes import leave_on_signals, remove
 
 _LOCK: Final = ".lock"
 #: What each study has of its own, and what all share: these are replaced as a whole.
 _OF_A_STUDY: Final = (ARTIFACTS, "qmd", "tex", "html")
 _OF_ALL: Final = ("quarto",)
+#: All folders that a build writes into.
+_ROOMS: Final = (*_OF_A_STUDY, *_OF_ALL, "pdf", "values")
 
 
 @contextmanager
@@ -28,7 +31,8 @@ def only_build(out: Path, waiting: Callable[[], None]) -> Iterator[None]:
     """Be the only build that writes to ``out``; calls ``waiting`` once if another one is at it.
 
     The system frees the lock when a build ends in whatever way.  What a build that was killed has
-    left behind is removed.  A signal ends this process with its own removed too.  Raises
+    left behind is removed, and so is a link in place of a folder that a build writes into, so that
+    nothing is written elsewhere.  A signal ends this process with its own removed too.  Raises
     ``OutputError`` if ``out`` cannot be written.
     """
     try:
@@ -40,6 +44,9 @@ def only_build(out: Path, waiting: Callable[[], None]) -> Iterator[None]:
         _take(lock, waiting)
         with leave_on_signals(lambda: out.glob(f"{SCRATCH}*")):
             _tidy(out)
+            for room in _ROOMS:
+                if (out / room).is_symlink():
+                    (out / room).unlink()
             try:
                 yield
             finally:
@@ -112,73 +119,67 @@ def lay_out(names: Iterable[str], out: Path, stage: Path) -> None:
 
 
 def _link(source: Path, target: Path) -> None:
-    if source.is_symlink():
-        shutil.copyfile(source, target)
-        return
-    try:
-        os.link(source, target)
-    except FileNotFoundError:
-        raise
-    except OSError:
-        shutil.copyfile(source, target)
+    with suppress(OSError):
+        if not source.is_symlink():
+            os.link(source, target)
+            return
+    shutil.copyfile(source, target)
 
 
-def put(stage: Path, out: Path, changed: set[str]) -> list[Path]:
+def put(stage: Path, out: Path, changed: Iterable[str]) -> list[Path]:
     """Replace what has changed in ``out``, each folder or file in one step.
 
     ``changed`` names what is not in ``out`` as it is on the stage, or is there and should be no
     more.  Returns the folders and files that were replaced; raises ``OutputError``.
     """
-    wholes = {_whole(name) for name in changed}
-    # The PDF beside a page travels with the folder, where that is replaced too.
-    wholes -= {whole for whole in wholes if whole.rpartition("/")[0] in wholes}
     made: list[Path] = []
     try:
-        for whole in sorted(wholes):
-            _take_paper(whole, stage, out)
+        for whole in sorted({_whole(name) for name in changed}):
             if (stage / whole).exists():
-                _make_folders((out / whole).parent, out, stage)
                 install(stage / whole, out / whole)
                 made.append(out / whole)
-            elif not behind_links([whole], str(out)):
-                _discard(out / whole, stage)
+            elif os.path.lexists(out / whole):
+                (out / whole).replace(Path(tempfile.mkdtemp(dir=stage)) / "gone")
     except OSError as error:
         raise unwritable(error) from error
     return made
 
 
-def _take_paper(whole: str, stage: Path, out: Path) -> None:
-    """Let the folder of a page on the stage hold the PDF that lies beside the page in ``out``."""
-    if whole.startswith("html/"):
-        paper = paper_files(whole.removeprefix("html/"))[1]
-        if (stage / whole).is_dir() and (out / paper).exists():
-            lay_out([paper], out, stage)
-
-
 def _whole(name: str) -> str:
     """The folder that an output is replaced with, or the file itself."""
     parts = name.split("/")
-    if parts[0] == "html" and name == paper_files(parts[1])[1]:
-        return name
     if parts[0] in _OF_A_STUDY and len(parts) > 2:
         return "/".join(parts[:2])
     return parts[0] if parts[0] in _OF_ALL else name
 
 
-def _make_folders(folder: Path, out: Path, stage: Path) -> None:
-    """Make ``folder`` and those above it, up to ``out``; links and files in the way are discarded.
+def install(new: Path, target: Path) -> None:
+    """Move a finished file or folder to ``target``, replacing what was there in one step.
 
-    So nothing is ever written behind a link that leads elsewhere.
+    Where either is a folder, what was there is where ``new`` was afterwards, or beside it where
+    the system cannot exchange the two.  A link is replaced, never what it leads to.
     """
-    if folder == out:
-        return
-    _make_folders(folder.parent, out, stage)
-    if folder.is_symlink() or not folder.is_dir():
-        _discard(folder, stage)
-    folder.mkdir(exist_ok=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    replaced = target.is_dir() or (new.is_dir() and os.path.lexists(target))
+    if replaced:
+        if _exchange(new, target):
+            return
+        target.replace(new.with_name(new.name + ".old"))
+    new.replace(target)
 
 
-def _discard(path: Path, stage: Path) -> None:
-    """Take away what no step makes any more, or what is in the way."""
-    if os.path.lexists(path):
-        path.replace(Path(tempfile.mkdtemp(dir=stage)) / path.name)
+#: The function of the C library that exchanges two names, with the numbers before and after the
+#: paths: renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) and renamex_np(a, b, RENAME_SWAP).
+_HERE: Final = -100
+_SWAP: Final = 2
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two paths in one step; False where the system or the file system cannot."""
+    library = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
+    first, second = os.fsencode(one), os.fsencode(other)
+    if sys.platform == "darwin" and hasattr(library, "renamex_np"):
+        return bool(library.renamex_np(first, second, _SWAP) == 0)
+    if library is not None and hasattr(library, "renameat2"):
+        return bool(library.renameat2(_HERE, first, _HERE, second, _SWAP) == 0)
+    return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 #: What installers leave beside a package; ``importlib.metadata`` takes a hundred times as long.
@@ -17,7 +17,7 @@ _ENDING: Final = ".dist-info"
 _PROGRAMS: Final = ("latexmk", "pdflatex", "kpsewhich")
 
 
-def find_tex(known: dict[str, Any]) -> dict[str, Any]:
+def find_tex(known: Mapping[str, Any]) -> Mapping[str, Any]:
     """TeX as it is now, where ``known`` is what was found before.
 
     ``version`` names all of it that a paper depends on; ``lacking`` says what is missing and how to
@@ -26,21 +26,19 @@ def find_tex(known: dict[str, Any]) -> dict[str, Any]:
     looks = known.get("looks", {}).items()
     if known and known["path"] == _on_path() and all(_look(file) == look for file, look in looks):
         return known
-    from report.engine.cache import file_digest, text_digest
+    from hashlib import sha256
+
+    from report.engine.cache import file_digest
     from report.render.latex import latex_lacks, tex_files, tex_version
 
-    lacking = latex_lacks()
-    lists, styles = tex_files()
-    if lacking:
-        version, files = _NONE, lists
-    else:
-        digests = (file_digest(path) or _NONE for path in styles)
-        version, files = text_digest(tex_version(), *digests), [*lists, *styles]
-    now = {"path": _on_path(), "looks": {file: _look(file) for file in files}}
-    return {"version": version, "lacking": lacking, **now}
-
-
-_NONE: Final = "none"
+    lacking, version = latex_lacks(), "none"
+    files, styles = tex_files()
+    if not lacking:
+        parts = (tex_version(), *(file_digest(path) or "none" for path in styles))
+        version = sha256("\n".join(parts).encode()).hexdigest()
+        files = [*files, *styles]
+    looks_now = {file: _look(file) for file in files}
+    return {"version": version, "lacking": lacking, "path": _on_path(), "looks": looks_now}
 
 
 def _on_path() -> dict[str, list[int | str]]:
@@ -63,21 +61,14 @@ def _look(path: str) -> list[int]:
 
 
 def installed() -> dict[str, str]:
-    """The installed packages, name → version; the first on ``sys.path`` counts."""
-    found: dict[str, str] = {}
+    """Python and the installed packages, name → version; the first on ``sys.path`` counts."""
+    found = {"python": ".".join(map(str, sys.version_info[:3]))}
     for folder in sys.path:
         try:
             names = os.listdir(folder or ".")
         except OSError:
             continue
-        for name in sorted(names):
-            if name.endswith(_ENDING):
-                package, _, version = name.removesuffix(_ENDING).partition("-")
-                found.setdefault(package.lower().replace("-", "_"), version)
+        for name in sorted(name for name in names if name.endswith(_ENDING)):
+            package, _, version = name.removesuffix(_ENDING).partition("-")
+            found.setdefault(package.lower().replace("-", "_"), version)
     return found
-
-
-def versions(packages: Iterable[str], found: Mapping[str, str]) -> dict[str, str]:
-    """The versions of ``packages`` and of Python; a package that is not there is «none»."""
-    python = ".".join(map(str, sys.version_info[:3]))
-    return {"python": python, **{name: found.get(name, _NONE) for name in packages}}

@@ -6,8 +6,7 @@
 ``<study>/samples``   those records, and every sample of them as a table, for the page's reader
 ``<study>/figures``   the figures in both of their formats
 ``<study>/document``  the document with tables, downloads and bibliography, and what pandoc writes
-                      of it: the page, the sources of LaTeX and Typst, and what lists of studies
-                      say
+                      of it: the page, the sources of LaTeX and Typst, and what lists of studies say
 ``<study>/pdf``       the paper by LaTeX or Typst, also beside its page, so that the page can be
                       published with it; and the LaTeX source in one archive
 ``site/quarto``       the Quarto project of all studies
@@ -21,13 +20,13 @@ which the contract of imports holds it to, so that a module of one study makes o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache, partial
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from report.records import ENDING, OPERATORS
+from report.records import OPERATORS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 Engine: TypeAlias = Literal["auto", "latex", "typst"]
@@ -52,37 +51,69 @@ OPENED: Final = "opened.json"
 ENTRY: Final = "entry.json"
 TYPST: Final = "paper.typ"
 
-#: The rooms of code that every step runs through, and those below the studies.
+#: In the name of a file, the study that a step belongs to.
+_STUDY: Final = "STUDY"
 _BASE: Final = (
     "report/__init__.py", "report/errors.py", "report/missing.py", "report/engine/",
     "report/system/", "report/records/", "report/studies/__init__.py", "figures/__init__.py",
     "figures/characters.py", "report/render/__init__.py",
 )  # fmt: skip
-_BELOW: Final = tuple(
-    f"report/{room}/"
-    for room in ("evidence", "instruments", "paper", "quantity", "statistics", "text", "theory")
-)
-#: What no study may import, since it needs the library that draws.
-_DRAWING_ALONE: Final = tuple(f"figures/{name}.py" for name in ("fonts", "render", "svg"))
-_PRINTING: Final = tuple(
-    f"report/{room}/" for room in ("instruments", "paper", "render", "statistics", "text")
-)
-#: The packages that each kind of work depends on, with what they are built on.
-_READING: Final = ("msgspec", "pyyaml")
-_DRAWING: Final = (
-    "contourpy", "cycler", "fonttools", "kiwisolver", "matplotlib", "numpy", "packaging", "pillow",
-    "pyparsing", "python_dateutil",
+_PRINTING: Final = (
+    *_BASE, "report/instruments/", "report/paper/", "report/render/", "report/statistics/",
+    "report/text/",
 )  # fmt: skip
-_PAGES: Final = ("jinja2", "markupsafe", "msgspec", "pypandoc_binary", "pyyaml")
-_WRITING: Final = (*_PAGES, "fonttools", "numpy", "pylatex")
-
-#: What a page is made by, with what stands around every page.
-_PAGE: Final = (
-    "templates/numeric.csl", "templates/html/page.html", "templates/html/head.html.j2",
+_COMPUTING: Final = (
+    *_BASE, "report/evidence/", "report/instruments/", "report/paper/", "report/quantity/",
+    "report/statistics/", "report/text/", "report/theory/", f"report/studies/{_STUDY}/", "figures/",
+)  # fmt: skip
+_TYPST: Final = ("templates/typst/", "templates/fonts/")
+_FILTER: Final = ("templates/ridgepoint.lua", "templates/filter/", "templates/numeric.csl")
+_DOCUMENT: Final = (
+    *_COMPUTING, *_FILTER, *_TYPST, "report/render/", "data/references.bib", "data/site.yaml",
+    f"templates/papers/{_STUDY}.qmd.j2", f"templates/papers/{_STUDY}/", "templates/shared/",
+    "templates/latex/", "templates/html/page.html", "templates/html/head.html.j2",
     "templates/html/header.html.j2", "templates/html/footer.html.j2",
 )  # fmt: skip
-_FILTER: Final = ("templates/ridgepoint.lua", "templates/filter/")
-_FONTS: Final = "templates/fonts/"
+#: The files and folders of the project that each kind of step depends on.
+_FILES: Final[Mapping[str, tuple[str, ...]]] = {
+    "study": (
+        *_COMPUTING, f"data/{_STUDY}/", f"data/reported/{_STUDY}.json", "data/editions.yaml",
+        "data/devices.yaml", f"data/{OPERATORS}",
+    ),
+    "samples": (*_BASE, "report/instruments/"),
+    "figures": (*_BASE, "figures/", "templates/fonts/"),
+    "document": _DOCUMENT,
+    "pdf": (*_PRINTING, *_TYPST, "figures/"),
+    "quarto": (*_PRINTING, *_FILTER, "templates/quarto/", "templates/latex/ridgepoint.sty"),
+    "index": (*_PRINTING, "templates/html/", f"data/reported/{_STUDY}.json", "data/site.yaml"),
+}  # fmt: skip
+#: What no study may import, since it needs the library that draws.
+_DRAWING_ALONE: Final = ("figures/fonts.py", "figures/render.py", "figures/svg.py")
+#: What each kind of step reads of other steps, by how the names of their outputs begin or end.
+_READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "study": {},
+    "samples": {"study": (CHOSEN,)},
+    "figures": {"study": (DRAWINGS,)},
+    "document": {"study": (CHOSEN, FINDINGS, DETAILS), "figures": ("",), "samples": ("",)},
+    "pdf": {"figures": ("qmd/",), "document": ("qmd/", "tex/", TYPST)},
+    "quarto": {"figures": ("qmd/",), "document": ("qmd/", ENTRY)},
+    "index": {"study": (RECORDS, DETAILS), "document": (ENTRY, "values/", "index.html")},
+}
+_PAGES: Final = ("jinja2", "markupsafe", "msgspec", "pypandoc_binary", "pyyaml")
+#: The packages that each kind of step depends on, with what they are built on; of a PDF by engine.
+_PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
+    "study": ("msgspec", "numpy", "pyyaml", "scipy"),
+    "samples": ("msgspec", "pyyaml"),
+    "figures": (
+        "contourpy", "cycler", "fonttools", "kiwisolver", "matplotlib", "numpy", "packaging",
+        "pillow", "pyparsing", "python_dateutil",
+    ),
+    "document": (*_PAGES, "fonttools", "numpy", "pylatex"),
+    "latex": ("tex",),
+    "typst": ("fonttools", "pypandoc_binary", "pyyaml", "typst"),
+    "quarto": _PAGES,
+    "index": _PAGES,
+}  # fmt: skip
 
 
 class Request(NamedTuple):
@@ -104,180 +135,100 @@ class Request(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One piece of work: a function of ``report.engine.actions``, and what it depends on.
+    """One piece of work, and what it depends on; ``id`` ends with its function in ``actions``.
 
-    ``reads`` names other steps, each with how the names begin of those outputs that are read.
+    ``reads`` names other steps, each with how the names of those outputs begin or end that are
+    read.  ``settings`` is what else the function is told.
     """
 
     id: str
-    study: str
-    action: str
+    files: Sequence[str]
     packages: tuple[str, ...]
-    files: tuple[str, ...]
-    reads: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    parameters: Mapping[str, str] = MappingProxyType({})
+    reads: tuple[tuple[str, tuple[str, ...]], ...]
+    settings: Mapping[str, str]
+
+    @property
+    def study(self) -> str:
+        """The study that the step belongs to; ``site`` for what all share."""
+        return self.id.partition("/")[0]
 
 
 def paper_files(study: str) -> tuple[str, str]:
-    """Where the PDF of a study lies: with the other PDFs, and beside its page, which links to it.
-
-    The copy beside the page is replaced by itself, so that a new PDF leaves the page alone.
-    """
+    """Where the PDF of a study lies: with the other PDFs, and beside its page."""
     return f"pdf/{study}.pdf", f"html/{study}/{study}.pdf"
 
 
-def formats(request: Request, before: str, *, has_paper: bool) -> str:
-    """The formats of a document in alphabetical order: those that it has ``before`` it keeps.
+def inputs_among(files: Sequence[str], *prefixes: str) -> list[str]:
+    """Those of the sorted ``files`` that begin with one of ``prefixes``."""
+    found: dict[str, None] = {}
+    for prefix in prefixes:
+        begin = bisect_left(files, prefix)
+        end = bisect_left(files, f"{prefix}\U0010ffff", begin)
+        found |= dict.fromkeys(files[begin:end])
+    return [*found]
 
-    So whoever asks for the one and the other in turns has nothing converted again.  Sources of
-    print are written where a PDF is wanted or there, to which the page then leads.
+
+def study_steps(study: str, request: Request, files: Sequence[str], formats: str) -> list[Step]:
+    """The steps of ``study``, where ``files`` are all inputs, sorted.
+
+    ``formats`` are those of its document: ``page``, and ``print`` if a PDF is wanted or there.
     """
-    had, wanted = set(before.split()), set(request.outputs)
-    printed = {"latex", "typst"} & {"latex", request.engine, *had}
-    shown = {"html"} & (had | wanted)
-    return " ".join(sorted(shown | (printed if "pdf" in wanted or has_paper else set())))
-
-
-@cache
-def _under(names: tuple[str, ...], *prefixes: str) -> tuple[str, ...]:
-    """Those of ``names`` that begin with one of ``prefixes``; many steps ask for the same."""
-    return tuple([name for name in names if name.startswith(prefixes)])
-
-
-def study_steps(study: str, request: Request, names: tuple[str, ...], written: str) -> list[Step]:
-    """The steps of ``study``, where ``names`` are all input files and ``written`` its formats.
-
-    The engine of the request is latex or typst.
-    """
-    files = partial(_under, names)
-
-    def step(
-        action: str,
-        packages: tuple[str, ...],
-        files: tuple[str, ...],
-        *reads: tuple[str, tuple[str, ...]],
-        **parameters: str,
-    ) -> Step:
-        read = tuple((f"{study}/{id}", endings) for id, endings in reads)
-        kept = {name: value for name, value in parameters.items() if value}
-        return Step(f"{study}/{action}", study, action, packages, files, read, kept)
-
-    described = (name for name in files("figures/") if name not in _DRAWING_ALONE)
-    code = (*files(*_BASE, *_BELOW, f"report/studies/{study}/"), *described)
-    records = (name for name in files(f"data/{study}/") if name.endswith(ENDING))
-    common = (f"data/{name}" for name in ("editions.yaml", "devices.yaml", OPERATORS))
-    steps = [
-        step(
-            "study",
-            (*_READING, "numpy", "scipy"),
-            (*records, *common, f"data/reported/{study}.json", *code),
-            use="\n".join(request.use.get(study, ())),
-        )
+    wanted = {
+        "study": True,
+        "samples": "page" in formats,
+        "figures": True,
+        "document": True,
+        "pdf": "pdf" in request.outputs,
+    }
+    settings: dict[str, dict[str, str]] = {
+        "study": {"use": ", ".join(request.use.get(study, ()))},
+        "document": {"formats": formats, "style": request.style or ""},
+        "pdf": {"engine": request.engine},
+    }
+    actions = [action for action, is_wanted in wanted.items() if is_wanted]
+    return [
+        _step(study, action, [study], files, actions, settings.get(action, {}))
+        for action in actions
     ]
-    artifacts, source = f"{ARTIFACTS}/{study}/", f"qmd/{study}/"
-    if "html" in written.split():
-        rooms = files(*_BASE, "report/instruments/")
-        steps.append(step("samples", _READING, rooms, ("study", (artifacts + CHOSEN,))))
-    steps += [
-        step(
-            "figures",
-            _DRAWING,
-            files(*_BASE, "figures/", _FONTS),
-            ("study", (artifacts + DRAWINGS,)),
-        ),
-        step(
-            "document",
-            _WRITING,
-            (
-                "data/references.bib",
-                "data/site.yaml",
-                f"templates/papers/{study}.qmd.j2",
-                *files("templates/shared/", f"templates/papers/{study}/", *_FILTER, *_PAGE),
-                *files("templates/typst/", "templates/latex/", _FONTS, "report/render/"),
-                *files("figures/"),
-                *code,
-            ),
-            ("study", tuple(artifacts + name for name in (CHOSEN, FINDINGS, DETAILS))),
-            ("figures", ("",)),
-            *([("samples", ("",))] if "html" in written.split() else []),
-            formats=written,
-            style=request.style or "",
-        ),
-    ]
-    if "pdf" in request.outputs:
-        by_latex = request.engine == "latex"
-        steps.append(
-            step(
-                "pdf",
-                ("tex",) if by_latex else ("fonttools", "pypandoc_binary", "pyyaml", "typst"),
-                (
-                    *files(*_BASE, *_PRINTING, "figures/"),
-                    *(() if by_latex else files("templates/typst/", _FONTS)),
-                ),
-                ("document", (f"tex/{study}/", *(() if by_latex else (source, artifacts)))),
-                *([] if by_latex else [("figures", (f"{source}figures/",))]),
-                engine=request.engine,
-            )
-        )
-    return steps
 
 
 def shared_steps(
-    written: Sequence[str], pages: Mapping[str, bool], request: Request, names: tuple[str, ...]
+    written: Sequence[str], pages: Mapping[str, bool], request: Request, files: Sequence[str]
 ) -> list[Step]:
     """The steps that read what several studies have made: the Quarto project and the site.
 
     ``written`` are the studies that have a document, ``pages`` those that have a page, with
     whether they have a PDF.
     """
-    files = partial(_under, names)
-    code = files(*_BASE, *_PRINTING)
     steps: list[Step] = []
     if written:
-        quarto = Step(
-            "site/quarto",
-            "",
-            "quarto",
-            _PAGES,
-            (
-                *files("templates/quarto/", "templates/numeric.csl", "templates/filter/"),
-                "templates/latex/ridgepoint.sty",
-                *code,
-            ),
-            tuple(
-                read
-                for study in written
-                for read in (
-                    (f"{study}/document", (f"qmd/{study}/", f"{ARTIFACTS}/{study}/{ENTRY}")),
-                    (f"{study}/figures", (f"qmd/{study}/figures/",)),
-                )
-            ),
-            {"studies": " ".join(written)},
-        )
-        steps.append(quarto)
+        settings = {"studies": " ".join(written)}
+        steps.append(_step("site", "quarto", written, files, _READS, settings))
     if pages and "html" in request.outputs:
-        reported = (f"data/reported/{study}.json" for study in pages)
-        index = Step(
-            "site/index",
-            "",
-            "index",
-            _PAGES,
-            ("data/site.yaml", *reported, *files("templates/html/"), *code),
-            tuple(
-                read
-                for study in pages
-                for read in (
-                    (f"{study}/study", (f"{ARTIFACTS}/{study}/",)),
-                    (f"{study}/document", _listed(study)),
-                )
-            ),
-            {study: "pdf" if has_paper else "" for study, has_paper in pages.items()},
-        )
-        steps.append(index)
+        printed = " ".join(study for study, has_paper in pages.items() if has_paper)
+        settings = {"studies": " ".join(pages), "papers": printed}
+        steps.append(_step("site", "index", [*pages], files, _READS, settings))
     return steps
 
 
-def _listed(study: str) -> tuple[str, ...]:
-    """What lists of studies read of a document."""
-    artifact, page = f"{ARTIFACTS}/{study}/{ENTRY}", f"html/{study}/index.html"
-    return artifact, f"values/{study}.json", page
+def _step(
+    room: str,
+    action: str,
+    studies: Sequence[str],
+    files: Sequence[str],
+    above: Iterable[str],
+    settings: Mapping[str, str],
+) -> Step:
+    """A step of ``room`` over ``studies``; ``above`` are the kinds of steps that may be read."""
+    named = (name.replace(_STUDY, study) for name in _FILES[action] for study in studies)
+    own = inputs_among(files, *dict.fromkeys(named))
+    if action == "study":
+        own = [name for name in own if name not in _DRAWING_ALONE]
+    reads = (
+        (f"{study}/{other}", parts)
+        for study in studies
+        for other, parts in _READS[action].items()
+        if other in above
+    )
+    packages = _PACKAGES[settings.get("engine", action)]
+    return Step(f"{room}/{action}", own, packages, tuple(reads), settings)

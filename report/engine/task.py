@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import pickle
 import shutil
@@ -12,7 +13,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from report.engine.cache import file_digest
+from figures.characters import visible_in
+from report.engine.cache import Entry, file_digest
 from report.engine.steps import ARTIFACTS
 from report.errors import RidgepointError, one_line, unwritable
 
@@ -29,12 +31,15 @@ class Task(NamedTuple):
     """
 
     id: str
-    study: str
-    action: str
     stage: Path
     data: Path
     papers: Path
-    parameters: Mapping[str, str]
+    settings: Mapping[str, str]
+
+    @property
+    def study(self) -> str:
+        """The study that the step belongs to."""
+        return self.id.partition("/")[0]
 
     @property
     def source(self) -> Path:
@@ -46,34 +51,31 @@ class Task(NamedTuple):
         return self.stage / ARTIFACTS / (study or self.study)
 
 
-class Result(NamedTuple):
-    """What a step made, with digests; or one sentence of ``failure`` and its traceback as text.
+class FailedStepError(Exception):
+    """Why a step failed: one sentence, and its traceback as text.
 
     As text, because an error that comes from a worker process has lost its own.
     """
 
-    outputs: dict[str, str]
-    notices: tuple[str, ...] = ()
-    failure: str | None = None
-    trace: str = ""
 
-
-def do(task: Task) -> Result:
-    """Run a step and take the digests of what it made; what goes wrong is in the result."""
+def do(task: Task) -> Entry:
+    """Run a step; returns its outputs and notices, or raises ``FailedStepError``."""
     from report.engine import actions
 
     before = _files(task.stage)
     try:
-        notices = getattr(actions, task.action)(task)
-    except RidgepointError as error:
-        return _failed(task, str(error))
+        notices = getattr(actions, task.id.partition("/")[2])(task)
     except Exception as error:
-        # A defect of ours in one study must not stop the others.
-        return _failed(task, _sentence(task, error))
-    outputs = {n: file_digest(str(task.stage / n)) for n in sorted(_files(task.stage) - before)}
+        # A defect of ours in one study must not stop the others.  The stage is gone when this is
+        # read; it stands for the folder in which it lies.
+        said = _sentence(task, error).replace(str(task.stage), str(task.stage.parents[1]))
+        raise FailedStepError(said, traceback.format_exc()) from error
+    outputs = {
+        name: file_digest(str(task.stage / name)) for name in sorted(_files(task.stage) - before)
+    }
     if lost := [name for name, digest in outputs.items() if digest is None]:
-        return _failed(task, f"{task.id}: {lost[0]} could not be read back; build again.")
-    return Result({name: str(digest) for name, digest in outputs.items()}, notices or ())
+        raise FailedStepError(f"{task.id}: {lost[0]} could not be read back; build again.", "")
+    return Entry({}, {name: str(digest) for name, digest in outputs.items()}, notices or ())
 
 
 def _files(stage: Path) -> set[str]:
@@ -82,22 +84,16 @@ def _files(stage: Path) -> set[str]:
     return {path.relative_to(stage).as_posix() for path in found}
 
 
-def _failed(task: Task, failure: str) -> Result:
-    """The result of a step that failed just now."""
-    # The stage is gone when this is read; it stands for the folder in which it lies.
-    said = failure.replace(str(task.stage), str(task.stage.parents[1]))
-    return Result({}, failure=said, trace=traceback.format_exc())
-
-
 def _sentence(task: Task, error: Exception) -> str:
+    if isinstance(error, RidgepointError):
+        return str(error)
     if isinstance(error, OSError) and error.errno in _NO_ROOM:
         return str(unwritable(error))
     if isinstance(error, shutil.Error) and isinstance(error.args[0], list):
         # What shutil.copytree collects: the source, the target and the reason of each file.
         _, target, reason = error.args[0][0]
         return str(unwritable(OSError(None, str(reason), str(target))))
-    place = task.study or task.id
-    return one_line(f"{place}: {type(error).__name__}: {error}; run again with --debug.")
+    return one_line(f"{task.study}: {type(error).__name__}: {error}; run again with --debug.")
 
 
 def save(thing: Any, path: Path) -> None:
@@ -120,3 +116,12 @@ def load(path: Path) -> Any:
     unpickling runs code.  Raises ``OSError``.
     """
     return pickle.loads(path.read_bytes())
+
+
+def write_json(content: Any, path: Path) -> None:
+    """Write sorted, indented JSON in visible characters; NaN and infinity are refused."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(
+        visible_in(content), indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False
+    )
+    path.write_text(text + "\n", encoding="utf-8")

@@ -13,12 +13,9 @@ import os
 import sys
 from argparse import ArgumentParser
 from importlib.util import find_spec
-from typing import IO, Any, Final
+from typing import IO, Any
 
 from report.errors import OutputError
-
-#: Set in the environment of a build that another command reads: each of its steps is a line.
-PROGRESS: Final = "RIDGEPOINT_PROGRESS"
 
 
 class _Lossy(io.FileIO):
@@ -39,7 +36,11 @@ class _Lossy(io.FileIO):
 def open_streams() -> None:
     """Make the three standard streams usable; call this before any file is opened."""
     for number in range(3):
-        _open_closed(number)
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lower numbers are open, so that this one is next.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     if sys.stdin is None:
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stdout, sys.stderr = _writer(1, sys.stdout), _writer(2, sys.stderr)
@@ -51,14 +52,6 @@ def check_output() -> None:
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     if isinstance(raw, _Lossy) and raw.failure is not None:
         raise OutputError(f"standard output: cannot be written ({raw.failure}); send it elsewhere.")
-
-
-def _open_closed(number: int) -> None:
-    """Lead a closed descriptor to the null device; the lower ones are open, so that it is next."""
-    try:
-        os.fstat(number)
-    except OSError:
-        os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 
 def _writer(number: int, old: IO[str] | None) -> io.TextIOWrapper:
