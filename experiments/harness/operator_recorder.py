@@ -31,6 +31,7 @@ from torch.nn.modules.module import (
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
+from experiments.harness.fake_results import FakeResults, tensors_in
 from report.errors import MeasurementError
 from report.records.operations import ITEM_BYTES, Network, Operator, Phase, Setting, Tensor
 
@@ -43,36 +44,9 @@ _MARK: Final = "write N where the batch stands, such as --input 128,N,512"
 _ATTENTION: Final = frozenset({"flex_attention", "flex_attention_backward"})
 
 
-def tensors_in(value: object) -> Iterator[torch.Tensor]:
-    """All tensors within lists, tuples and dictionaries."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from tensors_in(each)
-    elif isinstance(value, dict):
-        yield from tensors_in(tuple(value.values()))
-
-
 def is_in_place(func: Any) -> bool:
     """Whether an operator changes no more than the values of its first argument."""
     return func.__name__.partition(".")[0].endswith("_") and torch.Tag.inplace_view not in func.tags
-
-
-def _normalised(func: Any, args: tuple[Any, ...]) -> tuple[torch.Tensor | None, ...] | None:
-    """Fake results of a batch norm in float32, of which PyTorch runs a slow decomposition."""
-    backward = func is torch.ops.aten.native_batch_norm_backward.default
-    if not backward and func is not torch.ops.aten.native_batch_norm.default:
-        return None
-    tensors = [each for each in args if isinstance(each, torch.Tensor)]
-    source, mask = tensors[0], args[9] if backward else (True,) * 3
-    if any(each.dtype != torch.float32 for each in tensors) or (
-        backward and args[0].stride() != args[1].stride()
-    ):
-        return None
-    channels = source.shape[1] if backward or args[5] else 0
-    made = (torch.empty_like(source), source.new_empty(channels), source.new_empty(channels))
-    return tuple(each if wanted else None for each, wanted in zip(made, mask, strict=True))
 
 
 @dataclass
@@ -138,6 +112,7 @@ class Recorder(TorchDispatchMode):
         self._names = {id(part): name for name, part in module.named_modules()}
         self._calling: list[str] = []
         self._storages = _Storages()
+        self._results = FakeResults()
         #: Storages that the backward pass made, and the module that made each forward.
         self._gradients: set[int] = set()
         self._makers: dict[int, str] = {}
@@ -221,7 +196,7 @@ class Recorder(TorchDispatchMode):
             # PyTorch's own optimisers need no check of shapes, and parameters are many.
             result = args[0] if func._schema.returns else None
         else:
-            result = _normalised(func, args) or func(*args, **given)
+            result = self._results.of(func, args, given)
         if self.writes:
             self._write(func, args, given, result, freed)
         return result

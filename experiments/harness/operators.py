@@ -8,6 +8,7 @@ operators are those of a real call.  Nothing is computed or allocated.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -25,7 +26,8 @@ from torch._subclasses.fake_tensor import (
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from experiments.harness.operator_recorder import Recorder, is_in_place, tensors_in
+from experiments.harness.fake_results import tensors_in
+from experiments.harness.operator_recorder import Recorder, is_in_place
 from experiments.harness.study import Device
 from report.errors import MeasurementError, shorten
 from report.records.operations import Network, Operator
@@ -137,7 +139,8 @@ def capture(
         _materialise(module, inputs)
         _fake(module, mode, device)
         eager = torch.compiler.set_stance("force_eager")
-        with mode, eager, _of_gpu() if gpu and not here else nullcontext():
+        own = _of_gpu() if gpu and not here else nullcontext()
+        with mode, eager, _by_references_alone(), own:
             if probe:
                 few = tuple(_given(each, device) for each in probe)
                 trial.begin(few)
@@ -172,6 +175,18 @@ def capture(
         compiled,
         tuple(trial.operators),
     )
+
+
+@contextmanager
+def _by_references_alone() -> Iterator[None]:
+    """Let tensors die with their last reference: when cycles are collected is chance."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 @contextmanager
@@ -311,10 +326,10 @@ def _fake(module: nn.Module, mode: FakeTensorMode, device: Device) -> None:
         if id(tensor) not in known:
             kind, where = tensor.dtype, torch.device(device)
             bare = torch.empty_strided(tensor.shape, tensor.stride(), dtype=kind, device="meta")
-            new: torch.Tensor = FakeTensor(mode, bare, where)
-            if isinstance(tensor, nn.Parameter):
-                new = nn.Parameter(new, requires_grad=tensor.requires_grad)
-            known[id(tensor)] = new
+            known[id(tensor)] = FakeTensor(
+                mode, bare, where,
+                requires_grad=tensor.requires_grad, _is_param=isinstance(tensor, nn.Parameter),
+            )  # fmt: skip
         return known[id(tensor)]
 
     originals = []  # kept, so that no new tensor is taken for one that is gone

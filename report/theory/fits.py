@@ -84,8 +84,10 @@ def fits(captured: Callable[[int, int | None], Theory], limit: int) -> Fits:
     one, every batch that is asked for is captured.  Raises ``StudyError`` where no peak is known.
     """
     whole = captured(BATCH, PROBE)
-    at = scaling(whole) if whole.scales else lambda batch: captured(batch, None)
-    return searched(at, limit)
+    if not whole.scales:
+        return searched(lambda batch: captured(batch, None), limit)
+    rooms = [(limit - fixed) // each for fixed, each in Captured(whole.network).living if each]
+    return searched(scaling(whole), limit, near=min(rooms, default=MOST))
 
 
 def scaling(whole: Theory) -> Callable[[int], Theory]:
@@ -99,8 +101,8 @@ def scaling(whole: Theory) -> Callable[[int], Theory]:
     return at
 
 
-def searched(at: Callable[[int], Theory], limit: int) -> Fits:
-    """The same by the theory that ``at`` makes for a batch."""
+def searched(at: Callable[[int], Theory], limit: int, near: int | None = None) -> Fits:
+    """The same by the theory that ``at`` makes for a batch; it is looked for ``near`` one first."""
     predicted: dict[int, Theory] = {}
     low, high, batch = 0, MOST + 1, 1
     last, size = 0, 0
@@ -108,7 +110,10 @@ def searched(at: Callable[[int], Theory], limit: int) -> Fits:
         before, (predicted[batch], last) = (last, size), (at(batch), batch)
         size = least(predicted[batch])
         low, high = (low, batch) if size > limit else (batch, high)
-        slope = (size - before[1]) / (batch - before[0])
-        batch += int((limit - size) // slope) if slope > 0 else MOST
+        if near is None:
+            slope = (size - before[1]) / (batch - before[0])
+            batch += int((limit - size) // slope) if slope > 0 else MOST
+        else:
+            batch, near = near, None
         batch = min(max(batch, low + 1), high - 1)
     return Fits(limit, predicted, low)

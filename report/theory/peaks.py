@@ -75,19 +75,11 @@ def peak(captured: Captured, batch: int, conditions: Conditions) -> Peak:
     taken = [first[number] for number in captured.alike]
     totals = [
         fixed + each * batch + found.amount
-        for (fixed, each), found in zip(_living(captured), taken, strict=True)
+        for (fixed, each), found in zip(captured.living, taken, strict=True)
     ]
     number = totals.index(max(totals))
     terms = tuple(_terms(captured.network, captured.sizes(batch), number, taken[number]))
     return Peak(terms, all(found.complete for found in first.values()))
-
-
-@lru_cache(maxsize=128)
-def _living(captured: Captured) -> tuple[tuple[int, int], ...]:
-    """What is alive at each operator (B): whatever the batch, and for each image."""
-    at = (living(captured.network, captured.sizes(batch)) for batch in (1, 2))
-    totals = ([sum(alive.values()) for alive in each] for each in at)
-    return tuple((2 * one - two, two - one) for one, two in zip(*totals, strict=True))
 
 
 def _terms(network: Network, sizes: Sequence[int], number: int, taken: Workspace) -> Iterator[Term]:

@@ -25,6 +25,7 @@ from report.theory.conditions import Layout
 from report.theory.operators import load
 from report.theory.roofline import at_batch
 from report.theory.shapes import parameter_count
+from report.theory.timeline import living
 from report.theory.work import forward_macs
 
 Mode: TypeAlias = Literal["inference", "training"]
@@ -82,6 +83,13 @@ class Captured:
             size if storage in self._resident else _scaled(size, batch)
             for storage, size in enumerate(self.network.storages)
         )
+
+    @cached_property
+    def living(self) -> tuple[tuple[int, int], ...]:
+        """The bytes alive at each operator: whatever the batch, and for each image."""
+        at = (living(self.network, self.sizes(batch)) for batch in (1, 2))
+        totals = ([sum(alive.values()) for alive in each] for each in at)
+        return tuple((2 * one - two, two - one) for one, two in zip(*totals, strict=True))
 
     @cached_property
     def per_image(self) -> int:
