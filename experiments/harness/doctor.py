@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, NamedTuple
 from experiments.harness import limits, machine, policies, quiet, runtime
 from experiments.harness.counting import TOOLS
 from experiments.harness.environment import variables
-from experiments.harness.journal import journals
+from experiments.harness.journal import unfinished
 from report.errors import MeasurementError
 
 _GIB: Final = 2**30
@@ -111,10 +111,10 @@ def free_memory(available: int, total: int, limit: int | None = None) -> Check:
 
 def _now(records: Path) -> Iterator[Check]:
     """Runs that were not finished, what others do at this moment, and what can count."""
-    left = [f"{path.name} ({len(journals(path))})" for path in records.glob("*") if journals(path)]
+    counts = {path.name: sum(map(len, unfinished(path))) for path in records.glob("*")}
+    left = ", ".join(f"{study} ({count})" for study, count in counts.items() if count)
     close = "continue with --resume, or make a record of it with: python -m experiments close STUDY"
-    unfinished = f"unfinished: {', '.join(left)}; {close}" if left else None
-    yield noted("runs", "none is unfinished", unfinished)
+    yield noted("runs", "none is unfinished", f"unfinished: {left}; {close}" if left else None)
     if (blind := quiet.unavailable()) is not None:
         yield Check("now", f"{blind}; close other programs before measuring", "note")
     elif (busy := quiet.watched()) is not None:

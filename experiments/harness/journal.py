@@ -164,11 +164,6 @@ def begun(folder: Path, header: Header) -> Journal:
     return Journal(folder / name, header)
 
 
-def journals(folder: Path) -> tuple[Path, ...]:
-    """The journals of unfinished runs, oldest first."""
-    return tuple(sorted(folder.glob(f".*{_SUFFIX}")))
-
-
 def read_journal(path: Path) -> Journal:
     """Read a journal.
 
@@ -201,13 +196,16 @@ def read_journal(path: Path) -> Journal:
     return journal
 
 
-def readable(folder: Path) -> list[Journal]:
-    """The unfinished runs that can be read, oldest first: not of other versions, nor damaged."""
-    found = []
-    for path in journals(folder):
-        with suppress(MeasurementError, OSError):  # done meanwhile
-            found.append(read_journal(path))
-    return found
+def unfinished(folder: Path) -> tuple[list[Journal], list[MeasurementError]]:
+    """The journals of unfinished runs, oldest first, and what is wrong with others."""
+    found, faults = [], []
+    for path in sorted(folder.glob(f".*{_SUFFIX}")):
+        try:
+            with suppress(FileNotFoundError):  # done meanwhile
+                found.append(read_journal(path))
+        except MeasurementError as error:
+            faults.append(error)
+    return found, faults
 
 
 def is_written(path: Path) -> bool:

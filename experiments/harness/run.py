@@ -28,9 +28,7 @@ from experiments.harness.journal import (
     Journal,
     begun,
     is_written,
-    journals,
-    read_journal,
-    readable,
+    unfinished,
 )
 from experiments.harness.measure import unmeasured
 from experiments.harness.processes import measured, task_of, working
@@ -92,12 +90,15 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
                 noise = quiet.wait_quiet(request.wait_quiet, observer.note, threads)
                 if noise is not None:
                     observer.note(f"{noise} Measuring all the same.")
-            record, files = _measured(study, session, journal, observer)
-            path = write_record(record, request.records, files)
+            if journal.ceilings is None:
+                journal.append(_ceilings(session, study.ceilings, "before", observer))
+            _sweep(study, session, journal, observer)
+            rounds.measure(study, session, journal, observer)
+            after = _ceilings(session, study.ceilings, "after", observer)
+            uncounted = counting.count(study, session, journal, observer)
+            return _finished(study, journal, after, uncounted, datetime.now(UTC))
         except (KeyboardInterrupt, RidgepointError) as error:
             raise _ended_early(error, request, journal) from error
-        journal.remove()
-    return record, path
 
 
 def _header(
@@ -145,7 +146,8 @@ def _opened(request: Request, header: Header, observer: Observer) -> Journal:
     Raises ``MeasurementError`` where none can.
     """
     folder, key = request.records / header.study, header.environment.key
-    here = [each for each in readable(folder) if each.header.environment.key == key]
+    found, faults = unfinished(folder)
+    here = [each for each in found if each.header.environment.key == key]
     mine = [each for each in here if not differences(each.header, header)]
     if mine and (request.resume or request.if_missing):
         return mine[-1]
@@ -155,15 +157,17 @@ def _opened(request: Request, header: Header, observer: Observer) -> Journal:
             observer.note(f"An unfinished run is kept in {name}; --resume continues it.")
         return begun(folder, header)
     if here:
-        found = "; ".join(differences(here[-1].header, header)[:_NAMED])
+        named = "; ".join(differences(here[-1].header, header)[:_NAMED])
         raise MeasurementError(
-            f"--resume: {here[-1].path.name} cannot be continued, since this differs: {found}; "
+            f"--resume: {here[-1].path.name} cannot be continued, since this differs: {named}; "
             "give the same options, or run without --resume."
         )
-    for path in journals(folder):
-        read_journal(path)  # which says what is wrong with it
-    raise MeasurementError(
-        f"--resume: {header.study} has no unfinished run on {key}; run without --resume."
+    raise (
+        faults[0]
+        if faults
+        else MeasurementError(
+            f"--resume: {header.study} has no unfinished run on {key}; run without --resume."
+        )
     )
 
 
@@ -209,19 +213,6 @@ def _ended_early(
 # -------------------------------------------------------------------------- measuring and writing
 
 
-def _measured(
-    study: Study, session: Session, journal: Journal, observer: Observer
-) -> tuple[Record, dict[str, bytes]]:
-    """The record, and the files to keep beside it."""
-    if journal.ceilings is None:
-        journal.append(_ceilings(session, study.ceilings, "before", observer))
-    _sweep(study, session, journal, observer)
-    rounds.measure(study, session, journal, observer)
-    after = _ceilings(session, study.ceilings, "after", observer)
-    uncounted = counting.count(study, session, journal, observer)
-    return _record(study, journal, after, uncounted, datetime.now(UTC))
-
-
 def _sweep(study: Study, session: Session, journal: Journal, observer: Observer) -> None:
     """Measure every case of this run that ``journal`` has no outcome for.
 
@@ -235,26 +226,18 @@ def _sweep(study: Study, session: Session, journal: Journal, observer: Observer)
     }
     of = f"{len(waiting)} of " if len(waiting) < len(cases) else ""
     observer.begin(f"Measuring {of}{len(cases)} cases.")
-    done = 0
-    task = task_of(study, "memory", session, waiting)
-    for message in measured(study, task, observer.debug):
-        match message:
-            case Finish(case=index, outcome=outcome):
-                _refuse_other_files(message, journal)
-                journal.append(message)
-                done += 1
-                text = f"{factors_text(cases[index])}: {outcome_text(outcome)}"
-                observer.progressed(text, done / len(waiting))
-
-
-def _refuse_other_files(step: Finish, journal: Journal) -> None:
-    """Cases may leave the same file, but not two of a name."""
-    for file in step.files:
-        if file != journal.files.get(file.name, file):
+    messages = measured(study, task_of(study, "memory", session, waiting), observer.debug)
+    steps = (each for each in messages if isinstance(each, Finish))
+    for done, step in enumerate(steps, 1):
+        # Cases may leave the same file, but not two of a name.
+        if any(file != journal.files.get(file.name, file) for file in step.files):
             raise MeasurementError(
-                f"Case {step.case} leaves another file of the name {file.name} than a case before; "
-                "give them different names in the study."
+                f"Case {step.case} leaves another file of a name than a case before; give files "
+                "different names in the study."
             )
+        journal.append(step)
+        text = f"{factors_text(cases[step.case])}: {outcome_text(step.outcome)}"
+        observer.progressed(text, done / len(waiting))
 
 
 def _ceilings(session: Session, size: CeilingSize, moment: Moment, observer: Observer) -> Ceilings:
@@ -275,10 +258,13 @@ def _ceilings(session: Session, size: CeilingSize, moment: Moment, observer: Obs
     return Ceilings(reason=reason)
 
 
-def _record(
+def _finished(
     study: Study, journal: Journal, after: Ceilings, uncounted: str | None, finished: datetime
-) -> tuple[Record, dict[str, bytes]]:
-    """The record of a run, and its files; ``uncounted`` is why not all cases were counted."""
+) -> tuple[Record, Path]:
+    """Write the record of a run in place of its journal; returns it with its path.
+
+    ``uncounted`` is why not all cases were counted.
+    """
     header, before = journal.header, journal.ceilings or Ceilings(reason=_ENDED)
     reasons = {"ceilings.before": before.reason, "ceilings.after": after.reason}
     cases = rounds.added(tuple(_alone(study, journal)), journal.rounds)
@@ -301,7 +287,10 @@ def _record(
     }
     # As it will be read: never write what cannot be.
     record = parse(encode(Record(**values)), "the new record")
-    return record, {file.name: file.content for file in files}
+    # The journal lies in the folder of the study, of the folder of records.
+    path = write_record(record, journal.path.parents[1], {f.name: f.content for f in files})
+    journal.remove()
+    return record, path
 
 
 def _alone(study: Study, journal: Journal) -> Iterator[Case]:
@@ -333,24 +322,22 @@ def close(name: str, records: Path) -> tuple[tuple[Record, Path], ...]:
     unavailable with that reason, and so is what a run measures at its end.  A record's time of
     finishing is that of its last outcome.  Raises ``MeasurementError`` if there is no such run.
     """
-    study, found = registry.load(name), readable(records / name)
+    study, (found, faults) = registry.load(name), unfinished(records / name)
     left = [each for each in found if each.finished and not is_written(each.path)]
     if not left:
-        for path in journals(records / name):
-            read_journal(path)  # which says what is wrong with it
         names = ", ".join(each.path.name for each in found) or "none at all"
-        raise MeasurementError(
-            f"{name} has no unfinished run in {records} that holds a measured case and that no "
-            f"process is at (found {names}); run it."
+        raise (
+            faults[0]
+            if faults
+            else MeasurementError(
+                f"{name} has no unfinished run in {records} that holds a measured case and that no "
+                f"process is at (found {names}); run it."
+            )
         )
-    return tuple(_closed(study, journal, records) for journal in left)
-
-
-def _closed(study: Study, journal: Journal, records: Path) -> tuple[Record, Path]:
-    finished = datetime.fromtimestamp(journal.path.stat().st_mtime, UTC)
-    with journal:
-        study = study.on(journal.header.environment.device)
-        record, files = _record(study, journal, Ceilings(reason=_ENDED), _ENDED, finished)
-        written = write_record(record, records, files)
-        journal.remove()
-    return record, written
+    closed = []
+    for journal in left:
+        on_device = study.on(journal.header.environment.device)
+        last = datetime.fromtimestamp(journal.path.stat().st_mtime, UTC)
+        with journal:
+            closed.append(_finished(on_device, journal, Ceilings(reason=_ENDED), _ENDED, last))
+    return tuple(closed)

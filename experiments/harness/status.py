@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from experiments import registry
-from experiments.harness.journal import Journal, is_written, readable
+from experiments.harness.journal import Journal, is_written, unfinished
 from experiments.harness.text import last_line
 from report.errors import MeasurementError
 from report.records.pooling import OPTION, unlike, without_option
@@ -41,7 +41,7 @@ def sweeps(study: str, records: Path) -> list[tuple[Head, dict[int, Part]]]:
     """
     found: list[tuple[Head, dict[int, Part]]] = []
     # Records come last, since of a shard that is measured nothing else matters.
-    runs = [(each.header, _of_journal(each)) for each in readable(records / study)]
+    runs = [(each.header, _of_journal(each)) for each in unfinished(records / study)[0]]
     for each in list_records(study, records):
         runs.append((each.record, Part("measured", Path(each.file).name)))
     for head, part in runs:

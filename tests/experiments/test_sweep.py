@@ -62,7 +62,7 @@ def test_files_of_a_case_are_kept_once(tmp_path: Path, notes: Notes) -> None:
 
 
 def test_two_files_of_one_name_end_the_run(tmp_path: Path, notes: Notes) -> None:
-    with pytest.raises(MeasurementError, match=r"1 leaves another file of the name trace"):
+    with pytest.raises(MeasurementError, match=r"Case 1 leaves another file of a name"):
         swept(tmp_path / ".j.journal.jsonl", notes, "other file", "other file")
 
 
