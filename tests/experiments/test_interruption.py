@@ -1,21 +1,41 @@
-"""Real signals to real processes: what is finished is kept, resumed, closed, and never doubled."""
+"""Runs that end early: what is finished is kept, resumed, closed, and never doubled."""
 
 from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
+from experiments import registry
+from experiments.harness import environment, runtime
+from experiments.harness.journal import read_journal
+from experiments.harness.request import Request
+from experiments.harness.run import StoppedError, close, run
+from report.errors import MeasurementError
 from report.records.pooling import missing_shards, runs_of, whole
 from report.records.record import Record
 from report.records.store import read_study
-from tests.experiments.conftest import Driver, finished
+from tests.experiments.conftest import FOLDER, Driver, Notes, finished, make_environment
 
 LIMIT_S = 120
-SIZES = ["1", "2", "3", "4", "5", "6"]
+Measure = Callable[..., list[str]]
+
+
+def record_in(data: Path, *missing: int) -> Record:
+    """The only run, of all its shards but for those ``missing``."""
+    (run,) = runs_of(read_study("tiny", data))
+    assert missing_shards(run) == missing
+    assert list((data / "tiny").glob(".*.journal.jsonl")) == []
+    return whole(run).record
+
+
+# ------------------------------------------------------------------ real signals to real processes
 
 
 def held_at(driver: Driver, size: str, *words: str, kept: int) -> subprocess.Popen[str]:
@@ -30,89 +50,108 @@ def held_at(driver: Driver, size: str, *words: str, kept: int) -> subprocess.Pop
     return process
 
 
-def stopped_at(driver: Driver, size: str, number: int, *words: str, kept: int) -> tuple[int, str]:
-    """Send a signal to a run in the case ``size``; exit code and messages."""
-    process = held_at(driver, size, *words, kept=kept)
-    process.send_signal(number)
-    return finished(process)
-
-
-def record_of(driver: Driver) -> Record:
-    """The only run, of all its shards."""
-    (run,) = runs_of(read_study("tiny", driver.data))
-    assert missing_shards(run) == ()
-    return whole(run).record
-
-
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
-)
-def test_stopped_and_resumed(driver: Driver, number: int, code: int) -> None:
-    returned, messages = stopped_at(driver, "3", number, kept=2)
-    assert returned == code and "Traceback" not in messages
-    if number == signal.SIGKILL:
-        (journal,) = driver.journals()
-        with journal.open("ab") as stream:
-            stream.write(b'{"kind":"fin')  # as if it had been cut off while writing
-    else:
-        assert "2 of 6 cases are kept (close tiny makes them a record" in messages
-        assert "continue with: python -m experiments run tiny" in messages
-        assert messages.rstrip().endswith("--resume")
-    assert read_study("tiny", driver.data) == () and len(driver.journals()) == 1
+def test_a_run_goes_on_after_each_signal(driver: Driver) -> None:
+    words: tuple[str, ...] = ()
+    for number, code, size, kept, of_all in (
+        (signal.SIGINT, 130, "2", 1, 1),
+        (signal.SIGTERM, 143, "4", 2, 3),
+        (signal.SIGKILL, -9, "6", 2, 5),
+    ):
+        process = held_at(driver, size, *words, kept=kept)
+        process.send_signal(number)
+        returned, messages = finished(process)
+        assert returned == code and "Traceback" not in messages
+        if number != signal.SIGKILL:
+            assert f"{of_all} of 6 cases are kept (close tiny makes them a record" in messages
+            assert "continue with: python -m experiments run tiny" in messages
+            assert messages.rstrip().endswith("--resume")
+        assert read_study("tiny", driver.data) == () and len(driver.journals()) == 1
+        words = ("--resume",)
+    with driver.journals()[0].open("ab") as stream:
+        stream.write(b'{"kind":"fin')  # as if it had been cut off while writing
     returned, messages = finished(driver.start("--resume"))
     assert returned == 0, messages
-    record = record_of(driver)
-    assert [(case.factors["size"], case.status) for case in record.cases] == [
-        (size, "ok") for size in range(1, 7)
-    ]
+    record = record_in(driver.data)
+    ended = [(case.factors["size"], case.status) for case in record.cases]
+    assert ended == [(size, "ok") for size in range(1, 7)]
     assert "--resume" not in record.command
-    assert driver.measured() == ["1", "2", "3", "3", "4", "5", "6"] and driver.journals() == []
+    assert driver.measured() == ["1", "2", "2", "3", "4", "4", "5", "6", "6"]
 
 
-def test_a_run_whose_machine_is_gone_becomes_a_record_of_what_it_measured(driver: Driver) -> None:
-    returned, messages = finished(driver.start(command="close"))
-    assert returned == 1 and "tiny has no unfinished run in" in messages
-    process = held_at(driver, "3", kept=2)
-    returned, messages = finished(driver.start(command="close"))
-    assert returned == 1 and "that no process is at (found .2" in messages
-    process.kill()
-    process.wait(LIMIT_S)
-    (journal,) = driver.journals()
-    last_outcome = datetime.fromtimestamp(journal.stat().st_mtime, UTC)
-    returned, messages = finished(driver.start(command="close"))
-    assert returned == 0, messages
-    record = record_of(driver)
-    assert driver.journals() == []
-    assert [case.status for case in record.cases] == ["ok"] * 2 + ["unavailable"] * 4
-    assert record.cases[0].samples("time")
-    assert record.cases[5].reason == "The run was ended before this was measured."
+# ---------------------------------------------------------------- the same without a new process
+
+
+class Stopping(Notes):
+    """Interrupts its run as soon as so many cases have ended."""
+
+    def __init__(self, after: int | None) -> None:
+        super().__init__()
+        self.after = after
+
+    def begin(self, text: str) -> None:
+        if self.after == 0:
+            raise KeyboardInterrupt
+
+    def progressed(self, text: str, done: float) -> None:
+        super().progressed(text, done)
+        if len(self.ended) == self.after:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture
+def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measure:
+    """Measures a shard of two of the tiny study, and tells what it said."""
+    monkeypatch.setattr(runtime, "start_torch", lambda device, threads: sys)
+    monkeypatch.setattr(environment, "gather", lambda *_, name: make_environment(name=name))
+    monkeypatch.setenv("PYTHONPATH", str(FOLDER))
+    monkeypatch.setenv("TINY_HELD", str(tmp_path))
+
+    monkeypatch.setitem(registry.STUDIES, "tiny", "tiny_sharded")
+
+    def measured(shard: str, stop: int | None = None, **asked: bool) -> list[str]:
+        notes = Stopping(stop)
+        request = Request("tiny", tmp_path, threads=1, shard=(int(shard[0]), 2), **asked)
+        if stop is None:
+            run(request, notes)
+            return notes.notes
+        with pytest.raises(StoppedError) as stopped:
+            run(request, notes)
+        return [str(stopped.value)]
+
+    return measured
+
+
+def test_an_interrupted_shard_goes_on_as_that_shard(tmp_path: Path, measure: Measure) -> None:
+    said = measure(stop=1, shard="2/2")[-1]
+    assert "1 of 3 cases are kept" in said and "--shard 2/2" in said
+    with pytest.raises(MeasurementError, match=r"shard\.number 2, now 1"):
+        measure(shard="1/2", resume=True)
+    for shard, notes in (("2/2", ""), ("1/2", ""), ("2/2", "Already measured; skipping.")):
+        assert notes in ["", *measure(shard=shard, if_missing=True)]
+    record = record_in(tmp_path)
+    assert [case.samples("allocated_peak") for case in record.cases] == [(n,) for n in range(1, 7)]
+
+
+def test_runs_whose_machines_are_gone_become_records_of_what_they_measured(
+    tmp_path: Path, measure: Measure
+) -> None:
+    measure(stop=2, shard="1/2")
+    (path,) = (tmp_path / "tiny").glob(".*.journal.jsonl")
+    measure(stop=0, shard="2/2")  # measured nothing, so that its journal is gone
+    with (
+        read_journal(path),
+        pytest.raises(MeasurementError, match=r"that no process is at \(found \.2"),
+    ):
+        close("tiny", tmp_path)
+    last_outcome = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    assert len(close("tiny", tmp_path)) == 1
+    record = record_in(tmp_path, 2)
+    found = [case.samples("allocated_peak") for case in record.cases]
+    assert found == [(1,), (), (3,), (), (), ()]
+    assert record.cases[1].reason == "This was left to shard 2 of 2."
+    assert record.cases[4].reason == "The run was ended before this was measured."
     assert record.finished == last_outcome.strftime("%Y-%m-%dT%H:%M:%SZ")
     ended = "the run was ended before this was measured"
     assert record.environment.missing["ceilings.after"] == ended
-
-
-def test_an_interrupted_shard_goes_on_as_that_shard(sharded: Driver) -> None:
-    returned, messages = stopped_at(sharded, "4", signal.SIGTERM, "--shard", "2/2", kept=1)
-    assert returned == 143
-    assert "1 of 3 cases are kept" in messages and "--shard 2/2" in messages
-    code, messages = finished(sharded.start("--shard", "1/2", "--resume"))
-    assert code == 1 and "shard.number 2, now 1" in messages
-    for words in (("--shard", "2/2", "--if-missing"), ("--shard", "1/2")):
-        code, messages = finished(sharded.start(*words))
-        assert code == 0, messages
-    assert sorted(sharded.measured()) == sorted([*SIZES, "4"])
-    code, messages = finished(sharded.start("--shard", "2/2", "--if-missing"))
-    assert code == 0 and "Already measured" in messages
-    assert all(case.status == "ok" for case in record_of(sharded).cases)
-
-
-def test_all_shards_whose_machines_are_gone_are_closed(sharded: Driver) -> None:
-    # The last one measured nothing, so that its journal is gone.
-    for shard, size, kept in (("1/3", "4", 1), ("2/3", "5", 1), ("3/3", "3", 0)):
-        stopped_at(sharded, size, signal.SIGTERM, "--shard", shard, kept=kept)
-    code, messages = finished(sharded.start(command="close"))
-    assert code == 0 and "merged from 2 of 3 shards, missing 3" in messages
-    (run,) = runs_of(read_study("tiny", sharded.data))
-    assert missing_shards(run) == (3,) and sharded.journals() == []
-    measured = [case.status for case in whole(run).record.cases]
-    assert measured == ["ok"] * 2 + ["unavailable"] * 4
+    with pytest.raises(MeasurementError, match="tiny has no unfinished run in"):
+        close("tiny", tmp_path)

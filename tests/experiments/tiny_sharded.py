@@ -31,5 +31,5 @@ def measure(factors: Factors, session: Session) -> Measured:
     return {"allocated_peak": (int(factors["size"]),)}
 
 
-PLAN = msgspec.structs.replace(TIMED.full, processes={"retained": 4, "default": 2})
+PLAN = msgspec.structs.replace(TIMED.full, processes={"retained": 2, "default": 1})
 STUDY = replace(TIMED, memory=measure, full=PLAN)
