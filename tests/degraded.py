@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import cache
 from random import Random
-from typing import TypeAlias
+from typing import Any, Final, TypeAlias
 from zlib import crc32
 
 import msgspec
@@ -15,9 +14,8 @@ import msgspec
 from report.engine.gather import gather
 from report.engine.pipeline import ROOT
 from report.paper.findings import Inputs
-from report.records.imported import ImportedRecord
 from report.records.quantities import QUANTITIES
-from report.records.record import Case, Environment, Measured, Record, Sample
+from report.records.record import Case, Measured, Record, Sample
 from report.records.store import Stored, StoredImport
 
 _changed = msgspec.structs.replace
@@ -74,27 +72,17 @@ def of_records(change: Callable[[Record], Record]) -> Change:
 
 
 def of_cases(change: Callable[[int, Case], Case | None]) -> Change:
-    """The inputs with every case changed, or left out where there is none."""
+    """The inputs with every case changed, or left out where there is none; those of others too."""
 
-    def changed(record: Record) -> Record:
-        return _changed(record, cases=_kept(change, record.cases))
+    def changed(record: Any) -> Any:
+        made = (change(place, case) for place, case in enumerate(record.cases))
+        return _changed(record, cases=tuple(case for case in made if case))
 
-    return lambda inputs: of_imported(change)(of_records(changed)(inputs))
+    def every(inputs: Inputs) -> Inputs:
+        theirs = tuple(replace(each, record=changed(each.record)) for each in inputs.imported)
+        return replace(of_records(changed)(inputs), imported=theirs)
 
-
-def of_imported(change: Callable[[int, Case], Case | None]) -> Change:
-    """The inputs with every case changed that others measured."""
-
-    def changed(stored: StoredImport) -> StoredImport:
-        cases = _kept(change, stored.record.cases)
-        return replace(stored, record=_changed(stored.record, cases=cases))
-
-    return lambda inputs: replace(inputs, imported=tuple(map(changed, inputs.imported)))
-
-
-def _kept(change: Callable[[int, Case], Case | None], cases: tuple[Case, ...]) -> tuple[Case, ...]:
-    made = (change(place, case) for place, case in enumerate(cases))
-    return tuple(case for case in made if case)
+    return every
 
 
 #: What becomes of the samples of a quantity; None of those that are left out.
@@ -169,32 +157,33 @@ def noise(inputs: Inputs, seed: int = 5) -> Inputs:
 # ----------------------------------------------------------------------------------------- text
 
 
+#: What a record says in words that nobody here has written.
+_WORDS: Final = frozenset({
+    "author", "instrument", "model", "framework", "cuda", "driver", "governor", "version", "build",
+    "operating_system", "python",
+})  # fmt: skip
+
+
 def hostile(inputs: Inputs) -> Inputs:
     """``HOSTILE`` in every text that nobody here has written: of machines, errors and sources."""
-    made = of_records(lambda r: _changed(r, environment=_environment(r.environment)))(inputs)
-    made = of_cases(_failed)(made)
+    made = of_cases(_failed)(of_records(_hostile)(inputs))
     reported = _changed(made.reported, device=HOSTILE, software=HOSTILE)
-    files = {file: _files(content) for file, content in made.attachments.items()}
-    theirs = tuple(replace(each, record=_published(each.record)) for each in made.imported)
-    return replace(made, reported=reported, attachments=files, imported=theirs)
+    theirs = tuple(replace(each, record=_hostile(each.record)) for each in made.imported)
+    return replace(made, reported=reported, imported=theirs)
 
 
-def _published(record: ImportedRecord) -> ImportedRecord:
-    origin = _changed(record.origin, author=HOSTILE, instrument=HOSTILE)
-    environment = _changed(record.environment, model=HOSTILE, framework=HOSTILE, cuda=HOSTILE)
-    return _changed(record, origin=origin, environment=environment)
-
-
-def _environment(found: Environment) -> Environment:
-    return _changed(
-        found,
-        cpu=_changed(found.cpu, model=HOSTILE, vector_extensions=(HOSTILE,), governor=HOSTILE),
-        gpu=found.gpu and _changed(found.gpu, model=HOSTILE, driver=HOSTILE, cuda=HOSTILE),
-        torch=_changed(found.torch, version=HOSTILE, build=HOSTILE),
-        operating_system=HOSTILE,
-        python=HOSTILE,
-        missing=dict.fromkeys(found.missing, HOSTILE),
-    )
+def _hostile(part: Any) -> Any:
+    """A part of a record, at any depth, but for its cases."""
+    if not isinstance(part, msgspec.Struct) or isinstance(part, Case):
+        return part
+    found = {name: getattr(part, name) for name in part.__struct_fields__}
+    changed = {name: _hostile(value) for name, value in found.items()}
+    changed |= {name: HOSTILE for name in _WORDS & found.keys() if isinstance(found[name], str)}
+    if "missing" in found:
+        changed["missing"] = dict.fromkeys(found["missing"], HOSTILE)
+    if "vector_extensions" in found:
+        changed["vector_extensions"] = (HOSTILE,)
+    return _changed(part, **changed)
 
 
 def _failed(place: int, case: Case) -> Case:
@@ -203,17 +192,6 @@ def _failed(place: int, case: Case) -> Case:
         return case
     status = "failed" if case.status == "ok" else case.status
     return _changed(case, status=status, reason=HOSTILE, series={}, rounds=())
-
-
-def _files(content: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Files beside a record with other texts where they describe images or a library."""
-    found = dict(content)
-    for name, text in content.items():
-        if name == "images.json" or name.startswith("backend."):
-            described = json.loads(text)
-            texts = {"source", "split", "version", "matrix_products"} & described.keys()
-            found[name] = json.dumps(described | dict.fromkeys(texts, HOSTILE)).encode()
-    return found
 
 
 def both(first: Change, second: Change) -> Change:

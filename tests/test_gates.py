@@ -62,11 +62,7 @@ def test_runs_agree_up_to_a_fifth() -> None:
 
 
 def round_of(time: float, **changes: object) -> Round:
-    plain = Round(
-        process=1,
-        policy="retained",
-        series={"time": (time,)},
-    )
+    plain = Round(process=1, policy="retained", series={"time": (time,)})
     return msgspec.structs.replace(plain, **changes)
 
 
@@ -94,16 +90,8 @@ def test_series_in_which_two_runs_disagree_are_counted() -> None:
 
 
 def ceiling(rate: float) -> Ceiling:
-    return Ceiling(
-        operation="matrix_product",
-        moment="before",
-        dtype="float32",
-        size="1x1x1",
-        work=1_000_000_000,
-        work_unit="FLOP",
-        samples=(1e9 / rate,),
-        instrument="torch.mm",
-    )
+    plain = factory.ceiling("matrix_product", "before", rate)
+    return msgspec.structs.replace(plain, work=10**9, samples=(1e9 / rate,))
 
 
 def test_no_processor_is_faster_than_its_vectors() -> None:

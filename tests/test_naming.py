@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -15,32 +14,36 @@ from tests import factory
 PLAIN = "Example Processor, 2 threads"
 
 
-def device(key: str = "a", host: dict[str, Any] | None = None, **change: Any) -> Environment:
-    found = None if host is None else msgspec.structs.replace(factory.SERVER, **host)
-    return factory.environment(key, host=found, **change)
+def device(key: str = "a", **change: Any) -> Environment:
+    return factory.environment(key, **change)
 
 
-def names(machines: Iterable[Environment]) -> tuple[str, ...]:
-    return labels([factory.stored(factory.record(machine=machine)) for machine in machines])
+LARGE = device("b", memory_bytes=64 * 2**30)
+CORES = device("b", cpu=msgspec.structs.replace(device().cpu, cores_available=64))
+GPUS = [
+    factory.environment(key, gpu=msgspec.structs.replace(factory.GPU, memory_bytes=size * 2**30))
+    for key, size in (("a", 40), ("b", 80))
+]
 
 
-def named(*machines: Environment) -> list[str]:
-    found = names(machines)
-    assert len(set(found)) == len(found)
-    return [name.removeprefix(PLAIN).strip(" ()") for name in found]
-
-
-def test_a_name_that_only_one_has_stays_plain() -> None:
-    assert names([device(), device("b", threads=1)]) == (PLAIN, "Example Processor, 1 thread")
-    assert names([]) == ()
-
-
-def test_the_first_property_that_differs_for_all_is_named() -> None:
-    large = device("b", memory_bytes=64 * 2**30)
-    assert named(device("a"), large) == ["16 GiB of memory", "64 GiB of memory"]
-    assert named(device("a"), large, device("c")) == ["a", "b", "c"]
-    other = msgspec.structs.replace(device().cpu, cores_available=64)
-    assert named(device("a"), device("b", cpu=other))[1] == "64 cores available"
+@pytest.mark.parametrize(
+    ("machines", "ends"),
+    [
+        ([], []),
+        ([device(), device("b", threads=1)], [", 2 threads", ", 1 thread"]),
+        ([device(), LARGE], [" (16 GiB of memory)", " (64 GiB of memory)"]),
+        ([device(), LARGE, device("c")], [" (a)", " (b)", " (c)"]),
+        ([device(), CORES], [" (2 cores available)", " (64 cores available)"]),
+        (GPUS, [" (40 GiB)", " (80 GiB)"]),
+        # Records of one device have one name.
+        ([device(), device()], [f"{PLAIN} (a)"] * 2),
+    ],
+)
+def test_the_first_property_that_differs_for_all_is_named(
+    machines: list[Environment], ends: list[str]
+) -> None:
+    found = labels([factory.stored(factory.record(machine=machine)) for machine in machines])
+    assert all(name.endswith(end) for name, end in zip(found, ends, strict=True)), found
 
 
 @pytest.mark.parametrize(
@@ -63,17 +66,7 @@ def test_a_mere_brand_of_amd_is_named_with_its_microarchitecture(
     brand: str, family: int | None, model: int | None, label: str
 ) -> None:
     cpu = msgspec.structs.replace(device().cpu, model=brand)
-    machine = device("a", {"family": family, "model": model}, cpu=cpu)
+    host = msgspec.structs.replace(factory.SERVER, family=family, model=model)
+    machine = device(host=host, cpu=cpu)
     assert machine.label == f"{label}, 2 threads"
     assert device("a", cpu=cpu).label == f"{brand}, 2 threads", "a record without its host"
-
-
-def test_gpus_of_one_name_differ_by_their_memory() -> None:
-    small = msgspec.structs.replace(factory.GPU, memory_bytes=40 * 2**30)
-    large = msgspec.structs.replace(factory.GPU, memory_bytes=80 * 2**30)
-    found = names([factory.environment("a", gpu=small), factory.environment("b", gpu=large)])
-    assert [name.rpartition(" (")[2] for name in found] == ["40 GiB)", "80 GiB)"]
-
-
-def test_records_of_one_device_have_one_name() -> None:
-    assert names([device("a"), device("a")]) == (f"{PLAIN} (a)",) * 2

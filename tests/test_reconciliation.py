@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from report.errors import StudyError
 from report.missing import Missing
 from report.paper.reconciliations import as_figure, series_table
-from report.paper.tables import Table
 from report.theory.reconciliation import Reconciliation, Term, without_idle_terms
 
 
@@ -74,9 +73,6 @@ def test_a_name_stands_for_one_term() -> None:
         replace(V100, terms=(term("Theory", 1),))
 
 
-# ---------------------------------------------------------------------------------------- series
-
-
 def series(residuals: dict[int, int]) -> dict[int, Reconciliation]:
     return {
         batch: reconciliation(100 * batch, [batch, -2], 101 * batch - 2 + left, "B")
@@ -84,40 +80,29 @@ def series(residuals: dict[int, int]) -> dict[int, Reconciliation]:
     }
 
 
-def printed(found: dict[int, Reconciliation], factor: str = "Batch") -> Table:
-    table = series_table("tbl-s", found, "a.json", factor=factor)
-    assert table is not None
-    return table
-
-
-def test_a_series_has_a_row_a_level() -> None:
-    table = printed(series({16: 0, 32: 0}))
-    assert [column.heading for column in table.columns] == [
-        "Batch",
-        "Theory (B)",
-        "Term 0 (B)",
-        "Term 1 (B)",
-        "Sum (B)",
-        "Counted (B)",
-        "Residual (B)",
-    ]
+@pytest.mark.parametrize(
+    ("left", "last", "unexplained"),
+    [
+        (0, "Residual", ()),
+        (
+            5,
+            "Residual, unexplained",
+            ("Unexplained, of what was measured: 0.1546\N{NO-BREAK SPACE}% at 32.",),
+        ),
+    ],
+)
+def test_a_series_has_a_row_a_level(left: int, last: str, unexplained: tuple[str, ...]) -> None:
+    table = series_table("tbl-s", series({16: 0, 32: left}), "a.json", factor="Images")
+    assert table is not None and table.sources == ("a.json",)
+    names = ("Theory", "Term 0", "Term 1")
+    assert [column.name for column in table.columns] == ["Images", *names, "Sum", "Counted", last]
+    assert {column.unit for column in table.columns[1:]} == {"B"}
     assert table.rows == (
         (16, 1600, 16, -2, 1614, 1614, 0),
-        (32, 3200, 32, -2, 3230, 3230, 0),
+        (32, 3200, 32, -2, 3230, 3230 + left, left),
     )
-    assert table.notes == tuple(
-        f"{name}: formula of {name} (evidence of {name})."
-        for name in ("Theory", "Term 0", "Term 1")
-    )
-    assert table.sources == ("a.json",)
-
-
-def test_one_unexplained_row_names_the_column_and_the_share() -> None:
-    table = printed(series({16: 0, 32: 5}), "Images")
-    assert table.columns[0].name == "Images"
-    assert table.columns[-1].name == "Residual, unexplained"
-    assert [row[-1] for row in table.rows] == [0, 5]
-    assert "Unexplained, of what was measured: 0.1546\N{NO-BREAK SPACE}% at 32." in table.notes
+    terms = tuple(f"{name}: formula of {name} (evidence of {name})." for name in names)
+    assert table.notes == (*terms, *unexplained)
 
 
 def test_terms_that_are_zero_in_every_row_can_be_left_out() -> None:
@@ -133,10 +118,7 @@ def test_a_series_needs_rows_of_one_shape() -> None:
     units = {1: reconciliation(1, [1], 2), 2: reconciliation(1, [1], 2, "B")}
     for rows in (mixed, units):
         with pytest.raises(StudyError, match="tbl-s: a row has the headings"):
-            printed(rows)
-
-
-# ----------------------------------------------------------------------------------- other outputs
+            series_table("tbl-s", rows)
 
 
 def test_the_figure_has_all_bars_in_one_unit() -> None:

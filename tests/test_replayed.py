@@ -52,14 +52,9 @@ def case(**change: tuple[int, ...]) -> Case:
     return factory.case(1, memory={name: samples for name, samples in found.items() if samples})
 
 
-def called(content: Case) -> CallReplay:
-    found = replayed(content)
-    assert isinstance(found, CallReplay)
-    return found
-
-
 def test_the_sums_of_a_call_follow_from_the_rules() -> None:
-    call = called(case())
+    call = replayed(case())
+    assert isinstance(call, CallReplay)
     found = {
         f"{of}_{moment}": getattr(call.state(of, moment), of) for of in SUMS for moment in MOMENTS
     }

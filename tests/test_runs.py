@@ -86,11 +86,30 @@ def test_a_series_has_the_processes_of_all_runs() -> None:
     assert POOLED.samples("time", CASE) == (1.0, 1.1, 1.2, 1.3)
 
 
-def test_a_pooled_value_names_the_files_of_all_runs() -> None:
-    assert POOLED.series("time", CASE).sources == (NEW.file, OLD.file, LAST.file)
-    alone = Run(NEW, "a")
-    assert alone.series("time", CASE).sources == (NEW.file,)
-    assert alone.series("time", CASE) == POOLED.series("time", CASE), "the same quantity"
+FAILED = factory.stored(
+    msgspec.structs.replace(
+        OLD.record, cases=(factory.case(4, status="failed", reason="It broke."),)
+    )
+)
+SLOW = of_day(1, (2.0,))
+
+
+@pytest.mark.parametrize(
+    ("run", "sources"),
+    [
+        (POOLED, (NEW, OLD, LAST)),
+        (Run(NEW, "a"), (NEW,)),
+        # A run in which the case failed adds nothing.
+        (Run(replace(NEW, others=(FAILED, LAST)), "a"), (NEW, LAST)),
+        # Runs that disagree are no population: the one of most processes stands.
+        (Run(replace(NEW, others=(SLOW,)), "a"), (NEW,)),
+        (Run(replace(SLOW, others=(NEW,)), "a"), (NEW,)),
+    ],
+)
+def test_a_value_names_the_files_of_all_runs_that_it_is_from(
+    run: Run, sources: tuple[Stored, ...]
+) -> None:
+    assert run.series("time", CASE).files == tuple(stored.file for stored in sources)
 
 
 def test_what_is_the_same_in_every_run_comes_from_the_record() -> None:
@@ -100,23 +119,9 @@ def test_what_is_the_same_in_every_run_comes_from_the_record() -> None:
     assert POOLED.repeated("allocated_after", CASE).sources == (NEW.file,)
 
 
-def test_a_run_in_which_the_case_failed_adds_nothing() -> None:
-    failed = factory.case(4, status="failed", reason="It broke.")
-    other = factory.stored(msgspec.structs.replace(OLD.record, cases=(failed,)))
-    found = Run(replace(NEW, others=(other, LAST)), "a").series("time", CASE)
-    assert found.sources == (NEW.file, LAST.file)
-
-
 def test_a_pooled_time_that_the_clock_cannot_tell_is_missing() -> None:
     found = Run(replace(of_day(1, (0.0, 1e-8)), others=(NEW,)), "a").by_process("time", CASE)
     assert found == Missing("below timer resolution on a")
-
-
-def test_runs_that_disagree_are_no_population() -> None:
-    """All series come from the run of most processes, and from those that agree with it."""
-    slow = of_day(1, (2.0,))
-    assert Run(replace(NEW, others=(slow,)), "a").series("time", CASE).sources == (NEW.file,)
-    assert Run(replace(slow, others=(NEW,)), "a").series("time", CASE).files == (NEW.file,)
 
 
 def test_a_ceiling_is_the_best_of_all_runs() -> None:
