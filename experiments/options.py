@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
@@ -13,18 +14,10 @@ from experiments import registry
 from experiments.cluster.submit import ASKED
 from experiments.harness.request import Request
 from experiments.harness.study import UsageError
-from experiments.theory.command import add_theory
+from experiments.theory.command import OPTIONS as THEORY
+from experiments.theory.networks import FORMS
 from report.records.imported import Address, Licence, Revision
 from report.records.record import Slug
-
-_LONGEST_LABEL: Final = 60
-_ONE_OF: Final = f"one of: {', '.join(sorted(registry.STUDIES))}"
-_EXAMPLES: Final = """\
-examples:
-  python -m experiments run conv_scaling --quick
-  python -m experiments run conv_scaling --threads 1 --set batch=16,64 --wait-quiet 10
-"""
-
 
 #: Command → what it does.
 _COMMANDS: Final = {
@@ -38,122 +31,51 @@ _COMMANDS: Final = {
     "status": "which shards of a study are measured or missing",
     "close": "make records of the unfinished runs of a study whose machines are gone",
 }
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser that says what is wrong in one sentence, as all of this command does."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message[:1].upper()}{message[1:]}; {self.prog} --help tells more.")
-
-
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    whole = _Parser(prog="python -m experiments")
-    commands = whole.add_subparsers(dest="command", required=True)
-    go = {name: commands.add_parser(name, help=help_) for name, help_ in _COMMANDS.items()}
-    go["list"].add_argument("study", nargs="*", help="the studies to tell more about")
-    go["run"].epilog = _EXAMPLES
-    go["run"].formatter_class = argparse.RawDescriptionHelpFormatter
-    go["run"].add_argument("study", nargs="?", help=_ONE_OF)
-    for name in ("submit", "status", "close"):
-        go[name].add_argument("study", help=_ONE_OF)
-    _add_measured(go["run"])
-    _add_several(go["run"])
-    _add_measured(go["submit"])
-    _add_jobs(go["submit"])
-    add_theory(go["theory"])
-    _add_import(go["import"])
-    go["check"].add_argument("files", nargs="+", type=Path, metavar="FILE")
-    copied = "copy those that are to the folders of their studies in this data directory"
-    go["check"].add_argument("--into", type=Path, metavar="DATA", help=copied)
-    where = "the folder of records; default: data"
-    for name in ("run", "submit", "import", "doctor", "status", "close"):
-        go[name].add_argument(
-            "--records", type=Path, default=Path("data"), metavar="DIR", help=where
-        )
-    for command in go.values():
-        command.add_argument("--debug", action="store_true", help="show tracebacks")
-    return whole
-
-
-def _add_measured(go: argparse.ArgumentParser) -> None:
-    """The options that ``run`` and ``submit`` have in common."""
-    what = go.add_argument_group("what is measured")
-    gpu = "cuda: a GPU, see docs/gpu.md"
-    what.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help=gpu)
-    what.add_argument("--threads", type=int, metavar="N", help="default: one for each core")
-    what.add_argument("--quick", action="store_true", help="fewer cases and samples")
-    only, levels = "measure these levels of a factor only; may be repeated", "FACTOR=LEVEL,..."
-    what.add_argument(
-        "--set", dest="settings", action="append", default=[], metavar=levels, help=only
-    )
-    counted = "count executed work, as far as it takes minutes; default: auto, with --quick none"
-    what.add_argument("--counters", choices=("none", "auto"), help=counted)
-    images = "a folder with a data set of your own, for the studies that read images"
-    what.add_argument("--data", dest="images", type=Path, metavar="DIR", help=images)
-    where = go.add_argument_group("the machine")
-    name = "what you call this machine, such as «classroom laptop 3»; papers call it so too"
-    where.add_argument("--label", type=_label, metavar="NAME", help=name)
-    quiet = "wait so long at most until other processes leave the processors alone"
-    where.add_argument("--wait-quiet", type=_minutes, metavar="MIN", help=quiet)
-
-
-def _add_several(go: argparse.ArgumentParser) -> None:
-    many = go.add_argument_group("parts of a run, and several runs")
-    many.add_argument("--resume", action="store_true", help="continue the newest unfinished run")
-    part = "only the I-th of N parts, which papers merge"
-    many.add_argument("--shard", type=_shard, metavar="I/N", help=part)
-    begun = "skip a measured shard, go on with one begun"
-    many.add_argument("--if-missing", action="store_true", help=begun)
-    needed = "with --device cuda: all that papers need of a GPU"
-    many.add_argument("--all", action="store_true", help=needed)
-    limit = "time for --all; default: 25"
-    many.add_argument("--minutes", type=_minutes, default=25.0, metavar="MIN", help=limit)
-
-
-def _add_jobs(go: argparse.ArgumentParser) -> None:
-    """The options of ``submit`` that say how jobs are asked for."""
-    jobs = go.add_argument_group("jobs")
-    local = "local: on this machine"
-    jobs.add_argument("--cluster", choices=("slurm", "local"), default="slurm", help=local)
-    for name, default, meaning in (
-        ("nodes", 1, "jobs at once; default: 1"),
-        ("shards", None, "default: as many as nodes"),
-        ("time", 60, "limit of a job in minutes; default: 60"),
-    ):
-        jobs.add_argument(f"--{name}", type=_count, default=default, metavar="N", help=meaning)
-    for name in ASKED:
-        jobs.add_argument(f"--{name}", metavar=name.upper(), help=f"{name} that sbatch asks for")
-    jobs.add_argument("--export-sbatch", type=Path, metavar="FILE", help="write a script instead")
-
-
-def _add_import(go: argparse.ArgumentParser) -> None:
-    """The options of ``import``."""
-    go.add_argument("files", nargs="+", type=Path, metavar="FILE", help="published measurements")
-    study = "the study whose data they become"
-    go.add_argument("--study", required=True, type=_as(Slug, "a study"), help=study)
-    go.add_argument("--origin", required=True, metavar="TEXT", help="who measured")
-    spdx = _as(Licence, "a licence of SPDX, as Apache-2.0 is")
-    go.add_argument("--licence", required=True, type=spdx, metavar="ID", help="of SPDX, as MIT is")
-    web, where = _as(Address, "a web address"), "where the file is published"
-    go.add_argument("--address", type=web, metavar="URL", help=where)
-    revision = _as(Revision, "a commit")
-    go.add_argument("--commit", type=revision, metavar="HASH", help="the revision of it there")
-    go.add_argument("--device", metavar="NAME", help="full name of the device, as vendors write it")
-    untold, pair = "a condition that the file does not tell; may be repeated", "NAME=VALUE"
-    go.add_argument(
-        "--set", dest="settings", action="append", default=[], metavar=pair, help=untold
-    )
-
-
-def request_of(options: argparse.Namespace) -> Request:
-    """What the options of ``run`` or ``submit`` ask for."""
-    given = {n: v for n, v in vars(options).items() if n in Request.__dataclass_fields__}
-    return Request(**{**given, "settings": tuple(options.settings)})
-
-
-# ----------------------------------------------------------------------------- words of options
+#: An option a line: its name («!» if it must be given), what it takes with the default, its help.
+_MEASURED: Final = """
+--device  cpu|cuda [cpu]  cuda: a GPU, see docs/gpu.md
+--threads  N  default: one for each core
+--quick  –  fewer cases and samples
+--set  FACTOR=LEVEL,...  measure these levels of a factor only; may be repeated
+--counters  none|auto  count executed work; default: auto, with --quick none
+--data  DIR  a folder with a data set of your own, for the studies that read images
+"""
+_MACHINE: Final = """
+--label  NAME  what you call this machine, such as «classroom laptop 3»; papers call it so too
+--wait-quiet  MIN  wait so long at most until other processes leave the processors alone
+"""
+_SEVERAL: Final = """
+--resume  –  continue the newest unfinished run
+--shard  I/N  only the I-th of N parts, which papers merge
+--if-missing  –  skip a measured shard, go on with one begun
+--all  –  with --device cuda: all that papers need of a GPU
+--minutes  MIN [25]  time for --all
+"""
+_JOBS: Final = """
+--cluster  slurm|local [slurm]  local: on this machine
+--nodes  COUNT [1]  jobs at once
+--shards  COUNT  default: as many as nodes
+--time  COUNT [60]  limit of a job in minutes
+--export-sbatch  FILE  write a script instead
+""" + "".join(f"--{name}  {name.upper()}  {name} that sbatch asks for\n" for name in ASKED)
+_IMPORT: Final = """
+--study!  STUDY  the study whose data they become
+--origin!  TEXT  who measured
+--licence!  ID  a licence of SPDX, as Apache-2.0 is
+--address  URL  where the file is published
+--commit  HASH  the revision of it there
+--device  TEXT  full name of the device, as vendors write it
+--set  NAME=VALUE...  a condition that the file does not tell, as precision=amp; may be repeated
+"""
+_CHECK: Final = "--into  DIR  copy those that are to the folders of their studies in this directory"
+_RECORDS: Final = "--records  DIR [data]  the folder of records"
+_DEBUG: Final = "--debug  –  show tracebacks"
+_LINE: Final = re.compile(r"(\S+?)(!?)  (\S+)(?: \[(\S+)\])?  (.+)")
+_EXAMPLES: Final = """\
+examples:
+  python -m experiments run conv_scaling --quick
+  python -m experiments run conv_scaling --threads 1 --set batch=16,64 --wait-quiet 10
+"""
 
 
 def _as(kind: object, what: str) -> Callable[[str], Any]:
@@ -168,10 +90,6 @@ def _as(kind: object, what: str) -> Callable[[str], Any]:
     return convert
 
 
-_count = _as(Annotated[int, msgspec.Meta(ge=1)], "a whole number from 1 on")
-_minutes = _as(Annotated[float, msgspec.Meta(gt=0, le=1e6)], "a number of minutes above 0")
-
-
 def _shard(text: str) -> tuple[int, int]:
     number, slash, of = text.partition("/")
     if slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of):
@@ -180,6 +98,84 @@ def _shard(text: str) -> tuple[int, int]:
 
 
 def _label(text: str) -> str:
-    if not (1 <= len(text.strip()) <= _LONGEST_LABEL and text.isprintable()):
-        raise argparse.ArgumentTypeError(f"give 1 to {_LONGEST_LABEL} printable characters")
-    return text.strip()
+    if 1 <= len(text.strip()) <= 60 and text.isprintable():
+        return text.strip()
+    raise argparse.ArgumentTypeError("give 1 to 60 printable characters")
+
+
+#: What an option takes, as tables say it → what makes that of a word; of all others it is a text.
+_TYPES: Final[dict[str, Callable[[str], Any]]] = {
+    "N": int,
+    "COUNT": _as(Annotated[int, msgspec.Meta(ge=1)], "a whole number from 1 on"),
+    "MIN": _as(Annotated[float, msgspec.Meta(gt=0, le=1e6)], "a number of minutes above 0"),
+    "DIR": Path,
+    "FILE": Path,
+    "I/N": _shard,
+    "NAME": _label,
+    "STUDY": _as(Slug, "a name of a study"),
+    "ID": _as(Licence, "a licence of SPDX"),
+    "URL": _as(Address, "a web address"),
+    "HASH": _as(Revision, "a commit"),
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that says what is wrong in one sentence, as all of this command does."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message[:1].upper()}{message[1:]}; {self.prog} --help tells more.")
+
+    def add_options(self, table: str, title: str | None = None) -> None:
+        """Add the options of a table, under a title if there is one."""
+        group = self.add_argument_group(title) if title else self
+        for line in table.replace("\n  ", " ").strip().splitlines():
+            matched = _LINE.fullmatch(line)
+            assert matched is not None, line
+            name, required, takes, default, meaning = matched.groups()
+            how: dict[str, Any] = {"help": f"{meaning}; default: {default}" if default else meaning}
+            if takes == "–":
+                how["action"] = "store_true"
+            elif takes.endswith("..."):
+                how |= {"action": "append", "default": [], "metavar": takes}
+            elif "|" in takes:
+                how |= {"choices": takes.split("|"), "default": default}
+            else:
+                how |= {"type": _TYPES.get(takes, str), "metavar": takes, "default": default}
+                how["required"] = bool(required)
+            group.add_argument(name, **how)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    whole = _Parser(prog="python -m experiments")
+    commands = whole.add_subparsers(dest="command", required=True)
+    go = {name: commands.add_parser(name, help=meaning) for name, meaning in _COMMANDS.items()}
+    go["list"].add_argument("study", nargs="*", help="the studies to tell more about")
+    one_of = f"one of: {', '.join(sorted(registry.STUDIES))}"
+    go["run"].add_argument("study", nargs="?", help=one_of)
+    for name in ("submit", "status", "close"):
+        go[name].add_argument("study", help=one_of)
+    for name in ("run", "submit"):
+        go[name].add_options(_MEASURED, "what is measured")
+        go[name].add_options(_MACHINE, "the machine")
+    go["run"].add_options(_SEVERAL, "parts of a run, and several runs")
+    go["run"].epilog = _EXAMPLES
+    go["run"].formatter_class = argparse.RawDescriptionHelpFormatter
+    go["submit"].add_options(_JOBS, "jobs")
+    go["theory"].add_argument("network", nargs="?", help=f"{FORMS}, which returns the module")
+    go["theory"].add_options(THEORY)
+    for name in ("import", "check"):
+        go[name].add_argument("files", nargs="+", type=Path, metavar="FILE")
+    go["import"].add_options(_IMPORT)
+    go["check"].add_options(_CHECK)
+    for name, command in go.items():
+        if name not in ("list", "theory", "check"):
+            command.add_options(_RECORDS)
+        command.add_options(_DEBUG)
+    return whole
+
+
+def request_of(options: argparse.Namespace) -> Request:
+    """What the options of ``run`` or ``submit`` ask for."""
+    given = {n: v for n, v in vars(options).items() if n in Request.__dataclass_fields__}
+    return Request(**given, settings=tuple(options.set), images=options.data)

@@ -51,7 +51,7 @@ _UNFORESEEN: Final = (
 
 def import_files(options: argparse.Namespace) -> int:
     """Import all files, or none: whatever cannot be imported stops before anything is written."""
-    given = dict(map(_pair, options.settings))
+    given = dict(map(_pair, options.set))
     given |= {"device": options.device} if options.device else {}
     found = []
     for path in options.files:

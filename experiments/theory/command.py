@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from experiments.harness.study import UsageError
@@ -24,79 +23,33 @@ _INPUT: Final = re.compile(r"(?:([a-z0-9]+):)?((?:\d+|N)(?:,(?:\d+|N))*)")
 #: The options that ``policy_of`` takes.
 _POLICY: Final = ("optimizer", "update", "accumulate", "checkpoint", "autocast")
 
-#: The options of ``theory``, as argparse takes them.
-OPTIONS: Final[dict[str, dict[str, Any]]] = {
-    "network": {"nargs": "?", "help": f"{FORMS}, which returns the module"},
-    "--input": {
-        "dest": "inputs", "action": "append", "default": [], "metavar": "[TYPE:]N,C,H,W",
-        "help": "shape of an input, such as 2,3,64,64 or int64:2,128; may be repeated; N stands "
-        "for the batch, which is the first extent where no input has one",
-    },
-    "--batch": {"type": int, "default": 1, "metavar": "N", "help": "images a call; default: 1"},
-    "--image": {
-        "type": int, "metavar": "PIXELS", "help": "pixels a side; default: the network's own",
-    },
-    "--train": {"action": "store_true", "help": "a whole training step"},
-    "--optimizer": {
-        "choices": ("sgd", "momentum", "adam", "adamw", "adafactor"), "default": "momentum",
-        "help": "with --train; default: momentum",
-    },
-    "--update": {
-        "choices": ("single", "foreach", "fused"),
-        "help": "how it updates parameters; default: PyTorch's, single on a CPU and foreach on a "
-        "GPU",
-    },
-    "--accumulate": {
-        "type": int, "default": 1, "metavar": "N", "help": "batches before each update",
-    },
-    "--checkpoint": {
-        "action": "append", "default": [], "metavar": "MODULE",
-        "help": "compute its activations again in the backward pass; may be repeated",
-    },
-    "--autocast": {
-        "choices": ("bfloat16", "float16"), "help": "compute in this type where it is safe",
-    },
-    "--channels-last": {"action": "store_true", "help": "the layout of images"},
-    "--dtype": {
-        "choices": ("float32", "bfloat16", "float16"), "default": "float32",
-        "help": "type of parameters and images; default: float32",
-    },
-    "--device-peaks": {
-        "metavar": "NAME",
-        "help": "also the least time and the attainable rate on a device of data/devices.yaml, "
-        "such as A100, or on the measured roofs of a record (a .zip file)",
-    },
-    "--device": {
-        "choices": ("cpu", "cuda"), "default": "cpu",
-        "help": "where the memory is predicted: on this processor, or (see docs/gpu.md) on "
-        "a GPU, which need not be there",
-    },
-    "--allocator": {
-        "metavar": "OPTIONS",
-        "help": "with --device cuda: options of PyTorch's allocator, such as "
-        "expandable_segments:True; default: PYTORCH_ALLOC_CONF",
-    },
-    "--fits": {
-        "metavar": "LIMIT",
-        "help": "the largest batch whose memory fits into 8GB, a GPU of data/devices.yaml such as "
-        "T4, or the machine of a record (record:FILE.zip); --batch is not read",
-    },
-    "--json": {"action": "store_true", "help": "print one JSON object"},
-    "--figures": {
-        "type": Path, "metavar": "DIR",
-        "help": "write a roofline and a timeline of memory, or memory over the batch",
-    },
-    "--capture": {
-        "action": "store_true",
-        "help": "write the operators of the studies' networks anew for papers, and nothing else",
-    },
-}  # fmt: skip
-
-
-def add_theory(go: argparse.ArgumentParser) -> None:
-    """The options of ``theory``."""
-    for name, how in OPTIONS.items():
-        go.add_argument(name, **how)
+#: The options of ``theory``, as ``experiments.options`` reads them.
+OPTIONS: Final = """
+--input  [TYPE:]N,C,H,W...  shape of an input, such as 2,3,64,64 or int64:2,128; may be repeated;
+  N stands for the batch, which is the first extent where no input has one
+--batch  N [1]  images a call
+--image  N  pixels a side; default: the network's own
+--train  –  a whole training step
+--optimizer  sgd|momentum|adam|adamw|adafactor [momentum]  with --train
+--update  single|foreach|fused  how it updates parameters; default: PyTorch's, single on a CPU and
+  foreach on a GPU
+--accumulate  N [1]  batches before each update
+--checkpoint  MODULE...  compute its activations again in the backward pass; may be repeated
+--autocast  bfloat16|float16  compute in this type where it is safe
+--channels-last  –  the layout of images
+--dtype  float32|bfloat16|float16 [float32]  type of parameters and images
+--device-peaks  DEVICE  also the least time and the attainable rate on a device of
+  data/devices.yaml, such as A100, or on the measured roofs of a record (a .zip file)
+--device  cpu|cuda [cpu]  where the memory is predicted: on this processor, or (see docs/gpu.md)
+  on a GPU, which need not be there
+--allocator  OPTIONS  with --device cuda: options of PyTorch's allocator, such as
+  expandable_segments:True; default: PYTORCH_ALLOC_CONF
+--fits  LIMIT  the largest batch whose memory fits into 8GB, a GPU of data/devices.yaml such as
+  T4, or the machine of a record (record:FILE.zip); --batch is not read
+--json  –  print one JSON object
+--figures  DIR  write a roofline and a timeline of memory, or memory over the batch
+--capture  –  write the operators of the studies' networks anew for papers, and nothing else
+"""
 
 
 def theory(options: argparse.Namespace) -> int:
@@ -219,7 +172,7 @@ def prepared(build: Build, dtype: str, channels_last: bool = False) -> Build:
 
 def inputs_of(options: argparse.Namespace, image: tuple[int, int, int]) -> list[Input]:
     """The inputs that the command line asks for: images of the network's own by default."""
-    if not options.inputs:
+    if not options.input:
         channels, *own = image
         sides = own if options.image is None else [options.image] * 2
         if min(options.batch, *sides) < 1:
@@ -227,7 +180,7 @@ def inputs_of(options: argparse.Namespace, image: tuple[int, int, int]) -> list[
         shape = ("N", channels, *sides)
         return shaped([shape], [options.dtype], options.channels_last, options.batch)
     shapes, types = [], []
-    for text in options.inputs:
+    for text in options.input:
         matched = _INPUT.fullmatch(text)
         if matched is None:
             raise UsageError(f"--input {text!r} is not possible; give a shape such as 2,3,64,64.")
