@@ -115,10 +115,10 @@ def test_a_row_of_a_table_is_a_case() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('"clock":"not said",', "", "no reason why clock is null"),
+        ('"clock": "not said",', "", "no reason why clock is null"),
         ('"clock": null', '"clock": 1e9', "missing.clock: found a reason"),
         ('"Apache-2.0"', '"free for all!"', "origin.licence"),
-        ('"precision":"amp"', '"network":"amp"', "conditions.network: found a name"),
+        ('"precision": "amp"', '"network":"amp"', "conditions.network: found a name"),
         ("[0.25]]", "[0.25, 1]]", r"rows\[1\]: found another number"),
         ("[0.25]]", "[-1]]", r"cases\[1\].series.mean_time\[0\]"),
         ('"a"],[0.5', '"b"],[0.5', r"same combination as in cases\[0\]"),

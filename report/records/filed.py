@@ -78,49 +78,36 @@ def encode(record: Record | ImportedRecord) -> bytes:
     # By identity, since cases share their layers and comparing all of them would take long.
     known = {id(case.layers): case.layers for case in record.cases if case.layers}
     refs = {key: _ref(found, layers, networks) for key, found in known.items()}
-    cases = tuple(_filed(case, refs.get(id(case.layers))) for case in record.cases)
+    filed = []
+    for case in record.cases:
+        ordered = dict(sorted(case.factors.items()))
+        plain = msgspec.to_builtins(msgspec.structs.replace(case, factors=ordered, layers=()))
+        ref = refs.get(id(case.layers))
+        filed.append({**plain, "layers": ref} if ref else plain)
     names = sorted({name for series in _series(record.cases) for name in series})
-    fields = {name: getattr(record, name) for name in record.__struct_fields__ if name != "cases"}
-    members = {
-        **fields,
+    content = msgspec.to_builtins(msgspec.structs.replace(record, cases=()), order="deterministic")
+    del content["cases"]
+    content |= {
         "units": {name: QUANTITIES[name].unit for name in names},
-        "layers": tuple(layers),
+        "layers": msgspec.to_builtins(tuple(layers)),
         "networks": tuple(networks),
-        "cases": cases,
+        "cases": filed,
     }
-    lines = (f'"{name}": {_lines(part)}' for name, part in members.items())
-    return ("{\n " + ",\n ".join(lines) + "\n}\n").encode()
+    return f"{_laid_out(content)}\n".encode()
 
 
-def _filed(case: Case, ref: Ref | None) -> dict[str, Any]:
-    """A case as it stands in a file."""
-    ordered = dict(sorted(case.factors.items()))
-    plain = msgspec.to_builtins(msgspec.structs.replace(case, factors=ordered, layers=()))
-    return {**plain, "layers": ref} if ref else dict(plain)
-
-
-def _lines(part: object) -> str:
-    """A line for each part of a list or of a mapping with names."""
-    if isinstance(part, tuple) and part and not isinstance(part[0], str):
-        return "[\n  " + ",\n  ".join(map(_one_line, part)) + "\n ]"
-    if isinstance(part, msgspec.Struct):
-        fields = msgspec.to_builtins(part, order="deterministic").items()
-        members = (f'"{name}": {_compact(value)}' for name, value in fields)
-        return "{\n  " + ",\n  ".join(members) + "\n }"
-    return _compact(part)
-
-
-def _one_line(part: object) -> str:
-    """One part of a list; of a case, a line for each of its rounds."""
-    if not isinstance(part, dict) or "rounds" not in part:
-        return _compact(part)
-    rounds = ",\n   ".join(map(_compact, part["rounds"]))
-    plain = _compact({name: value for name, value in part.items() if name != "rounds"})
-    return f'{plain[:-1]},"rounds":[\n   {rounds}\n  ]}}'
-
-
-def _compact(part: object) -> str:
-    return msgspec.json.encode(part).decode()
+def _laid_out(part: Any, depth: int = 0) -> str:
+    """JSON with a line for each object of a list, and for each member of what lies at the top."""
+    line = "\n" + " " * depth
+    if isinstance(part, list | tuple) and part and isinstance(part[0], dict):
+        objects = f",{line} ".join(_laid_out(each, depth + 1) for each in part)
+        return f"[{line} {objects}{line}]"
+    if not isinstance(part, dict) or not part:
+        return msgspec.json.encode(part).decode()
+    members = [f'"{name}": {_laid_out(each, depth + 1)}' for name, each in part.items()]
+    if depth < 2:
+        return f"{{{line} {f',{line} '.join(members)}{line}}}"
+    return f"{{{', '.join(members)}}}"
 
 
 def _series(cases: Iterable[Case]) -> Iterator[Measured]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import gc
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -27,8 +27,8 @@ from report.records.files import read_file
 
 Kind = TypeVar("Kind")
 
-#: The escape of half of a character.
-_HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
+#: What decoding raises for a text that is not what was asked for.
+_NO_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 #: The most characters of YAML that are read, which takes long.
 _LARGEST_YAML: Final = 2**18
 #: What is no text: as JSON writes it, and no larger than 64 bits hold.
@@ -62,8 +62,11 @@ def read_strictly(path: Path, kind: type[Kind], remedy: str, data: Path) -> Kind
     text = read_file(path, place, remedy, data)
     if path.suffix == ".json":
         return parse_json(text, kind, place, remedy)
-    content, root = _parsed(parse_yaml, text, place, remedy)
-    return converted(content, kind, place, remedy, root)
+    try:
+        content = parse_yaml(text.decode("utf-8-sig"))
+    except (UnicodeDecodeError, SyntaxFaultError) as error:
+        raise RecordError(f"{place}: {_reason(error, text)}; {remedy}.") from error
+    return converted(content, kind, place, remedy)
 
 
 def parse_json(
@@ -74,43 +77,34 @@ def parse_json(
     Raises ``RecordError`` that begins with ``place`` and ends with ``remedy``.
     """
     if quick:
-        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        with suppress(*_NO_JSON):
             return msgspec.json.decode(text, type=kind)
     return converted(plain_json(text, place, remedy), kind, place, remedy)
 
 
 def plain_json(text: bytes, place: str, remedy: str) -> Any:
     """What ``text`` says, as mappings, lists, text and numbers; raises as ``parse_json`` does."""
-    return _parsed(_json, text, place, remedy)
-
-
-def _parsed(parse: Callable[[str], Any], text: bytes, place: str, remedy: str) -> Any:
     try:
-        return parse(text.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        what = f"line {line}: found {byte_at(error)}"
-    except SyntaxFaultError as error:
-        what = str(error)
+        # Refuses what json lets pass: NaN, halves of characters and numbers out of range.
+        msgspec.json.decode(text)
+        return json.loads(text, object_pairs_hook=_object)
+    except (*_NO_JSON, SyntaxFaultError) as error:
+        what = _reason(error, text)
     # Without the chain, of which a thousand frames would bury the sentence.
     raise RecordError(f"{place}: {what}; {remedy}.")
 
 
-def _json(text: str) -> Any:
-    try:
-        content = json.loads(text, object_pairs_hook=_object, parse_constant=_no_number)
-        if _HALF.search(text):
-            json.dumps(content, ensure_ascii=False).encode()
-    except json.JSONDecodeError as error:
-        raise SyntaxFaultError(f"not valid JSON: {error.msg}", error.lineno) from error
-    except UnicodeEncodeError as error:
-        raise SyntaxFaultError("not valid JSON: found half of a character") from error
-    except ValueError as error:
-        what = "not valid JSON: found a whole number of thousands of digits"
-        raise SyntaxFaultError(what) from error
-    except RecursionError:
-        raise SyntaxFaultError("not valid JSON: found brackets nested without end") from None
-    return content
+def _reason(error: Exception, text: bytes) -> str:
+    """Why ``text`` could not be decoded."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"found {byte_at(error)}"
+    if isinstance(error, RecursionError):
+        return "found brackets nested without end"
+    if not isinstance(error, msgspec.DecodeError):
+        return str(error)
+    what, _, byte = str(error).removeprefix("JSON is malformed: ").rstrip(")").partition(" (byte ")
+    line = text.count(b"\n", 0, int(byte)) + 1 if byte else 0
+    return str(SyntaxFaultError(f"not valid JSON: {what.partition(' - at ')[0]}", line))
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -119,10 +113,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = repeated(name for name, _ in pairs)
         raise SyntaxFaultError(f"found the field {twice} twice in one object")
     return found
-
-
-def _no_number(text: str) -> None:
-    raise SyntaxFaultError(f"not valid JSON: found {text}")
 
 
 @contextmanager
@@ -171,13 +161,13 @@ def byte_at(error: UnicodeDecodeError) -> str:
 # ------------------------------------------------------------------------------------------ YAML
 
 
-def parse_yaml(text: str) -> tuple[Any, yaml.Node | None]:
-    """The content of ``text``, and its nodes for ``line_of``; raises ``SyntaxFaultError``."""
+def parse_yaml(text: str) -> Any:
+    """The content of ``text``; raises ``SyntaxFaultError``."""
     if len(text) > _LARGEST_YAML:
         raise _no_yaml(f"found {len(text):,} characters, more than {_LARGEST_YAML:,}")
     try:
         root = yaml.compose(text, yaml.BaseLoader)
-        return None if root is None else _of_node(root, set()), root
+        return None if root is None else _of_node(root, set())
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position)
         raise _no_yaml(f"found the character U+{int(error.character):04X}", line) from error
@@ -219,31 +209,17 @@ def _of_node(node: yaml.Node, seen: set[int]) -> Any:
     return found
 
 
-def line_of(root: yaml.Node, steps: Iterable[str]) -> int:
-    """The line in which the value at a path begins, or the last part of it that is there."""
-    for step in steps:
-        index = step.strip("[]")
-        if isinstance(root, yaml.SequenceNode) and index.isdigit():
-            root = root.value[int(index)]
-        elif isinstance(root, yaml.MappingNode):
-            root = next((value for key, value in root.value if key.value == step), root)
-    return root.start_mark.line + 1
-
-
 # ------------------------------------------------------------------------------ msgspec's errors
 
 
-def converted(
-    content: Any, kind: type[Kind], place: str, remedy: str, root: yaml.Node | None = None
-) -> Kind:
-    """Plain content as a ``kind``; ``root`` tells the lines of YAML.  Raises ``RecordError``."""
+def converted(content: Any, kind: type[Kind], place: str, remedy: str) -> Kind:
+    """Plain content as a ``kind``; raises ``RecordError``."""
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
         steps = _steps(error, content, kind)
-        line = f"line {line_of(root, steps)}: " if root else ""
         fault = _fault(str(error).partition(" - at ")[0], content, steps)
-        raise RecordError(f"{place}: {line}{fault}; {remedy}.") from error
+        raise RecordError(f"{place}: {fault}; {remedy}.") from error
 
 
 def _fault(what: str, content: object, steps: list[str]) -> str:
