@@ -187,7 +187,7 @@ end
 
 --- Of one column it follows the references on their page.
 function latex.supplement(header, two_columns)
-  return { two_columns and block("\\onecolumn\\raggedbottom") or block("\\bigskip"), header }
+  return { block(two_columns and "\\ridgepointsupplement" or "\\bigskip"), header }
 end
 
 function latex.reference(target, name)

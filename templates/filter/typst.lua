@@ -47,12 +47,12 @@ end
 local function figure(float, kind, body)
   local placement = (float.long or float.here) and "none" or "auto"
   local scope = float.spans and ', scope: "parent"' or ""
-  local inlines = pandoc.Inlines({ raw("#figure(placement: " .. placement .. scope .. ", kind: "
-    .. kind .. ", caption: ") })
+  local inlines = pandoc.Inlines({ raw((float.long and "#over-pages[" or "") .. "#figure(placement: "
+    .. placement .. scope .. ", kind: " .. kind .. ", caption: ") })
   inlines:extend(caption(float))
   inlines:insert(raw(",\n"))
   inlines:extend(body)
-  inlines:insert(raw(") <" .. float.id .. ">"))
+  inlines:insert(raw(") <" .. float.id .. ">" .. (float.long and "]" or "")))
   return pandoc.Para(inlines)
 end
 
