@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.evidence import peaks
+from report.evidence.ceilings import beyond_caches, in_binary
 from report.evidence.runs import Run
 from report.missing import Missing
 from report.quantity.evaluation import point
@@ -121,8 +121,8 @@ def test_no_instrument_lies_above_the_ceiling(rates: list[float]) -> None:
 @pytest.mark.parametrize(("size", "words"), [(127, "127 MiB"), (128, "128 MiB"), (1024, "1 GiB")])
 def test_memory_begins_at_four_times_the_last_cache(size: int, words: str) -> None:
     known = [moved("copy", size * MIB, 1e10)]
-    assert len(peaks.beyond_caches(known, MACHINE)) == (size >= 128)
-    assert peaks.in_binary(size * MIB) == words
+    assert len(beyond_caches(known, MACHINE)) == (size >= 128)
+    assert in_binary(size * MIB) == words
 
 
 def test_a_record_that_names_no_instruments_has_the_leaves_that_it_always_had() -> None:

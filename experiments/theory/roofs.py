@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from experiments.harness.code import ROOT
 from experiments.harness.study import UsageError
-from report.evidence import peaks
+from report.evidence import ceilings
 from report.evidence.devices import Device, Devices, Operation, read_devices
 from report.records import ENDING
 from report.records.record import Ceiling, Record
@@ -90,8 +90,8 @@ def _record(option: str, file: str) -> Record:
 
 def _measured(path: Path, dtype: str) -> NamedRoof:
     record = _record(f"--device-peaks {path}", str(path))
-    arithmetic = peaks.meant(record, "matrix_product", dtype)
-    memory = peaks.meant(record, "copy")
+    arithmetic = ceilings.meant(record, "matrix_product", dtype)
+    memory = ceilings.meant(record, "copy")
     if not arithmetic or not memory:
         raise UsageError(
             f"--device-peaks {path}: the record has no ceilings of memory and of arithmetic in "

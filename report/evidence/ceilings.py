@@ -1,29 +1,91 @@
-"""The ceilings of a device: the best rates of arithmetic and of memory that its runs have shown."""
+"""The ceilings of a device: the best rates of arithmetic and of memory that its runs have shown.
+
+A ceiling is the best of several instruments, since none is best on every processor.  Bandwidth is
+that of memory only over a working set that no cache holds.  Records of the first edition name
+neither instruments nor working sets; each of their products and copies stands for arithmetic and
+memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from report.evidence import peaks
-from report.evidence.peaks import FLOAT32
 from report.evidence.remembered import remembered
+from report.instruments.gates import BEYOND_CACHES
 from report.quantity.expression import Leaf, Quantity, absent, exact, measured, named
 from report.quantity.operations import at_least
 from report.quantity.process import Process
-from report.records.record import Ceiling
+from report.records.record import Ceiling, Environment, Peak, Record, last_capacity
 from report.records.store import Stored
 
+FLOAT32: Final = "float32"
 MOMENTS: Final = ("before", "after")
-CEILING_UNITS: Final = {
-    "matrix_product": "FLOP/s",
-    "convolution": "FLOP/s",
-    "copy": "B/s",
-    "read": "B/s",
-    "triad": "B/s",
+
+_ARITHMETIC: Final[tuple[Peak, ...]] = ("matrix_product", "convolution")
+_BANDWIDTH: Final[tuple[Peak, ...]] = ("copy", "read", "triad")
+#: What a reader asks for, and the operations whose best rate is meant.
+_MEANT: Final[dict[str, tuple[Peak, ...]]] = {"matrix_product": _ARITHMETIC, "copy": _BANDWIDTH}
+CEILING_UNITS: Final[dict[str, str]] = {
+    **dict.fromkeys(_ARITHMETIC, "FLOP/s"),
+    **dict.fromkeys(_BANDWIDTH, "B/s"),
     "page_mapping": "1/s",
 }
+
+
+def meant(record: Record, operation: str, dtype: str = FLOAT32) -> tuple[Ceiling, ...]:
+    """The ceilings of which the best is that of ``operation``.
+
+    A matrix product stands for all arithmetic in ``dtype``, a copy for all ways to move bytes from
+    or to memory; every other operation stands for itself.  On a GPU products alone stand for
+    arithmetic: its libraries compute convolutions with fewer multiplications than their direct form
+    has, so that their rate can exceed what the device can multiply.
+    """
+    operations = _MEANT.get(operation, (operation,))
+    if record.environment.device == "cuda" and operation in _ARITHMETIC:
+        operations = (operation,)
+    found = [c for c in record.ceilings if c.operation in operations and c.samples]
+    if operation in _ARITHMETIC:
+        return tuple(ceiling for ceiling in found if ceiling.dtype == dtype)
+    return beyond_caches(found, record.environment) if operation in _BANDWIDTH else tuple(found)
+
+
+def beyond_caches(found: Iterable[Ceiling], environment: Environment) -> tuple[Ceiling, ...]:
+    """The ceilings of bandwidth whose working set lies in memory.
+
+    Where the caches are not known (an old record, a GPU) these are the largest ones, down to half
+    of the largest; where no working set is known it is all.
+    """
+    every, host = tuple(found), environment.host
+    sizes = [ceiling.working_set for ceiling in every if ceiling.working_set is not None]
+    if not sizes:
+        return every
+    known = host is not None and environment.device == "cpu"
+    last = last_capacity(host.caches, environment.cpu.cores_available) if host and known else None
+    least = max(sizes) / 2 if last is None else BEYOND_CACHES * last
+    return tuple(c for c in every if c.working_set is not None and c.working_set >= least)
+
+
+def name_of(operation: str, found: Iterable[Ceiling]) -> str:
+    """What a ceiling is one of: an operation, or what all of several operations do."""
+    if {ceiling.operation for ceiling in found} <= {operation}:
+        return operation.replace("_", " ")
+    return {"matrix_product": "arithmetic", "copy": "memory bandwidth"}[operation]
+
+
+def described(ceiling: Ceiling) -> str:
+    """A ceiling as a formula names it, told from all others of its record."""
+    plain = f"{ceiling.operation.replace('_', ' ')} {ceiling.size}"
+    if ceiling.instrument is None:
+        return f"{plain}, {ceiling.moment}"
+    return f"{plain} by {ceiling.instrument} in {ceiling.dtype}, {ceiling.moment}"
+
+
+def in_binary(number: int) -> str:
+    """Bytes of a working set: ``512 MiB``."""
+    power = min((number.bit_length() - 1) // 10, 3) if number else 0
+    return f"{number / 2 ** (10 * power):.3g} {('B', 'KiB', 'MiB', 'GiB')[power]}"
 
 
 @dataclass(frozen=True)
@@ -57,7 +119,7 @@ class MeasuredDevice:
             return absent(name, CEILING_UNITS[operation], reason)
         if operation == "page_mapping":
             return self._price(found)
-        name = peaks.name_of(operation, [ceiling for _, ceiling in found])
+        name = name_of(operation, [ceiling for _, ceiling in found])
         return named(
             f"ceiling of the {name}", at_least(*(self._ceiling_rate(*each) for each in found))
         )
@@ -68,13 +130,10 @@ class MeasuredDevice:
         Where several runs measured it, each time that one did so is a unit.
         """
         file, first = found[0]
-        what = peaks.described(first)
-        samples: list[tuple[str, str, tuple[float, ...]]] = [
-            (name, each.moment, tuple(map(float, each.samples))) for name, each in found
-        ]
-        if len(dict.fromkeys(name for name, _ in found)) == 1:
-            samples = [(file, what, tuple(x for *_, each in samples for x in each))]
-        processes = [Process(name, when, each) for name, when, each in samples]
+        what = described(first)
+        processes = [Process(name, c.moment, tuple(map(float, c.samples))) for name, c in found]
+        if len({name for name, _ in found}) == 1:
+            processes = [Process(file, what, tuple(x for p in processes for x in p.samples))]
         work = exact(f"work of the {what}", first.work_unit, first.work, file)
         return work / self.of_processes(f"time of the {what}", "s", processes)
 
@@ -84,7 +143,7 @@ class MeasuredDevice:
             (stored.file, ceiling)
             for stored in self.stored.runs
             for at in (moment,) * bool(moment) or MOMENTS
-            for ceiling in peaks.meant(stored.record, operation, dtype)
+            for ceiling in meant(stored.record, operation, dtype)
             if ceiling.moment == at
         ]
 
@@ -102,7 +161,7 @@ class MeasuredDevice:
         A ceiling is the best that the machine has shown, as STREAM reports it (McCalpin 1995): that
         is a fact of the record, to which no other run of the machine need agree.
         """
-        what = peaks.described(ceiling)
+        what = described(ceiling)
         work = exact(f"work of the {what}", ceiling.work_unit, ceiling.work, file)
         if ceiling.instrument is not None:
             shortest = exact(f"shortest time of the {what}", "s", min(ceiling.samples), file)

@@ -59,23 +59,23 @@ def _kernel_making(run: Run, cases: Mapping[Level, Factors]) -> int:
 
 
 def executed(
-    id: str, subject: str, theory: Term, count: int, making: int, *terms: Term
+    id: str, subject: str, theory: Term, count: int, making: int | None, *terms: Term
 ) -> Reconciliation:
-    """What was counted of a call, from the theory of the whole call and ``terms`` beside it."""
-    made = Term(
-        MAKING,
-        making,
-        "first − second call of another batch size; 0 where the second call is counted",
-        "counts of the same record",
-    )
+    """What was counted of a call, from the theory of the whole call and ``terms`` beside it.
+
+    ``making`` is what the making of a kernel adds, None where that is no question.
+    """
+    formula = "first − second call of another batch size; 0 where the second call is counted"
+    if making is not None:
+        terms = (*terms, Term(MAKING, making, formula, "counts of the same record"))
     counted = Term("Executed", count, "counted lanes, call less base", COUNTED)
-    return Reconciliation(id, subject, "MAC", theory, (*terms, made), counted)
+    return Reconciliation(id, subject, "MAC", theory, terms, counted)
 
 
-def explained(id: str, subject: str, layer: Convolution, count: int) -> Reconciliation:
-    """What was counted of a forward call of ``layer``, which oneDNN computes."""
+def padding_terms(layer: Convolution) -> tuple[Term, Term]:
+    """What oneDNN skips of a forward call of ``layer``, and what it computes beyond theory."""
     channels = layer.output_shape[1]
-    terms = (
+    return (
         skipped_padding(layer, f"padding {layer.padding[0]} in the recorded shapes"),
         padded_channels(
             layer,
@@ -83,8 +83,6 @@ def explained(id: str, subject: str, layer: Convolution, count: int) -> Reconcil
             f"{channels} output channels in the recorded shapes, vectors of {COUNTED_WIDTH}",
         ),
     )
-    counted = Term("Executed", count, "counted lanes, case less base", COUNTED)
-    return Reconciliation(id, subject, "MAC", theory_macs(layer), terms, counted)
 
 
 def residual(reconciliations: Iterable[Reconciliation], unit: str, *sources: str) -> Quantity:
@@ -105,16 +103,20 @@ def residual(reconciliations: Iterable[Reconciliation], unit: str, *sources: str
 def device_work(
     run: Run, factors: Factors, layer: Layer, macs: int, id: str, subject: str
 ) -> Reconciliation | None:
-    """What the CUDA cores' counters saw of a call of ``macs`` multiply-adds; None uncounted."""
-    counted = float32_flops(run, factors)
-    if isinstance(counted, Missing):
+    """What the CUDA cores' counters saw in float32 of a call of ``macs`` multiply-adds.
+
+    None uncounted.  Half-precision instructions are left out, which the record's
+    ``ncu_cuda_core_flops`` holds: compilers use them to write constants into registers (HFMA2 of
+    two zeros and the constant).  On an H100 PyTorch's addition of a bias in float32 executes one
+    for each of its threads.
+    """
+    kinds = ("additions", "multiplications", "multiply_adds")
+    counts = [run.fixed(f"ncu_fp32_{kind}", factors) for kind in kinds]
+    adds, multiplies, fused = (count if isinstance(count, int) else -1 for count in counts)
+    if min(adds, multiplies, fused) < 0:
         return None
-    adds, multiplies, fused = (
-        run.fixed(f"ncu_fp32_{kind}", factors)
-        for kind in ("additions", "multiplications", "multiply_adds")
-    )
     tensor = run.fixed("ncu_tensor_core_flops", factors)
-    beyond = fused if isinstance(fused, Missing) else 2 * (fused - macs)
+    beyond = 2 * (fused - macs)
     return Reconciliation(
         id,
         subject,
@@ -134,28 +136,16 @@ def device_work(
                 else "0: not counted on this GPU",
             ),
         ),
-        Term("Counted", counted, "add + multiply + 2 · multiply-add", "ncu_fp32 counters"),
+        Term(
+            "Counted",
+            adds + multiplies + 2 * fused,
+            "add + multiply + 2 · multiply-add",
+            "ncu_fp32 counters",
+        ),
     )
 
 
-def float32_flops(run: Run, factors: Factors) -> int | Missing:
-    """What the CUDA cores did in float32 in one call (FLOP).
-
-    Half-precision instructions are left out, which the record's ``ncu_cuda_core_flops`` holds:
-    compilers use them to write constants into registers (HFMA2 of two zeros and the constant).  On
-    an H100 PyTorch's addition of a bias in float32 executes one for each of its threads.
-    """
-    kinds = (("additions", 1), ("multiplications", 1), ("multiply_adds", 2))
-    total = 0
-    for kind, factor in kinds:
-        count = run.fixed(f"ncu_fp32_{kind}", factors)
-        if isinstance(count, Missing):
-            return count
-        total += factor * count
-    return total
-
-
-def _if_seen(term: Term, counted: int | Missing, what: str) -> Term:
+def _if_seen(term: Term, counted: int, what: str) -> Term:
     """A term of single operations if the counter of that kind shows just it, else 0."""
     if counted == term.amount:
         return replace(term, evidence=f"equal to the counted {what}")

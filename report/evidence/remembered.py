@@ -1,13 +1,10 @@
-"""What a run answers once, and numbers that must be there."""
+"""What a run answers once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
-
-from report.errors import StudyError
-from report.missing import Missing
 
 Found = TypeVar("Found")
 AnyRun = TypeVar("AnyRun")
@@ -33,10 +30,3 @@ def remembered(
         return answers[question]
 
     return look_up
-
-
-def known(found: Found | Missing) -> Found:
-    """``found``, where the caller has made sure that it is not missing."""
-    if isinstance(found, Missing):
-        raise StudyError(f"A number that must be there is missing: {found.reason}.")
-    return found

@@ -275,17 +275,13 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _gib(size: int) -> str:
-    return f"{round(size / 2**30)} GiB"
-
-
 #: Properties in words, the clearest first; None where a device has none.
 _PROPERTIES: Final[tuple[Callable[[Environment], str | None], ...]] = (
     lambda one: one.gpu.model if one.gpu and one.name else None,
     lambda one: one.cpu.model if one.name else None,
-    lambda one: _gib(one.gpu.memory_bytes) if one.gpu else None,
+    lambda one: f"{round(one.gpu.memory_bytes / 2**30)} GiB" if one.gpu else None,
     lambda one: f"beside {one.cpu.model}" if one.gpu else None,
-    lambda one: f"{_gib(one.memory_bytes)} of memory",
+    lambda one: f"{round(one.memory_bytes / 2**30)} GiB of memory",
     lambda one: f"{one.cpu.cores_available} cores available",
     lambda one: one.key,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from report.evidence.peaks import in_binary
+from report.evidence.ceilings import in_binary
 from report.evidence.runs import Run
 from report.instruments import gates
 from report.missing import Missing

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from report.evidence.peaks import in_binary
+from report.evidence.ceilings import in_binary
 from report.evidence.runs import Run
 from report.missing import Missing
 from report.quantity.evaluation import number

@@ -111,11 +111,13 @@ def variants(run: Run) -> dict[str, Reconciliation]:
         counted, layers = case.samples(evidence.COUNTED), case.layers
         if "variant" in case.factors and counted and isinstance(layers[0], Convolution):
             name, batch = case.factors["variant"], case.factors["batch"]
-            found[f"{name}, batch {batch}".replace(" ", NO_BREAK)] = evidence.explained(
+            found[f"{name}, batch {batch}".replace(" ", NO_BREAK)] = evidence.executed(
                 f"variant-{run.key}-{name}-{batch}",
                 f"Executed multiply-adds of {name} on {run.label}",
-                layers[0],
+                theory_macs(layers[0]),
                 int(counted[-1]),
+                None,
+                *evidence.padding_terms(layers[0]),
             )
     return found
 

@@ -6,8 +6,8 @@ import math
 from functools import cache
 from typing import Final, Literal, TypeAlias
 
-from report.evidence.remembered import known
-from report.quantity.expression import Quantity, exact, named
+from report.missing import Missing
+from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.operations import counted_in, flops
 from report.records.layers import Layer
 from report.studies.training_roofline.subject import IMAGE
@@ -78,6 +78,8 @@ def largest_map(network: str) -> Quantity:
 
 def alive(network: str, batch: int) -> Quantity:
     """Bytes that are alive when the forward pass ends: what no eager step can do without."""
-    found = known(captured(network, IMAGE, Way("training")))
+    found = captured(network, IMAGE, Way("training"))
+    if isinstance(found, Missing):
+        return absent(f"alive of {network} at {batch}", "B", found.reason)
     held = categories(found, batch, on_host=False).before_backward
     return exact(f"alive of {network} at {batch}", "B", held)
