@@ -1,18 +1,23 @@
-"""What the papers would say differently from other data: ``python build.py --diff REV``."""
+"""What the papers would say differently from other data: ``python build.py --diff REV``.
+
+Two builds of a study are compared by their ``values/<study>.json``, manuscripts and figures.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import stat
 import subprocess
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from report.commands.compare import Change, changes, differing
 from report.commands.console import shown
 from report.engine.cache import file_digest, files_below
 from report.engine.pipeline import Announce, Outcome, Request, build
@@ -23,14 +28,29 @@ from report.records.editions import EDITIONS
 from report.records.files import shared as shared_file
 from report.render.shell import PAPER_SCRIPTS, Settings, render_template, write_assets
 from report.studies import STUDIES
-from report.text.format import NO_BREAK
+from report.text.format import NO_BREAK, Style, quantity_text
 
 #: Files that every study is computed from, beside its own.
 _OF_ALL: Final = ("devices.yaml", EDITIONS, "references.bib", OPERATORS)
 #: What a git hook sets, and what would lead git elsewhere than to the folder it is asked about.
 _OF_A_HOOK: Final = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
+#: A number of the prose with the link to its line in the list of provenance.
+_LINKED: Final = re.compile(r"(?<!\\)\[((?:\\.|[^\[\]\\])*)\]\(#v-[\w-]+\)\{\.value\}")
+_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 #: How many changes of each kind are printed of one study.
 LIMIT: Final = 12
+
+
+class Change(NamedTuple):
+    """Something that differs: both sides as they are printed, empty where a side has none.
+
+    Of files and figures the sides are digests.
+    """
+
+    name: str
+    old: str
+    new: str
+    note: str = ""
 
 
 class Studied(NamedTuple):
@@ -126,6 +146,65 @@ def _text(origins: Mapping[str, str], studies: Sequence[Studied], page: str) -> 
             if len(found) > LIMIT:
                 yield f"    … and {len(found) - LIMIT:,} more, which the page lists"
     yield f"\nEverything, with the figures side by side: {page}"
+
+
+def differing(old: Mapping[str, str], new: Mapping[str, str]) -> list[Change]:
+    """What is not equal on both sides, in today's order, then what is gone."""
+    sides = ((name, old.get(name, ""), new.get(name, "")) for name in {**new, **old})
+    return [Change(*side) for side in sides if side[1] != side[2]]
+
+
+def changes(study: str, old: Path, new: Path) -> dict[str, list[Change]]:
+    """What differs in ``study`` between two folders that it was built in, by kind."""
+    files = (out / f"values/{study}.json" for out in (old, new))
+    one, other = (json.loads(file.read_text("utf-8")) for file in files)
+    claims = [{c["sentence"]: c["verdict"] for c in x["claims"].values()} for x in (one, other)]
+    texts = ((out / f"qmd/{study}/{study}.qmd").read_text("utf-8") for out in (old, new))
+    drawn = ((out / f"qmd/{study}/figures").glob("*.svg") for out in (old, new))
+    figures = ({path.stem: file_digest(str(path)) or "" for path in sorted(p)} for p in drawn)
+    return {
+        "claims": differing(*claims),
+        "numbers": value_changes(one["values"], other["values"]),
+        "places in the text": text_changes(*texts),
+        "figures": differing(*figures),
+    }
+
+
+def value_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+    """The numbers that print otherwise, those first whose intervals have no number in common."""
+    sides = ({id: _value(side[id]) for id in side} for side in (old, new))
+    found = (each._replace(note=_note(each.name, old, new)) for each in differing(*sides))
+    return sorted(found, key=lambda change: not change.note)
+
+
+def _note(id: str, *sides: Mapping[str, Any]) -> str:
+    intervals = [side[id]["interval"] for side in sides if id in side and side[id]["interval"]]
+    apart = len(intervals) == 2 and max(low for low, _ in intervals) > min(h for _, h in intervals)
+    return "intervals apart" if apart else ""
+
+
+def _value(value: Mapping[str, Any]) -> str:
+    """A number as the paper prints it, with its interval and samples, or why it is missing."""
+    text, interval = str(value["printed"]), value["interval"]
+    if interval and interval[0] != interval[1]:
+        style: Style = "percent" if text.endswith("%") else "measured"
+        text += f" [{', '.join(quantity_text(end, value['unit'], style) for end in interval)}]"
+    details = (value["reason"], value["n"] and f"n = {value['n']:,}")
+    return text + "".join(f" ({each})" for each in details if each)
+
+
+def text_changes(old: str, new: str) -> list[Change]:
+    """Where two manuscripts differ, by their sentences and the rows of their tables."""
+    one, other = _sentences(old), _sentences(new)
+    codes = SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+    places = ((one[i:j], other[k:m]) for tag, i, j, k, m in codes if tag != "equal")
+    return [Change("", " ".join(gone), " ".join(come)) for gone, come in places]
+
+
+def _sentences(manuscript: str) -> list[str]:
+    plain = _LINKED.sub(lambda link: link[1].replace("\\", ""), manuscript)
+    lines = (line.strip() for line in plain.splitlines() if line.strip())
+    return [sentence for line in lines for sentence in _SENTENCE.split(line)]
 
 
 def find_data(against: str, data: Path, scratch: Path) -> tuple[Path, str]:

@@ -19,7 +19,6 @@ from io import BytesIO
 from pathlib import Path, PurePosixPath
 from socketserver import TCPServer
 from typing import Any, Final
-from urllib.parse import unquote
 
 from report.engine.cache import SCRATCH
 from report.errors import OutputError, RidgepointError
@@ -27,9 +26,7 @@ from report.render import POLICY
 from report.system.processes import leave_on_signals
 
 HOST: Final = "127.0.0.1"
-#: The folders of ``out/`` that are served: the site, and what --diff wrote.
-FOLDERS: Final = ("html", "diff")
-#: No folder of ``out/`` has this name, so that these addresses hide no file.
+#: No page has these addresses, so that they hide no file.
 NEWS: Final = "/-/news"
 SCRIPT: Final = "/-/reload.js"
 
@@ -56,23 +53,6 @@ TYPES: Final = {
 }
 
 
-def locate(out: Path, address: str) -> Path | None:
-    """The file or folder that an address names; None if it names none of the site.
-
-    Only what lies in ``FOLDERS``, also after links have been followed, and nothing hidden.
-    """
-    names = unquote(address.partition("?")[0].partition("#")[0]).removeprefix("/").split("/")
-    folders = names if names[-1] else names[:-1]
-    plain = all(name and name[0] != "." and not set(name) & set("\\:\0") for name in folders)
-    if not plain or names[0] not in FOLDERS:
-        return None
-    with suppress(OSError, RuntimeError):
-        real = out.joinpath(*folders).resolve(strict=True)
-        if real.is_relative_to((out / names[0]).resolve()) and (names[-1] or real.is_dir()):
-            return real
-    return None
-
-
 class Handler(SimpleHTTPRequestHandler):
     """Answers one request a connection, as HTTP/1.0 does: no body can pass for the next request."""
 
@@ -82,25 +62,24 @@ class Handler(SimpleHTTPRequestHandler):
 
     def send_head(self) -> Any:
         """Send the head of an answer; returns the stream of its body, None where it is sent."""
-        hosts, out = self.headers.get_all("Host", []), self.server.out
+        hosts = self.headers.get_all("Host", [])
         # A page from elsewhere whose name suddenly leads here could read the site otherwise.
         if not self.path.startswith("/") or not all(map(_LOCAL.fullmatch, hosts)):
             return self.send_error(403, f"This server answers to {HOST} and localhost only")
-        if self.path.partition("?")[0] == "/":
-            self.path = "/html"  # from where a browser is sent to the page
-        return (self._send_live(out) if self.server.live else None) or super().send_head()
+        return (self._send_live() if self.server.live else None) or super().send_head()
 
-    def _send_live(self, out: Path) -> BytesIO | None:
+    def _send_live(self) -> BytesIO | None:
         """What is sent of the news of builds, and pages with the script that asks for them."""
         # Taken first: a page is never older than what it compares itself with.
-        build, found = self.server.build(), locate(out, self.path)
-        page = found / "index.html" if found and self.path.endswith("/") else found
+        build, page = self.server.build(), Path(self.translate_path(self.path))
+        if self.path.endswith("/"):
+            page /= "index.html"
         if self.path == NEWS:
             news = {"build": build, "failure": self.server.failure}
             body, suffix = json.dumps(news).encode(), ".json"
         elif self.path == SCRIPT:
             body, suffix = _RELOAD.read_bytes(), ".js"
-        elif page is not None and page.suffix == ".html" and page.is_file():
+        elif page.suffix == ".html" and page.is_file():
             script = f'<script src="{SCRIPT}" data-build="{build}"></script>\n'
             body, suffix = page.read_bytes() + script.encode(), ".html"
         else:
@@ -112,8 +91,19 @@ class Handler(SimpleHTTPRequestHandler):
         return BytesIO(body)
 
     def translate_path(self, path: str) -> str:
-        """The file or folder of an address, or a file that is not there."""
-        return str(locate(self.server.out, path) or self.server.out / "html/.nothing")
+        """The file or folder of an address, or a file that is not there.
+
+        Only what lies in the site, also after links have been followed, and nothing hidden.
+        """
+        site = (self.server.out / "html").resolve()
+        self.directory = str(site)
+        with suppress(OSError, RuntimeError, ValueError):
+            found = super().translate_path(path)
+            real = Path(found).resolve(strict=True)
+            parts = real.relative_to(site).parts
+            if not any(part.startswith(".") for part in parts):
+                return found
+        return str(site / ".nothing")
 
     def list_directory(self, path: Any) -> None:
         """A folder without a page is no address."""
@@ -132,7 +122,7 @@ class Handler(SimpleHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """Serves ``out``.
+    """Serves the site in ``out``.
 
     Where it is not ``live``, pages are sent as they are; ``failure`` is why the last build failed.
     Raises ``RidgepointError`` for a port that cannot be used; 0 takes any free one.
