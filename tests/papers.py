@@ -56,14 +56,14 @@ def inputs_of(
 
 def compose(study: str, data: Path, papers: Path, folder: Path) -> Inputs:
     """Compute a study and write its source folder, as a build does in steps."""
-    chosen, inputs, findings = compute_usable(study, data)
+    chosen, findings = compute_usable(study, data)
     write_source(study, chosen.origin, findings, data, papers, folder)
     (folder / "figures").mkdir()
     for figure in findings.figures.values():
         drawn = render(figure.drawing, salt=f"{study}/{figure.id}")
         (folder / "figures" / f"{figure.name}.pdf").write_bytes(drawn.pdf)
         (folder / "figures" / f"{figure.name}.svg").write_bytes(drawn.svg)
-    return inputs
+    return chosen.inputs
 
 
 def found_in(study: str, *records: Record, **how: Any) -> Findings:

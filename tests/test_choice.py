@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from report.engine.gather import choose, load
+from report.engine.gather import choose
 from report.errors import RecordError
 from report.records.choice import Choice, choices_of, choose_records, fate
 from report.records.editions import Edition, read_editions, write_edition
@@ -238,7 +238,7 @@ def test_pooled_runs_reach_the_study_with_the_record_that_speaks(tmp_path: Path)
     found = choose("conv_scaling", data)
     assert found.runs == ((newer.file, older.file),)
     assert list(found.origin["records"]) == [newer.file, older.file]
-    assert set(found.digests) == {older.file, newer.file}
-    inputs = load("conv_scaling", data, found)
+    assert found.as_json()["digests"].keys() == {older.file, newer.file}
+    inputs = found.inputs
     assert [stored.file for stored in inputs.records] == [newer.file]
     assert inputs.files == (newer.file, older.file)

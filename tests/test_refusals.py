@@ -415,12 +415,12 @@ def test_a_record_that_a_study_fails_with_is_left_out(tmp_path: Path) -> None:
     )
     data = factory.data_folder(tmp_path)
     write_record(good, data)
-    expected = compute_usable(study, data)[2].as_json(study, ())
+    expected = compute_usable(study, data)[1].as_json(study, ())
     bad = refiled(whole, data, swapped)
-    chosen, inputs, findings = compute_usable(study, data)
+    chosen, findings = compute_usable(study, data)
     (notice,) = (each for each in chosen.notices if each.startswith("left out: "))
     assert notice.startswith(f"left out: data/{bad.removesuffix('.zip')}")
-    assert [item.file for item in inputs.records] == [f"{study}/{record_name(good)}"]
+    assert [item.file for item in chosen.inputs.records] == [f"{study}/{record_name(good)}"]
     assert findings.as_json(study, ()) == expected
 
 
@@ -439,9 +439,9 @@ def test_a_cut_import_beside_whole_ones_is_left_out(tmp_path: Path) -> None:
         (data / study / "imported" / path.name).write_bytes(path.read_bytes())
     first = list_imports(study, data)[0].file
     (data / first).write_bytes((data / first).read_bytes()[:5000])
-    chosen, inputs, _ = compute_usable(study, data)
+    chosen, _ = compute_usable(study, data)
     assert any(each.startswith(f"left out: data/{first}: ") for each in chosen.notices)
-    assert len(inputs.imported) == 1
+    assert len(chosen.inputs.imported) == 1
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def _content(
         paths = (f"values/{study}.json", f"{ARTIFACTS}/{study}/{RECORDS}")
         content, listed = (json.loads((request.out / path).read_text("utf-8")) for path in paths)
         return content, listed
-    chosen, _, findings = compute_usable(study, request.data)
+    chosen, findings = compute_usable(study, request.data)
     manuscript = render_manuscript(request.papers / f"{study}.qmd.j2", findings)
     content = {**findings.as_json(study, ()), "unsupported": manuscript.unsupported}
     return content, [*map(dict, chosen.listing)]

@@ -50,14 +50,14 @@ def study(task: Task) -> tuple[str, ...]:
     from report.paper.listing import machines
 
     asked = tuple(filter(None, task.settings["use"].split(", ")))
-    chosen, inputs, findings = compute_usable(task.study, task.data, asked)
+    chosen, findings = compute_usable(task.study, task.data, asked)
     folder = task.artifacts()
     write_json(chosen.as_json(), folder / CHOSEN)
     write_json(chosen.listing, folder / RECORDS)
     save({figure.name: figure.drawing for figure in findings.figures.values()}, folder / DRAWINGS)
     save(findings, folder / FINDINGS)
-    opened = details(findings.values.values(), inputs)
-    write_json({**opened, "machines": machines(inputs.records)}, folder / DETAILS)
+    opened = details(findings.values.values(), chosen.inputs)
+    write_json({**opened, "machines": machines(chosen.inputs.records)}, folder / DETAILS)
     return chosen.notices
 
 

@@ -8,14 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from traceback import extract_tb
 
-from report.engine.gather import Chosen, choose, load
+from report.engine.gather import Chosen, choose
 from report.engine.steps import ROOT
 from report.errors import RidgepointError, StudyError
 from report.evidence.runs import Run
 from report.instruments import gates
 from report.paper.findings import Findings, Inputs
 from report.paper.machine_comparison import Comparison, described, with_all_machines
-from report.records.store import each_read_once
 from report.records.strict import no_cycles
 from report.studies import find_study, module_of
 
@@ -44,19 +43,8 @@ def _noted(study: str, inputs: Inputs) -> Iterator[str]:
         )
 
 
-class FaultyRecordError(StudyError):
-    """A study can be computed from its other records, but not from ``file``."""
-
-    def __init__(self, file: str, message: str) -> None:
-        super().__init__(message)
-        self.file = file
-
-
-@each_read_once()
-def compute_usable(
-    study: str, data: Path, asked: Sequence[str] = ()
-) -> tuple[Chosen, Inputs, Findings]:
-    """The records that are chosen for a study, all that it reads, and what it finds in that.
+def compute_usable(study: str, data: Path, asked: Sequence[str] = ()) -> tuple[Chosen, Findings]:
+    """The records that are chosen for a study with all that it reads, and what it finds in that.
 
     A record that it fails with is left out.  Raises ``RidgepointError`` as ``choose`` and
     ``compute`` do.
@@ -64,29 +52,29 @@ def compute_usable(
     left_out: dict[str, str] = {}
     while True:
         chosen = choose(study, data, asked, left_out)
-        inputs = load(study, data, chosen)
-        runs = [run for stored in inputs.records for run in stored.runs]
-        if bad := {run.file: why for run in runs if (why := gates.problem(run.record))}:
-            for file, why in bad.items():
-                left_out[file] = f"data/{file}: {why}, which cannot be; measure again."
+        runs = [run for stored in chosen.inputs.records for run in stored.runs]
+        bad = {run.file: why for run in runs if (why := gates.problem(run.record))}
+        left_out |= {
+            f: f"data/{f}: {why}, which cannot be; measure again." for f, why in bad.items()
+        }
+        if bad:
             continue
         try:
-            findings = compute(study, inputs)
-        except FaultyRecordError as error:
-            if error.file in left_out:
+            findings = compute(study, chosen.inputs)
+        except StudyError as error:
+            if not error.file or error.file in left_out:
                 raise
             left_out[error.file] = str(error)
             continue
-        noted = (*chosen.notices, *_noted(study, inputs))
-        return replace(chosen, notices=noted), inputs, findings
+        noted = (*chosen.notices, *_noted(study, chosen.inputs))
+        return replace(chosen, notices=noted), findings
 
 
 @no_cycles()
 def compute(study: str, inputs: Inputs) -> Findings:
     """What ``study`` finds in its inputs; raises ``StudyError`` that names the file at fault.
 
-    It is a ``FaultyRecordError`` where one of several records is at fault.  Of many machines the
-    paper tells a few in detail, and compares all of them.
+    Of many machines the paper tells a few in detail, and compares all of them.
     """
     try:
         return _findings(study, inputs)
@@ -94,10 +82,7 @@ def compute(study: str, inputs: Inputs) -> Findings:
         raise StudyError(f"{_line(study, error)}: {error}; correct that line.") from error
     except Exception as error:
         file, alone = _at_fault(study, inputs, str(error))
-        message = _sentence(study, file, error)
-        if alone:
-            raise FaultyRecordError(file, message) from error
-        raise StudyError(message) from error
+        raise StudyError(_sentence(study, file, error), file if alone else "") from error
 
 
 def _findings(study: str, everything: Inputs) -> Findings:

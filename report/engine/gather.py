@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -28,7 +28,7 @@ from report.paper.findings import Inputs
 from report.paper.listing import listing, unusable
 from report.records import IMPORTED, OPERATORS
 from report.records.choice import Choices, choices_of, choose_records
-from report.records.editions import EDITIONS, ROLES, Edition, Role, read_editions
+from report.records.editions import EDITIONS, ROLES, Edition, read_editions
 from report.records.files import shared
 from report.records.network_operators import read_operators
 from report.records.pooling import runs_of, whole
@@ -37,8 +37,8 @@ from report.records.store import (
     Listed,
     Stored,
     StoredImport,
+    each_read_once,
     read_attachments,
-    read_import,
     read_record,
     survey_imports,
     survey_records,
@@ -49,12 +49,8 @@ from report.studies import STUDIES, attachments_of, check_of
 
 @dataclass(frozen=True)
 class Chosen:
-    """The records that a paper uses, newest device first, and what it says of them.
+    """All that a paper is computed from, and what it says of its records.
 
-    ``runs`` are the files of each device: the one that speaks for it, then those that are pooled
-    with it; ``imported`` are the files of what others measured.  ``digests`` are those of the
-    records, file relative to the data directory → SHA-256 in hexadecimal.
-    ``roles`` are the records of the machines that the paper describes, by role.
     ``notices`` are what is wrong with records; ``listing`` says of every one what became of it.
 
     ``origin`` is what the paper says of its data: ``records`` and ``reported``, files relative to
@@ -64,18 +60,29 @@ class Chosen:
     attributions of what others measured.
     """
 
+    inputs: Inputs
     origin: Mapping[str, Any]
-    runs: tuple[tuple[str, ...], ...]
-    digests: dict[str, str]
     notices: tuple[str, ...]
-    imported: tuple[str, ...] = ()
-    listing: Sequence[Mapping[str, Any]] = ()
-    roles: Mapping[Role, str] = field(default_factory=dict)
+    listing: Sequence[Mapping[str, Any]]
+
+    @property
+    def runs(self) -> tuple[tuple[str, ...], ...]:
+        """The files of each device: the one that speaks for it, then those pooled with it."""
+        return tuple(
+            tuple(file for run in stored.runs for file in run.files)
+            for stored in self.inputs.records
+        )
 
     def as_json(self) -> dict[str, Any]:
         """What tells one choice from another; notices tell nothing of the numbers."""
-        told = ("runs", "imported", "roles", "digests", "origin")
-        return {name: getattr(self, name) for name in told}
+        own = (part for each in self.inputs.records for run in each.runs for part in run.shards)
+        return {
+            "runs": self.runs,
+            "imported": [item.file for item in self.inputs.imported],
+            "roles": self.inputs.roles,
+            "digests": {item.file: item.sha256 for item in (*own, *self.inputs.imported)},
+            "origin": self.origin,
+        }
 
 
 def gather(study: str, data: Path) -> Inputs:
@@ -84,17 +91,18 @@ def gather(study: str, data: Path) -> Inputs:
     Uses the machines that ``editions.yaml`` names, else all that are there.  Raises ``RecordError``
     for the first file that cannot be used.
     """
-    return load(study, data, choose(study, data))
+    return choose(study, data).inputs
 
 
 @no_cycles()
+@each_read_once()
 def choose(
     study: str,
     data: Path,
     asked: Sequence[str] = (),
     faulty: Mapping[str, str] = MappingProxyType({}),
 ) -> Chosen:
-    """The records that the paper of ``study`` uses, by the heads of all that there are.
+    """The records that the paper of ``study`` uses, and all else that it reads.
 
     ``asked`` are records that the user wants in this build, relative to ``data``; ``faulty`` ones
     are left out, each for its reason.  Raises ``RecordError`` for a named record that cannot be
@@ -104,34 +112,25 @@ def choose(
     listed, bad = usable_records(study, data, edition, asked, faulty)
     choices = choices_of(listed, data, edition, asked)
     imported, lost = _usable_imports(study, data, faulty)
-    bad |= lost
-    left_out = {file: f"left out: {why}" for file, why in bad.items()}
-    used = [part for choice in choices for item in choice.used for part in item.shards]
+    left_out = {file: f"left out: {why}" for file, why in (bad | lost).items()}
     altered = [item.file for item in (*listed, *imported) if item.edited]
+    used = [file for choice in choices for item in choice.used for file in item.files]
     return Chosen(
+        inputs=_inputs(study, data, edition, choices, imported),
         origin={
             **_origin(study, data, edition, choices),
-            "records": [i.file for i in (*used, *imported)],
+            "records": [*used, *(item.file for item in imported)],
             "altered": [(file, EDITED) for file in altered],
             "imported": attributions(imported),
         },
-        runs=tuple(tuple(f for item in choice.used for f in item.files) for choice in choices),
-        digests={item.file: item.sha256 for item in (*used, *imported)},
         notices=(
             *left_out.values(),
             *(_edited(file, "or run the experiment again") for file in altered),
         ),
-        imported=tuple(item.file for item in imported),
         listing=(
             *listing(listed, choices, imported),
             *(unusable(file, why) for file, why in left_out.items()),
         ),
-        roles={
-            role: choice.primary.file
-            for role in (edition.roles if edition else {}) | dict.fromkeys(ROLES)
-            for choice in choices
-            if role in choice.roles
-        },
     )
 
 
@@ -217,18 +216,16 @@ def _usable_imports(
     Raises ``RecordError`` for a bad one where there is no good one.
     """
     found, bad = survey_imports(study, data)
-    good: list[StoredImport] = []
     for item in found:
         try:
-            if item.file in faulty:
-                raise RecordError(faulty[item.file])
             read_attachments(item, attachments_of(study), data)
-            good.append(item)
         except RecordError as error:
             bad[item.file] = _naming(item.file, str(error))
+    bad |= {item.file: faulty[item.file] for item in found if item.file in faulty}
+    good = tuple(item for item in found if item.file not in bad)
     if not good:
         _refuse(bad.values())
-    return tuple(good), bad
+    return good, bad
 
 
 def _refuse(reasons: Iterable[str]) -> None:
@@ -242,12 +239,16 @@ def _naming(file: str, why: str) -> str:
     return why if f"data/{file}" in why else f"data/{file}: {why}"
 
 
-@no_cycles()
-def load(study: str, data: Path, chosen: Chosen) -> Inputs:
+def _inputs(
+    study: str,
+    data: Path,
+    edition: Edition | None,
+    choices: Choices,
+    imported: tuple[StoredImport, ...],
+) -> Inputs:
     """The inputs of ``study`` with the records that were chosen; raises ``RecordError``."""
     patterns = attachments_of(study)
-    own = tuple(_pooled(files, data) for files in chosen.runs)
-    theirs = tuple(read_import(data / file, data) for file in chosen.imported)
+    own = tuple(_pooled([f for i in choice.used for f in i.files], data) for choice in choices)
     return Inputs(
         records=own,
         reported=read_reported(shared(f"reported/{study}.json", data)),
@@ -255,11 +256,16 @@ def load(study: str, data: Path, chosen: Chosen) -> Inputs:
         devices=read_devices(shared("devices.yaml", data)),
         attachments={
             **{item.file: _of_shards(item, patterns, data) for item in own},
-            **{item.file: read_attachments(item, patterns, data) for item in theirs},
+            **{item.file: read_attachments(item, patterns, data) for item in imported},
         },
-        imported=theirs,
-        networks=read_operators(shared(OPERATORS, data)) if theirs else (),
-        roles=chosen.roles,
+        imported=imported,
+        networks=read_operators(shared(OPERATORS, data)) if imported else (),
+        roles={
+            role: choice.primary.file
+            for role in (edition.roles if edition else {}) | dict.fromkeys(ROLES)
+            for choice in choices
+            if role in choice.roles
+        },
     )
 
 

@@ -27,12 +27,12 @@ def named_records(
     ``latest``, which means the newest record of each of the ``studies``.  Raises ``RecordError``
     for one that names no record, several, or one of none of ``studies``.
     """
-    found: dict[str, None] = {}
+    found: dict[str, dict[str, None]] = {}
     for text in texts:
         new = _newest(studies, data) if text == LATEST else [_record(text, studies, data, here)]
-        found |= dict.fromkeys(new)
-    named = dict.fromkeys(file.partition("/")[0] for file in found)
-    return {study: tuple(file for file in found if file.startswith(f"{study}/")) for study in named}
+        for file in new:
+            found.setdefault(file.partition("/")[0], {})[file] = None
+    return {study: tuple(files) for study, files in found.items()}
 
 
 def _newest(studies: Iterable[str], data: Path) -> list[str]:
@@ -44,46 +44,31 @@ def _newest(studies: Iterable[str], data: Path) -> list[str]:
 
 
 def _record(text: str, studies: Sequence[str], data: Path, here: Path) -> str:
-    """The file of the record that ``text`` names, relative to ``data``."""
-    path = next((p for p in (here / text, data / text) if p.is_file()), None)
-    file = _file_of(path, text, data) if path else _matching(text, studies, data)
-    study = file.partition("/")[0]
-    if study not in studies:
-        raise RecordError(
-            f"--use {text}: this is a record of {study}, which this build does not make; name "
-            f"{study} among the studies."
-        )
-    return file
-
-
-def _file_of(path: Path, text: str, data: Path) -> str:
+    """The file of the record that ``text`` names; records of the ``studies`` come first."""
     # The folder may be reached through links; a record may be one itself.
-    place = path.parent.resolve() / path.name
-    if not place.is_relative_to(data):
+    paths = (path.parent.resolve() / path.name for path in (here / text, data / text))
+    place = next((path for path in paths if path.is_file()), None)
+    for among in (studies, STUDIES):
+        records = _records(among, data)
+        found = [f for f in records if (data / f == place if place else text in f)]
+        if found:
+            break
+    else:
         raise RecordError(
-            f"--use {text}: this file lies outside {data}; copy it to the folder of its study "
-            "there, or name its data directory with --data."
-        )
-    file = place.relative_to(data).as_posix()
-    if file not in _records(STUDIES, data):
-        raise RecordError(f"--use {text}: this file is no record of a study; correct the name.")
-    return file
-
-
-def _matching(text: str, studies: Sequence[str], data: Path) -> str:
-    """The only record with ``text`` in its name; those of the ``studies`` come first."""
-    found = [file for file in _records(studies, data) if text in file]
-    found = found or [file for file in _records(STUDIES, data) if text in file]
-    if not found:
-        raise RecordError(
-            f"--use {text}: no such record in {data}; give its path, or a part of its name that "
-            "no other has."
+            f"--use {text}: no such record in {data}; give the path of one that lies there, or a "
+            "part of its name that no other has."
         )
     if len(found) > 1:
         more = f" and {len(found) - 2} more" if len(found) > 2 else ""
         raise RecordError(
             f"--use {text}: {found[0]} and {found[1]}{more} have this in their names; give more "
             "of the one that you mean."
+        )
+    study = found[0].partition("/")[0]
+    if study not in studies:
+        raise RecordError(
+            f"--use {text}: this is a record of {study}, which this build does not make; name "
+            f"{study} among the studies."
         )
     return found[0]
 
