@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -93,10 +93,6 @@ def rows(found: Findings, table: str) -> list[dict[str, Any]]:
     return [dict(zip((c.name for c in this.columns), row, strict=True)) for row in this.rows]
 
 
-def column(found: Findings, table: str, name: str) -> list[Any]:
-    return [row[name] for row in rows(found, table)]
-
-
 def rendered(study: str, found: Findings) -> Manuscript:
     """The paper, with the findings as it captions them."""
     return render_manuscript(ROOT / "templates" / "papers" / f"{study}.qmd.j2", found)
@@ -109,33 +105,23 @@ def written_paper(folder: Path, template: str, found: Findings) -> Manuscript:
     return render_manuscript(path, found)
 
 
-def manuscript(study: str, found: Findings) -> str:
-    return rendered(study, found).text
-
-
-def assert_whole(study: str, found: Findings, *, latex: bool = False) -> str:
+def assert_whole(study: str, found: Findings) -> str:
     """The manuscript; every output can be written, complete, without a number that is none."""
-    return assert_complete(study, rendered(study, found), latex=latex)
+    return assert_complete(study, rendered(study, found))
 
 
-def assert_complete(study: str, paper: Manuscript, *, latex: bool = False) -> str:
+def assert_complete(study: str, paper: Manuscript) -> str:
     """The same of a manuscript that is rendered already."""
     text = paper.text
-    for one in (text, *_printed(study, paper.findings, latex)):
+    found = paper.findings
+    tables = [write(table) for table in found.tables.values() for write in (to_csv, to_latex)]
+    for one in (text, json.dumps(found.as_json(study, ()), allow_nan=False), *tables):
         assert not re.search(r"\b(nan|inf|None|Missing\(|Estimate\()\b", one), one[:500]
+    for figure in found.figures.values():
+        assert figure.alt.strip() and figure.caption.strip(), figure.id
     named = {*re.findall(r"(?<![\\\w])@((?:tbl|fig|sec|eq)-[\w-]*\w)", text)}
     assert named <= {*re.findall(r"#((?:tbl|fig|sec|eq)-[\w-]*\w)", text)}
     # What follows a line of text directly becomes part of its paragraph.
     outside = re.sub(r"^::: \{#tbl-.*?^:::\n(?=\n)", "\n", text, flags=re.DOTALL | re.MULTILINE)
     assert not re.search(r"[^\n]\n(!\[|::: )(?!\{\.table-notes)", outside)
     return text
-
-
-def _printed(study: str, found: Findings, latex: bool) -> Iterator[str]:
-    """All that is made of a study beside its manuscript, as text."""
-    yield json.dumps(found.as_json(study, ()), allow_nan=False)
-    writers = [to_csv, to_latex] if latex else [to_csv]
-    yield from (write(table) for table in found.tables.values() for write in writers)
-    for figure in found.figures.values():
-        assert figure.alt.strip() and figure.caption.strip(), figure.id
-        yield figure.alt + figure.caption

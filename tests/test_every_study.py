@@ -98,7 +98,7 @@ def test_it_makes_a_whole_paper_without_records_which_says_so(study: str) -> Non
 @pytest.mark.parametrize("kind", [None, *(kind for kind in DEGRADED if kind != "no record")])
 def test_it_makes_a_whole_paper(study: str, kind: str | None) -> None:
     assert_described(study, kind)
-    assert_complete(study, paper(study, kind), latex=kind is None)
+    assert_complete(study, paper(study, kind))
 
 
 @every_study

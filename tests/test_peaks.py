@@ -125,16 +125,6 @@ def test_memory_begins_at_four_times_the_last_cache(size: int, words: str) -> No
     assert in_binary(size * MIB) == words
 
 
-def test_a_record_that_names_no_instruments_has_the_leaves_that_it_always_had() -> None:
-    run = run_of(*factory.ceilings(2e11, 3e10), machine=factory.environment())
-    assert [leaf.name for leaf in run.peak_rate("copy").leaves] == [
-        f"{what} of the copy 16777216 elements, {moment}"
-        for moment in ("before", "after")
-        for what in ("work", "time")
-    ]
-    assert run.peak_rate("matrix_product").symbol == "ceiling of the matrix product"
-
-
 def test_the_price_of_a_page_is_a_ceiling_of_its_own() -> None:
     page = msgspec.structs.replace(
         factory.ceiling("copy", "before", 1.0),

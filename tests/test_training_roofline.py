@@ -13,7 +13,7 @@ from report.studies.training_roofline.subject import NETWORKS, Step
 from report.theory.roofline import training_loads
 from report.theory.shapes import parameter_count
 from tests import factory, training
-from tests.papers import assert_whole, column, found_in, manuscript, number, value
+from tests.papers import assert_whole, found_in, number, rendered, rows, value
 from tests.training import case, record
 
 STUDY = "training_roofline"
@@ -154,7 +154,7 @@ def test_full_records_give_a_whole_paper() -> None:
 
 def test_only_the_peak_and_the_failed_run_move_the_ratio() -> None:
     for heading, printed in (("Ratio", 3.07), ("By rates", 21 / 7.28)):
-        cells = column(FULL, "tbl-paradox", heading)
+        cells = [row[heading] for row in rows(FULL, "tbl-paradox")]
         first, operations, chip, mean, heavy, slow = (getattr(c, "value", c) for c in cells)
         assert first == pytest.approx(printed, rel=3e-3)
         assert operations == pytest.approx(first, rel=0.01)
@@ -164,7 +164,10 @@ def test_only_the_peak_and_the_failed_run_move_the_ratio() -> None:
 
 def test_every_printed_rate_is_below_its_throughput() -> None:
     assert pytest.approx(
-        [getattr(c, "value", c) for c in column(FULL, "tbl-readings", "Rate ÷ throughput")],
+        [
+            getattr(c, "value", c)
+            for c in (row["Rate ÷ throughput"] for row in rows(FULL, "tbl-readings"))
+        ],
         abs=6e-3,
     ) == [0.92, 0.94, 0.93, 0.78, 0.83, 0.92, 0.91, 0.89]
 
@@ -183,7 +186,7 @@ def test_verdicts_follow_the_data(kind: str) -> None:
     make, name, expected = OTHER[kind]
     result = found(*make())
     assert result.claims[name].verdict == expected
-    assert manuscript(STUDY, result)
+    assert rendered(STUDY, result).text
 
 
 def test_what_was_not_measured_has_a_reason() -> None:
