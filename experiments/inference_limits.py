@@ -14,9 +14,8 @@ from typing import Final
 
 import torch
 
-from experiments.harness.limits import limited
+from experiments.harness.limits import is_out_of_memory, limited
 from experiments.harness.memory import measure_cpu
-from experiments.harness.outcomes import is_out_of_memory
 from experiments.harness.study import Subject
 from experiments.harness.timing import Workload
 from report.records.record import Measured

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from experiments.backends.operations import Array, Namespace
-from experiments.harness.outcomes import UnavailableError
+from experiments.harness.study import UnavailableError
 from experiments.harness.text import first_line
 
 #: Where the cases of a run on a CPU are measured, and those that need a GPU.

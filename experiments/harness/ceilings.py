@@ -104,7 +104,7 @@ class _Meter(NamedTuple):
 
     def durations(self, call: Callable[[], object]) -> list[Duration]:
         """Samples of a call each, after a warm-up."""
-        workload, clock = Workload(call), timing.clock_of(self.device)
+        workload, clock = Workload(call), timing.CLOCKS[self.device]
         return [clock(workload) for _ in range(_WARMUP + self.runs)][_WARMUP:]
 
     def ceiling(self, call: Callable[[], object], **facts: Any) -> Ceiling:

@@ -20,18 +20,25 @@ from experiments.harness.text import text_of
 #: Left to the system and to what is no tensor (B).
 RESERVE: Final = 2**29
 
+_NO_MEMORY: Final = re.compile(
+    r"can't allocate memory|not enough memory|cannot allocate memory|out of memory|"
+    r"could not create a memory|bad_alloc|CU(?:BLAS|DNN)_STATUS_ALLOC_FAILED",
+    re.IGNORECASE,
+)
+
 _GROUPS: Final = Path("/sys/fs/cgroup")
 _OWN: Final = Path("/proc/self/cgroup")
 
 
-def available() -> int | None:
-    """Bytes that can still be had without swapping, as the system estimates; None if untold.
+def available() -> int:
+    """Bytes that can still be had without swapping, as the system estimates.
 
     In a container no more than it may still use, cached files not counted.
     """
-    free = _field(Path("/proc/meminfo"), "MemAvailable")
+    import psutil  # type: ignore[import-untyped]
+
     left = [limit - used for limit, used in _memories()]
-    return free if free is None else max(0, min([free, *left]))
+    return max(0, min([int(psutil.virtual_memory().available), *left]))
 
 
 def processors() -> float | None:
@@ -71,28 +78,33 @@ def _groups() -> Iterator[Path]:
         yield from (_GROUPS / above for above in (inner, *inner.parents))
 
 
-def _field(file: Path, name: str) -> int | None:
-    found = re.search(rf"^{name}:\s+(\d+) kB$", text_of(file), re.MULTILINE)
-    return int(found[1]) * 1024 if found else None
-
-
 @contextmanager
 def limited(growth: int | None = None) -> Iterator[None]:
     """Let the address space grow by ``growth`` bytes at most, by default by what is available.
 
     Only on Linux; elsewhere there is no limit.  A limit that is there already is never raised.
     """
-    free, size = available(), _field(Path("/proc/self/status"), "VmSize")
-    if not sys.platform.startswith("linux") or free is None or size is None:
+    if not sys.platform.startswith("linux"):
         yield
         return
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     there = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
-    wanted = max(free - RESERVE, 0) if growth is None else growth
+    wanted = max(available() - RESERVE, 0) if growth is None else growth
+    size = int(text_of(Path("/proc/self/statm")).split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (min([size + wanted, *there]), hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether ``error`` is Python's, CUDA's or the CPU allocator's way to say it.
+
+    CUDA's class is told by its name, so that this module needs no torch; the CPU allocator raises a
+    plain ``RuntimeError``, which only its text tells from others.
+    """
+    named = {kind.__name__ for kind in type(error).__mro__} & {"MemoryError", "OutOfMemoryError"}
+    return bool(named) or (isinstance(error, RuntimeError) and bool(_NO_MEMORY.search(str(error))))

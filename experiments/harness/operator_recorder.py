@@ -197,6 +197,8 @@ class Recorder(TorchDispatchMode):
             result = args[0] if func._schema.returns else None
         else:
             result = self._results.of(func, args, given)
+        if self.phase == "forward":
+            self._count_forward(_name(func))
         if self.writes:
             self._write(func, args, given, result, freed)
         return result
@@ -241,12 +243,10 @@ class Recorder(TorchDispatchMode):
         known = len(self._storages.sizes)
         writes = tuple(map(self._tensor, tensors_in(result)))
         made = tuple(range(known, len(self._storages.sizes)))
-        name = str(func).removeprefix("aten.")
         if counter := flop_registry.get(getattr(func, "_overloadpacket", func)):
             self.flops[len(self.operators)] = counter(*args, **given, out_val=result)
         module = self._calling[-1] if self._calling else ""
         if self.phase == "forward":
-            self._count_forward(name)
             self._makers |= dict.fromkeys(made, module)
         else:
             module = self._whose(reads, module)
@@ -255,7 +255,7 @@ class Recorder(TorchDispatchMode):
         written = (a for a in schema if a.alias_info is not None and a.alias_info.is_write)
         self.operators.append(
             Operator(
-                name=name,
+                name=_name(func),
                 module=module,
                 phase=self.phase,
                 reads=reads,
@@ -303,6 +303,10 @@ class Recorder(TorchDispatchMode):
             state=self._state,
             operators=tuple(self.operators),
         )
+
+
+def _name(func: Any) -> str:
+    return str(func).removeprefix("aten.")
 
 
 def _can_hold(operand: Tensor, result: Tensor) -> bool:

@@ -108,7 +108,6 @@ def capture(
     gpu: bool = False,
     policy: Policy = DEFAULT,
     probe: Sequence[Input] = (),
-    idle: frozenset[str] = frozenset(),
 ) -> Captured:
     """The operators of one call in evaluation mode without gradients, or of a training step.
 
@@ -116,7 +115,7 @@ def capture(
     the first one.  The loss is the cross entropy of a matrix of scores, else the sum of the means
     of all results.  For a ``gpu`` the call too is the second, and operators are a GPU's as far as
     they are known where PyTorch has none.  The forward pass is tried on the ``probe`` first, which
-    are the inputs at a small batch.  ``idle`` parameters get no gradient; they are found by itself.
+    are the inputs at a small batch.
 
     Raises ``MeasurementError`` with the operator for a network that needs the values of its
     tensors, that cannot run on these inputs, or that calls many more operators than for the probe.
@@ -134,7 +133,7 @@ def capture(
     # Without CUDA, PyTorch cannot run backward on fake tensors of a GPU, nor take slices of them.
     device: Device = "cuda" if here else "cpu"
     recorder, trial = Recorder(module), Recorder(module)
-    step = Step(module, policy, gpu, train, idle)
+    step = Step(module, policy, gpu, train)
     try:
         _materialise(module, inputs)
         _fake(module, mode, device)
@@ -161,12 +160,6 @@ def capture(
     except Exception as error:
         at = f" after {recorder.operators[-1].name}" if recorder.operators else ""
         raise MeasurementError(f"The network cannot be captured{at}: {_why(error)}") from error
-    if train and not gpu:
-        named = module.named_parameters()
-        if without := {name for name, p in named if p.requires_grad and p.grad is None} - idle:
-            return capture(
-                build, inputs, train=True, policy=policy, probe=probe, idle=idle | without
-            )
     return Captured(
         recorder.network(),
         recorder.flops,
@@ -351,40 +344,22 @@ def _given(each: Input, device: Device) -> torch.Tensor:
 
 @dataclass
 class Step:
-    """A call in evaluation mode, or if it ``trains`` a step of training that is not the first.
-
-    Parameters named ``idle`` get no gradient.
-    """
+    """A call in evaluation mode, or if it ``trains`` a step of training that is not the first."""
 
     module: nn.Module
     policy: Policy
     gpu: bool
     trains: bool = True
-    idle: frozenset[str] = frozenset()
     optimizer: Any = None
 
     def prepare(self, given: tuple[torch.Tensor, ...], recorder: Recorder) -> None:
-        """Let gradients and the optimiser's state be there.
-
-        By the call or the step before, if it is written down, else by an update alone.
-        """
+        """Let gradients and the optimiser's state be there, by the call or the step before."""
         if self.trains:
-            named = self.module.named_parameters()
-            trained = [p for name, p in named if p.requires_grad and name not in self.idle]
-            self.optimizer = self._optimizer(trained)
-        if recorder.writes:
+            trained = [p for p in self.module.parameters() if p.requires_grad]
+            way = {} if self.policy.update == "single" else {self.policy.update: True}
+            self.optimizer = _OPTIMIZERS[self.policy.optimizer](trained, **way)
+        if self.trains or recorder.writes:
             self.run(given, recorder)
-        elif self.trains:
-            for parameter in trained:
-                parameter.grad = torch.empty_like(parameter)
-            recorder.phase = "update"
-            self.optimizer.step()
-
-    def _optimizer(self, trained: list[nn.Parameter]) -> torch.optim.Optimizer:
-        if (self.policy.optimizer, self.policy.update) == ("adafactor", "fused"):
-            raise MeasurementError("PyTorch has no fused Adafactor; choose single or foreach.")
-        way = {} if self.policy.update == "single" else {self.policy.update: True}
-        return _OPTIMIZERS[self.policy.optimizer](trained, **way)
 
     def state(self) -> Iterator[torch.Tensor]:
         """What the optimiser keeps, and the gradients; counts of steps stay on the processor."""

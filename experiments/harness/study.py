@@ -36,6 +36,10 @@ class UsageError(MeasurementError):
     """The command line asks for something that does not exist; the message lists what does."""
 
 
+class UnavailableError(MeasurementError):
+    """This machine or this software cannot do what a case asks for; the message says what."""
+
+
 @dataclass(frozen=True)
 class Factor:
     """Something that is varied.

@@ -67,11 +67,6 @@ class Duration(NamedTuple):
 Clock: TypeAlias = Callable[[Workload], Duration]
 
 
-def clock_of(device: Device) -> Clock:
-    """What times a call on ``device``."""
-    return cpu_clock if device == "cpu" else cuda_clock
-
-
 def cpu_clock(workload: Workload) -> Duration:
     """Time one call that ends when it returns."""
     workload.reset()
@@ -103,9 +98,12 @@ def cuda_clock(workload: Workload) -> Duration:
     return Duration(start.elapsed_time(end) / 1e3)
 
 
+CLOCKS: Final[dict[Device, Clock]] = {"cpu": cpu_clock, "cuda": cuda_clock}
+
+
 def warmed_and_repeated(workload: Workload, protocol: Protocol, device: Device) -> Measured:
     """The samples after warm-up calls until they no longer get faster."""
-    clock = clock_of(device)
+    clock = CLOCKS[device]
     with collector_off():
         warm_up(lambda: clock(workload).wall, protocol)
         return series_of(repeated(workload, protocol, clock))

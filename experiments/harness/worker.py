@@ -39,6 +39,7 @@ import msgspec
 
 from experiments.harness import policies, quiet, runtime
 from experiments.harness.journal import Count, Ended, Finish, Last, Message, Ready
+from experiments.harness.limits import is_out_of_memory
 from experiments.harness.measure import (
     build,
     layers_of_case,
@@ -47,8 +48,15 @@ from experiments.harness.measure import (
     release,
     unmeasured,
 )
-from experiments.harness.outcomes import outcome_of
-from experiments.harness.study import CeilingSize, Device, Factors, Session, Study
+from experiments.harness.study import (
+    CeilingSize,
+    Device,
+    Factors,
+    Session,
+    Study,
+    UnavailableError,
+)
+from experiments.harness.text import first_line
 from report.errors import MeasurementError
 from report.records.record import Case, Moment, Policy, Round, Status
 
@@ -56,6 +64,8 @@ from report.records.record import Case, Moment, Policy, Round, Status
 LIMIT_S: Final = 1800
 #: Lackey's row of operations with a float32 result: loads, stores, and those that compute.
 _FLOAT32: Final = re.compile(r"^==\d+== +F32 +[\d,]+ +[\d,]+ +([\d,]+)\n", re.MULTILINE)
+#: What a program that ran out of memory asked for.
+_ASKED: Final = re.compile(r"tried to allocate ([\d.,]+ ?(?:bytes|[KMGT]?i?B))", re.IGNORECASE)
 
 Role: TypeAlias = Literal["memory", "time", "ceilings", "lackey", "ncu"]
 
@@ -133,6 +143,17 @@ def work(task: Task, say: Callable[[Message], None], folder: Path) -> None:
         began = time.monotonic()
     while running:
         reap()
+
+
+def outcome_of(error: Exception) -> tuple[Status, str]:
+    """The status of a case that raised ``error``, and the reason in one sentence."""
+    if isinstance(error, UnavailableError):
+        return "unavailable", first_line(str(error))
+    if is_out_of_memory(error):
+        asked = _ASKED.search(str(error))
+        more = f" when {asked[1].replace('bytes', 'B')} more were asked for" if asked else ""
+        return "out_of_memory", f"Memory ran out{more}."
+    return "failed", f"{type(error).__name__}: {first_line(str(error))}"
 
 
 def lost(study: Study, task: Task, place: int, status: Status, reason: str, seconds: float) -> Last:

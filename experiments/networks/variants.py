@@ -6,7 +6,7 @@ from typing import Final
 
 import torch
 
-from experiments.harness.outcomes import UnavailableError
+from experiments.harness.study import UnavailableError
 
 #: What asks oneDNN for its kernels.
 _KERNELS: Final = {

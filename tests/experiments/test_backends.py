@@ -26,8 +26,7 @@ from experiments.backends.perceptron import (
     loss,
 )
 from experiments.datasets.images import digits
-from experiments.harness.outcomes import UnavailableError
-from experiments.harness.study import SEED
+from experiments.harness.study import SEED, UnavailableError
 from report.studies.backend_speedup.subject import CALLS
 from report.theory.work import parameter_count
 

@@ -10,8 +10,7 @@ import pytest
 
 from experiments import inference_memory as study
 from experiments.harness.measure import build, memory_of
-from experiments.harness.outcomes import UnavailableError
-from experiments.harness.study import Factors, Session
+from experiments.harness.study import Factors, Session, UnavailableError
 from report.missing import Missing
 from report.studies.inference_memory import theory
 from report.studies.inference_memory.subject import Limit

@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from tiny_study import STUDY as PLAIN
 
-from experiments.harness.outcomes import UnavailableError
-from experiments.harness.study import CaseFile, Factors, Session
+from experiments.harness.study import CaseFile, Factors, Session, UnavailableError
 from report.records.layers import Flatten
 from report.records.record import Measured
 
