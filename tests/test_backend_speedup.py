@@ -245,7 +245,7 @@ OF_SOURCE = ("parameter-bytes", "input-bytes")
 
 def test_full_records_give_a_whole_paper(full: Findings) -> None:
     assert {id_: claim.verdict for id_, claim in full.claims.items()} == VERDICTS
-    text = assert_whole(STUDY, full, latex=True)
+    text = assert_whole(STUDY, full)
     assert set(full.figures) == {"fig-curve", "fig-bases"}
     assert [id_ for id_ in (*full.tables, *full.figures) if f"{{#{id_}" not in text] == []
 

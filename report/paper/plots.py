@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
 
 from figures.dots import Dots, DotSeries
 from figures.points import Points
@@ -75,6 +75,19 @@ def _ends(found: Number | Estimate, factor: float) -> tuple[float, float, float]
     if isinstance(found, Estimate):
         return factor * found.low, factor * found.value, factor * found.high
     return (factor * found,) * 3
+
+
+def dot_series(
+    label: str, rows: Sequence[Quantity], shown: str, *, series: int = 0, **look: Any
+) -> DotSeries:
+    """A point a row with its interval, in the unit ``shown``; none where the quantity is missing.
+
+    ``look`` are further fields of the series.
+    """
+    found = [(number(each), scale_to(shown, str(each.unit)).factor) for each in rows]
+    ends = [None if isinstance(each, Missing) else _ends(each, factor) for each, factor in found]
+    low, value, high = (tuple(each and each[end] for each in ends) for end in range(3))
+    return DotSeries(label, value, series, low=low, high=high, **look)
 
 
 def distribution_rows(title: str, rows: Mapping[str, Distribution], x_label: str) -> Dots:

@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from figures.dots import Dots, DotSeries
+from figures.dots import Dots
 from figures.points import Points
 from figures.scaling import Curve, Scaling
-from report.paper.plots import points
-from report.quantity.evaluation import estimate
+from report.paper.plots import dot_series, points
 from report.quantity.expression import Quantity
-from report.statistics.estimates import Estimate
 from report.studies.backend_speedup.runs import Run
 from report.studies.backend_speedup.source import Source
 from report.studies.backend_speedup.subject import SOURCE, Size
@@ -72,16 +70,7 @@ def bases(found: Mapping[str, Mapping[Size, Quantity]]) -> Dots:
     sizes = list(next(iter(found.values())))
     names = tuple(f"{size.hidden:,} × {size.images:,}" for size in sizes)
     series = (
-        _dots(name, [over[size] for size in sizes], place)
+        dot_series(name, [over[size] for size in sizes], "1", series=place)
         for place, (name, over) in enumerate(found.items())
     )
     return Dots(names, tuple(series), "Speed-up of CuPy", reference=1.0, log=True)
-
-
-def _dots(name: str, found: Sequence[Quantity], series: int) -> DotSeries:
-    known = [each if isinstance(each := estimate(q), Estimate) else None for q in found]
-    value, low, high = (
-        tuple(None if each is None else getattr(each, end) for each in known)
-        for end in ("value", "low", "high")
-    )
-    return DotSeries(name, value, series, low=low, high=high)

@@ -20,11 +20,9 @@ from report.quantity.expression import Quantity, absent
 from report.quantity.operations import at_least, counted_in, flops, spanning
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline import theory
-from report.studies.training_roofline.subject import HEAVY
+from report.studies.training_roofline.subject import NETWORKS
 
 RTX: Final = "RTX 4080"
-#: The laptop's GPU, which is not the desktop card that the source names.
-LAPTOP: Final = "RTX 4080 Laptop"
 T4: Final = "T4"
 CPU: Final = "CPU"
 GPUS: Final = (RTX, T4)
@@ -34,6 +32,8 @@ COLLAPSED: Final = 0.5
 #: The rated clocks (MHz) between which the maker of a laptop may choose, the nominal one first;
 #: and that of the T4's data sheet with the lowest one that its printed rates need.
 CLOCKS: Final = {RTX: ("nominal", "low", "high"), T4: ("nominal", "low")}
+#: The T4's highest clock (MHz), at which its data sheet rates it (``nvidiaturing``).
+T4_CLOCK: Final = 1590
 #: Column of the throughput table by device.
 _THROUGHPUT: Final = {RTX: "rtx4080", T4: "t4"}
 #: Tables whose rows are known by their place in them, and how many they have.
@@ -92,14 +92,13 @@ class Case(NamedTuple):
 
 
 class Correction(NamedTuple):
-    """The mean efficiencies of both GPUs over so many cases, from throughputs.
+    """The mean efficiencies of both GPUs, from throughputs.
 
     ``ratio`` says how many times as efficient the T4 seems, ``by_print`` the same from the
     efficiencies that the source prints.
     """
 
     name: str
-    cases: int
     t4: Quantity
     rtx: Quantity
     ratio: Quantity
@@ -121,20 +120,13 @@ class Source:
             found.exactly(_ROWS[table])
         return tuple(Row(self.reported, table, i) for i in range(len(found.rows)))
 
-    def row(self, table: str, **where: object) -> Row | None:
-        """The first row whose cells have these texts or numbers, if there is one."""
-        columns = {key: self.reported.table(table).column(key) for key in where}
-        rows = self.rows(table)
-        return next(
-            (r for r in rows if all(columns[k][r.number] == v for k, v in where.items())), None
-        )
-
     def one(self, table: str, **where: object) -> Row:
-        """The same, which must be there."""
-        found = self.row(table, **where)
-        if found is None:
-            raise self.reported.fault(f"table {table} has no row of {', '.join(map(str, where))}")
-        return found
+        """The first row whose cells have these texts or numbers, which must be there."""
+        columns = {key: self.reported.table(table).column(key) for key in where}
+        for row in self.rows(table):
+            if all(columns[key][row.number] == value for key, value in where.items()):
+                return row
+        raise self.reported.fault(f"table {table} has no row of {', '.join(map(str, where))}")
 
     def exact(self, printed: Printed, unit: str, factor: float = 1.0) -> Quantity:
         """A printed number as it stands, without the interval of its digits, in ``unit``."""
@@ -152,10 +144,11 @@ class Source:
         peak, bandwidth = row.printed("peak"), row.printed("bandwidth")
         return self.exact(peak, "FLOP/s", TERA), self.exact(bandwidth, "B/s", GIGA)
 
-    def memory(self, device: str) -> int:
+    def memory(self, device: str) -> Quantity:
         """Bytes of a GPU's memory, which has as many binary gigabytes as are printed."""
-        printed = self.one("environments", environment=device).printed("memory")
-        return int(printed.value * 2**30)
+        return self.exact(
+            self.one("environments", environment=device).printed("memory"), "B", 2**30
+        )
 
     def peak(self, device: str, clock: str = "nominal") -> Quantity:
         """FLOP/s by the data sheet, or by cores and clock where no sheet prints a peak."""
@@ -192,12 +185,15 @@ class Source:
     @cached_property
     def cases(self) -> tuple[Case, ...]:
         """Every printed throughput of a GPU."""
+        rates = {
+            (row.text("environment"), row.text("network"), row.batch): row
+            for row in self.rows("achieved")
+        }
         found = []
         for device, item in product(GPUS, self.rows("throughput")):
-            network, batch = item.text("network"), item.batch
+            key = device, item.text("network"), item.batch
             images = item.printed(_THROUGHPUT[device]).quantity("1/s", self.file)
-            row = self.row("achieved", environment=device, network=network, batch=batch)
-            found.append(Case(device, network, batch, images, row))
+            found.append(Case(*key, images, rates.get(key)))
         return tuple(found)
 
     def steady(self, device: str, network: str = "") -> list[Case]:
@@ -223,7 +219,7 @@ class Source:
         # The summary prints that of the collapsed case with one digit more.
         known = printed_value(self.reported, "collapse_efficiency")
         cell = known if self.collapsed(case) else case.row.printed("efficiency")
-        share = self.exact(cell, "1", 0.01)
+        share = cell.quantity("1", self.file, 0.01)
         rate = share * self.printed_roof(case.device)[0]
         return case._replace(images=rate / self._printed_work(case))
 
@@ -266,53 +262,55 @@ class Source:
         return case.images * moved / self.bandwidth(case.device)
 
     def corrections(self) -> tuple[Correction, ...]:
-        """The mean efficiencies, each with the corrections before it.
+        """The mean efficiencies, each with the corrections before it, the T4's lower clock last.
 
         The source prints no efficiency of MobileNetV2, so that it is in no mean.
         """
         printed = [case for case in self.cases if case.row]
         steady = [case for gpu in GPUS for case in self.steady(gpu) if case.row]
-        heavy = [case for case in steady if case.network == HEAVY]
+
+        def as_printed(case: Case) -> Quantity:
+            return case.images * self._printed_work(case) / self.printed_roof(case.device)[0]
+
+        def of_printed(case: Case) -> Quantity:
+            return case.rate / self.printed_roof(case.device)[0]
+
+        def at_low_clock(case: Case) -> Quantity:
+            return self.share(case, "low" if case.device == T4 else "")
+
         return (
-            self._correction("as printed", printed, self._as_printed),
-            self._correction("work in operations", printed, self._of_printed),
+            self._correction("as printed", printed, as_printed),
+            self._correction("work in operations", printed, of_printed),
             self._correction("peak of the laptop's chip", printed, self.share),
             self._correction("without the collapsed batch", steady, self.share),
-            self._correction(f"{HEAVY} alone", heavy, self.share),
-            self._correction("both, T4 at its lowest clock", steady, self._at_low_clock),
+            self._correction("T4 at its lower clock", steady, at_low_clock),
+        )
+
+    def remainders(self) -> tuple[Correction, ...]:
+        """What remains of each network, with both corrections and the T4 at its highest clock."""
+        return tuple(
+            self._correction(n, [*self.steady(RTX, n), *self.steady(T4, n)], self.share)
+            for n in NETWORKS
         )
 
     def _correction(
         self, name: str, cases: Sequence[Case], share: Callable[[Case], Quantity]
     ) -> Correction:
         def mean(device: str, read: Callable[[Case], Case] = lambda case: case) -> Quantity:
-            return _mean([share(read(case)) for case in cases if case.device == device])
+            shares = [share(read(case)) for case in cases if case.device == device]
+            none = absent("mean efficiency", "1", "no case was printed for both GPUs")
+            return sum(shares[1:], shares[0]) / len(shares) if shares else none
 
         t4, rtx = mean(T4), mean(RTX)
         by_print = mean(T4, self.by_print) / mean(RTX, self.by_print)
-        return Correction(name, len(cases) // len(GPUS), t4, rtx, t4 / rtx, by_print)
+        return Correction(name, t4, rtx, t4 / rtx, by_print)
 
     def _printed_work(self, case: Case) -> Quantity:
         work = self.one("complexity", network=case.network).printed("training")
         return self.exact(work, "FLOP", GIGA)
-
-    def _as_printed(self, case: Case) -> Quantity:
-        return case.images * self._printed_work(case) / self.printed_roof(case.device)[0]
-
-    def _of_printed(self, case: Case) -> Quantity:
-        return case.rate / self.printed_roof(case.device)[0]
-
-    def _at_low_clock(self, case: Case) -> Quantity:
-        return self.share(case, "low" if case.device == T4 else "")
 
 
 def value_of(quantity: Quantity) -> float:
     """A number of the source alone, without the interval of its digits."""
     found = number(quantity)
     return found.value if isinstance(found, Estimate) else float(found)  # type: ignore[arg-type]
-
-
-def _mean(shares: Sequence[Quantity]) -> Quantity:
-    if not shares:
-        return absent("mean efficiency", "1", "no case was printed for both GPUs")
-    return sum(shares[1:], shares[0]) / len(shares)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from figures.dots import Dots
 from figures.roofline import Roofline
@@ -14,22 +14,24 @@ from report.evidence.audit import Check, count_by_verdict
 from report.evidence.runs import run_of
 from report.paper.environments import setup
 from report.paper.findings import Inputs
-from report.paper.study import Content, Study
-from report.paper.tables import Table
+from report.paper.study import Content, Study, audit_row
 from report.quantity.evaluation import estimate, to_digits
 from report.quantity.expression import Quantity, exact
+from report.quantity.operations import at_least, at_most
 from report.quantity.verdicts import Several, all_of
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline import figures, theory
 from report.studies.training_roofline.audit import RATE, audit
-from report.studies.training_roofline.runs import Run, runs
+from report.studies.training_roofline.runs import DEPTHWISE, Run, runs
 from report.studies.training_roofline.source import (
     CLOCKS,
     GPUS,
     RTX,
     T4,
+    T4_CLOCK,
     Case,
     Correction,
+    Row,
     Source,
     value_of,
 )
@@ -47,6 +49,8 @@ from report.text.escape import markdown
 
 #: Times that differ by less than this share are no finding: runs of a machine differ by as much.
 MARGIN: Final = 0.1
+#: The side of the images (pixels) on which a CPU trains in each precision.
+_NARROW_IMAGE: Final = 64
 #: Intervals of printed digits are narrower than this share, those of clocks are wider.
 _NARROW: Final = 0.03
 
@@ -59,8 +63,10 @@ class Paper:
         for stored in inputs.records:
             check_subject(stored)
         self.inputs, self.source = inputs, Source(inputs)
-        self.gpu = run_of(inputs.cast.get("gpu"), runs(inputs.records))
+        found = runs(inputs.records)
+        self.cpu, self.gpu = (run_of(inputs.cast.get(role), found) for role in ("cpu", "gpu"))
         self.audit, self.corrections = audit(self.source), self.source.corrections()
+        self.remainders = {each.name: each for each in self.source.remainders()}
         self.checks = tuple(chain.from_iterable(self.audit.values()))
 
 
@@ -77,54 +83,39 @@ study.texts(
     {
         "source_device": lambda p: markdown(p.inputs.reported.device),
         "gpu": lambda p: markdown(p.gpu.short) if p.gpu else "",
+        "cpu": lambda p: markdown(p.cpu.short) if p.cpu else "",
     }
 )
 
 # ---------------------------------------------------------------------------- source and theory
 
 
-def _explained(p: Paper, by_print: bool = False, row: int = 3) -> Quantity:
-    """How much of the printed ratio's excess over one a peak and a collapsed run take away."""
-    ratios = [c.by_print if by_print else c.ratio for c in p.corrections]
-    return (ratios[0] - ratios[row]) / (ratios[0] - 1)
+def _inflation(p: Paper, by_print: bool = False) -> Quantity:
+    """The factor by which a peak and a collapsed run increase the ratio, at any clock of the T4."""
+    ratios = [each.by_print if by_print else each.ratio for each in p.corrections]
+    return ratios[0] / ratios[3]
 
 
-def _excess(p: Paper, case: Case) -> float:
-    """By what share a printed throughput exceeds what the printed rate implies."""
-    return value_of(case.images / p.source.by_print(case).images) - 1
+def _log_share(p: Paper, clock: float = 1.0) -> Quantity:
+    """The share of these two in the printed ratio on a logarithmic scale, at the nominal clock.
+
+    ``clock`` is that of the T4 over its highest; a lower one increases the printed ratio.
+    """
+    printed = value_of(p.corrections[0].ratio)
+    share = math.log(value_of(_inflation(p))) / math.log(printed / clock)
+    return exact("share on a logarithmic scale", "1", share, p.source.file)
 
 
-def _spared(p: Paper) -> Quantity:
-    """The share of the modeled traffic that must not move for ResNet-18's throughput on the T4."""
-    reached = p.source.of_roof(p.source.compared(T4, SMALL), "nominal")
-    return (reached - 1) / reached / p.source.memory_share(T4, SMALL)
-
-
-def _startup(p: Paper) -> Quantity:
+def _startup(p: Paper, case: Case) -> Quantity:
     """The time (s) that would make a throughput of the printed steps the printed rate."""
-    case = p.source.compared(T4, SMALL)
     images = p.source.value("iterations") * case.batch
     return images / p.source.by_print(case).images - images / case.images
 
 
-def _fallen(p: Paper) -> Case:
-    return next(case for case in p.source.cases if p.source.collapsed(case))
-
-
-def _scatter_fell(p: Paper) -> Quantity:
-    """The printed scatter of the collapsed case's steps over their mean by its printed rate."""
-    case = p.source.by_print(_fallen(p))
-    return p.source.value("collapse_deviation", "s", 1e-3) * case.images / case.batch
-
-
-def _scatter(p: Paper, case: Case) -> Quantity:
-    """The scatter of steps over their mean that makes a mean of throughputs exceed the rate."""
-    return exact("scatter of steps", "1", _excess(p, case) ** 0.5, p.source.file)
-
-
-def _usual_step(p: Paper) -> Quantity:
-    """The time (s) of the collapsed batch at the throughput of half of it."""
-    return exact("batch", "1", theory.SOURCE_BATCH) / p.source.compared(RTX, HEAVY).images
+def _startups(p: Paper, collapsed: bool = False) -> list[Quantity]:
+    """That of every case with a printed rate which collapsed, or which did not."""
+    cases = (case for case in p.source.cases if case.row)
+    return [_startup(p, case) for case in cases if p.source.collapsed(case) is collapsed]
 
 
 def _of_table(table: str, name: str) -> Callable[[Paper], Quantity]:
@@ -150,11 +141,14 @@ study.values(
         ),
         "paradox_printed": lambda p: p.source.value("paradox"),
         "source_batch": lambda p: exact("batch", "1", theory.SOURCE_BATCH),
+        "image": lambda p: exact("side of an image", "1", IMAGE),
         "half_batch": lambda p: exact("batch", "1", p.source.compared(RTX, HEAVY).batch),
         "collapse_factor": lambda p: p.source.value("collapse_factor"),
         "iterations": lambda p: p.source.value("iterations"),
         "warmup": lambda p: p.source.value("warmup"),
         "images": _of_table("dataset", "images"),
+        "t4_top": lambda p: exact("clock", "1", T4_CLOCK),
+        "t4_low": lambda p: to_digits(T4_CLOCK * p.source.needed_clock(), 3),
         "laptop_cores": _of_table("cores", "cores"),
         "bus": _of_table("bus", "width"),
         "lane": _of_table("bus", "rate"),
@@ -163,16 +157,16 @@ study.values(
 )
 study.values(
     {
-        "paradox_rates": lambda p: p.corrections[0].ratio,
+        "inflation": _inflation,
+        "inflation_by_print": lambda p: _inflation(p, by_print=True),
         "paradox": lambda p: p.corrections[3].ratio,
-        "paradox_by_print": lambda p: p.corrections[3].by_print,
-        "paradox_heavy": lambda p: p.corrections[4].ratio,
-        "paradox_slow": lambda p: p.corrections[5].ratio,
-        "startup": _startup,
-        "largest_map": lambda p: theory.largest_map(SMALL),
-        "t4_memory": lambda p: to_digits(
-            exact("memory", "B", p.source.memory(T4), p.source.file), 3
-        ),
+        "paradox_slow": lambda p: p.corrections[4].ratio,
+        "small_ratio": lambda p: p.remainders[SMALL].ratio,
+        "small_by_print": lambda p: p.remainders[SMALL].by_print,
+        "heavy_ratio": lambda p: p.remainders[HEAVY].ratio,
+        "startup_least": lambda p: at_most(*_startups(p)),
+        "startup_most": lambda p: at_least(*_startups(p)),
+        "startup_fell": lambda p: at_least(*_startups(p, collapsed=True)),
         "rtx_peak": lambda p: p.source.printed_roof(RTX)[0],
         "laptop_peak": lambda p: to_digits(p.source.peak(RTX), 3),
         "printed_bandwidth": lambda p: p.source.printed_roof(RTX)[1],
@@ -181,27 +175,22 @@ study.values(
         "lead_small": _lead(SMALL),
         "lead_heavy": _lead(HEAVY),
         "heavy_traffic": lambda p: theory.traffic(HEAVY),
-        "alive": lambda p: theory.alive(HEAVY, theory.SOURCE_BATCH),
-        "laptop_memory": lambda p: exact("memory", "B", p.source.memory(RTX), p.source.file),
+        "t4_ridge": lambda p: p.source.ridge(T4),
+        "laptop_memory": lambda p: to_digits(p.source.memory(RTX), 2),
         "fastest_step": lambda p: p.source.value("collapse_fastest", "s", 1e-3),
-        "usual_step": _usual_step,
+        "usual_step": lambda p: theory.SOURCE_BATCH / p.source.compared(RTX, HEAVY).images,
     },
     "measured",
 )
 study.values(
     {
-        "explained": _explained,
-        "explained_by_print": lambda p: _explained(p, by_print=True),
-        "explained_slow": lambda p: _explained(p, row=5),
+        "log_share": _log_share,
+        "log_share_slow": lambda p: _log_share(p, value_of(p.source.needed_clock())),
         "t4_clock": lambda p: p.source.needed_clock(),
         "t4_small_arithmetic": lambda p: p.source.share(p.source.compared(T4, SMALL)),
-        "t4_small_spared": _spared,
-        "scatter_small": lambda p: _scatter(p, p.source.compared(T4, SMALL)),
-        "scatter_fell": _scatter_fell,
-        "scatter_fell_needed": lambda p: _scatter(p, _fallen(p)),
         "t4_small_by_throughput": lambda p: to_digits(_of_roof(T4, SMALL)(p), 3),
-        "rtx_small_roof": _of_roof(RTX, SMALL),
         "t4_small_by_print": _of_roof(T4, SMALL, by_print=True),
+        "t4_small_slow": lambda p: p.source.of_roof(p.source.compared(T4, SMALL, True), "low"),
         "t4_light_arithmetic": lambda p: p.source.share(p.source.compared(T4, LIGHT)),
         "t4_light_bandwidth": lambda p: p.source.of_bandwidth(p.source.compared(T4, LIGHT)),
         "t4_light_memory": lambda p: p.source.memory_share(T4, LIGHT),
@@ -219,34 +208,69 @@ study.values(
 # ------------------------------------------------------------------------------------- measured
 
 
-def _reserved(
-    network: str = HEAVY, precision: Precision = "tfloat32", batch: int = theory.SOURCE_BATCH
+def _peak(
+    size: Literal["allocated", "reserved"],
+    network: str = HEAVY,
+    batch: int = theory.SOURCE_BATCH,
+    precision: Precision = "tfloat32",
 ) -> Callable[[Run], Quantity]:
-    """What a step of a GPU reserves at most (B)."""
-    return lambda run: run.bytes("reserved_peak", Step(network, IMAGE, batch, precision))
+    """What a step of a GPU allocates or reserves at most (B)."""
+    step = Step(network, IMAGE, batch, precision)
+    return lambda run: run.bytes(f"{size}_peak", step)
 
 
-_half: Final = _reserved(precision="float32", batch=theory.SOURCE_BATCH // 2)
+_half: Final = _peak("allocated", batch=theory.SOURCE_BATCH // 2, precision="float32")
 
 study.values(
     {
-        "reserved": _reserved(),
-        "reserved_full": _reserved(precision="float32"),
-        "light_reserved": _reserved(LIGHT),
-        "small_reserved": lambda run: to_digits(_reserved(SMALL)(run), 3),
-        "half_reserved": lambda run: to_digits(_half(run), 3),
+        "allocated": lambda run: to_digits(_peak("allocated")(run), 2),
+        "allocated_full": lambda run: to_digits(_peak("allocated", precision="float32")(run), 2),
+        "reserved": lambda run: to_digits(_peak("reserved")(run), 2),
+        "light_allocated": lambda run: to_digits(_peak("allocated", LIGHT)(run), 2),
+        "half_allocated": lambda run: to_digits(_half(run), 2),
     },
     "measured",
     of=lambda p: p.gpu,
 )
 
 
+def _narrow(network: str) -> Callable[[Run], Quantity]:
+    """A step in float32 over one in bfloat16, in time."""
+    full, narrow = (Step(network, _NARROW_IMAGE, 32, p) for p in ("float32", "bfloat16"))
+    return lambda run: run.time(full) / run.time(narrow)
+
+
+study.values(
+    {
+        "heavy_narrow": _narrow(HEAVY),
+        "light_narrow": lambda run: 1 / _narrow(LIGHT)(run),
+        "small_images": lambda run: exact("side of an image", "1", _NARROW_IMAGE),
+    },
+    of=lambda p: p.cpu,
+)
+study.values(
+    {
+        "dense_share": lambda run: run.share(HEAVY, "3 × 3"),
+        "pointwise_share": lambda run: run.share(HEAVY, "1 × 1"),
+        "depthwise_share": lambda run: run.share(LIGHT, DEPTHWISE, of_memory=True),
+    },
+    "percent",
+    of=lambda p: p.cpu,
+)
+
+
 # -------------------------------------------------------------------------------------- claims
 
 
-@study.claim("mostly-explained")
-def _mostly(p: Paper) -> Several:
-    return all_of(_explained(p) > 0.5, _explained(p, by_print=True) > 0.5)
+@study.claim("inflated")
+def _inflated(p: Paper) -> Several:
+    return all_of(_inflation(p) > 1.5, _inflation(p, by_print=True) > 1.5)
+
+
+@study.claim("small-remains")
+def _small_remains(p: Paper) -> Several:
+    found = p.remainders[SMALL]
+    return all_of(found.ratio > 1 + MARGIN, found.by_print > 1 + MARGIN)
 
 
 @study.claim("laptop-ahead")
@@ -257,10 +281,8 @@ def _laptop_ahead(p: Paper) -> Several:
 
 @study.claim("readings-differ")
 def _readings(p: Paper) -> Several:
-    of = p.source
-    by_throughput, by_rate = (
-        of.of_roof(of.compared(T4, SMALL, b), "nominal") for b in (False, True)
-    )
+    cases = (p.source.compared(T4, SMALL, by_print) for by_print in (False, True))
+    by_throughput, by_rate = (p.source.of_roof(case, "nominal") for case in cases)
     return all_of(by_throughput > 1 + MARGIN, by_rate < 1)
 
 
@@ -293,12 +315,14 @@ def _heavy_arithmetic(p: Paper) -> Several:
     return all_of(*(share < 0.5 for share in _memory_shares(p, HEAVY)))
 
 
-@study.claim("one-exceeds", of=lambda p: p.gpu and (p.gpu, p.source))
-def _one_exceeds(found: tuple[Run, Source]) -> Several:
-    run, source = found
-    there = exact("memory", "B", source.memory(RTX), source.file)
-    others = (_half, _reserved(LIGHT), _reserved(SMALL))
-    return all_of(_reserved()(run) / there > 1, *(each(run) / there < 1 for each in others))
+@study.claim("needs-most", of=lambda p: p.gpu)
+def _needs_most(run: Run) -> Several:
+    pairs = [
+        _peak(size)(run) / _peak(size, network)(run)
+        for size in ("allocated", "reserved")
+        for network in (LIGHT, SMALL)
+    ]
+    return all_of(*(pair > 1 + MARGIN for pair in (*pairs, _peak("allocated")(run) / _half(run))))
 
 
 # ------------------------------------------------------------------------------------- figures
@@ -309,27 +333,22 @@ def _fig_shares(p: Paper) -> Iterator[Dots]:
     yield figures.shares(p.source)
 
 
-@study.figure("fig-source-roofline", height=2.4, wide=True, same_axes=True)
-def _fig_source(p: Paper) -> Iterator[Roofline]:
-    yield from figures.source_roofs(p.source)
-
-
 @study.figure("fig-memory", height=2.6)
 def _fig_memory(p: Paper) -> Iterator[Scaling]:
     return figures.memory(p.gpu, p.source) if p.gpu else iter(())
+
+
+@study.figure("fig-layers", height=2.0, wide=True, same_axes=True)
+def _fig_layers(p: Paper) -> Iterator[Roofline]:
+    return figures.layers(p.cpu) if p.cpu else iter(())
 
 
 # -------------------------------------------------------------------------------------- tables
 
 
 #: Columns of two significant digits.
-_ROUNDED: Final = (
-    "T4 (%)",
-    "Laptop (%)",
-    "Ratio",
-    "By rates",
-    "Layer by layer",
-    "Perfect cache",
+_TWO: Final = dict.fromkeys(("T4 (%)", "Laptop (%)", "Layer by layer", "Perfect cache"), 2) | (
+    dict.fromkeys(("By throughputs", "By rates", "At the lower clock"), 2)
 )
 
 
@@ -341,22 +360,32 @@ def _short(found: Quantity) -> Quantity:
     return to_digits(found, 4)
 
 
-@study.table("tbl-paradox", rows=lambda p: p.corrections, digits=dict.fromkeys(_ROUNDED, 2))
+@study.table("tbl-paradox", rows=lambda p: p.corrections, digits=_TWO)
 def _paradox(p: Paper, step: Correction) -> dict[str, Content]:
     return {
         "Mean efficiency": step.name,
-        "Cases": step.cases,
         "T4 (%)": _short(step.t4),
         "Laptop (%)": _short(step.rtx),
-        "Ratio": _short(step.ratio),
+        "By throughputs": _short(step.ratio),
         "By rates": _short(step.by_print),
+    }
+
+
+@study.table("tbl-networks", rows=lambda p: p.remainders.values(), digits=_TWO)
+def _networks(p: Paper, found: Correction) -> dict[str, Content]:
+    return {
+        "Network": found.name,
+        "By throughputs": _short(found.ratio),
+        "By rates": _short(found.by_print),
+        "At the lower clock": _short(found.ratio / p.source.needed_clock()),
     }
 
 
 @study.table(
     "tbl-readings",
     rows=lambda p: [case for case in p.source.cases if case.row],
-    digits={"By rate (1/s)": 3, "Rate ÷ throughput": 2},
+    digits={"By rate (1/s)": 3, "Rate ÷ throughput": 2, "Start-up (s)": 2},
+    wide=True,
 )
 def _readings_table(p: Paper, case: Case) -> dict[str, Content]:
     printed, implied = to_digits(case.images, 4), p.source.by_print(case).images
@@ -365,87 +394,48 @@ def _readings_table(p: Paper, case: Case) -> dict[str, Content]:
         "Network": case.network,
         "Batch": case.batch,
         "Printed (1/s)": printed,
-        "By rate (1/s)": implied,
-        "Rate ÷ throughput": implied / printed,
+        "By rate (1/s)": to_digits(implied, 3),
+        "Rate ÷ throughput": to_digits(implied / printed, 2),
+        "Start-up (s)": to_digits(_startup(p, case), 2),
     }
 
 
-def _intensities(p: Paper) -> Iterator[tuple[str, Quantity]]:
-    """What the source prints of each network at the batch of its tables."""
-    for row in p.source.rows("bound"):
-        yield row.text("network"), p.source.exact(row.printed("intensity"), "FLOP/B")
-
-
-@study.table("tbl-intensity", rows=_intensities, digits=dict.fromkeys(_ROUNDED, 2))
-def _intensity(p: Paper, case: tuple[str, Quantity]) -> dict[str, Content]:
-    network, printed = case
+@study.table("tbl-intensity", rows=lambda p: p.source.rows("bound"), digits=_TWO)
+def _intensity(p: Paper, row: Row) -> dict[str, Content]:
+    network = row.text("network")
     return {
         "Network": network,
-        "Printed": printed,
+        "Printed": p.source.exact(row.printed("intensity"), "FLOP/B"),
         "Layer by layer": theory.intensity(network),
-        "Perfect cache": theory.intensity(network, model="cache"),
+        "Perfect cache": theory.intensity(network, cached=True),
         "T4 (%)": p.source.memory_share(T4, network),
         "Laptop (%)": p.source.memory_share(RTX, network),
     }
 
 
-#: What of our GPU's machine can change the memory of a step; each case names its own arithmetic.
-_SETUP: Final = ("Device", "Memory", "Operating system", "Framework", "Driver, CUDA, cuDNN")
+study.add_table(lambda p: setup([run for run in (p.cpu, p.gpu) if run]))
 
-
-def _setup(p: Paper) -> Table:
-    table = setup([p.gpu] if p.gpu else [])
-    rows = (row for row in table.rows if not p.gpu or row[0] in _SETUP)
-    return replace(table, rows=tuple(rows))
-
-
-study.add_table(_setup)
-
-#: Why printed numbers differ, by their place.
-_REASONS: Final = {
-    "Section 1.4, Memory speed, T4": "NVIDIA prints both",
-    "Section 1.4, Memory speed, RTX 4080": "slower memory than databases list",
-    "Section 1.4, Peak, RTX 4080": "peak of the desktop card",
-    "Section 3.2": "one epoch holds no more",
-    "Section 6.1": "the laptop's mean",
-}
-
-
-def _differing(p: Paper) -> list[Check]:
-    """The numbers that differ, but for the rates, which a table of the body shows."""
-    return [c for c in p.checks if c.verdict == "differs" and c.formula != RATE]
-
-
-@study.table("tbl-audit", rows=_differing, wide=True)
-def _audit(p: Paper, check: Check) -> dict[str, Content]:
-    unit = "" if check.derived.unit == "1" else f" {check.derived.unit}"
-    known = check.known.reason if check.known else "unexplained"
-    return {
-        "Printed where": check.derived.place,
-        "Computed from": check.formula,
-        "Printed": f"{check.derived.text}{unit}",
-        "Recomputed": f"{float(check.recomputed):.3g}{unit}",
-        "Reason": _REASONS.get(check.derived.place, known),
-    }
-
+# The rates have a table of their own.
+study.table(
+    "tbl-audit",
+    rows=lambda p: [c for c in p.checks if c.verdict == "differs" and c.formula != RATE],
+    wide=True,
+    digits={"Printed ÷ recomputed": 2},
+)(audit_row)
 
 #: The items of the source: how each is treated, and by which audit, which claim, or in words.
 _ITEMS: Final = (
     ("Sections 1.4, 2.1: peaks, bandwidths, work", "audited", ("environments", "complexity")),
     ("Sections 4.2, 4.3: rates, efficiencies", "audited", ("achieved",)),
-    (
-        "Sections 3.2, 5: steps, speed-ups, gains",
-        "audited",
-        ("iterations", "throughput", "batches"),
-    ),
+    ("Sections 3.2, 5: steps, gains", "audited", ("iterations", "throughput", "batches")),
     ("Averages, ratios and ranges in the text", "audited", ("text",)),
-    ("Sections 2.3, 5.2: all lie right of the T4's ridge", "traffic of layers", _compute_bound),
-    ("H1: the GPU with the higher peak is faster", "its throughputs", _hardware),
+    ("Sections 2.3, 5.2: all lie right of both ridges", "traffic of layers", _compute_bound),
+    ("H1: the laptop is faster, but for the collapse", "its throughputs", _hardware),
     ("H2: MobileNetV2 is memory-bound", "nearer roof by time", "consistent, but no bound reached"),
     ("H2: ResNet-50 is compute-bound", "nearer roof by time", "consistent on the T4 alone"),
     ("H3: gains shrink with the batch", "its throughputs", "too small for single runs"),
     ("The collapse: memory or heat", "memory on our GPU", "consistent with memory"),
-    ("GPUs beat the CPU 60 to 100 times", "out of reach", "divides by another batch"),
+    ("GPUs beat the CPU 60 to 100 times", "out of reach", "compares different batches"),
     ("Mixed precision would help", "out of reach", "needs its GPUs"),
 )
 
@@ -453,9 +443,9 @@ _ITEMS: Final = (
 @study.table("tbl-account", rows=lambda p: _ITEMS, wide=True)
 def _account(p: Paper, item: tuple[str, str, Any]) -> dict[str, Content]:
     name, treated, result = item
-    if callable(result):
-        result = {"supported": "holds", "refuted": "fails"}.get(result(p).judge(), "undecided")
-    elif isinstance(result, tuple):
+    if isinstance(result, tuple):
         counts = count_by_verdict([check for kind in result for check in p.audit[kind]])
         result = f"{sum(counts.values())} numbers, {counts['differs']} differ"
+    elif callable(result):
+        result = {"supported": "holds", "refuted": "fails"}.get(result(p).judge(), "undecided")
     return {"The source's item": name, "Decided by": treated, "Result": result}

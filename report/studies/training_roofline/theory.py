@@ -1,18 +1,15 @@
-"""Theory of a training step: work, traffic by two models, and what must be alive in memory."""
+"""Theory of a training step: work, traffic by two models, and the least time."""
 
 from __future__ import annotations
 
-import math
 from functools import cache
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
-from report.missing import Missing
-from report.quantity.expression import Quantity, absent, exact, named
+from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import counted_in, flops
 from report.records.layers import Layer
 from report.studies.training_roofline.subject import IMAGE
-from report.theory.networks import Way, captured, layers_of
-from report.theory.peaks import categories
+from report.theory.networks import layers_of
 from report.theory.roofline import (
     at_batch,
     cached_step_load,
@@ -21,9 +18,6 @@ from report.theory.roofline import (
     update_load,
 )
 from report.theory.work import training_macs
-
-#: Of traffic: each layer reads and writes its tensors once, or only what outlives a step moves.
-Model: TypeAlias = Literal["layers", "cache"]
 
 #: The batch size whose intensities the source prints for every network.
 SOURCE_BATCH: Final = 128
@@ -43,15 +37,15 @@ def work(network: str) -> Quantity:
 
 
 @cache
-def traffic(network: str, batch: int = SOURCE_BATCH, model: Model = "layers") -> Quantity:
-    """Bytes that a training step moves for one image."""
-    load = (step_load if model == "layers" else cached_step_load)(shapes(network, batch))
+def traffic(network: str, batch: int = SOURCE_BATCH, *, cached: bool = False) -> Quantity:
+    """Bytes that a training step moves for one image, layer by layer or with a perfect cache."""
+    load = (cached_step_load if cached else step_load)(shapes(network, batch))
     return exact(f"traffic of {network}", "B", load.bytes) / exact(f"batch {batch}", "1", batch)
 
 
-def intensity(network: str, batch: int = SOURCE_BATCH, model: Model = "layers") -> Quantity:
-    """Work over traffic (FLOP/B)."""
-    return work(network) / traffic(network, batch, model)
+def intensity(network: str, *, cached: bool = False) -> Quantity:
+    """Work over traffic (FLOP/B) at the source's batch."""
+    return work(network) / traffic(network, cached=cached)
 
 
 @cache
@@ -68,18 +62,3 @@ def least_time(network: str, batch: int, peak: float, bandwidth: float) -> tuple
     seconds = sum(map(max, arithmetic, moving))
     memory = sum(b for a, b in zip(arithmetic, moving, strict=True) if b > a)
     return exact(f"least time of {network} at batch {batch}", "s", seconds), memory / seconds
-
-
-def largest_map(network: str) -> Quantity:
-    """Bytes of the largest output of a layer at the source's batch, in float32."""
-    outputs = (math.prod(layer.output_shape) for layer in shapes(network, SOURCE_BATCH))
-    return exact(f"largest map of {network}", "B", 4 * max(outputs))
-
-
-def alive(network: str, batch: int) -> Quantity:
-    """Bytes that are alive when the forward pass ends: what no eager step can do without."""
-    found = captured(network, IMAGE, Way("training"))
-    if isinstance(found, Missing):
-        return absent(f"alive of {network} at {batch}", "B", found.reason)
-    held = categories(found, batch, on_host=False).before_backward
-    return exact(f"alive of {network} at {batch}", "B", held)
