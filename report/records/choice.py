@@ -29,8 +29,6 @@ _FREE: Final[Mapping[str, tuple[Role, ...]]] = {
 _Machines: TypeAlias = Mapping[str, Sequence[Listed]]
 _USE: Final = "--use"
 _EDITION: Final = f"data/{EDITIONS}"
-#: Missing shards that are named one by one.
-_MOST_NAMED: Final = 12
 
 
 @dataclass(frozen=True)
@@ -288,14 +286,7 @@ def _short(item: Listed) -> str:
 
 
 def _merged(item: Listed) -> str:
-    """Of how many shards a run was merged, and which are missing; nothing of a whole run."""
-    shard = item.record.shard
-    if not item.parts or shard is None:
-        return ""
-    missing = missing_shards(item)
-    if not missing:
-        return f", merged from {shard.of} shards"
-    named = ", ".join(map(str, missing[:_MOST_NAMED]))
-    more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
-    there = f"{shard.of - len(missing)} of {shard.of} shards"
-    return f", merged from {there}, missing {named}{more}"
+    """Of how many shards a run was merged; nothing of a whole run."""
+    missing, there = missing_shards(item), len(item.parts)
+    of = f" of {there + len(missing)}" if missing else ""
+    return f", merged from {there}{of} shards" if item.parts else ""
