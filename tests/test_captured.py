@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from report.missing import Missing
@@ -16,17 +18,14 @@ from report.theory.work import forward_macs
 from tests.training import memory_of
 
 PLAIN = Way()
-KNOWN = ("LeNet-5", "ResNet-20", "ResNet-110", "AlexNet", "VGG-16")
+#: The networks of papers with the pixels of their images.
+KNOWN = {"LeNet-5": 32, "ResNet-20": 32, "ResNet-110": 32, "AlexNet": 224, "VGG-16": 224}
 
 
 def network(name: str, way: Way = PLAIN, image: int = 0) -> Captured:
-    found = captured(name, image or (32 if image_of(name) else 224), way)
+    found = captured(name, image or KNOWN.get(name, 224), way)
     assert isinstance(found, Captured)
     return found
-
-
-def image_of(name: str) -> bool:
-    return name in KNOWN[:3]
 
 
 @pytest.mark.parametrize("name", ["ResNet-18", "ResNet-50", "MobileNetV2"])
@@ -46,10 +45,6 @@ def test_other_layers_than_were_captured_have_no_prediction() -> None:
 # -------------------------------------------------------------------------------------- peaks
 
 
-def amounts(at: peaks.Peak) -> dict[str, int]:
-    return {term.name: term.amount for term in at.terms if term.amount}
-
-
 def test_a_residual_network_by_hand() -> None:
     """The first block's sum: both of its terms and the result, while the next ones wait."""
     at = peaks.peak(network("ResNet-20", Way("inference", "channels_last")), 64, Conditions())
@@ -58,27 +53,23 @@ def test_a_residual_network_by_hand() -> None:
         layer.input_shape[1] for layer in layers_of("ResNet-20", 32) if isinstance(layer, BatchNorm)
     )
     statistics = 2 * 4 * channels + 8 * 19
-    found = amounts(at)
-    assert found[peaks.PARAMETERS] == parameters
-    assert found[peaks.STATISTICS] == statistics
-    assert found[peaks.INPUT] == 64 * 3 * 32 * 32 * 4
+    names = (peaks.PARAMETERS, peaks.STATISTICS, peaks.INPUT)
+    assert [at.amount(name) for name in names] == [parameters, statistics, 64 * 3 * 32 * 32 * 4]
     assert (at.total - at.before - at.workspace, at.complete) == (3 * tensor, True)
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
 @pytest.mark.parametrize("name", KNOWN)
 def test_peaks_are_at_least_what_is_needed_and_grow(name: str, layout: Layout) -> None:
-    for precision in ("float32", "bfloat16", "float16"):
+    for precision, block in product(("float32", "bfloat16", "float16"), (8, 16)):
         each = network(name, Way("inference", layout, precision))
-        for block in (8, 16):
-            found = [peaks.peak(each, batch, Conditions(block=block)) for batch in (2, 8, 64)]
-            assert [p.total for p in found] == sorted(p.total for p in found)
-            assert all(
-                p.before == peaks.before(each, b) for p, b in zip(found, (2, 8, 64), strict=True)
-            )
-            assert all(t.amount >= 0 or t.name == "Output not yet allocated"
-                       for p in found for t in p.terms)  # fmt: skip
-            assert found[1].total >= peaks.needed(each, 8) or block == 16
+        found = {n: peaks.peak(each, n, Conditions(block=block)) for n in (2, 8, 64)}
+        totals = [at.total for at in found.values()]
+        assert totals == sorted(totals)
+        for batch, at in found.items():
+            assert at.before == peaks.before(each, batch)
+            assert all(t.amount >= 0 or t.name == "Output not yet allocated" for t in at.terms)
+        assert block == 16 or found[8].total >= peaks.needed(each, 8)
 
 
 # ----------------------------------------------------------------------------------- training

@@ -13,12 +13,10 @@ from report.theory.roofline import (
     sheet_roof,
     step_load,
     total,
-    training_loads,
     update_load,
 )
-from report.theory.work import flops, training_macs, training_passes
+from report.theory.work import training_passes
 from tests.networks import Chain
-from tests.training import layers_of
 
 
 def test_the_ridge_is_peak_over_bandwidth() -> None:
@@ -61,10 +59,3 @@ def test_the_first_layer_with_parameters_needs_no_input_gradient() -> None:
     gradients = [passes[-1] == "input_gradient" for passes in training_passes(layers)]
     assert gradients == [False, False, True, True, True]
     assert all(each[0] == "forward" for each in training_passes(layers))
-
-
-@pytest.mark.parametrize("network", ["ResNet-18", "ResNet-50", "MobileNetV2"])
-def test_the_work_of_a_step_is_that_of_the_theory_of_work(network: str) -> None:
-    layers = layers_of(network, 4)
-    assert total(training_loads(layers)).flops == flops(training_macs(layers))
-    assert step_load(layers).intensity < step_load(layers_of(network, 64)).intensity

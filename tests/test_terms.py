@@ -91,21 +91,6 @@ def test_padding_terms_lead_from_theory_to_what_is_executed(data: st.DataObject)
     assert sum(t.amount for t in terms) == executed(layer, width)
 
 
-@pytest.mark.parametrize(
-    ("layer", "ratio"),
-    [
-        # Executed over theoretical multiply-adds as counted on a CPU by valgrind's lackey.
-        (convolution((1, 32, 26, 26), 64, (3, 3)), 1.0),
-        (convolution((1, 32, 26, 26), 64, (3, 3), padding=(1, 1)), 0.9494),
-        (convolution((1, 32, 28, 28), 32, (3, 3), padding=(1, 1), groups=32), 0.9530),
-        (convolution((1, 32, 26, 26), 33, (3, 3)), 1.2121),
-    ],
-)
-def test_executed_work_that_was_counted(layer: Convolution, ratio: float) -> None:
-    terms = (theory_macs(layer), skipped_padding(layer, ""), padded_channels(layer, 8, ""))
-    assert sum(t.amount for t in terms) / terms[0].amount == pytest.approx(ratio, abs=5e-4)
-
-
 _SIZES = st.lists(st.integers(0, 30 * 2**20), max_size=8)
 
 

@@ -56,36 +56,19 @@ def theory(of: Network | None = None, **more: Any) -> Theory:
 ROOF = sheet_roof(1e3, 1e2)
 
 
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
-        # Calls, multiply-adds, bytes, parameters, bytes made, and the least time.
-        (
-            theory(network(10), roof=ROOF).by_kind,
-            {
-                "matrix product": (1, 120, 4 * (30 + 12 + 40), 12, 160, 3.28),
-                "activation": (1, 0, 4 * 80, 0, 160, 3.2),
-            },
-        ),
-        (
-            theory(network(1000), roof=sheet_roof(1e3, 1e6)).by_module,
-            {
-                "layer": (1, 12_000, 4 * 7012, 12, 16_000, 24.0),
-                "act": (1, 0, 32_000, 0, 16_000, 0.032),
-            },
-        ),
-    ],
-)
-def test_rows(rows: Any, expected: dict[str, tuple[Any, ...]]) -> None:
-    found = {
-        r.name: (r.calls, r.multiply_adds, r.bytes, r.parameters, r.made, r.seconds) for r in rows
-    }
-    assert found == {name: pytest.approx(each) for name, each in expected.items()}
-    assert list(found) == list(expected)
-    first, second = rows
-    assert first.rate == pytest.approx(2 * first.multiply_adds / first.seconds)
-    assert first.intensity == pytest.approx(2 * first.multiply_adds / first.bytes)
-    assert (second.rate, second.intensity) == (0.0, 0.0)
+@pytest.mark.parametrize("by", ["by_kind", "by_module"])
+def test_rows(by: str) -> None:
+    first, second = getattr(theory(network(10), roof=ROOF), by)
+    names = {"by_kind": ["matrix product", "activation"], "by_module": ["layer", "act"]}
+    assert [first.name, second.name] == names[by]
+    # Calls, multiply-adds, bytes, parameters, bytes made, least time, rate and intensity.
+    found = [(*list(vars(row).values())[1:], row.rate, row.intensity) for row in (first, second)]
+    assert found == [
+        pytest.approx((1, 120, 328, 12, 160, 3.28, 240 / 3.28, 240 / 328)),
+        (1, 0, 320, 0, 160, 3.2, 0.0, 0.0),
+    ]
+    least = theory(network(1000), roof=sheet_roof(1e3, 1e6)).by_module
+    assert [row.seconds for row in least] == pytest.approx([24.0, 0.032])
 
 
 def test_sums_and_cells() -> None:
@@ -121,26 +104,29 @@ def test_what_is_not_known_has_no_sum() -> None:
 # ------------------------------------------------------------------------------------------- fits
 
 
-def at_each_batch(**more: Any) -> Any:
-    """A theory that must be made anew for every batch."""
-    plain = {"scales": False} | more
-    return lambda batch, probe: theory(network(batch), **plain)
-
-
 #: Parameters, and for each row its input, the product and the result.
 FIXED, EACH = 48, 12 + 16 + 16
 
 
 @pytest.mark.parametrize("batch", [1, 2, 5, 1000])
-@pytest.mark.parametrize("captured", [lambda batch, probe: theory(), at_each_batch()])
-def test_the_largest_batch_and_the_next_one(batch: int, captured: Any) -> None:
+@pytest.mark.parametrize("scales", [True, False])
+def test_the_largest_batch_and_the_next_one(batch: int, scales: bool) -> None:
+    asked = []
+
+    def captured(n: int, probe: int | None) -> Theory:
+        asked.append((n, probe))
+        return theory(network(n), scales=scales)
+
     for limit in (FIXED + EACH * batch, FIXED + EACH * (batch + 1) - 1):
         found = fits(captured, limit)
         assert (found.largest, list(found.bracket)) == (batch, [batch, batch + 1])
         assert [found.verdict(n) for n in found.bracket] == ["fits", "does not fit"]
         totals = [each.peak.total for each in found.bracket.values() if each.peak]
         assert totals == [FIXED + EACH * batch, FIXED + EACH * (batch + 1)]
-        assert len(found.predicted) <= 5
+        # One batch stands for all others, and tells of a network near which one to look.
+        assert (asked == [(BATCH, 2)]) == scales
+        assert len(found.predicted) <= (3 if scales else 5)
+        asked.clear()
 
 
 def test_no_batch_and_every_batch() -> None:
@@ -150,26 +136,15 @@ def test_no_batch_and_every_batch() -> None:
     assert (every.largest, list(every.bracket), every.verdict(MOST)) == (MOST, [MOST], "fits")
 
 
-def test_a_network_is_asked_for_a_batch_that_stands_for_all() -> None:
-    asked = []
-
-    def captured(batch: int, probe: int | None) -> Theory:
-        asked.append((batch, probe))
-        return theory()
-
-    fits(captured, 10_000)
-    assert asked == [(BATCH, 2)]
-
-
 @pytest.mark.parametrize(
-    ("found", "limit", "verdicts"),
+    ("found", "verdicts"),
     [
-        (theory(network(last="_fft_r2c")), FIXED + 5 * EACH, ["undecided", "does not fit"]),
-        (theory(compiled=("layer",)), FIXED + 5 * EACH, ["undecided", "undecided"]),
+        (theory(network(last="_fft_r2c")), ["undecided", "does not fit"]),
+        (theory(compiled=("layer",)), ["undecided", "undecided"]),
     ],
 )
-def test_verdicts_where_not_all_is_known(found: Theory, limit: int, verdicts: list[str]) -> None:
-    answer = fits(lambda batch, probe: found, limit)
+def test_verdicts_where_not_all_is_known(found: Theory, verdicts: list[str]) -> None:
+    answer = fits(lambda batch, probe: found, FIXED + 5 * EACH)
     assert [answer.verdict(n) for n in answer.bracket] == verdicts
 
 

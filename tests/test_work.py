@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from report.errors import StudyError
-from report.records.layers import Convolution, Layer, Linear
+from report.records.layers import Convolution, Layer, Linear, PaddedShortcut
 from report.theory.networks import layers_of
 from report.theory.shapes import (
     check,
@@ -19,6 +19,7 @@ from report.theory.shapes import (
 )
 from report.theory.work import (
     Pass,
+    compulsory_traffic,
     flops,
     forward_macs,
     macs,
@@ -103,6 +104,45 @@ def test_a_transposed_convolution_may_add_less_than_a_stride() -> None:
         assert output_shape(layer) == (1, 2, 9, 9)
 
 
+# ------------------------------------------------------------------------------------- traffic
+
+
+def only(chain: Chain) -> Layer:
+    (layer,) = chain.layers
+    return layer
+
+
+#: Every second row and column of two maps, and as many of zeros.
+SHORTCUT = PaddedShortcut(
+    input_shape=(1, 2, 4, 6), output_shape=(1, 4, 2, 3), dtype="float32", stride=(2, 2)
+)
+
+
+# 48 elements of 4 bytes: a map is 192 B.
+@pytest.mark.parametrize(
+    ("layer", "forward", "weight", "input_gradient"),
+    [
+        (only(Chain(1, 2, 4, 6).act()), 2 * 192, 0, 3 * 192),
+        (only(Chain(1, 2, 4, 6).add()), 3 * 192, 0, 0),
+        (only(Chain(1, 2, 4, 6).norm()), 2 * 192 + 16, 2 * 192 + 16, 3 * 192 + 8),
+        (only(Chain(1, 2, 4, 6).pool("max", 2)), 192 + 48, 0, 2 * 192 + 48),
+        (only(Chain(1, 2, 4, 6).pool("average", 2)), 192 + 48, 0, 192 + 48),
+        (SHORTCUT, 48 + 96, 0, 48 + 192),
+        (only(Chain(1, 48).softmax()), 2 * 192, 0, 3 * 192),
+        (only(Chain(1, 48).dropout(0.5)), 2 * 192, 0, 2 * 192 + 48),
+        (only(Chain(2, 3).linear(5)), 24 + 80 + 40, 24 + 80 + 40, 24 + 60 + 40),
+        (altered(only(Chain(2, 3).linear(5)), dtype="bfloat16"), 72, 72, 62),
+        (altered(only(Chain(2, 3).linear(5)), dtype="float64"), 288, 288, 248),
+        (only(Chain(2, 3, 4, 4).flatten()), 0, 0, 0),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_compulsory_traffic(layer: Layer, forward: int, weight: int, input_gradient: int) -> None:
+    assert compulsory_traffic(layer) == forward
+    assert compulsory_traffic(layer, "weight_gradient") == weight
+    assert compulsory_traffic(layer, "input_gradient") == input_gradient
+
+
 # ---------------------------------------------------------------------------------- properties
 
 
@@ -137,48 +177,14 @@ def mirrored(layer: Convolution) -> Convolution:
     )
 
 
-@given(convolutions(), st.integers(1, 5), st.sampled_from(PASSES))
-def test_macs_are_linear_in_the_batch(layer: Convolution, factor: int, pass_: Pass) -> None:
-    n, *inner = layer.input_shape
-    _, *outer = layer.output_shape
-    larger = altered(layer, input_shape=(factor * n, *inner), output_shape=(factor * n, *outer))
-    assert macs(larger, pass_) == factor * macs(layer, pass_)
-    assert valid_tap_macs(larger) == factor * valid_tap_macs(layer)
-    assert parameter_count(larger) == parameter_count(layer)
-
-
 @given(convolutions())
-def test_groups_divide_the_work(layer: Convolution) -> None:
-    dense = altered(layer, groups=1)
+def test_work_of_convolutions_is_related(layer: Convolution) -> None:
+    dense, other = altered(layer, groups=1), mirrored(layer)
     assert macs(layer) * layer.groups == macs(dense)
     assert weight_count(layer) * layer.groups == weight_count(dense)
-
-
-@given(convolutions())
-def test_a_transposed_convolution_is_the_input_gradient(layer: Convolution) -> None:
-    check(mirrored(layer))
-    assert macs(mirrored(layer)) == macs(layer, "input_gradient")
-    assert valid_tap_macs(mirrored(layer)) == valid_tap_macs(layer)
-    assert weight_count(mirrored(layer)) == weight_count(layer)
-
-
-@given(convolutions())
-def test_valid_taps_are_all_taps_exactly_without_padding(layer: Convolution) -> None:
-    assert valid_tap_macs(layer) <= macs(layer)
-    if layer.padding == (0, 0):
-        assert valid_tap_macs(layer) == macs(layer)
-
-
-@given(st.tuples(*[st.integers(1, 9)] * 4), st.integers(1, 9), st.booleans())
-def test_a_pointwise_convolution_is_a_linear_layer(
-    shape: tuple[int, int, int, int], c_out: int, bias: bool
-) -> None:
-    n, c_in, height, width = shape
-    pointwise = convolution(shape, c_out, (1, 1), bias=bias)
-    (linear,) = Chain(n * height * width, c_in).linear(c_out, bias).layers
-    for pass_ in PASSES:
-        assert macs(pointwise, pass_) == macs(linear, pass_)
-    assert parameter_count(pointwise) == parameter_count(linear)
+    check(other)
+    assert {macs(layer, pass_) for pass_ in PASSES} == {macs(other)}
+    assert valid_tap_macs(other) == valid_tap_macs(layer) <= macs(layer)
 
 
 # --------------------------------------------------------------------------- torch as oracle

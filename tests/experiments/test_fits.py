@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from experiments.theory import theory_of  # noqa: E402
 from report.errors import MeasurementError  # noqa: E402
 from report.theory.fits import MOST  # noqa: E402
 from report.theory.network import Theory  # noqa: E402
+from tests.experiments.functions import Function  # noqa: E402
 
 WIDTH, DEPTH = 64, 8
 #: Bytes of the parameters of ``deep``.
@@ -61,21 +63,21 @@ def test_the_largest_batch_is_that_of_trying_each(
         assert found.largest == max((n for n, size in sizes.items() if size <= limit), default=0)
         for batch, predicted in found.bracket.items():
             assert total(predicted) == sizes[batch]
-            assert (found.verdict(batch) == "does not fit") == (batch > found.largest)
+            # No rule tells what a backward pass takes, nor what cuBLAS does.
+            known = "undecided" if train or device == "cuda" else "fits"
+            assert found.verdict(batch) == (known if batch <= found.largest else "does not fit")
 
 
-class Steps(nn.Module):
+def looped(x: Any) -> Any:
     """Loops over its first extent, as code of recurrent networks does."""
-
-    def forward(self, x: Any) -> Any:
-        state = torch.zeros_like(x[0])
-        for step in x:
-            state = torch.tanh(state + step)
-        return state
+    state = torch.zeros_like(x[0])
+    for step in x:
+        state = torch.tanh(state + step)
+    return state
 
 
 @pytest.mark.parametrize("shape", [(5, "N", 8), ("N", 5, 8)])
-@pytest.mark.parametrize("build", [partial(nn.LSTM, 8, 8), Steps])
+@pytest.mark.parametrize("build", [partial(nn.LSTM, 8, 8), partial(Function, looped)])
 def test_the_batch_is_the_extent_that_is_marked(
     build: Callable[[], nn.Module], shape: tuple[int | str, ...]
 ) -> None:
@@ -90,50 +92,30 @@ def test_the_batch_is_the_extent_that_is_marked(
         assert total(predicted) == total(theory.captured(batch, None))
 
 
-@pytest.mark.parametrize(
-    ("build", "how", "verdict"),
-    [
-        (deep, {}, "fits"),
-        (deep, {"train": True}, "undecided"),  # no rule tells what a backward pass takes
-        (deep, {"device": "cuda"}, "undecided"),  # nor what cuBLAS takes
-        (lambda: torch.compile(deep()), {}, "undecided"),
-    ],
-)
-def test_verdicts_say_what_is_known(build: Any, how: Any, verdict: str) -> None:
-    found = theory_of(build, (1, WIDTH), **how).fits("1MB")
-    assert found.verdict(found.largest) == verdict
+#: Bytes of state beside the gradients; a count of steps has four.
+COUNTS = 4 * 2 * DEPTH
+STATE = {
+    "sgd": 0,
+    "momentum": WEIGHTS,
+    "adam": 2 * WEIGHTS + COUNTS,
+    "adamw": 2 * WEIGHTS + COUNTS,
+    # A row and a column for each weight, as much as itself for each bias.
+    "adafactor": 4 * DEPTH * (2 * WIDTH + WIDTH) + COUNTS,
+}
 
 
-@pytest.mark.parametrize(
-    ("optimizer", "copies", "counts"),
-    [("sgd", 0, 0), ("momentum", 1, 0), ("adam", 2, 1), ("adamw", 2, 1)],
-)
+@pytest.mark.parametrize("optimizer", STATE)
 @pytest.mark.parametrize("update", ["single", "foreach", "fused"])
-def test_an_optimizer_keeps_copies_of_the_parameters(
-    optimizer: Any, copies: int, counts: int, update: Any
-) -> None:
+def test_an_optimizer_keeps_copies_of_the_parameters(optimizer: Any, update: Any) -> None:
+    if (optimizer, update) == ("adafactor", "fused"):
+        return
     policy = Policy(optimizer=optimizer, update=update)
     network = capture(deep, [Input((4, WIDTH))], train=True, policy=policy).network
     kept = sum(network.storages[tensor.storage] for tensor in network.state)
-    assert kept == (copies + 1) * WEIGHTS + 4 * counts * len(network.parameters)
-    module = deep().train()
-    step = Step(module, policy, gpu=False)
-    step.prepare((torch.randn(4, WIDTH),), Recorded())  # type: ignore[arg-type]
+    assert kept == WEIGHTS + STATE[optimizer]
+    step, recorder = Step(deep().train(), policy, gpu=False), SimpleNamespace(writes=True)
+    step.prepare((torch.randn(4, WIDTH),), recorder)  # type: ignore[arg-type]
     assert kept == sum(tensor.untyped_storage().nbytes() for tensor in step.state())
-
-
-class Recorded:
-    """Stands for a recorder where a real step is made."""
-
-    phase, writes = "forward", True
-
-
-def test_adafactor_keeps_rows_and_columns() -> None:
-    policy = Policy(optimizer="adafactor")
-    network = capture(deep, [Input((4, WIDTH))], train=True, policy=policy).network
-    kept = sum(network.storages[tensor.storage] for tensor in network.state)
-    # A row, a column and a count for each weight, as much as itself and a count for each bias.
-    assert kept - WEIGHTS == 4 * DEPTH * ((2 * WIDTH + 1) + (WIDTH + 1))
 
 
 def activations(**how: Any) -> int:

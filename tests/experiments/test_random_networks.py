@@ -20,6 +20,7 @@ from experiments.harness.operators import Input  # noqa: E402
 from experiments.theory.checked import checked  # noqa: E402
 from report.errors import MeasurementError  # noqa: E402
 from report.theory.operators import load  # noqa: E402
+from tests.experiments.functions import First, Function  # noqa: E402
 
 #: Operators with multiply-adds that torch's own counter leaves out on a processor.
 UNCOUNTED = {
@@ -34,17 +35,6 @@ ACTIVATIONS = (
 )  # fmt: skip
 
 
-class Function(nn.Module):
-    """A function of tensors as a module without parameters."""
-
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: Any) -> Any:
-        return self.function(x)
-
-
 class Joined(nn.Module):
     """A branch beside its input: their sum, or both in a row."""
 
@@ -55,17 +45,6 @@ class Joined(nn.Module):
     def forward(self, x: Any) -> Any:
         y = self.branch(x)
         return torch.cat((x, y), 1) if self.how == "cat" else y.add_(x)
-
-
-class Last(nn.Module):
-    """The sequence that a recurrent layer, or attention, puts out."""
-
-    def __init__(self, layer: nn.Module, attends: bool) -> None:
-        super().__init__()
-        self.layer, self.attends = layer, attends
-
-    def forward(self, x: Any) -> Any:
-        return (self.layer(x, x, x) if self.attends else self.layer(x))[0]
 
 
 def on_maps(draw: Draw, shape: tuple[int, ...]) -> nn.Module:  # noqa: PLR0911, PLR0912
@@ -106,7 +85,7 @@ def on_maps(draw: Draw, shape: tuple[int, ...]) -> nn.Module:  # noqa: PLR0911, 
             if draw(st.booleans()):
                 dilation = draw(st.integers(1, 2)) if side >= 5 else 1
                 pool = nn.MaxPool2d(kernel, draw(st.integers(1, 3)), 0, dilation, indices, ceil)
-                return Last(pool, attends=False) if indices else pool
+                return First(pool) if indices else pool
             return nn.AvgPool2d(kernel, ceil_mode=ceil)
         case "adaptive":
             return nn.AdaptiveAvgPool2d(draw(st.integers(1, 4)))
@@ -156,17 +135,15 @@ def on_sequences(draw: Draw, shape: tuple[int, ...]) -> nn.Module:  # noqa: PLR0
             return nn.LayerNorm(width)
         case "attention":
             heads = draw(st.sampled_from([h for h in (1, 2, 3) if width % h == 0]))
-            return Last(nn.MultiheadAttention(width, heads, batch_first=True), attends=True)
+            return First(nn.MultiheadAttention(width, heads, batch_first=True), 3)
         case "lstm":
-            made = nn.LSTM(width, draw(st.integers(1, 5)), batch_first=True,
-                           bidirectional=draw(st.booleans()))  # fmt: skip
-            return Last(made, attends=False)
+            sides = draw(st.booleans())
+            return First(nn.LSTM(width, 4, batch_first=True, bidirectional=sides))
         case "gru":
-            return Last(nn.GRU(width, draw(st.integers(1, 5)), batch_first=True), attends=False)
+            return First(nn.GRU(width, draw(st.integers(1, 5)), batch_first=True))
         case "convolution":
-            made = nn.Conv1d(width, draw(st.integers(1, 5)), 1)
-            return nn.Sequential(Function(lambda x: x.transpose(1, 2)), made,
-                                 Function(lambda x: x.transpose(1, 2)))  # fmt: skip
+            turn = Function(lambda x: x.transpose(1, 2))
+            return nn.Sequential(turn, nn.Conv1d(width, draw(st.integers(1, 5)), 1), turn)
         case "einsum":
             return Function(lambda x: torch.einsum("ble,bme->blm", x, x))
         case "softmax":

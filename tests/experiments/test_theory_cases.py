@@ -17,19 +17,9 @@ from experiments.theory import theory_of  # noqa: E402
 from experiments.theory.checked import _counted, checked  # noqa: E402
 from report.errors import MeasurementError  # noqa: E402
 from report.theory.network import Theory  # noqa: E402
+from tests.experiments.functions import First, Function  # noqa: E402
 
 attention = functional.scaled_dot_product_attention
-
-
-class Applied(nn.Module):
-    """A function as a network."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: Any) -> Any:
-        return self.function(*inputs)
 
 
 class Cache(nn.Module):
@@ -46,7 +36,7 @@ class Cache(nn.Module):
 def of(function: Callable[..., Any] | nn.Module, *inputs: Any, **how: Any) -> Theory:
     """The theory of a function or a module on shapes, each with its type where it is no float."""
     given = [Input(*each) if isinstance(each[-1], str) else Input(each) for each in inputs]
-    build = (lambda: function) if isinstance(function, nn.Module) else lambda: Applied(function)
+    build = (lambda: function) if isinstance(function, nn.Module) else lambda: Function(function)
     return checked(build, given, **how)
 
 
@@ -81,7 +71,9 @@ def test_each_place_moves_once(function: Any, inputs: tuple[Any, ...], right: in
     assert of(function, *inputs).bytes == right
 
 
-PEAKS: list[tuple[Callable[[Any], Any], tuple[int, ...], int]] = [
+EVERY_SECOND = nn.Sequential(Function(lambda x: x[:, ::2]), nn.Linear(4096, 10))
+PEAKS: list[tuple[Any, tuple[int, ...], int]] = [
+    (EVERY_SECOND, (64, 8192), 3_312_168),
     (lambda x: functional.avg_pool2d(x.chunk(2, 1)[0], 2), (2, 16, 8, 8), 13_312),
     (lambda x: functional.max_pool2d(x.chunk(2, 1)[1], 2), (2, 16, 8, 8), 15_360),
 ]
@@ -92,23 +84,6 @@ def test_a_peak_is_met_or_at_least(function: Any, shape: tuple[int, ...], measur
     found = of(function, shape)
     assert found.peak is not None and found.peak.total <= measured
     assert found.peak.total == measured or not found.complete
-
-
-def test_a_linear_layer_on_every_second_feature() -> None:
-    found = of(nn.Sequential(Applied(lambda x: x[:, ::2]), nn.Linear(4096, 10)), (64, 8192))
-    assert found.peak is not None and found.peak.total <= 3_312_168
-    assert found.peak.total == 3_312_168 or not found.complete
-
-
-class First(nn.Module):
-    """What a layer puts out first, attention on one tensor."""
-
-    def __init__(self, layer: nn.Module, inputs: int) -> None:
-        super().__init__()
-        self.layer, self.inputs = layer, inputs
-
-    def forward(self, x: Any) -> Any:
-        return self.layer(*[x] * self.inputs)[0]
 
 
 #: Projections, scores and values; every step meets the weights of inputs and of hidden states.
@@ -139,7 +114,7 @@ def padded() -> nn.Module:
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     encoder = nn.TransformerEncoder(layer, 1)
     mask = torch.zeros(2, 4, dtype=torch.bool)
-    return nn.Sequential(encoder, Applied(lambda x: encoder(x, src_key_padding_mask=mask)))
+    return nn.Sequential(encoder, Function(lambda x: encoder(x, src_key_padding_mask=mask)))
 
 
 REFUSED: list[tuple[Any, tuple[Any, ...], str]] = [

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
 pytest.importorskip("torch")
 
 from experiments.__main__ import main
+
+Run: TypeAlias = Callable[..., tuple[int, str, str]]
 
 NETWORK = """
 import torch
@@ -32,6 +36,9 @@ def broken():
 """
 
 
+INPUT = ("--input", "2,3,8,8")
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "my_networks.py"
@@ -39,22 +46,24 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    code = main(["theory", *words])
-    out, err = capsys.readouterr()
-    return code, out, err
+@pytest.fixture
+def run(file: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Asks about a network of the file: exit code, standard output and errors."""
+
+    def called(network: str, *words: str) -> tuple[int, str, str]:
+        code = main(["theory", network.format(file=file), *words])
+        return code, *capsys.readouterr()
+
+    return called
 
 
-def test_json_holds_what_follows_from_shapes(
-    file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, _ = run(capsys, f"{file}:build", "--input", "2,3,8,8", "--json")
+def test_json_holds_what_follows_from_shapes(run: Run) -> None:
+    code, out, _ = run("{file}:build", *INPUT, "--json")
     found = json.loads(out)
     assert code == 0
     assert found["parameters"] == 8 * 27 + 8 + 8 * 36 * 5 + 5
     assert found["multiply_adds"] == 2 * (36 * 8 * 27 + 8 * 36 * 5)
-    assert found["refused"] == []
-    assert found["complete"] is True and found["may_take_more"] == []
+    assert (found["refused"], found["complete"], found["may_take_more"]) == ([], True, [])
     kinds = {row["name"]: row for row in found["kinds"]}
     assert kinds["convolution"]["bytes"] == 4 * (2 * 3 * 64 + 8 * 27 + 8 + 2 * 8 * 36)
     assert sum(row["parameters"] for row in found["modules"]) == found["parameters"]
@@ -62,13 +71,24 @@ def test_json_holds_what_follows_from_shapes(
     assert found["peak_bytes"] >= 4 * (found["parameters"] + 2 * 3 * 64 + 2 * 2 * 8 * 36)
 
 
-def test_an_unknown_operator_is_refused_by_name(
-    file: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("transformed", "--input", "2,16"), ("_fft_r2c", "(2×16)")),
+        (("recurrent", "--input", "3,2,4", "--device", "cuda"), ("GRU: a GPU runs other kernels",)),
+    ],
+)
+def test_what_is_not_known_is_named_beside_the_rest(
+    words: tuple[str, ...], said: tuple[str, ...], run: Run
 ) -> None:
-    code, out, err = run(capsys, f"{file}:transformed", "--input", "2,16", "--json")
-    assert code == 1
-    assert json.loads(out)["multiply_adds"] is None
-    assert "_fft_r2c" in err and "(2×16)" in err and err.count("\n") == 1
+    network, *options = words
+    code, out, err = run(f"{{file}}:{network}", *options, "--json")
+    found = json.loads(out)
+    if network == "recurrent" and found["peak_bytes"] is not None:
+        pytest.skip("PyTorch has a GPU here, and captures the operators of one")
+    assert code == 1 and len(found["refused"]) == 1 and err.count("\n") == 1
+    assert (found["multiply_adds"] is None) == (network == "transformed")
+    assert all(each in err for each in said)
 
 
 @pytest.mark.parametrize(
@@ -83,9 +103,9 @@ def test_an_unknown_operator_is_refused_by_name(
         (("{file}:build", "--input", "fp16:2,8"), "float16"),
         (("{file}:build", "--input", "tensor:2,8"), "float16"),
         (("{file}:build", "--input", "2,3,8,9"), "cannot be captured"),
-        (("{file}:build", "--input", "2,3,8,8", "--device-peaks", "A99"), "no peaks in float32"),
-        (("{file}:build", "--input", "2,3,8,8", "--device-peaks", "a.zip"), "no such file"),
-        (("{file}:build", "--input", "2,3,8,8", "--allocator", ""), "add --device cuda"),
+        (("{file}:build", *INPUT, "--device-peaks", "A99"), "no peaks in float32"),
+        (("{file}:build", *INPUT, "--device-peaks", "a.zip"), "no such file"),
+        (("{file}:build", *INPUT, "--allocator", ""), "add --device cuda"),
         (("{file}:build", "--fits", "A99"), "t4"),
         (("{file}:build", "--fits", "8 parsecs"), "16GB"),
         (("{file}:build", "--fits", "record:none.zip"), "no such file"),
@@ -96,9 +116,9 @@ def test_an_unknown_operator_is_refused_by_name(
     ],
 )
 def test_what_cannot_be_told_is_one_sentence(
-    words: tuple[str, ...], sentence: str, file: Path, capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...], sentence: str, run: Run
 ) -> None:
-    code, out, err = run(capsys, *(word.format(file=file) for word in words))
+    code, out, err = run(*words)
     assert code in (1, 2) and not out
     assert sentence in err and err.count("\n") == 1
 
@@ -107,12 +127,8 @@ H100 = "data/conv_scaling/20261122T102337Z-nvidia-h100-80gb-hbm3-1de971c8.zip"
 
 
 @pytest.mark.parametrize("peaks", ["H100", H100])
-def test_every_row_has_its_time_at_the_nearer_ceiling(
-    peaks: str, file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, _ = run(
-        capsys, f"{file}:build", "--input", "2,3,8,8", "--json", "--device-peaks", peaks
-    )
+def test_every_row_has_its_time_at_the_nearer_ceiling(peaks: str, run: Run) -> None:
+    code, out, _ = run("{file}:build", *INPUT, "--json", "--device-peaks", peaks)
     found = json.loads(out)
     roof = found["roof"]
     assert code == 0 and "H100" in roof["device"]
@@ -126,10 +142,10 @@ def test_every_row_has_its_time_at_the_nearer_ceiling(
 
 
 def test_the_memory_of_a_gpu_comes_from_its_allocator(
-    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = (f"{file}:build", "--input", "2,3,8,8", "--device", "cuda")
-    code, out, _ = run(capsys, *words, "--json")
+    words = ("{file}:build", *INPUT, "--device", "cuda")
+    code, out, _ = run(*words, "--json")
     found = json.loads(out)
     assert code == 0 and found["complete"] is False
     assert found["may_take_more"] == ["convolution.default", "addmm.default"]
@@ -138,34 +154,19 @@ def test_the_memory_of_a_gpu_comes_from_its_allocator(
     assert found["allocator"]["allocated_bytes"] == found["peak_bytes"]
     assert found["allocator"]["reserved_bytes"] == 2 * 2**20
     monkeypatch.setenv("PYTORCH_ALLOC_CONF", "large_segment_size_mb:40")
-    code, out, err = run(capsys, *words)
+    code, out, err = run(*words)
     assert code == 1 and not out and "large_segment_size_mb: it is not modelled" in err
-    code, out, _ = run(capsys, *words, "--allocator", "expandable_segments:True")
+    code, out, _ = run(*words, "--allocator", "expandable_segments:True")
     assert code == 0 and "Reserved, without that: 2,097,152 B" in out
 
 
-def test_what_a_gpu_runs_otherwise_has_no_peak_there(
-    file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, err = run(
-        capsys, f"{file}:recurrent", "--input", "3,2,4", "--device", "cuda", "--json"
-    )
-    found = json.loads(out)
-    if found["peak_bytes"] is not None:
-        pytest.skip("PyTorch has a GPU here, and captures the operators of one")
-    assert code == 1 and found["refused"] == ["GRU"] and found["multiply_adds"] > 0
-    assert "GRU: a GPU runs other kernels there" in err and err.count("\n") == 1
-
-
-def test_figures_and_the_least_time_on_a_device(
-    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_figures_and_the_least_time_on_a_device(run: Run, tmp_path: Path) -> None:
+    figures = tmp_path / "figures"
     code, out, _ = run(
-        capsys, f"{file}:build", "--input", "2,3,8,8", "--device-peaks", "A100",
-        "--figures", str(tmp_path / "figures"),
+        "{file}:build", *INPUT, "--device-peaks", "A100", "--figures", str(figures)
     )  # fmt: skip
     assert code == 0 and "Least time on this roof: " in out and "Peak memory: " in out
     assert out.split()[0] == "Module" and all(len(line) < 160 for line in out.splitlines())
     assert "Roof: NVIDIA A100 40 GB (data sheet), 19.5 TFLOP/s and 1555 GB/s" in out
-    names = {path.name for path in (tmp_path / "figures").iterdir()}
+    names = {path.name for path in figures.iterdir()}
     assert names == {"memory.svg", "memory.pdf", "roofline.svg", "roofline.pdf"}

@@ -1,0 +1,32 @@
+"""Functions of tensors as networks, for tests of captures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+
+class Function(nn.Module):
+    """A function of tensors as a module without parameters."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: Any) -> Any:
+        """Call it."""
+        return self.function(*inputs)
+
+
+class First(nn.Module):
+    """What a layer puts out first; it is given its input so many times, as attention is."""
+
+    def __init__(self, layer: nn.Module, inputs: int = 1) -> None:
+        super().__init__()
+        self.layer, self.inputs = layer, inputs
+
+    def forward(self, source: Any) -> Any:
+        """Call it."""
+        return self.layer(*[source] * self.inputs)[0]
