@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 import build
 from report.commands.difference import (
     LIMIT,
-    Studied,
     difference,
     find_data,
     text_changes,
@@ -59,12 +58,6 @@ def test_a_number_has_its_interval_samples_and_reason(
     assert all(part in change.old for part in printed)
     assert ("apart" in change.note) is apart
     assert value_changes(values(old), values(old)) == []
-
-
-def test_numbers_whose_intervals_lie_apart_come_first() -> None:
-    old, new = ({f"v{i}": values(estimate(at, 0.1))["time"] for i, at in enumerate(side)}
-                for side in ((1, 1, 1), (1.05, 3, 1.1)))  # fmt: skip
-    assert [change.name for change in value_changes(old, new)] == ["v1", "v0", "v2"]
 
 
 MANUSCRIPT = r"""# Results
@@ -114,31 +107,18 @@ def test_no_sentence_is_lost(one: list[str], other: list[str]) -> None:
     assert sorted([*rest, *come]) == sorted(other)
 
 
-# ------------------------------------------------------------------------------ where data are from
-
-
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A data directory with the published values and no record."""
-    return factory.data_folder(tmp_path / "project")
-
-
-def commit(top: Path) -> None:
-    who = ("-c", "user.name=Tester", "-c", "user.email=tester@example.org")
-    for words in (("add", "."), ("commit", "-q", "-m", "x")):
-        subprocess.run(["git", "-C", str(top), *who, *words], check=True, capture_output=True)
-
-
-@pytest.fixture
-def repository(data: Path) -> Path:
-    """A git repository whose first commit has the data without a record."""
-    subprocess.run(["git", "init", "-q", "-b", "main", str(data.parent)], check=True)
-    commit(data.parent)
-    return data.parent
+    """A data directory in a git repository, committed without a record."""
+    data = factory.data_folder(tmp_path / "project")
+    git = ("git", "-C", str(data.parent), "-c", "user.name=x", "-c", "user.email=x@example.org")
+    for words in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "x")):
+        subprocess.run([*git, *words], check=True, capture_output=True)
+    return data
 
 
 def test_a_revision_is_unpacked_as_it_was_also_in_a_hook(
-    repository: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_record(factory.record(), data)
     monkeypatch.setenv("GIT_DIR", ".git")
@@ -147,66 +127,33 @@ def test_a_revision_is_unpacked_as_it_was_also_in_a_hook(
     assert (folder / "devices.yaml").read_bytes() == (data / "devices.yaml").read_bytes()
     assert (data / STUDY).exists() and not (folder / STUDY).exists()
     assert re.fullmatch(r"revision HEAD, commit [0-9a-f]{12}", words)
+    for name in ("nowhere", "HEAD~9", "-x", "--all", "", "a\0b", "HEAD:data"):
+        with pytest.raises(RecordError, match="neither"):
+            find_data(name, data, tmp_path)
 
 
-@pytest.mark.parametrize("name", ["nowhere", "HEAD~9", "-x", "--all", "", "a\0b", "HEAD:data"])
-def test_what_is_neither_a_revision_nor_data_is_refused(
-    repository: Path, data: Path, tmp_path: Path, name: str
+def test_another_record_changes_numbers_text_and_figures_and_the_page_has_all(
+    tmp_path: Path,
 ) -> None:
-    with pytest.raises(RecordError, match="neither"):
-        find_data(name, data, tmp_path)
-
-
-# ------------------------------------------------------------------------------------- end to end
-
-
-def asked(data: Path, *studies: str) -> Request:
-    return Request(studies or (STUDY,), ("html",), data.parent / "out", jobs=1, data=data)
-
-
-class Compared(NamedTuple):
-    """What the command prints, the outcome of each study, and the page."""
-
-    text: str
-    studies: tuple[Studied, ...]
-    page: Path
-
-
-def compared(request: Request, against: Path | str) -> Compared:
-    said = difference(request, str(against), lambda words, share: None)
-    return Compared(*said, request.out / "diff" / "index.html")
-
-
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Compared:
-    """The difference that a slower run makes."""
-    room = tmp_path_factory.mktemp("measured")
-    old = factory.data_folder(room / "old", whole_record())
-    new = msgspec.structs.replace(whole_record(slower=1.2), started="2026-12-01T10:00:00Z")
-    return compared(asked(factory.data_folder(room / "new", new), STUDY, "conv_profiling"), old)
-
-
-def test_another_record_changes_numbers_cells_text_and_figures(measured: Compared) -> None:
-    own, other = measured.studies
-    assert all(own.parts[kind] for kind in ("numbers", "places in the text"))
-    assert "gain" in {change.name for change in own.parts["numbers"]}
-    assert "cliff" in {change.name for change in own.parts["figures"]}
-    theory = {"macs", "outputs", "parameters"}
-    assert not theory & {change.name for change in own.parts["numbers"]}
+    old = factory.data_folder(tmp_path / "old", whole_record())
+    slower = msgspec.structs.replace(whole_record(slower=1.2), started="2026-12-01T10:00:00Z")
+    data, out = factory.data_folder(tmp_path / "new", slower), tmp_path / "out"
+    request = Request((STUDY, "conv_profiling"), ("html",), out, data=data)
+    text, (own, other) = difference(request, str(old), lambda words, share: None)
+    changed = {kind: {change.name for change in found} for kind, found in own.parts.items()}
+    assert "gain" in changed["numbers"] and "cliff" in changed["figures"]
+    assert not {"macs", "outputs", "parameters"} & changed["numbers"], "theory stays"
+    assert own.parts["places in the text"]
     assert not any(other.parts.values()), "nothing is built where the data are the same"
-    assert "conv_profiling: its data are the same" in measured.text
-
-
-def test_the_text_is_bounded_and_the_page_has_all(measured: Compared) -> None:
-    text, page = measured.text, measured.page.read_text("utf-8")
-    parts = measured.studies[0].parts
-    for kind, found in parts.items():
+    assert "conv_profiling: its data are the same" in text
+    page = (out / "diff" / "index.html").read_text("utf-8")
+    for kind, found in own.parts.items():
         assert text.count(f"{len(found):,} {kind}") == bool(found)
         assert len(found) <= LIMIT or f"{len(found) - LIMIT} more" in text
     listed = ("claims", "numbers", "places in the text")
-    assert page.count("<tr><td>") == sum(len(parts[kind]) for kind in listed)
-    assert text.startswith("old: directory ") and text.endswith(f"side by side: {measured.page}")
-    assert not list(measured.page.parents[1].glob(".scratch-*")), "both builds are removed"
+    assert page.count("<tr><td>") == sum(len(own.parts[kind]) for kind in listed)
+    assert text.startswith("old: directory ") and text.endswith(str(out / "diff/index.html"))
+    assert not list(out.glob(".scratch-*")), "both builds are removed"
 
 
 def test_data_that_are_refused_are_a_sentence_for_each_side(
