@@ -68,27 +68,21 @@ def start(project: Path) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_a_build_with_all_that_it_has_begun(project: Path, number: int) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_signal_ends_a_build_and_the_loss_of_its_workers_is_a_sentence(
+    project: Path, number: int
+) -> None:
     process = start(project)
     until(lambda: processes(str(project), b"spawn_main"))
-    process.send_signal(number)
+    workers = processes(str(project), b"spawn_main")
+    for each in workers if number == signal.SIGKILL else [process.pid]:
+        os.kill(each, number)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 128 + number
+    assert process.returncode == (1 if number == signal.SIGKILL else 128 + number)
+    assert number != signal.SIGKILL or ("was killed" in errors and "--jobs" in errors)
     assert "Traceback" not in errors
     assert not list((project / "out").glob(".scratch-*"))
     until(lambda: not processes(str(project), b""))
-
-
-def test_a_worker_that_is_killed_is_a_sentence(project: Path) -> None:
-    process = start(project)
-    until(lambda: processes(str(project), b"spawn_main"))
-    for worker in processes(str(project), b"spawn_main"):
-        os.kill(worker, signal.SIGKILL)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert "was killed" in errors and "--jobs" in errors
-    assert "Traceback" not in errors
 
 
 _PROGRAM = """
