@@ -1,4 +1,4 @@
-"""Where the words of a PDF stand, and which of them stand where no word may."""
+"""Words of a PDF that are printed over others or out of the area of its page's text."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import html
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import takewhile
-from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -30,8 +29,7 @@ _SHARED, _HANGING = 1.5, 4.0
 _MARGINS = {595: (70.8, 30.0, 79.4), 612: (45.0, 30.0, 54.0)}
 
 
-@dataclass(frozen=True)
-class Word:
+class _Word(NamedTuple):
     """A word and its box in points from the upper left corner of the page."""
 
     left: float
@@ -40,7 +38,7 @@ class Word:
     bottom: float
     text: str
 
-    def covers(self, other: Word) -> bool:
+    def covers(self, other: _Word) -> bool:
         """Whether the boxes share more than neighbours on a line or in a formula do."""
         width = min(self.right, other.right) - max(self.left, other.left)
         height = min(self.bottom, other.bottom) - max(self.top, other.top)
@@ -50,39 +48,28 @@ class Word:
     def is_outside(self, width: float, height: float) -> bool:
         """Whether the word leaves the area of the page's text and is no page number."""
         side, top, bottom = _MARGINS[int(width)]
-        middle = (self.top + self.bottom) / 2
-        if middle > height - bottom + _HANGING:
+        if (self.top + self.bottom) / 2 > height - bottom + _HANGING:
             centred = abs((self.left + self.right) / 2 - width / 2) < _HANGING
             return not (centred and _PAGE_NUMBER.fullmatch(self.text))
         return self.left < side - _HANGING or self.right > width - side + _HANGING or self.top < top
 
 
-def misplaced(pdf: Path) -> list[str]:
+def misplaced(pdf: bytes) -> Iterator[str]:
     """Every word that covers another or stands outside the text, with its page."""
-    return [
-        f"page {number}: {fault}"
-        for number, (width, height, words) in enumerate(_pages(pdf), start=1)
-        for fault in (*_covered(words), *_outside(words, width, height))
-    ]
-
-
-def _pages(pdf: Path) -> Iterator[tuple[float, float, list[Word]]]:
     layout = subprocess.run(
-        ["pdftotext", "-bbox", pdf, "-"], check=True, capture_output=True, timeout=60
+        ["pdftotext", "-bbox", "-", "-"], input=pdf, check=True, capture_output=True, timeout=60
     ).stdout.decode("utf-8")
-    for width, height, content in _PAGE.findall(layout):
-        words = [
-            Word(*map(float, box), html.unescape(text)) for *box, text in _WORD.findall(content)
-        ]
-        yield float(width), float(height), words
+    for number, (width, height, content) in enumerate(_PAGE.findall(layout), start=1):
+        boxes = (_Word(*map(float, box), text) for *box, text in _WORD.findall(content))
+        # A root or a hat belongs over what it stands with.
+        words = sorted((word for word in boxes if _is_read(word)), key=lambda word: word.top)
+        for index, word in enumerate(words):
+            below = takewhile(lambda other: other.top < word.bottom, words[index + 1 :])  # noqa: B023
+            covered = filter(word.covers, below)
+            yield from (f"page {number}: {word} covers {each}" for each in covered)
+            if word.is_outside(float(width), float(height)):
+                yield f"page {number}: {word} is outside the text"
 
 
-def _covered(words: Sequence[Word]) -> Iterator[str]:
-    ordered = sorted(words, key=lambda word: word.top)
-    for index, word in enumerate(ordered):
-        below = takewhile(lambda other: other.top < word.bottom, ordered[index + 1 :])  # noqa: B023
-        yield from (f"{word} covers {other}" for other in below if word.covers(other))
-
-
-def _outside(words: Sequence[Word], width: float, height: float) -> Iterator[str]:
-    return (f"{word} is outside the text" for word in words if word.is_outside(width, height))
+def _is_read(word: _Word) -> bool:
+    return any(char.isalnum() for char in html.unescape(word.text))

@@ -28,7 +28,6 @@ SLOW = (
     "test_system.py",
     "experiments/test_backends.py",
     "test_build.py",
-    "render/test_text_boxes.py",
     "experiments/test_submit.py",
 )
 

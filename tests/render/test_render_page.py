@@ -1,4 +1,4 @@
-"""The page of the sample and the list of studies, as a browser would read them."""
+"""The page of the sample and the pages over all studies, as a browser would read them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ VOID = {"meta", "link", "img", "br", "hr", "input", "col"}
 class Page(html.parser.HTMLParser):
     """Every element with its attributes; fails where elements are not closed in order."""
 
+    text: str
     elements: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     open: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__init__()
+        self.feed(self.text)
+        assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        self.handle_startendtag(tag, attrs)
         if tag not in VOID:
             self.open.append(tag)
 
@@ -49,29 +52,16 @@ class Page(html.parser.HTMLParser):
         return [attributes[name] for _, attributes in self.elements if name in attributes]
 
 
-def read(text: str) -> Page:
-    page = Page()
-    page.feed(text)
-    assert page.open == []
-    return page
-
-
 @pytest.fixture(scope="module")
 def folder(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("html") / "sample"
-    published = Publication(Settings(), measured="2025-01-02", pdf="sample.pdf")
-    page_of(paper, "sample", target, published)
+    page_of(paper, "sample", target, Publication(Settings(), measured="2025-01-02"))
     return target
 
 
 @pytest.fixture(scope="module")
-def text(folder: Path) -> str:
-    return (folder / "index.html").read_text("utf-8")
-
-
-@pytest.fixture(scope="module")
-def page(text: str) -> Page:
-    return read(text)
+def page(folder: Path) -> Page:
+    return Page((folder / "index.html").read_text("utf-8"))
 
 
 def test_ids_are_unique_and_every_link_in_the_page_leads_somewhere(page: Page) -> None:
@@ -92,17 +82,16 @@ def test_every_image_has_alternative_text_a_size_and_a_file(page: Page, folder: 
 
 
 def test_landmarks_and_headings(page: Page) -> None:
-    assert len(page.all("main")) == 1
-    assert len(page.all("h1")) == 1
+    assert len(page.all("main")) == len(page.all("h1")) == 1
     levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch(r"h[1-6]", tag)]
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
     assert page.all("html")[0]["lang"] == "en"
     assert page.elements[[tag for tag, _ in page.elements].index("body") + 1][1]["class"] == "skip"
 
 
-def test_the_search_finds_the_words_of_formulas(text: str) -> None:
+def test_the_search_finds_the_words_of_formulas(page: Page) -> None:
     """In one line and without layout."""
-    entries = index_of_paper("A paper", "An abstract", "a.html", text)
+    entries = index_of_paper("A paper", "An abstract", "a.html", page.text)
     texts = " ".join(entry["text"] for entry in entries if entry["kind"] == "Section")
     assert "their ratio I = W / Q is the arithmetic intensity" in texts
     assert "I_ridge = P_peak/beta." in texts
@@ -115,37 +104,27 @@ def luminance(colour: str) -> float:
     return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
-def contrast(one: str, other: str) -> float:
-    """The contrast of two colours by WCAG 2.2."""
-    dark, light = sorted(map(luminance, (one, other)))
-    return (light + 0.05) / (dark + 0.05)
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_colours_have_the_contrast_of_wcag_aa(scheme: str) -> None:
     css = (TEMPLATES / "html/assets/style.css").read_text("utf-8")
-    blocks = re.findall(r":root \{(.*?)\}", css, re.DOTALL)
-    pairs = re.findall(r"--([\w-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);", blocks[0])
-    colours = {name: light if scheme == "light" else dark for name, light, dark in pairs}
-    kinds = ("ink", "quiet", "accent", "note", "tip", "warning", "important", "caution")
-    for front in kinds:
+    pairs = re.findall(r"--([\w-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);", css)
+    shades = {name: luminance(pair[scheme == "dark"]) for name, *pair in pairs}
+    for front in ("ink", "quiet", "accent", "note", "tip", "warning", "important", "caution"):
         for back in ("paper", "soft"):
-            assert contrast(colours[front], colours[back]) >= 4.5, (front, back)
+            dark, light = sorted((shades[front], shades[back]))
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, (front, back)
 
 
-def test_the_paper_is_cited_by_its_title_its_people_and_its_data(folder: Path, text: str) -> None:
+def test_the_paper_is_cited_by_its_title_its_people_and_its_data(folder: Path, page: Page) -> None:
     entry = (folder / "citation.bib").read_text("ascii")
     assert "title = {{Work and memory of a convolutional layer: a sample paper}}" in entry
     assert r"author = {{Ada Example} and {B{\"{o}}hm \& Sons}}" in entry
     assert "year = {2025}" in entry
-    assert "@misc{sample," in html.unescape(text)
+    assert "@misc{sample," in html.unescape(page.text)
 
 
 def test_no_script_or_style_stands_in_a_page(page: Page) -> None:
-    assert page.values("style") == []
-    assert not [
-        tag for tag, attributes in page.elements if tag == "style" or "onclick" in attributes
-    ]
+    assert not page.values("style") and not page.values("onclick") and not page.all("style")
     assert all("src" in script for script in page.all("script"))
     assert len(page.all("script")) == len(PAPER_SCRIPTS) + 1
 
@@ -188,25 +167,27 @@ FULL = Paper(
 )
 BARE = Paper("other", BARE_ENTRY)
 
+#: What each page over all studies says of these two.
+OVER_ALL = {
+    "index.html": (
+        "Work &amp; memory", "How &lt;fast&gt;?", "2 GB/s", "[1, 3]", "2 refuted",
+        "Measured on CPU; GPU; newest record of 2025-01-02", "nothing measured yet",
+    ),
+    "claims.html": ('<td class="long">It is so.</td>', "Not said", "states no claims"),
+    "reported.html": ("0.45", "0.5", "a / b", "differs", 'href="reported/sample.json"'),
+    "machines.html": ("CPU &lt;1&gt;", "2 cores", "9 GB/s", ">5<", "sample</a> 2025-01-02"),
+    "records.html": (
+        "2025-01-02 00:00:00 UTC", "1 out of memory", "not used, older", "measured by Ada",
+        "not published",
+    ),
+}  # fmt: skip
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("index.html", ["Work &amp; memory", "How &lt;fast&gt;?", "2 GB/s", "[1, 3]", "2 refuted",
-                        "Measured on CPU; GPU; newest record of 2025-01-02",
-                        "nothing measured yet"]),
-        ("claims.html", ["<td class=\"long\">It is so.</td>", "Not said", "states no claims"]),
-        ("reported.html", ["0.45", "0.5", "a / b", "differs", 'href="reported/sample.json"']),
-        ("machines.html", ["CPU &lt;1&gt;", "2 cores", "9 GB/s", ">5<", "sample</a> 2025-01-02"]),
-        ("records.html", ["2025-01-02 00:00:00 UTC", "1 out of memory", "not used, older",
-                          "measured by Ada", "not published"]),
-    ],
-)  # fmt: skip
-def test_a_page_over_all_studies(name: str, expected: list[str]) -> None:
-    text = render_page(name, [FULL, BARE], Settings(licence="CC <BY>"))
-    page = read(text)
+
+@pytest.mark.parametrize("name", OVER_ALL)
+def test_a_page_over_all_studies(name: str) -> None:
+    page = Page(render_page(name, [FULL, BARE], Settings(licence="CC <BY>")))
     assert len(page.all("main")) == 1
-    assert all(words in text for words in (*expected, "CC &lt;BY&gt;"))
+    assert [words for words in (*OVER_ALL[name], "CC &lt;BY&gt;") if words not in page.text] == []
     assert page.values("style") == []
     labels = page.values("aria-label")
     assert len(labels) == len(set(labels))
@@ -214,6 +195,6 @@ def test_a_page_over_all_studies(name: str, expected: list[str]) -> None:
 
 def test_a_record_has_a_page() -> None:
     text = dict(record_pages([FULL], Settings()))["records/20250102T000000Z-cpu-0a.html"]
-    assert read(text).all("main")
+    assert Page(text).all("main")
     assert all(each in text for each in ("CPU &lt;2&gt;", "8 GB", "batch 2", "not used, older"))
     assert '.zip" download' not in text, "the site carries the records in use alone"

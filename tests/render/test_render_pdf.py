@@ -17,6 +17,7 @@ from report.render import STYLES
 from report.render.bundle import bundle
 from report.render.latex import compile_latex
 from report.render.source import in_style, read_source
+from tests.boxes import misplaced, needs_pdftotext
 from tests.latex import needs_latex
 from tests.render.conftest import HEAD, tex_of, typst_pdf
 
@@ -42,6 +43,27 @@ def latex_folder(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def compiled(latex_folder: Path) -> tuple[bytes, bytes]:
     return compile_latex(latex_folder, "sample")
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def report(
+    request: pytest.FixtureRequest, paper: Path, tmp_path_factory: pytest.TempPathFactory
+) -> bytes:
+    """The sample report, by each engine."""
+    if request.param == "typst":
+        return typst_pdf(paper, "course")
+    return compile_latex(
+        tex_of(paper, "course", tmp_path_factory.mktemp("report") / "tex").parent, "course"
+    )[0]
+
+
+@needs_pdftotext
+def test_words_stand_clear_of_each_other_and_within_the_page(
+    paper: Path, report: bytes, request: pytest.FixtureRequest
+) -> None:
+    typst = b"Typst" in report
+    sample = typst_pdf(paper, "sample") if typst else request.getfixturevalue("compiled")[0]
+    assert [*misplaced(report), *misplaced(sample)] == []
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -93,6 +115,19 @@ def test_latex_says_what_is_wrong_and_runs_no_program(
 
 
 @needs_latex
+@pytest.mark.parametrize("sentences", [30, 320])
+def test_a_supplement_begins_where_the_references_end(write: Write, sentences: int) -> None:
+    """On their page, after columns of one length, and nothing is lost or printed twice."""
+    words = " ".join(f"Sentence {n} has a few words." for n in range(sentences))
+    supplement = "::: {#refs}\n:::\n\n# Supplement {.unnumbered #sec-supplement}\n\nThe end.\n"
+    source = write(f"{words} Known [@williams2009].\n\n{supplement}")
+    pages = pages_of(compile_latex(tex_of(source).parent, "p")[0])
+    assert [int(n) for n in re.findall(r"Sentence (\d+)", " ".join(pages))] == [*range(sentences)]
+    places = [pages[-1].index(each) for each in ("EFERENCES", "multicore", "UPPLEMENT", "The end")]
+    assert places == sorted(places)
+
+
+@needs_latex
 def test_an_archive_is_flat_the_same_each_time_and_made_by_latexmk_alone(
     latex_folder: Path, compiled: tuple[bytes, bytes], tmp_path: Path
 ) -> None:
@@ -111,18 +146,6 @@ def test_an_archive_is_flat_the_same_each_time_and_made_by_latexmk_alone(
 
 # ----------------------------------------------------------------------------------------- styles
 
-
-@pytest.fixture(scope="module", params=ENGINES)
-def report(
-    request: pytest.FixtureRequest, paper: Path, tmp_path_factory: pytest.TempPathFactory
-) -> list[str]:
-    """The pages of the sample report, by each engine."""
-    if request.param == "typst":
-        return pages_of(typst_pdf(paper, "course"))
-    folder = tex_of(paper, "course", tmp_path_factory.mktemp("report") / "tex").parent
-    return pages_of(compile_latex(folder, "course")[0])
-
-
 #: What contents and lists name, and the first words of its place in the text.
 LISTED = {
     "2 Model": "2 Model The work of a layer",
@@ -136,23 +159,24 @@ LISTED = {
 }
 
 
-def test_contents_and_lists_give_the_page_and_are_as_deep_as_asked(report: list[str]) -> None:
+def test_contents_and_lists_give_the_page_and_are_as_deep_as_asked(report: bytes) -> None:
+    _, contents, *texts = pages_of(report)
     for entry, words in LISTED.items():
-        page = next(number for number, text in enumerate(report[2:], 1) if words in text)
-        assert re.search(rf"{re.escape(entry)} {page}\b", report[1]), entry
-    assert "1.1 Questions" in report[1]
-    assert "A heading of the third level" not in report[1]
-    assert "[3]" not in report[1], "a citation in a list would be the first one of the paper"
-    assert "goes on for long enough" not in report[1]
-    text = " ".join(report[2:])
+        page = next(number for number, text in enumerate(texts, 1) if words in text)
+        assert re.search(rf"{re.escape(entry)} {page}\b", contents), entry
+    assert "1.1 Questions" in contents
+    assert "A heading of the third level" not in contents
+    assert "[3]" not in contents, "a citation in a list would be the first one of the paper"
+    assert "goes on for long enough" not in contents
+    text = " ".join(texts)
     for phrase in ("Figure 2(b)", "Section 2 has the formula", "Equation (1) is used again",
                    "1.1.1 A heading of the third level"):  # fmt: skip
         assert phrase in text
     assert "??" not in text
 
 
-def test_a_long_table_goes_over_pages_with_its_head(report: list[str]) -> None:
-    holding = [text for text in report if "aten::" in text]
+def test_a_long_table_goes_over_pages_with_its_head(report: bytes) -> None:
+    holding = [text for text in pages_of(report) if "aten::" in text]
     assert len(holding) > 1
     for text in holding:
         assert len(re.findall(r"Operator Batch Calls Memory \(B\) Time \(ms\)", text)) == 1

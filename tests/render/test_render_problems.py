@@ -158,6 +158,16 @@ def test_a_long_complaint_is_cut(broken: Callable[[str, str], Path]) -> None:
     assert len(str(caught.value)) == 300
 
 
+def test_another_pandoc_than_pinned_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pandoc, "PANDOC_VERSION", "3.1")
+    pandoc.pandoc_path.cache_clear()
+    try:
+        with pytest.raises(RenderError, match=r"found pandoc 3\.9 where 3\.1 is needed"):
+            pandoc.pandoc_path()
+    finally:
+        pandoc.pandoc_path.cache_clear()
+
+
 def test_a_program_that_takes_too_long_is_told_of_the_paper(
     broken: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
