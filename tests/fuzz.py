@@ -1,18 +1,11 @@
-"""Attack what a build reads: ``python -m tests.fuzz [COUNT [FIRST]]`` damages files in one place.
-
-Every attack has a seed of its own, so that ``python -m tests.fuzz 1 INDEX`` repeats those of that
-index.  Prints what went wrong, and exits with 1 if anything did.
-"""
+"""Attacks on what a build reads: files damaged in one place, each by a seed of its own."""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
-import signal
-import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -21,20 +14,20 @@ from typing import Any, Final
 from report.commands.check import read_expected
 from report.engine.computing import compute
 from report.engine.gather import gather
-from report.errors import LONGEST, RecordError, RidgepointError
+from report.errors import LONGEST, RidgepointError
 from report.evidence.devices import read_devices
 from report.evidence.reported import read_reported
 from report.paper.bibliography import check_bibliography
 from report.paper.manuscript import render_manuscript
 from report.records.editions import read_editions
-from report.records.filed import encode, parse
-from report.records.store import packed, read_record, record_name
+from report.records.filed import encode
+from report.records.store import name_of, packed, read_record, record_name
 from tests import factory
 from tests.factory import ROOT
 from tests.small import SMALL, small
 
-#: An attack that takes longer (s) hangs; one record in so many is computed from.
-_LIMIT_S, _COMPUTED = 30, 40
+#: One record in so many is computed from.
+_COMPUTED: Final = 40
 _ODD: Final[tuple[Any, ...]] = (
     None, True, False, 0, -1, 1, 1.5, -0.0, 5e-324, 1e18, 1e308, 2**53 + 1, 2**63, 10**310, "",
     "64", "x" * 1000, "\u202eabc", "a\nb", "\x00", "{{ v }}", "\\input{x}", [], {}, [[]], {"a": 1},
@@ -44,14 +37,6 @@ _WORDS: Final = (
     "~", "<<: {a: 1}", "&a x", "*a", "1e400", "1E5", "-1", "[]", "{}", "[a, [b]]", '"\\ud800"',
     "\u202e", "\ud800", "[" * 5000, '"seed": 1, "seed": 1',
 )  # fmt: skip
-
-
-class HangError(BaseException):
-    """An attack does not end; no handler of errors catches it."""
-
-
-def _hangs(*_: object) -> None:
-    raise HangError
 
 
 def _use_record(path: Path, random: Random) -> None:
@@ -92,29 +77,18 @@ def wrong(kind: str, random: Random, room: Path) -> str:
     text = (damaged if is_json and random.random() < 0.8 else odd)(random, _text(kind))
     path = room / place
     if kind in SMALL:
-        path /= _name(text, kind, renamed=random.random() < 0.5)
+        record, renamed = small(kind), random.random() < 0.5
+        path /= name_of(text, record) if renamed else record_name(record)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(packed(text) if kind in SMALL else text)
     try:
-        signal.alarm(_LIMIT_S)
         use(path, random)
     except RidgepointError as error:
         short = len(str(error)) <= LONGEST and "\n" not in str(error) and path.name in str(error)
         return "" if short else str(error)
-    except (HangError, Exception) as error:
+    except Exception as error:
         return f"{type(error).__name__}: {error}"[:400]
-    finally:
-        signal.alarm(0)
     return ""
-
-
-def _name(text: bytes, study: str, *, renamed: bool) -> str:
-    """The name of the undamaged record, or the one that fits what the damage left of it."""
-    old = small(study)
-    try:
-        return record_name(parse(text, "x") if renamed else old)
-    except RecordError:
-        return record_name(old)
 
 
 def damaged(random: Random, text: bytes) -> bytes:
@@ -151,21 +125,3 @@ def odd(random: Random, text: bytes) -> bytes:
     other = random.choice((b"", b"[" * 10**6, text * 2, b"x" * 10**7, b"- " * 10**5, word))
     bytes_ = text[:start] + random.randbytes(random.choice((0, 1, 2))) + text[end:]
     return random.choice((bytes_, text[: found.start()] + word + text[found.end() :], other))
-
-
-def attacks(count: int, first: int = 0) -> Iterator[str]:
-    """What went wrong in ``count`` attacks of each kind, with what repeats it."""
-    signal.signal(signal.SIGALRM, _hangs)
-    for index in range(first, first + count):
-        for kind in KINDS:
-            with tempfile.TemporaryDirectory(prefix="fuzz-") as room:
-                if found := wrong(kind, Random(f"0 {kind} {index}"), Path(room)):
-                    yield f"{kind}, python -m tests.fuzz 1 {index}: {found}"
-
-
-if __name__ == "__main__":
-    failures = 0
-    for failure in attacks(*map(int, sys.argv[1:3] or ["100"])):
-        failures += 1
-        print(failure, flush=True)
-    sys.exit(failures > 0)
