@@ -41,8 +41,6 @@ def unlike(one: Head, other: Head) -> str | None:
     """
     if not (one.protocol.processes and other.protocol.processes):
         return "of a format that is not pooled"
-    if one.study != other.study:
-        return f"of the study {other.study}"
     if one.code.measuring_code != other.code.measuring_code:
         return "measured by other code"
     if changed := _differing(one.protocol, other.protocol, one.protocol.__struct_fields__):
