@@ -20,10 +20,6 @@ PEAK, COPY = 2e11, 3e10
 PROCESSES = (1, 2, 3, 4, 5, 6)
 #: Every layer reaches this share of its nearer ceiling.
 REACHED = 0.6
-#: A step takes so many times as long as its layers.
-OUTSIDE = 1.1
-
-Seconds = Callable[[Step], float]
 
 
 @lru_cache
@@ -47,41 +43,33 @@ def layer_seconds(step: Step) -> list[float]:
 
 def seconds(step: Step) -> float:
     """The time of a step."""
-    return OUTSIDE * sum(layer_seconds(step))
+    return sum(layer_seconds(step))
 
 
-def factors(step: Step, subject: str) -> dict[str, Any]:
-    return {"subject": subject, **step._asdict()}
-
-
-def case(step: Step, process: int, time: Seconds = seconds, **series: Any) -> Case:
+def _case(step: Step, subject: str, process: int, samples: Any, **series: Any) -> Case:
     """A step with the round of one process; ``record`` makes one case of all rounds of a step."""
-    whole = factory.scattered(time(step) * (1 + 4e-4 * (process - 2)), 1e-3, 11)
     return Case(
-        factors=factors(step, "training"),
+        factors={"subject": subject, **step._asdict()},
         status="ok",
         reason=None,
         layers=layers_of(step.network, step.batch, step.image),
         series=factory.measured(series),
-        rounds=(factory.round_(process, {"time": whole}),),
+        rounds=(factory.round_(process, samples),),
     )
 
 
-def profile(step: Step, process: int, slower: float = 1.0) -> Case:
+def case(step: Step, process: int, time: Callable[[Step], float] = seconds, **series: Any) -> Case:
+    """A step that one process trained."""
+    whole = factory.scattered(time(step) * (1 + 4e-4 * (process - 2)), 1e-3, 11)
+    return _case(step, "training", process, {"time": whole}, **series)
+
+
+def profile(step: Step, process: int) -> Case:
     """A step timed layer by layer, two steps a process."""
     times = [t * (1 + 1e-4 * process) for t in layer_seconds(step)] * 2
-    measured = {
-        "time": [slower * OUTSIDE * sum(times) / 2] * 2,
-        "layer_forward_time": [t / 3 for t in times],
-        "layer_backward_time": [2 * t / 3 for t in times],
-    }
-    return Case(
-        factors=factors(step, "profile"),
-        status="ok",
-        reason=None,
-        layers=layers_of(step.network, step.batch, step.image),
-        rounds=(factory.round_(process, measured),),
-    )
+    ways = {"forward": 1 / 3, "backward": 2 / 3}
+    layers = {f"layer_{way}_time": [share * t for t in times] for way, share in ways.items()}
+    return _case(step, "profile", process, {"time": [sum(times) / 2] * 2, **layers})
 
 
 def record(
