@@ -8,31 +8,28 @@ import pytest
 
 from report.missing import Missing
 from report.records.layers import BatchNorm
-from report.studies.training_roofline.subject import Step
 from report.theory import peaks
 from report.theory.conditions import Conditions, Layout
 from report.theory.networks import Captured, Way, captured, layers_of
-from report.theory.peaks import categories
 from report.theory.shapes import parameter_count
 from report.theory.work import forward_macs
-from tests.training import memory_of
 
 PLAIN = Way()
 #: The networks of papers with the pixels of their images.
 KNOWN = {"LeNet-5": 32, "ResNet-20": 32, "ResNet-110": 32, "AlexNet": 224, "VGG-16": 224}
 
 
-def network(name: str, way: Way = PLAIN, image: int = 0) -> Captured:
-    found = captured(name, image or KNOWN.get(name, 224), way)
+def network(name: str, way: Way = PLAIN) -> Captured:
+    found = captured(name, KNOWN[name], way)
     assert isinstance(found, Captured)
     return found
 
 
-@pytest.mark.parametrize("name", ["ResNet-18", "ResNet-50", "MobileNetV2"])
+@pytest.mark.parametrize("name", KNOWN)
 def test_layers_and_operators_have_the_same_parameters_and_work(name: str) -> None:
-    layers, step = layers_of(name, 224, 3), network(name, Way("training"))
-    assert sum(map(parameter_count, layers)) == step.network.parameter_count
-    assert forward_macs(layers) == 3 * step.per_image
+    layers, call = layers_of(name, KNOWN[name], 3), network(name)
+    assert sum(map(parameter_count, layers)) == call.network.parameter_count
+    assert forward_macs(layers) == 3 * call.per_image
 
 
 def test_other_layers_than_were_captured_have_no_prediction() -> None:
@@ -47,7 +44,7 @@ def test_other_layers_than_were_captured_have_no_prediction() -> None:
 
 def test_a_residual_network_by_hand() -> None:
     """The first block's sum: both of its terms and the result, while the next ones wait."""
-    at = peaks.peak(network("ResNet-20", Way("inference", "channels_last")), 64, Conditions())
+    at = peaks.peak(network("ResNet-20", Way("channels_last")), 64, Conditions())
     tensor, parameters = 64 * 16 * 32 * 32 * 4, 269_722 * 4
     channels = sum(
         layer.input_shape[1] for layer in layers_of("ResNet-20", 32) if isinstance(layer, BatchNorm)
@@ -62,7 +59,7 @@ def test_a_residual_network_by_hand() -> None:
 @pytest.mark.parametrize("name", KNOWN)
 def test_peaks_are_at_least_what_is_needed_and_grow(name: str, layout: Layout) -> None:
     for precision, block in product(("float32", "bfloat16", "float16"), (8, 16)):
-        each = network(name, Way("inference", layout, precision))
+        each = network(name, Way(layout, precision))
         found = {n: peaks.peak(each, n, Conditions(block=block)) for n in (2, 8, 64)}
         totals = [at.total for at in found.values()]
         assert totals == sorted(totals)
@@ -70,26 +67,3 @@ def test_peaks_are_at_least_what_is_needed_and_grow(name: str, layout: Layout) -
             assert at.before == peaks.before(each, batch)
             assert all(t.amount >= 0 or t.name == "Output not yet allocated" for t in at.terms)
         assert block == 16 or found[8].total >= peaks.needed(each, 8)
-
-
-# ----------------------------------------------------------------------------------- training
-
-
-@pytest.mark.parametrize(
-    ("name", "kept"),
-    # Bytes of 4 images of 64 × 64, by the events of torch 2.13's allocator around a forward pass.
-    [("ResNet-18", 7_107_720), ("ResNet-50", 28_114_056), ("MobileNetV2", 25_531_272)],
-)
-def test_a_step_keeps_what_the_allocator_of_torch_says(name: str, kept: int) -> None:
-    found = memory_of(Step(name, 64, 4))
-    parameters = 4 * sum(map(parameter_count, layers_of(name, 64)))
-    assert found.kept == kept
-    assert (found.parameters, found.gradients, found.momentum) == (parameters,) * 3
-    assert found.batch == 4 * 3 * 64 * 64 * 4 + 4 * 8
-    assert found.before_backward == found.between_steps - parameters + kept
-
-
-def test_a_dropout_keeps_its_mask_in_the_type_of_the_device() -> None:
-    step = network("MobileNetV2", Way("training"), 64)
-    host, gpu = (categories(step, 2, on_host=on_host).kept for on_host in (True, False))
-    assert host - gpu == 2 * 1280 * 3

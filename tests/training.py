@@ -10,7 +10,6 @@ from report.records.layers import Layer
 from report.records.record import Case, Environment, Record
 from report.studies.training_roofline.subject import NETWORKS, Step
 from report.theory import networks
-from report.theory.peaks import Categories, categories
 from report.theory.roofline import training_loads
 from tests import factory
 
@@ -26,13 +25,6 @@ REACHED = 0.6
 def layers_of(network: str, batch: int = 1, image: int = 224) -> tuple[Layer, ...]:
     """The layers of a network by its name, as an experiment records them."""
     return networks.layers_of(network, image, batch)
-
-
-def memory_of(step: Step, *, on_host: bool = True) -> Categories:
-    """What theory says that a step holds."""
-    network = networks.captured(step.network, step.image, networks.Way("training"))
-    assert isinstance(network, networks.Captured)
-    return categories(network, step.batch, on_host=on_host)
 
 
 def layer_seconds(step: Step) -> list[float]:

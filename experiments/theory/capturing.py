@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from functools import partial
+from itertools import product, starmap
 from typing import Final
 
 import msgspec
@@ -17,29 +18,26 @@ from report.errors import MeasurementError
 from report.records.operations import Network
 from report.theory.networks import BATCH, Captured, Kept, Way, file_of
 
+#: Networks of which papers need the layers alone.
 _TRAINED: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
+_INFERRED: Final = (
+    "LeNet-5", "CIFAR", "ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-110",
+    "AlexNet", "ZFNet", "VGG-16",
+)  # fmt: skip
 #: Further sizes of images, beside those that networks are made for.
 _IMAGES: Final = {"ResNet-20": (224,), **dict.fromkeys(_TRAINED, (64,))}
-_INFERRED: Final = (
-    "LeNet-5", "ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-110", "AlexNet",
-    "VGG-16",
-)  # fmt: skip
-_INFERENCES: Final = tuple(
-    Way("inference", layout, precision)
-    for layout in ("contiguous", "channels_last")
-    for precision in ("float32", "bfloat16")
-)
 
 
 def write_networks() -> None:
     """Capture every network at each of its sizes of images."""
+    ways = tuple(starmap(Way, product(("contiguous", "channels_last"), ("float32", "bfloat16"))))
     for name in (*_INFERRED, *_TRAINED):
         for image in (INPUT_SHAPES[name][1], *_IMAGES.get(name, ())):
-            ways = (Way("training"),) if name in _TRAINED else _INFERENCES
             with torch.device("meta"):
                 one = torch.empty((1, INPUT_SHAPES[name][0], image, image))
                 layers = layers_of(network(name).eval(), one)
-            found = {way.key: _captured(name, image, way) for way in ways}
+            called = () if name in _TRAINED else ways
+            found = {way.key: _captured(name, image, way) for way in called}
             text = msgspec.json.encode(Kept(layers, found))
             file_of(name, image).write_bytes(gzip.compress(text, mtime=0))
 
@@ -54,17 +52,9 @@ def _captured(name: str, image: int, way: Way) -> Network:
 
 def at_batch(name: str, image: int, way: Way, batch: int) -> Network:
     """A network captured at a batch."""
-    train = way.mode == "training"
     last = way.layout == "channels_last"
-    build = prepared(partial(network, name, in_place=train), "float32", last)
-    shape = (batch, INPUT_SHAPES[name][0], image, image)
-    found = capture(
-        lambda: build().eval(),
-        [Input(shape, channels_last=last)],
-        train=train,
-        policy=Policy(autocast=None if way.precision == "float32" else way.precision),
+    source = Input((batch, INPUT_SHAPES[name][0], image, image), channels_last=last)
+    policy = Policy(autocast=None if way.precision == "float32" else way.precision)
+    return capture(
+        prepared(partial(network, name), "float32", last), [source], policy=policy
     ).network
-    if not train:
-        return found
-    end = next(n for n, each in enumerate(found.operators) if each.phase == "backward")
-    return msgspec.structs.replace(found, operators=found.operators[: end + 1])

@@ -84,7 +84,7 @@ def test_captured_networks_are_met_or_at_least(
         return Workload(call, reset=lambda: None)
 
     call = memory.measure_cpu(workload, 1)
-    captured = networks.captured(name, shape[-1], networks.Way("inference", layout, precision))
+    captured = networks.captured(name, shape[-1], networks.Way(layout, precision))
     assert isinstance(captured, networks.Captured)
     conditions = Conditions(
         torch.get_num_threads(),

@@ -24,8 +24,7 @@ ROOM: Final = 131_072
 
 def network(call: Call, like: Sequence[Layer] = ()) -> Captured | Missing:
     """The operators of an eager call; missing where other layers ran than were captured."""
-    way = Way("inference", call.layout, call.precision)
-    return captured(call.network, call.image, way, like=like)
+    return captured(call.network, call.image, Way(call.layout, call.precision), like=like)
 
 
 def predicted(call: Call, like: Sequence[Layer], environment: Environment) -> Peak | Missing:

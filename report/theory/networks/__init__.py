@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -28,13 +28,15 @@ from report.theory.shapes import parameter_count
 from report.theory.timeline import living
 from report.theory.work import forward_macs
 
-Mode: TypeAlias = Literal["inference", "training"]
 BATCH: Final = 7919
 _REMEDY: Final = "its operators were not captured; run python -m experiments theory --capture"
 
 
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file: the layers on one image, and the operators by the way in which it was called."""
+    """A file: the layers on one image, and the operators by the way in which it was called.
+
+    Networks of which papers need no operators are called in none.
+    """
 
     layers: tuple[Layer, ...]
     ways: dict[str, Network]
@@ -44,13 +46,8 @@ _decoder: Final = msgspec.json.Decoder(Kept)
 
 
 class Way(NamedTuple):
-    """How a network is called.
+    """How a network is called in an inference, which may run under autocast to ``precision``."""
 
-    A training is the forward pass of a step, with the loss and the first operator of the backward
-    pass; rectifiers work in place.  An inference may run under autocast to its ``precision``.
-    """
-
-    mode: Mode = "inference"
     layout: Layout = "contiguous"
     precision: str = "float32"
 
