@@ -8,7 +8,7 @@ import pytest
 from report.instruments import gates
 from report.quantity.evaluation import estimate
 from report.quantity.expression import measured
-from report.quantity.process import Process
+from report.quantity.intervals import Process
 from report.quantity.verdicts import Statement, expect
 from report.records.record import Case, Ceiling, Record, Round
 from report.statistics.estimates import Estimate

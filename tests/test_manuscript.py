@@ -18,7 +18,7 @@ from report.paper.manuscript import Manuscript, render_manuscript
 from report.paper.tables import Column, Table
 from report.paper.values import Value
 from report.quantity.expression import Quantity, absent, measured
-from report.quantity.process import Process
+from report.quantity.intervals import Process
 from report.quantity.verdicts import Statement, all_of, expect
 from tests.factory import data_folder
 from tests.papers import written_paper

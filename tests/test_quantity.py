@@ -28,7 +28,7 @@ from report.quantity.expression import (
     reported,
 )
 from report.quantity.fits import growth, intercept, slope
-from report.quantity.intervals import calls_interval, inflation
+from report.quantity.intervals import Process, calls_interval, inflation
 from report.quantity.operations import (
     at_least,
     at_most,
@@ -41,7 +41,6 @@ from report.quantity.operations import (
     level_of_largest,
     spanning,
 )
-from report.quantity.process import Process
 from report.quantity.units import UnitError, unit
 from report.quantity.verdicts import (
     Range,
@@ -51,8 +50,6 @@ from report.quantity.verdicts import (
     any_of,
     equals,
     expect,
-    faster,
-    slower,
     trend,
 )
 from report.statistics.estimates import Estimate
@@ -549,13 +546,6 @@ def test_a_rule_of_its_own_gives_the_interval_at_the_shared_level() -> None:
     assert isinstance(both, Estimate)
     assert (both.n, both.high) == (9, pytest.approx(1.975 - 1))
     assert Statement(mean, expect("> 0"), about="cuda").judge() == "not comparable"
-
-
-def test_faster_and_slower_are_verdicts() -> None:
-    few, many = (series("x", *([1.5 + i / 10] for i in range(n)), of="1") for n in (3, 6))
-    cases = (few, 1 / few, many, 1 / many, absent("x", "1", "never ran"))
-    assert [faster(each) for each in cases] == [False, False, True, False, False]
-    assert [slower(each) for each in cases] == [False, False, False, True, False]
 
 
 @settings(max_examples=100, deadline=None)

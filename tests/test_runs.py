@@ -10,7 +10,7 @@ import pytest
 
 from report.evidence.runs import Run
 from report.missing import Missing
-from report.quantity.process import Process
+from report.quantity.intervals import Process
 from report.records.record import Round
 from report.records.store import Stored
 from tests import factory

@@ -15,8 +15,8 @@ from typing import Final
 from report.evidence.remembered import remembered
 from report.instruments.gates import BEYOND_CACHES
 from report.quantity.expression import Leaf, Quantity, absent, exact, measured, named
+from report.quantity.intervals import Process
 from report.quantity.operations import at_least
-from report.quantity.process import Process
 from report.records.record import Ceiling, Environment, Peak, Record, last_capacity
 from report.records.store import Stored
 

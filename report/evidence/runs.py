@@ -17,7 +17,7 @@ from report.evidence.remembered import remembered
 from report.instruments import gates
 from report.missing import Missing
 from report.quantity.expression import Leaf, Quantity, absent, exact
-from report.quantity.process import Process
+from report.quantity.intervals import Process
 from report.records.quantities import FIXED, QUANTITIES
 from report.records.record import Case, Environment, Factor, Head, Policy, Round, Sample
 from report.records.store import Filed, Stored

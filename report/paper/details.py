@@ -11,7 +11,7 @@ from report.paper.findings import Findings, Inputs
 from report.paper.values import Value
 from report.quantity.evaluation import number
 from report.quantity.expression import Derived, Quantity, Sampled
-from report.quantity.process import Process
+from report.quantity.intervals import Process
 from report.records.store import Stored
 from report.statistics.estimates import Estimate
 from report.text.format import Style, quantity_text

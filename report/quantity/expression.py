@@ -7,15 +7,16 @@ derives its formula, sources and missing parts from its leaves, and keeps what i
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from report.missing import Missing
-from report.quantity.place import caller
-from report.quantity.process import Process
+from report.quantity.intervals import Process
 from report.quantity.units import ONE, Unit, UnitError, same_unit, unit
 from report.statistics.estimates import Estimate
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from report.quantity.verdicts import Statement
 
 Number: TypeAlias = int | float
+
+#: The product's code and, in it, the studies, whose lines are named in messages.
+_PRODUCT_CODE: Final = str(Path(__file__).parents[1]) + "/"
+_STUDIES: Final = _PRODUCT_CODE + "studies/"
 
 #: How tightly the parts of a formula bind: lists, sums, products, names.
 LIST, SUM, PRODUCT, NAME = range(4)
@@ -372,7 +377,7 @@ def combine(operation: Operation, *operands: Quantity) -> Derived:
         result = operation.unit([operand.unit for operand in operands])
     except UnitError as error:
         names = " and ".join(f"{part.symbol} ({part.unit})" for part in operands[:2])
-        raise UnitError(f"{caller()}: {operation.name} of {names}: {error}") from None
+        raise UnitError(f"{_caller()}: {operation.name} of {names}: {error}") from None
     return Derived(result, operation, operands)
 
 
@@ -385,7 +390,7 @@ def declared(quantity: Quantity, unit_name: str) -> Quantity:
     """``quantity``, which must be in the unit that is declared for it; else ``UnitError``."""
     if quantity.unit != unit(unit_name):
         raise UnitError(
-            f"{caller()}: {quantity.formula} is in {quantity.unit}, declared in {unit_name}; "
+            f"{_caller()}: {quantity.formula} is in {quantity.unit}, declared in {unit_name}; "
             "mend the formula or the unit."
         )
     return quantity
@@ -430,6 +435,19 @@ DIVIDE: Final = Operation(
     "the quotient", lambda u: u[0] / u[1], lambda v: v[0] / v[1], quotient_bounds, " / ".join,
     PRODUCT,
 )  # fmt: skip
+
+
+def _caller() -> str:
+    """File and line of the study, or other code outside the product, that builds the quantity."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _between(frame.f_code.co_filename):
+        frame = frame.f_back
+    return f"{'/'.join(Path(frame.f_code.co_filename).parts[-3:])}:{frame.f_lineno}"
+
+
+def _between(file: str) -> bool:
+    """Whether ``file`` is code of the product that works for a study."""
+    return file.startswith(_PRODUCT_CODE) and not file.startswith(_STUDIES)
 
 
 def _needs_brackets(whole: Derived, part: Quantity, index: int) -> bool:

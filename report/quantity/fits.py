@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from report.errors import StudyError
 from report.quantity.expression import Operation, Quantity, absent, combine
 from report.quantity.units import ONE, Unit, UnitError, unit
-from report.statistics.estimates import Estimate, LinearFit, growth_exponent, linear_fit
+from report.statistics.estimates import Estimate, growth_exponent, linear_fit
 
 #: A line has two coefficients, and its scatter needs one point more.
 _FEWEST = 3
@@ -47,7 +47,7 @@ def _line(
     relative: bool, which: str
 ) -> Callable[[Sequence[int], Sequence[float], float], Estimate]:
     def fit(levels: Sequence[int], values: Sequence[float], confidence: float) -> Estimate:
-        line: LinearFit = linear_fit(levels, values, relative, confidence)
+        line = linear_fit(levels, values, relative, confidence)
         return line.slope if which == "slope" else line.intercept
 
     return fit

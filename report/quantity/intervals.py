@@ -12,6 +12,8 @@ import math
 import statistics
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from report.statistics.estimates import Estimate, binomial_rank, median_interval
@@ -74,3 +76,26 @@ def _ranks(samples: Sequence[float]) -> list[float]:
         for sample in set(samples)
     }
     return [middle[sample] for sample in samples]
+
+
+@dataclass(frozen=True)
+class Process:
+    """The samples of one process, in the order in which they were taken, of one run.
+
+    ``disturbed`` says that something else on the machine ran meanwhile.
+    """
+
+    run: str
+    name: str
+    samples: tuple[float, ...]
+    disturbed: bool = False
+
+    @cached_property
+    def median(self) -> float:
+        """The median of its samples."""
+        return statistics.median(self.samples)
+
+    @cached_property
+    def inflation(self) -> float:
+        """How many of its samples, which resemble each other, say as much as one by itself."""
+        return inflation(self.samples)

@@ -15,7 +15,6 @@ from report.quantity.expression import (
     Operation,
     Quantity,
     combine,
-    exact,
 )
 from report.quantity.units import ONE, Unit, UnitError, same_unit, unit
 
@@ -138,11 +137,6 @@ def counted_in(unit_name: str, number: Quantity) -> Derived:
 def flops(multiply_adds: Quantity) -> Derived:
     """Multiply-adds as floating-point operations, two each."""
     return FLOP_PER_MAC * multiply_adds  # type: ignore[return-value]
-
-
-def count(name: str, unit_name: str, value: int) -> Exact:
-    """A whole number that theory or a plan gives."""
-    return exact(name, unit_name, value)
 
 
 def _one_of(

@@ -122,16 +122,6 @@ class Statement:
         return "refuted" if self.range.excludes(found) else "undecided"
 
 
-def faster(gain: Quantity) -> bool:
-    """Whether it is supported that a ratio of rates is above 1, at the level that papers state."""
-    return Statement(gain, expect("> 1")).judge() == "supported"
-
-
-def slower(gain: Quantity) -> bool:
-    """The same below 1."""
-    return Statement(gain, expect("< 1")).judge() == "supported"
-
-
 @dataclass(frozen=True)
 class Several:
     """That all of ``statements`` hold, or, with ``every`` false, that any one does."""

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from report.errors import StudyError
 
@@ -42,23 +42,11 @@ class Estimate:
     bimodal: bool = False
 
 
-@dataclass(frozen=True)
-class LinearFit:
-    """The line ``y = intercept + slope · x`` through ``n`` points.
-
-    ``residual_std`` is the standard deviation of the residuals with n - 2 degrees of freedom, as a
-    fraction of y if the fit was ``relative``, else in the unit of y.
-    """
+class Line(NamedTuple):
+    """The coefficients of ``y = intercept + slope · x``."""
 
     slope: Estimate
     intercept: Estimate
-    residual_std: float
-    n: int
-    relative: bool
-
-    def at(self, x: float) -> float:
-        """The fitted y at ``x``."""
-        return self.intercept.value + self.slope.value * x
 
 
 # ---------------------------------------------------------------------------------- medians
@@ -137,20 +125,6 @@ def proportion_interval(successes: int, n: int, confidence: float = CONFIDENCE) 
     return Estimate(share, low, high, n, confidence)
 
 
-def rate(work: float, durations: Iterable[float], confidence: float = CONFIDENCE) -> Estimate:
-    """Work over median duration, per second: the same work was done in every sample.
-
-    A rate falls as durations rise, so that the bounds of the interval change places.  Raises
-    ``StudyError`` for a duration that is not positive.
-    """
-    time = median_interval(durations, confidence)
-    if time.low <= 0:
-        raise StudyError(
-            f"A rate needs positive durations, found {time.low} s; measure a longer call."
-        )
-    return Estimate(work / time.value, work / time.high, work / time.low, time.n, time.confidence)
-
-
 def rate_over(rate: Estimate, ceiling: Estimate) -> Estimate:
     """The quotient of two positive estimates of one unit, such as an efficiency.
 
@@ -198,7 +172,7 @@ def linear_fit(
     y: Sequence[float],
     relative: bool = True,
     confidence: float = CONFIDENCE,
-) -> LinearFit:
+) -> Line:
     """The straight line through points, by least squares, with Student's intervals.
 
     ``relative`` weights with ``1/y²``, which fits measurements whose error is a constant fraction
@@ -216,7 +190,7 @@ def linear_fit(
     exact = _exact_line(x, y)
     if exact is not None:
         slope, intercept = (Estimate(value, value, value, n, confidence) for value in exact)
-        return LinearFit(slope, intercept, 0.0, n, relative)
+        return Line(slope, intercept)
     return _least_squares(x, y, relative, confidence)
 
 
@@ -231,13 +205,13 @@ def growth_exponent(
     _check_points(x, y, positive=True)
     if min(x) <= 0:
         raise StudyError(f"A growth exponent needs positive x, found {min(x)}; leave it out.")
-    fit = linear_fit(
-        [math.log(v) for v in x], [math.log(v) for v in y], relative=False, confidence=confidence
-    )
-    if fit.residual_std > _ROUNDING * max(abs(math.log(v)) for v in y):
-        return fit.slope
-    settled = round(fit.slope.value, 12)
-    return Estimate(settled, settled, settled, fit.n, confidence)
+    log_x, log_y = ([math.log(each) for each in values] for values in (x, y))
+    found, start = linear_fit(log_x, log_y, relative=False, confidence=confidence)
+    residuals = (b - start.value - found.value * a for a, b in zip(log_x, log_y, strict=True))
+    if max(map(abs, residuals)) > _ROUNDING * max(map(abs, log_y)):
+        return found
+    settled = round(found.value, 12)
+    return Estimate(settled, settled, settled, found.n, confidence)
 
 
 def _exact_line(x: Sequence[float], y: Sequence[float]) -> tuple[float, float] | None:
@@ -252,7 +226,7 @@ def _exact_line(x: Sequence[float], y: Sequence[float]) -> tuple[float, float] |
 
 def _least_squares(
     x: Sequence[float], y: Sequence[float], relative: bool, confidence: float
-) -> LinearFit:
+) -> Line:
     n = len(x)
     # fsum rounds once, so that the order of the points does not matter.
     weights = [1 / b**2 if relative else 1.0 for b in y]
@@ -268,12 +242,9 @@ def _least_squares(
     quantile = _student(n - 2, confidence)
     half_slope = quantile * deviation / math.sqrt(spread)
     half_intercept = quantile * deviation * math.sqrt(1 / total + x_mean**2 / spread)
-    return LinearFit(
+    return Line(
         Estimate(slope, slope - half_slope, slope + half_slope, n, confidence),
         Estimate(intercept, intercept - half_intercept, intercept + half_intercept, n, confidence),
-        deviation,
-        n,
-        relative,
     )
 
 

@@ -13,8 +13,8 @@ from report.instruments import gates
 from report.missing import Missing
 from report.quantity.evaluation import ENOUGH_RUNS, point
 from report.quantity.expression import Quantity, absent, exact, named
+from report.quantity.intervals import Process
 from report.quantity.operations import geometric_mean
-from report.quantity.process import Process
 from report.records.record import Factor, Pass, Policy
 from report.records.store import Stored
 from report.studies.conv_scaling import theory
