@@ -312,3 +312,9 @@ def test_an_edit_makes_nothing_run_that_does_not_depend_on_it(project: Path, edi
     change(project)
     needed = {step if "/" in step[:5] else f"{STUDY}/{step}" for step in steps}
     assert tiny.ran(project) - {"site/index"} == needed
+
+
+def test_the_check_accepts_more_formats_than_are_asked_for(project: Path) -> None:
+    for asked in ("--html", "--pdf"):
+        ended = tiny.build(project, "--check", asked)
+        assert (ended.code, ended.said) == (0, "")

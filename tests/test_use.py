@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import build
+from report.commands.arguments import parse
 from report.engine.gather import choose
 from report.engine.use import named_records
 from report.errors import RecordError
@@ -99,7 +100,7 @@ def test_what_tells_of_the_data_as_they_are_refuses_it(
     other: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as caught:
-        build.parse(["--use", "x", *other])
+        parse(["--use", "x", *other])
     assert caught.value.code == 2
     told = f"--use chooses records for a build; leave it out with {other[0]}\n"
     assert capsys.readouterr().err.endswith(told)

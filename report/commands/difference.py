@@ -19,19 +19,15 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from report.commands.console import shown
-from report.engine.cache import file_digest, files_below
+from report.engine.cache import file_digest
 from report.engine.pipeline import Announce, Outcome, Request, build
 from report.engine.place import install, only_build, stage_in
+from report.engine.plan import World
 from report.errors import RecordError, unwritable
-from report.records import OPERATORS, SHARED
-from report.records.editions import EDITIONS
-from report.records.files import shared as shared_file
 from report.render.shell import PAPER_SCRIPTS, Settings, render_template, write_assets
 from report.studies import STUDIES
 from report.text.format import NO_BREAK, Style, quantity_text
 
-#: Files that every study is computed from, beside its own.
-_OF_ALL: Final = ("devices.yaml", EDITIONS, "references.bib", OPERATORS)
 #: What a git hook sets, and what would lead git elsewhere than to the folder it is asked about.
 _OF_A_HOOK: Final = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
 #: A number of the prose with the link to its line in the list of provenance.
@@ -94,12 +90,14 @@ def difference(
 
 def _study_all(request: Request, old: Path, scratch: Path, announce: Announce) -> Iterator[Studied]:
     """Build what differs from the data of both sides, in the folders ``old`` and ``new``."""
-    files = {s: differing(_inputs(s, old), _inputs(s, request.data)) for s in request.studies}
+    today = request._replace(outputs=(), engine="typst")
+    sides = {"old": today._replace(data=old), "new": today}
+    files = {s: differing(*(_inputs(s, side) for side in sides.values())) for s in request.studies}
     changed = tuple(study for study in files if files[study])
     failed: dict[str, tuple[Outcome, ...]] = {}
-    for age, data in {"old": old, "new": request.data}.items() if changed else ():
-        asked = request._replace(studies=changed, outputs=(), out=scratch / age, data=data)
-        failed[age] = build(asked._replace(engine="typst"), announce).failed
+    for age, side in sides.items() if changed else ():
+        asked = side._replace(studies=changed, out=scratch / age)
+        failed[age] = build(asked, announce).failed
     for study, found in files.items():
         refused = {age: each for age in failed for each in failed[age] if each.study == study}
         built = found and not refused
@@ -107,12 +105,12 @@ def _study_all(request: Request, old: Path, scratch: Path, announce: Announce) -
         yield Studied(study, {"files of the data": found, **parts}, refused)
 
 
-def _inputs(study: str, data: Path) -> dict[str, str]:
-    """The files below ``data`` that ``study`` may be computed from, with their digests."""
-    own = (f"{study}/{file}" for file in files_below(str(data / study)))
-    files = (*own, f"reported/{study}.json", *_OF_ALL)
-    paths = {f: shared_file(f, data) if f.startswith(SHARED) else data / f for f in files}
-    return {file: digest for file, path in paths.items() if (digest := file_digest(str(path)))}
+def _inputs(study: str, request: Request) -> dict[str, str]:
+    """The files of the data that ``study`` is computed from, with their digests."""
+    world = World(request)
+    files = {name for step in world.study_steps(study) for name in step.files}
+    paths = {name: world.source(name) for name in sorted(files) if name.startswith("data/")}
+    return {n.removeprefix("data/"): d for n, p in paths.items() if (d := file_digest(p))}
 
 
 def _write_page(origins: Mapping[str, str], studies: Sequence[Studied], scratch: Path) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -36,70 +36,49 @@ class Environment(NamedTuple):
 
     name: str
     folder: str
-    zone: str
-    locale: str
-    hash_seed: int
     umask: int
+    variables: Mapping[str, str]
 
     def words(self) -> str:
         """What differs, in one line."""
-        return (
-            f"{self.name}: folder {self.folder}, TZ={self.zone}, LC_ALL={self.locale}, "
-            f"PYTHONHASHSEED={self.hash_seed}, umask {self.umask:03o}"
-        )
-
-    def variables(self) -> dict[str, str]:
-        """The environment variables of a build: the user's, but for what is varied."""
-        varied = ("LC_", "LANG", "PYTHON")
-        kept = {key: v for key, v in os.environ.items() if not key.startswith(varied)}
-        own = {"TZ": self.zone, "LC_ALL": self.locale, "PYTHONHASHSEED": str(self.hash_seed)}
-        if self.locale == "C":
-            # Python takes this locale for UTF-8 unless it is told not to.
-            own |= {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-        return {**kept, **own, "PYTHONIOENCODING": "utf-8"}
+        varied = "".join(f", {key}={value}" for key, value in self.variables.items())
+        return f"{self.name}: folder {self.folder}, umask {self.umask:03o}{varied}"
 
 
 def unlike_environments() -> tuple[Environment, Environment]:
-    """Two that differ in everything; in the locale where this system knows Turkish."""
+    """Two that differ in everything; the second speaks Turkish where this system does."""
     known = ""
     with suppress(OSError):
         known = subprocess.run(["locale", "-a"], capture_output=True, text=True, check=False).stdout
-    far, foreign = "second/a folder/très profond", _TURKISH if _TURKISH in known else "C.UTF-8"
-    return (
-        Environment("first", "first", "UTC0", "C", 0, 0o022),
-        Environment("second", far, "FAR-13:45", foreign, 4242, 0o077),
-    )
+    first = {"TZ": "UTC0", "LC_ALL": "C", "PYTHONHASHSEED": "0"}
+    # Python takes this locale for UTF-8 unless it is told not to.
+    first |= {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    foreign = _TURKISH if _TURKISH in known else "C.UTF-8"
+    second = {"TZ": "FAR-13:45", "LC_ALL": foreign, "PYTHONHASHSEED": "4242"}
+    far = "second/a folder/très profond"
+    return Environment("first", "first", 0o022, first), Environment("second", far, 0o077, second)
 
 
 class Verified(NamedTuple):
     """What two builds from nothing gave: the digest of each file, and where files differ first.
 
-    ``present`` names the files that are otherwise in the folder that was built before, or is None
-    if nothing was; ``kept`` is where both builds lie if they differ.
+    ``kept`` is where both builds lie if they differ, or the list of digests.
     """
 
-    environments: Sequence[Environment]
     files: Mapping[str, str]
     differences: Mapping[str, str]
-    present: Sequence[str] | None
-    out: Path
-    kept: Path | None
+    kept: Path
 
     def lines(self) -> Iterator[str]:
         """What to print."""
-        yield from (each.words() for each in self.environments)
+        yield from (each.words() for each in unlike_environments())
         if self.differences:
             yield f"Files that differ: {len(self.differences)}"
             yield from (f"  {name}: {where}" for name, where in self.differences.items())
             yield f"Both builds are kept in {self.kept}; {MANIFEST} was not written."
-            return
-        yield f"The same bytes: {len(self.files)} files, built twice from nothing."
-        if self.present is None:
-            yield f"note: {self.out} has not been built, so that {MANIFEST} cannot be checked yet."
-        elif self.present:
-            yield f"note: files that are not like this in {self.out}; build the same papers there:"
-            yield from (f"  {name}" for name in self.present)
-        yield str(self.out / MANIFEST)
+        else:
+            yield f"The same bytes: {len(self.files)} files, built twice from nothing."
+            yield str(self.kept)
 
 
 def verify(request: Request, project: Path, announce: Announce) -> Verified:
@@ -111,35 +90,27 @@ def verify(request: Request, project: Path, announce: Announce) -> Verified:
     Raises ``RenderError`` if a build fails, and ``OutputError`` if copies or manifest cannot be
     written.
     """
-    environments = unlike_environments()
     waiting = partial(announce, "waiting for a build to end", 0.0)
     with only_build(request.out, waiting), stage_in(request.out) as stage:
-        both, kept, present = stage / "verify", None, None
-        for turn, each in enumerate(environments):
+        both, outs = stage / "verify", []
+        for turn, each in enumerate(unlike_environments()):
             announce(f"the {each.name} build", turn / 2)
-            _build(each, request, project, both / each.folder)
-        outs = [both / each.folder / "out" for each in environments]
+            outs.append(_build(each, request, project, both / each.folder))
         files, others = map(files_of, outs)
         differ = sorted({name for name, _ in files.items() ^ others.items()})
         differences = {name: where_unlike(*(out / name for out in outs)) for name in differ}
-        if (request.out / "manifest.json").is_file():
-            there = files_of(request.out)
-            present = [name for name in files if there.get(name) != files[name]]
+        digests = "".join(f"{digest}  {name}\n" for name, digest in files.items())
+        found = both if differences else stage / MANIFEST
         try:
-            if differences:
-                kept = request.out / "verify"
-                install(both, kept)
-            else:
-                text = "".join(f"{digest}  {name}\n" for name, digest in files.items())
-                (stage / MANIFEST).write_text(text, "utf-8", newline="\n")
-                install(stage / MANIFEST, request.out / MANIFEST)
+            (stage / MANIFEST).write_text(digests, "utf-8", newline="\n")
+            install(found, request.out / found.name)
         except OSError as error:
             raise unwritable(error) from error
-    return Verified(environments, files, differences, present, request.out, kept)
+    return Verified(files, differences, request.out / found.name)
 
 
-def _build(environment: Environment, request: Request, project: Path, folder: Path) -> None:
-    """Build in a copy of the project and of the data, in ``folder/out``."""
+def _build(environment: Environment, request: Request, project: Path, folder: Path) -> Path:
+    """Build in a copy of the project and of the data; returns ``folder/out``."""
     data = folder / ("data" if request.data == project / "data" else "other data")
     hidden = shutil.ignore_patterns("__pycache__", ".*")
     try:
@@ -162,9 +133,12 @@ def _build(environment: Environment, request: Request, project: Path, folder: Pa
         f"--out={folder / 'out'}",
         f"--data={data}",
     ]
-    failure = run_build(arguments, folder, environment.variables(), environment.umask)
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("LC_", "LANG", "PYTHON"))}
+    own = {**kept, **environment.variables, "PYTHONIOENCODING": "utf-8"}
+    failure = run_build(arguments, folder, own, environment.umask)
     if failure is not None:
         raise RenderError(f"--verify: the {environment.name} build failed: {failure}")
+    return folder / "out"
 
 
 def files_of(out: Path) -> dict[str, str]:
