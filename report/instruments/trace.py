@@ -10,10 +10,8 @@ is strict and pure; what is broken is told in one sentence.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -34,32 +32,22 @@ _DEVICE_WORK: Final = frozenset({_KERNEL, "gpu_memcpy", "gpu_memset"})
 _RANGE: Final = "cuda_profiler_range"
 
 
-@dataclass(frozen=True)
-class MemoryEvent:
-    """Bytes given (positive) or taken back at a moment (ns), on the host or on a device."""
+class MemoryEvent(NamedTuple):
+    """Bytes given (positive) or taken back, on the host or on a device."""
 
-    moment: int
     change: int
     on_host: bool
 
 
-@dataclass(frozen=True)
-class Kernel:
-    """Work of a device; times in ns.  ``transfer`` is true of a copy or a fill."""
+class Kernel(NamedTuple):
+    """Work of a device and its duration (ns); ``transfer`` is true of a copy or a fill."""
 
     name: str
-    start: int
-    end: int
+    duration: int
     transfer: bool = False
 
-    @property
-    def duration(self) -> int:
-        """Nanoseconds from beginning to end."""
-        return self.end - self.start
 
-
-@dataclass(frozen=True)
-class CountedKernel:
+class CountedKernel(NamedTuple):
     """Float32 instructions that the threads of one kernel executed, by CUPTI's range profiler."""
 
     name: str
@@ -68,16 +56,14 @@ class CountedKernel:
     multiply_adds: int
 
 
-@dataclass(frozen=True)
-class Device:
+class Device(NamedTuple):
     """A GPU as the trace names it; memory in B, None where the trace does not say it."""
 
     name: str
     memory_bytes: int | None
 
 
-@dataclass(frozen=True)
-class Trace:
+class Trace(NamedTuple):
     """All that a trace holds of memory and kernels, each in the order of time."""
 
     memory: tuple[MemoryEvent, ...]
@@ -184,52 +170,25 @@ def _counts(arguments: _Arguments) -> dict[str, Any]:
     return {"fadd": arguments.fadd, "fmul": arguments.fmul, "ffma": arguments.ffma}
 
 
-def _nanoseconds(microseconds: Decimal) -> int:
-    return int((microseconds * 1000).to_integral_value())
-
-
-class _Timed(NamedTuple):
-    """An event with its beginning and end in ns; an instant ends where it begins."""
-
-    start: int
-    end: int
-    event: _Event
-
-
-def _timed(event: _Event) -> _Timed:
-    """An event that was checked."""
-    assert event.ts is not None
-    start = _nanoseconds(event.ts)
-    return _Timed(start, start + (_nanoseconds(event.dur) if event.dur else 0), event)
-
-
 def _trace(file: _File) -> Trace:
-    events = file.events
-    operators = [_timed(event) for event in events if _is_operator(event)]
-    kernels = [_timed(event) for event in events if _is_kernel(event)]
-    memory = [_timed(event) for event in events if event.name == _MEMORY]
-    begin = min(event.start for event in (*operators, *kernels, *memory))
-    by_start = attrgetter("start")
+    """What events that were checked say, in the order of time."""
+    events = sorted(file.events, key=lambda event: event.ts or 0)
+    counted = (event for event in events if event.cat == _RANGE)
     return Trace(
-        tuple(_memory_event(timed, begin) for timed in sorted(memory, key=by_start)),
         tuple(
-            Kernel(event.name, start - begin, end - begin, event.cat != _KERNEL)
-            for start, end, event in sorted(kernels, key=by_start)
+            MemoryEvent(event.args.bytes, event.args.device_type in (None, 0))
+            for event in events
+            if event.name == _MEMORY
         ),
-        tuple(_counted_kernels(events)),
-        tuple(Device(d.name, d.memory) for d in file.devices),
+        tuple(
+            Kernel(event.name, _nanoseconds(event.dur), event.cat != _KERNEL)
+            for event in events
+            if _is_kernel(event)
+        ),
+        tuple(CountedKernel(event.name, *_counts(event.args).values()) for event in counted),
+        tuple(Device(device.name, device.memory) for device in file.devices),
     )
 
 
-def _counted_kernels(events: Sequence[_Event]) -> Iterator[CountedKernel]:
-    ranges = (_timed(event) for event in events if event.cat == _RANGE)
-    for _, _, event in sorted(ranges, key=attrgetter("start")):
-        counts = event.args
-        assert counts.fadd is not None and counts.fmul is not None and counts.ffma is not None
-        yield CountedKernel(event.name, counts.fadd, counts.fmul, counts.ffma)
-
-
-def _memory_event(timed: _Timed, begin: int) -> MemoryEvent:
-    arguments = timed.event.args
-    assert arguments.bytes is not None
-    return MemoryEvent(timed.start - begin, arguments.bytes, arguments.device_type in (None, 0))
+def _nanoseconds(microseconds: Decimal | None) -> int:
+    return int(((microseconds or Decimal()) * 1000).to_integral_value())

@@ -120,9 +120,16 @@ class Table:
         found = (cell.reason for row in self.rows for cell in row if isinstance(cell, Missing))
         return tuple(dict.fromkeys(found))
 
-    def mark(self, cell: Cell) -> str:
-        """The letter that leads from a missing cell to its note, else nothing."""
-        return _letter(self.reasons.index(cell.reason)) if isinstance(cell, Missing) else ""
+    def texts(self) -> list[list[tuple[str, str]]]:
+        """The cells as plain text, each with the letter that leads a missing one to its note."""
+        marks = {reason: _letter(index) for index, reason in enumerate(self.reasons)}
+        return [
+            [
+                (column.text(cell), marks[cell.reason] if isinstance(cell, Missing) else "")
+                for column, cell in zip(self.columns, row, strict=True)
+            ]
+            for row in self.rows
+        ]
 
     def note_texts(self) -> tuple[tuple[str, str], ...]:
         """All notes as (mark, text): the table's own, unmarked, then those of missing cells."""
@@ -230,16 +237,12 @@ def _unit(content: Content) -> str:
 
 def to_markdown(table: Table, caption: str) -> str:
     """The table as a Quarto cross-reference div; ``caption`` is markdown."""
-
-    def cell(value: Cell, column: Column) -> str:
-        mark = table.mark(value)
-        return markdown(column.text(value)) + (f"^{mark}^" if mark else "")
-
     lines = [
         [markdown(column.heading) for column in table.columns],
         ["---:" if column.numeric else ":---" for column in table.columns],
-        *([cell(v, c) for v, c in zip(row, table.columns, strict=True)] for row in table.rows),
     ]
+    for row in table.texts():
+        lines.append([markdown(text) + (f"^{mark}^" if mark else "") for text, mark in row])
     notes = [(f"^{mark}^ " if mark else "") + markdown(text) for mark, text in table.note_texts()]
     return "\n".join([
         f"::: {{#{table.id}{' .wide' if table.wide else ''}}}",
@@ -259,11 +262,6 @@ def to_latex(table: Table, *, one_column: bool = False) -> str:
     """
     from pylatex import NoEscape, Tabular
 
-    def cell(value: Cell, column: Column) -> NoEscape:
-        mark = table.mark(value)
-        mark = rf"\textsuperscript{{{mark}}}" if mark else ""
-        return NoEscape(latex(column.text(value)) + mark)
-
     line = _ONE_COLUMN if one_column else _WIDE if table.wide else _NARROW
     names, shares = _layout(table, line)
     types = (
@@ -276,8 +274,10 @@ def to_latex(table: Table, *, one_column: bool = False) -> str:
     tabular = Tabular("".join(types), width=len(shares), booktabs=True)
     tabular.add_row([NoEscape(_head(*each)) for each in zip(table.columns, names, strict=True)])
     tabular.add_hline()
-    for row in table.rows:
-        tabular.add_row([cell(v, c) for v, c in zip(row, table.columns, strict=True)])
+    for row in table.texts():
+        marks = (rf"\textsuperscript{{{mark}}}" if mark else "" for _, mark in row)
+        cells = zip((latex(text) for text, _ in row), marks, strict=True)
+        tabular.add_row([NoEscape(text + mark) for text, mark in cells])
     return f"{tabular.dumps()}\n"
 
 
@@ -287,10 +287,8 @@ def _layout(table: Table, line: int) -> tuple[list[list[str]], list[float]]:
     What others leave is shared among these by the length of their texts.
     """
     left: float = line - 2 * len(table.columns)
-    cells = [
-        max((len(column.text(row[i])) for row in table.rows), default=0)
-        for i, column in enumerate(table.columns)
-    ]
+    cells = [max(len(text) for text, _ in column) for column in zip(*table.texts(), strict=True)]
+    cells = cells or [0] * len(table.columns)
     names = [[column.name] for column in table.columns]
     if sum(max(n, len(column.name)) for n, column in zip(cells, table.columns, strict=True)) > left:
         names = [

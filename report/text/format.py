@@ -58,11 +58,10 @@ def scale_for(number: Number | Estimate, unit: str, style: Style = "measured") -
     size = _size(number)
     if style == "exact" or unit not in _SCALED or not 0 < size < math.inf:
         return Scale(1.0, unit)
-    least = min(_PREFIXES) if unit == "s" else 0
-    exponent = min(max(_exponent(size) // 3 * 3, least), max(_PREFIXES))
-    # Rounding may carry into a fourth digit: 999.96 k is printed as 1 M.
-    carried = round(size * 10.0**-exponent, _decimals(number, 10.0**-exponent)) >= 1000
-    exponent = min(exponent + 3, max(_PREFIXES)) if carried else exponent
+    prefixes = [exponent for exponent in _PREFIXES if unit == "s" or exponent >= 0]
+    # What is printed decides, since rounding may carry: 999.96 k is printed as 1 M.
+    large = (e for e in reversed(prefixes) if _rounded(number, size, 10.0**-e) >= 1)
+    exponent = next(large, prefixes[0])
     return Scale(10.0**-exponent, _PREFIXES[exponent] + unit)
 
 
@@ -72,10 +71,11 @@ def _size(number: Number | Estimate) -> float:
     return abs(number)
 
 
-def _decimals(number: Number | Estimate, factor: float) -> int:
+def _rounded(number: Number | Estimate, size: float, factor: float) -> float:
+    """``size`` times ``factor`` in the digits in which ``number`` would be printed."""
     if isinstance(number, Estimate):
-        return decimals_of(_scaled(number, factor))
-    return SIGNIFICANT_DIGITS - 1 - _exponent(number * factor)
+        return round(size * factor, decimals_of(_scaled(number, factor)))
+    return round(size * factor, SIGNIFICANT_DIGITS - 1 - _exponent(number * factor))
 
 
 def scale_to(shown: str, unit: str) -> Scale:
