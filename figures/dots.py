@@ -23,51 +23,41 @@ _ROW, _REST = 0.155, 0.75
 #: The widths of an interval and of the inner part of a distribution (pt).
 _THIN, _THICK = 1.0, 2.6
 _COLUMNS: Final = 3
-#: Of many points in one row, so that their density shows.
-_FAINT: Final = 0.5
 
 
 @dataclass(frozen=True)
 class DotSeries:
-    """A point or several a row, or None where a row has none; ``hollow`` ones are rings.
+    """A point a row, or None where a row has none; ``hollow`` ones are rings.
 
     ``low`` and ``high`` are the ends of the points' intervals, none for a series without; ``inner``
     are those of a thicker line, such as quartiles within outer quantiles.  ``shift`` sets a series
-    lower by a part of a row, where lines of two would cover each other.  ``muted`` points are grey:
-    there are many, and none of them is meant by itself.
+    lower by a part of a row, where lines of two would cover each other.
     """
 
     label: str
-    x: tuple[float | tuple[float, ...] | None, ...]
+    x: tuple[float | None, ...]
     series: int = 0
     hollow: bool = False
     low: tuple[float | None, ...] = ()
     high: tuple[float | None, ...] = ()
     inner: tuple[tuple[float, float] | None, ...] = ()
     shift: float = 0.0
-    muted: bool = False
 
     @property
     def points(self) -> tuple[tuple[float, float], ...]:
         """All points with the numbers of their rows."""
-        return tuple(
-            (x, row + self.shift)
-            for row, each in enumerate(self.x)
-            for x in (each if isinstance(each, tuple) else (each,))
-            if x is not None
-        )
+        return tuple((x, row + self.shift) for row, x in enumerate(self.x) if x is not None)
 
     def draw(self, axes: Axes) -> None:
         """The intervals, and the points over them."""
-        plain = style.colour(self.series)
+        colour = style.colour(self.series)
         outer = zip(self.low, self.high, strict=True)
         for width, lines in ((_THIN, outer), (_THICK, self.inner)):
             for row, ends in enumerate(lines):
                 low, high = ends or (None, None)
                 if low is not None and high is not None:
                     place = [row + self.shift] * 2
-                    axes.plot([low, high], place, color=plain, linewidth=width, label="_")
-        colour = style.MUTED if self.muted else plain
+                    axes.plot([low, high], place, color=colour, linewidth=width, label="_")
         axes.plot(
             [x for x, _ in self.points],
             [row for _, row in self.points],
@@ -76,8 +66,7 @@ class DotSeries:
             color=colour,
             markerfacecolor="white" if self.inner else "none" if self.hollow else colour,
             markersize=style.RING if self.hollow else None,
-            markeredgewidth=0.0 if self.muted else 0.9,
-            alpha=_FAINT if self.muted else None,
+            markeredgewidth=0.9,
             label=style.legend_label(self.label),
         )
 
@@ -129,7 +118,5 @@ class Dots(Panel):
     def rows(self) -> Iterator[Row]:
         """Each series row by row."""
         for series in self.series:
-            ends = zip_longest(self.names, series.x, series.low, series.high)
-            for name, found, low, high in ends:
-                for value in found if isinstance(found, tuple) else (found,):
-                    yield series.label, name, None, None, self.x_label, value, low, high
+            for name, *found in zip_longest(self.names, series.x, series.low, series.high):
+                yield series.label, name, None, None, self.x_label, *found

@@ -23,8 +23,8 @@ from report.quantity.expression import Quantity, absent, exact
 from report.records.store import Stored
 from report.text.escape import markdown
 
-#: Of so many machines the figure gives names.
-NAMED: Final = 8
+#: So many machines have room in the figure.
+DRAWN: Final = 40
 #: Two numbers need no figure.
 _FEWEST: Final = 3
 #: Where a machine stands of which nothing is known: below all others.
@@ -90,7 +90,7 @@ def with_all_machines(
         figures["fig-machines"] = _figure(known, detailed, comparison, factor)
     compared = {
         **{id.removeprefix("machines_"): markdown(m.name) for id, m in ends.items()},
-        "unnamed": len(known) > NAMED,
+        "left_out": len(known) > DRAWN,
         "detailed": [markdown(machine.name) for machine in detailed],
     }
     return replace(
@@ -135,22 +135,17 @@ def _figure(
     comparison: Comparison[Any],
     factor: float,
 ) -> Figure:
-    """A row for each named machine, in order, and one in grey for all others."""
-    # Those in detail have names, then those at both ends of the order.
+    """A row for each machine in order; of too many, those in detail and at both ends."""
     ends = (m for pair in zip(known, reversed(known), strict=True) for m in pair)
     first = dict.fromkeys(m.name for m in (*(m for m in known if m in detailed), *ends))
-    named = [m for m in known if m.name in [*first][:NAMED]]
-    others = tuple(factor * m.height for m in known if m not in named)
-    names = (*(m.name for m in named), *([f"{len(others)} others"] if others else ()))
-    found = [e for m in named if not isinstance(e := estimate(m.measured), Missing)]
+    drawn = [m for m in known if m.name in [*first][:DRAWN]]
+    found = [e for m in drawn if not isinstance(e := estimate(m.measured), Missing)]
     low, value, high = (
-        (*(factor * getattr(each, end) for each in found), *([None] if others else ()))
-        for end in ("low", "value", "high")
+        tuple(factor * getattr(each, end) for each in found) for end in ("low", "value", "high")
     )
-    grey = (*(None for _ in named), *([others] if others else ()))
     panel = Dots(
-        names,
-        (DotSeries("", grey, muted=True), DotSeries("", value, low=low, high=high)),
+        tuple(machine.name for machine in drawn),
+        (DotSeries("", value, low=low, high=high),),
         comparison.heading,
         reference=comparison.reference,
         log=all(machine.height > 0 for machine in known),
