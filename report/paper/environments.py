@@ -10,13 +10,16 @@ from report.evidence.runs import Run
 from report.instruments import gates
 from report.missing import Missing
 from report.paper.tables import Cell, Table, table_of
-from report.records.record import Host
+from report.records.record import Environment, Host
 from report.records.store import Stored
 
 
 def setup(runs: Sequence[Run]) -> Table:
     """What the records of ``runs`` say of their machines; no row of what none of them says."""
-    columns = {run.label: _properties(run.stored) for run in runs}
+    columns = {
+        run.label: {**properties(run.stored.record.environment), **_measuring(run.stored)}
+        for run in runs
+    }
     names = next(iter(columns.values()), ("No run was made.",))
     rows = [
         {"Property": name} | {label: found[name] for label, found in columns.items()}
@@ -27,15 +30,12 @@ def setup(runs: Sequence[Run]) -> Table:
     return replace(table_of("tbl-setup", rows, wide=True), sources=files)
 
 
-def _properties(stored: Stored) -> dict[str, Cell]:
-    """The machine, its software, and how often cases were measured and disturbed."""
-    record, protocol = stored.record, stored.record.protocol
-    environment, unknown = record.environment, Missing("not recorded")
+def properties(environment: Environment) -> dict[str, Cell]:
+    """A machine and its software, as papers and pages print them."""
     cpu, gpu, host = environment.cpu, environment.gpu, environment.host
+    unknown = Missing("not recorded")
     memory = f"{environment.memory_bytes / 2**30:.1f} GiB"
     tf32 = "TF32 allowed" if gpu and environment.precision.cudnn_tf32 else "no TF32"
-    processes = [f"{n} ({policy})" for policy, n in protocol.processes.items()]
-    disturbed = gates.disturbed(run.record for run in stored.runs)
     return {
         "Device": f"{gpu.model}, beside {cpu.model}" if gpu else cpu.model,
         "Cores and threads": f"{cpu.cores_available} cores available, {environment.threads} used",
@@ -51,7 +51,16 @@ def _properties(stored: Stored) -> dict[str, Cell]:
         if gpu
         else Missing(environment.missing.get("gpu", unknown.reason)),
         "Arithmetic": f"{environment.precision.default_dtype}, {tf32}",
-        "Processes planned": ", ".join(processes) or unknown,
+    }
+
+
+def _measuring(stored: Stored) -> dict[str, Cell]:
+    """How often cases were measured, and how many of those times something else disturbed."""
+    record, protocol = stored.record, stored.record.protocol
+    processes = [f"{n} ({policy})" for policy, n in protocol.processes.items()]
+    disturbed = gates.disturbed(run.record for run in stored.runs)
+    return {
+        "Processes planned": ", ".join(processes) or Missing("not recorded"),
         "Samples a case": f"{protocol.minimum_samples} to {protocol.maximum_samples}, "
         f"after {protocol.warmup_calls} warm-up calls",
         "Disturbed": "{} of {}".format(*disturbed) if disturbed else Missing("not monitored"),

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from report.evidence.ceilings import in_binary
 from report.evidence.runs import Run
 from report.missing import Missing
+from report.paper.environments import properties
 from report.quantity.evaluation import number
 from report.records.choice import Choices, fate
 from report.records.record import Environment, Factor, Outcome
@@ -19,6 +19,8 @@ from report.text.format import quantity_text
 _MOST: Final = 24
 #: Ceilings that studies measure, as headings name them.
 _CEILINGS: Final = {"Matrix product": "matrix_product", "Copy bandwidth": "copy"}
+#: What the list of machines says of each.
+_SHOWN: Final = ("Device", "Cores and threads", "Memory", "Framework", "Operating system")
 #: What is said of a record of which nothing is known.
 _UNKNOWN: Final[Mapping[str, Any]] = {
     "origin": "", "started": "", "plan": "", "machine": "", "commit": None, "clean": True,
@@ -33,8 +35,7 @@ def machines(records: Iterable[Stored]) -> list[dict[str, Any]]:
 
 
 def _machine(stored: Stored, environment: Environment) -> dict[str, Any]:
-    run = Run(stored, environment.label)
-    ceilings = {}
+    run, facts, ceilings = Run(stored, environment.label), properties(environment), {}
     for words, operation in _CEILINGS.items():
         rate = run.peak_rate(operation)
         found = number(rate)
@@ -43,21 +44,9 @@ def _machine(stored: Stored, environment: Environment) -> dict[str, Any]:
     return {
         "key": environment.key,
         "label": environment.label,
-        "facts": _facts(environment),
+        "facts": {name: facts[name] for name in _SHOWN},
         "ceilings": ceilings,
         "measured": max(each.record.started for each in stored.runs)[:10],
-    }
-
-
-def _facts(environment: Environment) -> dict[str, str]:
-    """The machine and its software, as pages print them."""
-    gpu, cpu = environment.gpu, environment.cpu
-    memory = in_binary(gpu.memory_bytes if gpu else environment.memory_bytes)
-    return {
-        "Device": f"{gpu.model}, beside {cpu.model}" if gpu else cpu.model,
-        "Size": f"{cpu.cores_available} cores, {environment.threads} threads, {memory}",
-        "Software": f"PyTorch {environment.torch.version}, Python {environment.python}",
-        "System": environment.operating_system,
     }
 
 
@@ -92,7 +81,7 @@ def _own(item: Listed, used: bool, words: str) -> dict[str, Any]:
         "facts": [
             ("Finished", record.finished),
             ("Command", " ".join(record.command)),
-            *_facts(record.environment).items(),
+            *(fact for fact in properties(record.environment).items() if isinstance(fact[1], str)),
         ],
         **_outcomes(item.record.cases),
         "used": used,

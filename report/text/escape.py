@@ -49,8 +49,8 @@ _LATEX: Final = str.maketrans({
 #: What would become another sign behind its like: -- and '' and ,,
 _DOUBLED: Final = re.compile(r"(?<=-)-|(?<=')'|(?<=,),")
 
-#: How a compatible character may differ from the one that is printed for it.
-_SAME: Final = ("<compat>", "<font>", "<narrow>", "<wide>")
+#: Ligatures, as text that was copied from a PDF has them.
+_LIGATURES: Final = re.compile("[\ufb00-\ufb06]")
 
 #: Code points, and all but ASCII and the quotation marks and dashes of a title.
 _BEYOND_ASCII: Final = re.compile("‹[^›]*›|[^\\x00-\\x7f–—‘’“”]")
@@ -88,8 +88,8 @@ def latex(text: str) -> str:
 def latex_source(text: str) -> str:
     """``text``, of any markup, in characters that pdfLaTeX prints; others are code points."""
     composed = unicodedata.normalize("NFC", text)
-    known = (char if _in_latex(char) else _simple(char) for char in composed)
-    return printable("".join(known), _in_latex)
+    apart = _LIGATURES.sub(lambda match: unicodedata.normalize("NFKC", match[0]), composed)
+    return printable(apart, _in_latex)
 
 
 def bibtex(text: str) -> str:
@@ -125,13 +125,6 @@ def _declared() -> frozenset[str]:
 
 def _in_latex(char: str) -> bool:
     return char.isascii() or _KNOWN_TO_LATEX.match(char) is not None or char in _declared()
-
-
-def _simple(char: str) -> str:
-    """Letters and digits of which ``char`` is another form, such as a ligature; else itself."""
-    form = unicodedata.decomposition(char).partition(" ")[0]
-    simple = unicodedata.normalize("NFKD", char)
-    return simple if form in _SAME and simple.isascii() and simple.isalnum() else char
 
 
 def _one_line(text: str) -> str:
