@@ -99,13 +99,13 @@ def test_conv_profiling_holds_shapes_out_of_those_that_its_rules_know() -> None:
         assert {(c["channels"], c["kernel"], c["input"]) for c in cases} == set(shapes)
 
 
-def test_every_library_goes_through_the_same_sizes() -> None:
-    for device, libraries in (("cpu", ON_CPU), ("cuda", ("numpy", *ON_GPU))):
-        cases = of(plan("backend_speedup", device), dtype="float32")  # type: ignore[arg-type]
-        sizes = [
-            [{**case, "backend": ""} for case in of(cases, backend=name)] for name in libraries
-        ]
-        assert all(each == sizes[0] != [] for each in sizes)
+@pytest.mark.parametrize(("device", "libraries"), [("cpu", ON_CPU), ("cuda", ("numpy", *ON_GPU))])
+def test_every_library_goes_through_the_same_sizes(
+    device: Device, libraries: tuple[str, ...]
+) -> None:
+    cases = of(plan("backend_speedup", device), dtype="float32")
+    sizes = [[{**case, "backend": ""} for case in of(cases, backend=each)] for each in libraries]
+    assert all(each == sizes[0] != [] for each in sizes)
 
 
 def test_settings_choose_levels_and_other_batches() -> None:

@@ -1,26 +1,66 @@
-"""Stands in for torch where only its switches are set: importing it takes no time."""
+"""Stands in for torch where only its switches are set, or a kernel is launched for ncu to count.
 
+A launch while the profiler is on is written down with the NVTX range around it.
+"""
+
+import os
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 
+float32, bfloat16, float16 = "float32", "bfloat16", "float16"
 backends = SimpleNamespace(
     cuda=SimpleNamespace(matmul=SimpleNamespace(allow_tf32=True)),
     cudnn=SimpleNamespace(allow_tf32=True, benchmark=True),
 )
+_profiler = SimpleNamespace(on=False, range=None)
 
 
-def set_num_threads(count: int) -> None:
-    """Nothing."""
+def nothing(*given):
+    """Stands for all that has no result."""
 
 
-def set_num_interop_threads(count: int) -> None:
-    """Nothing."""
-
-
-def manual_seed(seed: int) -> None:
-    """Nothing."""
-
-
-def device(name: str) -> nullcontext[None]:
+def device(name):
     """Nothing is on a device."""
     return nullcontext()
+
+
+def randn(*shape, device, dtype):
+    """A matrix without values."""
+    return shape
+
+
+def mm(left, right):
+    """A product tells whether it may use TF32."""
+    launch(backends.cuda.matmul.allow_tf32)
+
+
+def launch(work):
+    """A kernel that does so much work."""
+    if _profiler.on:
+        with Path(os.environ["LAUNCHES"]).open("a") as stream:
+            stream.write(f"{_profiler.range}\t{work}\n")
+
+
+def range_start(name):
+    """A number for the range, which begins now."""
+    _profiler.range = name
+    return 7
+
+
+def range_end(number):
+    """A range ends behind the profiler, so that it holds all that was profiled."""
+    assert number == 7 and not _profiler.on
+    _profiler.range = None
+
+
+set_num_threads = set_num_interop_threads = manual_seed = nothing
+cuda = SimpleNamespace(
+    is_available=lambda: True,
+    synchronize=nothing,
+    empty_cache=nothing,
+    nvtx=SimpleNamespace(range_start=range_start, range_end=range_end),
+    profiler=SimpleNamespace(
+        start=lambda: setattr(_profiler, "on", True), stop=lambda: setattr(_profiler, "on", False)
+    ),
+)
