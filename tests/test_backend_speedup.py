@@ -180,7 +180,7 @@ VALUES: Mapping[str, float] = {
     "measurements": 9 * 23, "disturbed": 0, "double": 3,
     "cpu_time": OTHER_CPU * time_of("numpy", SOURCE), "over_cpu": OTHER_CPU * gain(SOURCE),
     "least_shift": OTHER_CPU, "most_shift": OTHER_CPU,
-    "earlier_numpy": EARLIER, "earlier_cupy": EARLIER,
+    "earlier_numpy": EARLIER, "earlier_cupy": EARLIER, "earlier_rate": 0,
 }  # fmt: skip
 
 

@@ -339,6 +339,17 @@ study.values(
     },
     of=lambda p: (p.earlier, p.gpu) if p.earlier and p.gpu else None,
 )
+study.values(
+    {"earlier_rate": lambda both: at_least(*_ratios_of_peaks(both)) - 1},
+    "percent",
+    of=lambda p: (p.earlier, p.gpu) if p.earlier and p.gpu else None,
+)
+
+
+def _ratios_of_peaks(both: tuple[Run, Run]) -> list[Quantity]:
+    """The rates of the GPU's large products in both sessions, one over the other."""
+    first, second = (run.peak_rate("matrix_product") for run in both)
+    return [first / second, second / first]
 
 
 def _slower(both: tuple[Run, Run], library: str) -> Quantity:
