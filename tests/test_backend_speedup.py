@@ -218,9 +218,7 @@ OTHER: Mapping[str, tuple[Mapping[str, Any], str, str]] = {
 @pytest.mark.parametrize("kind", OTHER)
 def test_verdicts_follow_the_data(kind: str) -> None:
     how, name, expected = OTHER[kind]
-    result = found(on_cpu(), on_gpu(**how))
-    assert_whole(STUDY, result)
-    assert result.claims[name].verdict == expected
+    assert found(on_cpu(), on_gpu(**how)).claims[name].verdict == expected
 
 
 def test_a_cpu_alone_decides_no_claim_about_a_gpu() -> None:
@@ -246,18 +244,7 @@ def test_few_processes_bound_a_ratio_by_all_pairs() -> None:
     assert Statement.judge(ratio > 1.02 * edge) == "undecided"
 
 
-@pytest.mark.parametrize(
-    ("change", "place"),
-    [
-        ({"dtype": "float16"}, "factors.dtype"),
-        ({"execution": "lazy"}, "factors.execution"),
-        ({"hidden": 11}, "layers"),
-        ({"samples": 0}, "factors.samples"),
-    ],
-)
-def test_a_case_of_another_network_is_refused_by_its_place(
-    change: dict[str, Factor], place: str
-) -> None:
-    strange = case("numpy", SMALL, [], factors=change)
-    with pytest.raises(StudyError, match=rf"^data/.*cases\[0\]\.{place}"):
+def test_a_case_of_another_network_is_refused_by_its_place() -> None:
+    strange = case("numpy", SMALL, [], factors={"hidden": 11})
+    with pytest.raises(StudyError, match=r"^data/.*cases\[0\]\.layers"):
         found(factory.record([strange], study=STUDY))

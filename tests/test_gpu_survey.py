@@ -71,10 +71,6 @@ def test_each_operand_of_an_operator_is_moved_once() -> None:
     assert least <= found < 1.01 * least
 
 
-def network_of(*operators: Operator) -> NetworkOperators:
-    return NetworkOperators(network="net", side=8, parameters=1, operators=operators)
-
-
 def test_the_rooflines_of_two_operators_by_hand() -> None:
     """A product of 2 GFLOP takes 2 ms, a sum of 30 MB takes 3 ms, which a compiler merges.
 
@@ -82,7 +78,7 @@ def test_the_rooflines_of_two_operators_by_hand() -> None:
     """
     product = Operator("convolution", 10**9, 0, (Read(500, -1),), 500)
     added = Operator("add", 0, 0, (Read(5 * 10**6, -1), Read(5 * 10**6, -1)), 5 * 10**6)
-    network = network_of(product, added)
+    network = NetworkOperators(network="net", side=8, parameters=1, operators=(product, added))
     assert seconds(network, 1, CARD, "operators") == pytest.approx(5e-3)
     assert seconds(network, 1, CARD, "merged") == pytest.approx(2e-3)
     assert seconds(network, 1, CARD, "network") == pytest.approx(3e-3, rel=1e-3)
@@ -111,13 +107,6 @@ def test_a_gain_by_hand() -> None:
     assert survey().pairs["first"].over(2.0).numbers["resnet50"] == pytest.approx(2.0 / gain)
 
 
-def test_without_the_file_of_operators_gains_are_known_and_predictions_missing() -> None:
-    pair = Survey(replace(committed("gpu_survey"), networks=())).pairs["first"]
-    assert pair.gain.known
-    assert pair.predicted(WAYS["first"]).median.missing
-    assert pair.order(pair.predicted("operators")).missing
-
-
 def test_every_published_network_is_known_by_a_rule() -> None:
     tables = survey().tables.values()
     assert {row.network for table in tables for row in table.rows if row.cnn is None} == set()
@@ -136,6 +125,8 @@ def test_the_program_of_the_paper_runs() -> None:
 def test_few_networks_are_no_distribution() -> None:
     few = Distribution("gain", dict.fromkeys("abc", 2.0), ("file",))
     assert few.median.missing and few.count.missing and few.quantile(5).missing
+    pair = Survey(replace(committed("gpu_survey"), networks=())).pairs["first"]
+    assert pair.gain.known and pair.predicted(WAYS["first"]).median.missing
 
 
 # -------------------------------------------------------------------------------------- the file
@@ -151,21 +142,14 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 LINE = b'{"network":"a","side":8,"parameters":1,"operators":[["add",0,0,[[1,-1]],1]]}\n'
 
 
-def packed(text: bytes) -> bytes:
-    return gzip.compress(text, mtime=0)
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (packed(LINE)[:-9], "cannot be unpacked"),
-        (packed(LINE) + b"x", "cannot be unpacked"),
-        (packed(LINE.replace(b'"side":8', b'"side":0')), ">= 1"),
-        (packed(LINE.replace(b"1]]}", b"-1]]}")), ">= 0"),
-        (packed(LINE.replace(b'"side"', b'"size"')), "size"),
-        (packed(b"{}\n"), "network"),
+        (gzip.compress(LINE)[:-9], "cannot be unpacked"),
+        (gzip.compress(LINE.replace(b'"side":8', b'"side":0')), ">= 1"),
+        (gzip.compress(LINE.replace(b'"side"', b'"size"')), "size"),
     ],
-    ids=range(6),
+    ids=range(3),
 )
 def test_a_damaged_file_is_one_sentence(tmp_path: Path, content: bytes, said: str) -> None:
     (tmp_path / OPERATORS).write_bytes(content)
