@@ -20,12 +20,15 @@ from functools import cache, cached_property, lru_cache
 from statistics import correlation
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeGuard
 
+import numpy as np
+import numpy.typing as npt
+
 from report.errors import StudyError
 from report.evidence.devices import Devices
 from report.quantity.distribution import NO_TABLE, Distribution
 from report.quantity.expression import Leaf, absent, exact
 from report.records import OPERATORS
-from report.records.network_operators import NetworkOperators, Operator
+from report.records.network_operators import NetworkOperators
 from report.records.store import StoredImport
 
 #: The image size at which most of the networks were trained (px).
@@ -48,6 +51,7 @@ NORMS: Final = ("native_batch_norm", "native_layer_norm", "native_group_norm")
 #: How a gain is predicted: by the roofline of each operator, of each with the last cache, of what a
 #: compiler leaves, of the whole network.
 Way: TypeAlias = Literal["operators", "cached", "merged", "network"]
+Vector: TypeAlias = npt.NDArray[np.float64]
 
 
 class Row(NamedTuple):
@@ -182,34 +186,44 @@ def cards(devices: Devices, names: Collection[str]) -> dict[str, Card]:
     return found
 
 
-def moved(operator: Operator, batch: int, cache: float = 0.0) -> float:
-    """Bytes that an operator must move: weights once, each tensor that it reads or writes once.
+@cache
+def _tally(network: NetworkOperators) -> tuple[Vector, Vector]:
+    """Multiply-adds, weights and results of all operators; what they read, from how far, which."""
+    operators = network.operators
+    counts = ([o.multiply_adds, o.weights, o.writes] for o in operators)
+    reads = ([r.elements, r.distance, i] for i, o in enumerate(operators) for r in o.reads)
+    return np.array([*counts], float).reshape(-1, 3).T, np.array([*reads], float).reshape(-1, 3).T
+
+
+def moved(network: NetworkOperators, batch: int, cache: float = 0.0) -> Vector:
+    """Bytes that each operator must move: weights once, each tensor read or written once.
 
     A tensor is not read from memory where all that was touched since fits into the ``cache`` (B).
     """
-    read = sum(
-        each.elements
-        for each in operator.reads
-        if not 0 <= ELEMENT * batch * each.distance <= cache
-    )
-    return ELEMENT * (operator.weights + batch * (read + operator.writes))
+    (_, weights, writes), (elements, distance, operator) = _tally(network)
+    far = (distance < 0) | (ELEMENT * batch * distance > cache)
+    read = np.bincount(operator[far].astype(int), elements[far], len(weights))
+    found: Vector = ELEMENT * (weights + batch * (read + writes))
+    return found
 
 
-def limits(operator: Operator, batch: int, card: Card, cache: float = 0.0) -> tuple[float, float]:
-    """The time of an operator (s) by the peak of ``card``, and by its bandwidth."""
-    work = 2 * batch * operator.multiply_adds
-    return work / card.peak, moved(operator, batch, cache) / card.bandwidth
+def limits(
+    network: NetworkOperators, batch: int, card: Card, cache: float = 0.0
+) -> tuple[list[float], list[float]]:
+    """The time of each operator (s) by the peak of ``card``, and by its bandwidth."""
+    work = 2 * batch * _tally(network)[0][0]
+    memory = moved(network, batch, cache)
+    return (work / card.peak).tolist(), (memory / card.bandwidth).tolist()
 
 
 @cache
 def seconds(network: NetworkOperators, batch: int, card: Card, way: Way) -> float:
     """The time of one batch (s) that the roofline of ``card`` allows."""
-    cache = card.cache if way == "cached" else 0.0
-    shown = (o for o in network.operators if way != "merged" or o.name in KEPT)
-    pairs = [limits(each, batch, card, cache) for each in shown]
+    times = limits(network, batch, card, card.cache if way == "cached" else 0.0)
     if way == "network":
-        return max(map(sum, zip(*pairs, strict=True)))
-    return sum(map(max, pairs))
+        return max(map(sum, times))
+    slower = zip(network.operators, map(max, *times), strict=True)
+    return sum(time for operator, time in slower if way != "merged" or operator.name in KEPT)
 
 
 class Comparison(NamedTuple):
@@ -311,7 +325,7 @@ class Pairs:
         found = {}
         for name, (row, _, network) in self.known.items():
             work = sum(2 * row.batch * each.multiply_adds for each in network.operators)
-            found[name] = work / sum(moved(each, row.batch) for each in network.operators)
+            found[name] = work / float(moved(network, row.batch).sum())
         return self._of_theory(f"FLOP a byte({self.comparison.name})", found)
 
     def order(self, predicted: Distribution) -> Leaf:
@@ -319,11 +333,8 @@ class Pairs:
         gain = self.gain
         if not predicted.known:
             return absent("rank correlation", "1", predicted.reason)
-        # Imported here, because a build with nothing to do must not wait for it.
-        from scipy.stats import rankdata
-
         names = [*predicted.numbers]
-        ranks = (rankdata([each.numbers[name] for name in names]) for each in (predicted, gain))
+        ranks = (_ranks([each.numbers[name] for name in names]) for each in (predicted, gain))
         found = correlation(*ranks)
         name = f"rank correlation({predicted.name})"
         return exact(name, "1", float(f"{found:.2g}"), predicted.files[0], predicted.files[1:])
@@ -355,3 +366,10 @@ def pairs(
     both = (row for row in before.rows if key(row) in others)
     rows = tuple((row, others[key(row)]) for row in once(both))
     return Pairs(comparison, rows, (before.file, after.file), networks, cards)
+
+
+def _ranks(numbers: Collection[float]) -> list[float]:
+    """The rank of each number, the mean of theirs where some are equal."""
+    _, place, counts = np.unique([*numbers], return_inverse=True, return_counts=True)
+    ranks: list[float] = (counts.cumsum() - (counts - 1) / 2)[place].tolist()
+    return ranks

@@ -299,8 +299,7 @@ def example(p: Survey) -> Iterator[Bars]:
 def _bounded(network: NetworkOperators, batch: int, card: Card) -> tuple[float, float]:
     """Microseconds an image in operators that arithmetic bounds, and in those that memory does."""
     found = [0.0, 0.0]
-    for each in network.operators:
-        arithmetic, memory = limits(each, batch, card)
+    for arithmetic, memory in zip(*limits(network, batch, card), strict=True):
         found[memory > arithmetic] += max(arithmetic, memory) * MICRO / batch
     return found[0], found[1]
 
