@@ -23,8 +23,15 @@ from report.text.format import first_names, plain
 #: Characters of an abstract in a list.
 _SHORT: Final = 320
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])")
-#: A reference in the markdown of a sentence, which leads nowhere outside its paper.
-_REFERENCE: Final = re.compile(r"\s*\(@[^)]*\)|\s*\[@[^\]]*\]")
+#: What a reference in the text of a sentence is called outside its paper.
+_NAMES: Final = {"eq": "equation", "fig": "figure", "tbl": "table", "sec": "section"}
+#: The markdown of a sentence and its plain words: references in brackets lead nowhere outside the
+#: paper, values lose their link, code, emphasis and formulas their marks.
+_MARKDOWN: Final = (
+    (re.compile(r"\s*\(@[^)]*\)|\s*\[@[^\]]*\]"), ""),
+    (re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(#[^)]*\)(?:\{[^}]*\})?"), r"\1"),
+    (re.compile(r"[`*${}]"), ""),
+)
 #: Verdicts in the order in which they are counted.
 _VERDICTS: Final = ("supported", "refuted", "undecided", "not comparable", "not measured")
 #: The folder with the pages of single records.
@@ -71,7 +78,7 @@ class Paper:
         """The claims in the words of the paper; one that it does not state by its id."""
         claims = self.values.get("claims", {}).items()
         return [
-            {**claim, "sentence": _bare(claim["sentence"]) or id.replace("-", " ").capitalize()}
+            {**claim, "sentence": _plain_words(claim["sentence"] or id.replace("-", " "))}
             for id, claim in claims
         ]
 
@@ -92,8 +99,11 @@ def _in_full(number: float) -> str:
     return plain(int(number) if number.is_integer() else number)
 
 
-def _bare(sentence: str) -> str:
-    return _REFERENCE.sub("", sentence).replace("`", "")
+def _plain_words(sentence: str) -> str:
+    for markdown, words in _MARKDOWN:
+        sentence = markdown.sub(words, sentence)
+    named = re.sub(r"@(eq|fig|tbl|sec)-[\w-]+", lambda kind: f"the {_NAMES[kind[1]]}", sentence)
+    return named[:1].upper() + named[1:]
 
 
 def in_plain_words(title: str, abstract: str) -> dict[str, str]:

@@ -139,7 +139,11 @@ BARE_ENTRY = {
     "title": "Other", "abstract": "Three.", "devices": [], "measured": None, "imported": [],
     "question": "", "headline": [], "figure": None,
 }  # fmt: skip
-CLAIM = {"sentence": "It is so (@fig-time).", "verdict": "refuted", "because": "1"}
+CLAIM = {
+    "sentence": "@fig-time has *$2^{3}$*, [4 [3, 5]](#v-a){.value} (@tbl-b).",
+    "verdict": "refuted",
+    "because": "1",
+}
 AUDIT = {
     "place": "Table I", "printed": 0.45, "text": "0.45", "recomputed": 0.5, "unit": "1",
     "formula": "a / b", "verdict": "differs", "finding": "differs",
@@ -173,7 +177,7 @@ OVER_ALL = {
         "Work &amp; memory", "How &lt;fast&gt;?", "2 GB/s", "[1, 3]", "2 refuted",
         "Measured on CPU; GPU; newest record of 2025-01-02", "nothing measured yet",
     ),
-    "claims.html": ('<td class="long">It is so.</td>', "Not said", "states no claims"),
+    "claims.html": (">The figure has 2^3, 4 [3, 5].</td>", "Not said", "states no claims"),
     "reported.html": ("0.45", "0.5", "a / b", "differs", 'href="reported/sample.json"'),
     "machines.html": ("CPU &lt;1&gt;", "2 cores", "9 GB/s", ">5<", "sample</a> 2025-01-02"),
     "records.html": (
