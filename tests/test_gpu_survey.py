@@ -86,7 +86,8 @@ def test_the_rooflines_of_two_operators_by_hand() -> None:
 
 @pytest.mark.parametrize(("distance", "batch", "read"), [(5, 1, 0), (5, 2, 1), (-1, 1, 1)])
 def test_what_fits_into_the_cache_is_not_read_again(distance: int, batch: int, read: int) -> None:
-    network = network_of(Operator("add", 0, 7, (Read(3, distance),), 2), Operator("x", 0, 0, (), 1))
+    operators = Operator("add", 0, 7, (Read(3, distance),), 2), Operator("cat", 0, 0, (), 1)
+    network = NetworkOperators(network="net", side=8, parameters=1, operators=operators)
     assert [*moved(network, batch, cache=10)] == [2 * (7 + batch * (3 * read + 2)), 2 * batch]
     assert [*moved(network, batch)] == [2 * (7 + batch * 5), 2 * batch]
 
