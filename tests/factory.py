@@ -196,18 +196,16 @@ def by_processes(cases: Iterable[Case]) -> list[Case]:
     of its own.
     """
 
-    def later(name: str, samples: Sequence[Sample], offset: int) -> Sequence[Sample]:
-        return [s * (1 + 1e-3 * offset) for s in samples] if name.endswith("time") else samples
-
     def one(case: Case, step: int) -> Case:
         own = {name: found for name, found in case.series.items() if name in _OF_PROCESSES}
         if case.rounds or case.status != "ok" or not own:
             return case
+        rounds = []
+        for n in range(7):
+            factor = 1 + 1e-3 * (n * step % 7 - 3)
+            times = {k: [factor * s for s in v] for k, v in own.items() if k.endswith("time")}
+            rounds.append(round_(n + 1, own | times, policy=None))
         rest = {name: found for name, found in case.series.items() if name not in own}
-        rounds = (
-            round_(n + 1, {k: later(k, v, n * step % 7 - 3) for k, v in own.items()}, policy=None)
-            for n in range(7)
-        )
         return msgspec.structs.replace(case, series=rest, rounds=tuple(rounds))
 
     return [one(case, 1 + place % 6) for place, case in enumerate(cases)]

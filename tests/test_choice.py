@@ -42,12 +42,6 @@ def named(*items: Stored, **roles: Any) -> Edition:
     return Edition({"cpu": tuple(item.file for item in items), **roles} if items else roles)
 
 
-def chosen(*items: Stored, edition: Edition | None = None) -> list[str]:
-    """The machine, the day and the plan of each primary record."""
-    records = [choice.primary.record for choice in choose_records(items, edition)]
-    return [f"{r.environment.key} {r.started[8:10]} {r.protocol.plan}" for r in records]
-
-
 def the_choice(*items: Stored) -> Choice:
     """The choice among runs of one machine, of files."""
     with TemporaryDirectory() as folder:
@@ -63,33 +57,31 @@ def days(items: Any) -> list[str]:
 
 # ------------------------------------------------------------------------------ the one that speaks
 
-
-@pytest.mark.parametrize(
-    ("runs", "expected"),
-    [
-        ((run(2), run(3), run(1)), ["a 03 full"]),
-        ((run(1), run(2, plan="quick")), ["a 01 full"]),
-        ((run(1, plan="custom"), run(2, plan="quick")), ["a 02 quick"]),
-        ((run(1, "a"), run(3, "b")), ["b 03 full", "a 01 full"]),
-    ],
+OLD, QUICK, OTHER = run(1), run(2, plan="quick"), run(2, "b")
+SEVERAL = (OLD, QUICK, run(3), OTHER, run(9, "c"))
+CHOSEN: tuple[tuple[tuple[Stored, ...], Edition | None, list[str]], ...] = (
+    # The newest full run speaks for a machine; what an edition does not name is not used.
+    ((run(2), run(3), run(1)), None, ["a 03 full"]),
+    ((run(1), run(2, plan="quick")), None, ["a 01 full"]),
+    ((run(1, plan="custom"), run(2, plan="quick")), None, ["a 02 quick"]),
+    ((run(1, "a"), run(3, "b")), None, ["b 03 full", "a 01 full"]),
+    (SEVERAL, named(OLD), ["a 01 full"]),
+    (SEVERAL, named(QUICK), ["a 02 quick"]),
+    (SEVERAL, named(cpu="a"), ["a 03 full"]),
+    (SEVERAL, named(OLD, second="b"), ["b 02 full", "a 01 full"]),
+    (SEVERAL, Edition({"cpu": "b"}, compared=("a", "gone")), ["a 03 full", "b 02 full"]),
 )
-def test_the_newest_full_run_speaks_for_a_machine(
-    runs: tuple[Stored, ...], expected: list[str]
+
+
+@pytest.mark.parametrize(("runs", "edition", "expected"), CHOSEN)
+def test_the_records_that_a_paper_uses(
+    runs: tuple[Stored, ...], edition: Edition | None, expected: list[str]
 ) -> None:
-    assert chosen(*runs) == expected
-    assert choose_records(runs) == choose_records(runs[::-1]), "in any order of files"
-
-
-def test_an_edition_names_machines_and_records_and_nobody_else_is_used() -> None:
-    old, quick, other = run(1), run(2, plan="quick"), run(2, "b")
-    for edition, expected in (
-        (named(old), ["a 01 full"]),
-        (named(quick), ["a 02 quick"]),
-        (named(cpu="a"), ["a 03 full"]),
-        (named(old, second="b"), ["b 02 full", "a 01 full"]),
-        (Edition({"cpu": "b"}, compared=("a", "gone")), ["a 03 full", "b 02 full"]),
-    ):
-        assert chosen(old, quick, run(3), other, run(9, "c"), edition=edition) == expected
+    """The machine, the day and the plan of each, in any order of files."""
+    for items in (runs, runs[::-1]):
+        records = [choice.primary.record for choice in choose_records(items, edition)]
+        found = [f"{r.environment.key} {r.started[8:10]} {r.protocol.plan}" for r in records]
+        assert found == expected
 
 
 def test_what_an_edition_cannot_mean_is_refused() -> None:
