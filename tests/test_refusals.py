@@ -29,7 +29,7 @@ from report.instruments.memory_timeline import highest_bytes
 from report.instruments.trace import read_trace
 from report.records import files as reading
 from report.records.editions import read_editions
-from report.records.filed import encode, parse
+from report.records.filed import encode, parse, parse_head
 from report.records.record import Record
 from report.records.store import (
     list_imports,
@@ -127,6 +127,7 @@ TIME, BEFORE = ("cases", 0, "series", "time"), ("cases", 0, "series", "allocated
 ROUNDS, IN_ROUNDS = ("cases", 8, "rounds"), "cases[8].rounds"
 LAYER = ("layers", 0)
 FACTORS = json.loads(TEXT)["cases"][1]["factors"]
+HEADS = ("study", "protocol", "schema", "started")
 FIRST, PEAK = ("tables", 0), ("devices", 0, "peaks", 0)
 SHARD = {"number": 1, "of": 2, "sweep": "0" * 64}
 LOGS = {"name": "lackey.json.gz", "sha256": "0" * 64, "meaning": "logs"}
@@ -243,6 +244,11 @@ def test_a_fault_is_named_with_its_place(row: Refusal, tmp_path: Path) -> None:
     message = assert_sentence(caught.value)
     assert row.place in message
     assert row.word in message
+    # What a list of records reads of each is refused as well, by the types that it has.
+    if row.kind == "record" and row.place.partition(".")[0] in HEADS:
+        with pytest.raises(RecordError) as caught:
+            parse_head(path.read_bytes(), "data/x")
+        assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("kind", fuzz.KINDS)

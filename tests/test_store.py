@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,17 +122,12 @@ def test_a_damaged_archive_is_refused_or_right(data: st.DataObject) -> None:
         assert found == {"record.json": b"{}" * 50, **FILES}
 
 
-@pytest.mark.parametrize("size", [1000, 1001])
-def test_a_small_archive_that_holds_too_much_is_refused(
-    size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_archive_that_holds_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "LARGEST_UNPACKED", 1000)
-    content = packed(bytes(size))
-    if size == 1000:
-        assert len(unpacked_files(content, ("record.json",), "x.zip", "")["record.json"]) == size
-        return
+    found = unpacked_files(packed(bytes(1000)), ("record.json",), "x.zip", "")
+    assert found == {"record.json": bytes(1000)}
     with pytest.raises(RecordError, match="more than 1,000 B"):
-        unpacked_files(content, ("record.json",), "x.zip", "restore it")
+        unpacked_files(packed(bytes(1001)), ("record.json",), "x.zip", "restore it")
 
 
 # --------------------------------------------------------------------------------------- reading
@@ -182,26 +176,6 @@ def test_a_record_is_compared_with_its_name(old: str, new: str, tmp_path: Path) 
     factory.edit(path, old, new)
     (listed,) = list_records("conv_scaling", tmp_path)
     assert listed.edited and read_record(path, tmp_path).edited
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "word"),
-    [
-        ('"plan": "full"', '"plan": "half"', "protocol.plan: found 'half'"),
-        ('"study": "conv_scaling"', '"study": "other"', "study: found 'other'; move the file to"),
-        ('"schema": 4', '"schema": 9', "schema: found version 9"),
-        ('"cases": [', '"cases": [,', "not valid JSON"),
-        ('{"factors":', '{"status":"x","factors":', "cases[0].status: found 'x'"),
-    ],
-)
-def test_what_is_wrong_is_named_even_of_a_record_that_is_not_used(
-    old: str, new: str, word: str, tmp_path: Path
-) -> None:
-    path = write_record(factory.record(), tmp_path)
-    write_record(factory.record(started="2026-11-02T10:00:00Z"), tmp_path)
-    factory.edit(path, old, new)
-    with pytest.raises(RecordError, match=re.escape(word)):
-        list_records("conv_scaling", tmp_path)
 
 
 @pytest.mark.parametrize("name", ["x.zip", "20261101T100000Z-a.zip", record_name])
