@@ -132,17 +132,15 @@ def subject(factors: Factors) -> Subject:
     """The layer in a shape; a case that names none has the example's."""
     import torch
 
-    from experiments.networks import mnist
-
     channels, kernel, extent = (
         factors.get(name, level)
         for name, level in zip(("channels", "kernel", "input"), KNOWN[0], strict=True)
     )
     into, out = map(int, str(channels).split("-"))
-    shape = mnist.second_convolution_input_shape((into, out), int(extent))
+    side = int(extent) - 2
     return Subject(
-        mnist.second_convolution((into, out), int(kernel)),
-        torch.randn(int(factors["batch"]), *shape),
+        torch.nn.Conv2d(into, out, int(kernel), 1),
+        torch.randn(int(factors["batch"]), into, side, side),
         mode=factors["pass"],  # type: ignore[arg-type]
         precision=factors.get("precision", "float32"),  # type: ignore[arg-type]
         name="conv2",

@@ -97,13 +97,13 @@ def subject(factors: Factors) -> Subject:
     """The layer, the network or a variant, on random images."""
     import torch
 
-    from experiments.networks import mnist
+    from experiments.networks.chains import mnist_cnn
 
     module: nn.Module
     shape: tuple[int, ...]
     batch, name = int(factors["batch"]), str(factors.get("variant", factors["subject"]))
     if name == "network":
-        module, shape = mnist.mnist_cnn().eval(), mnist.INPUT_SHAPE
+        module, shape = mnist_cnn().eval(), (1, 28, 28)
     else:
         module, shape = _layer(name)
     return Subject(
@@ -119,9 +119,7 @@ def _layer(name: str) -> tuple[nn.Module, tuple[int, ...]]:
     """The layer or the variant of this name, and the shape of one input."""
     from torch import nn
 
-    from experiments.networks import mnist
-
-    shape = mnist.SECOND_CONVOLUTION_INPUT_SHAPE
+    shape = (32, 26, 26)
     match name:
         case "no bias":
             return nn.Conv2d(32, 64, 3, 1, bias=False), shape
@@ -133,7 +131,7 @@ def _layer(name: str) -> tuple[nn.Module, tuple[int, ...]]:
             return nn.Conv2d(32, 32, 3, 1, padding=1, groups=32), (32, 28, 28)
         case "linear 784-10":
             return nn.Linear(784, 10), (784,)
-    return mnist.second_convolution(), shape
+    return nn.Conv2d(32, 64, 3, 1), shape
 
 
 def is_timed(factors: Factors) -> bool:

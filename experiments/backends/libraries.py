@@ -29,15 +29,14 @@ _INSTALL: Final = {
 class Library:
     """An array library on its device.
 
-    ``xp`` is its namespace; ``wait`` returns what it is given once that is computed; ``to_host``
-    copies an array into one of NumPy.  ``version`` and ``device_name`` are in its own words.
+    ``xp`` is its namespace; ``wait`` returns what it is given once that is computed.  ``version``
+    and ``device_name`` are in its own words.
     """
 
     name: str
     xp: Namespace
     device: Any
     wait: Callable[[Any], Any]
-    to_host: Callable[[Array], Any]
     version: str
     device_name: str
 
@@ -65,11 +64,11 @@ def _numpy(threads: int) -> Library:
     import array_api_compat.numpy as xp
     import numpy
 
-    return Library("numpy", xp, "cpu", _as_is, _as_is, numpy.__version__, "cpu")
+    return Library("numpy", xp, "cpu", _as_is, numpy.__version__, "cpu")
 
 
 def _as_is(value: Any) -> Any:
-    """Nothing to wait for, and nothing to copy."""
+    """Nothing to wait for."""
     return value
 
 
@@ -79,11 +78,7 @@ def _torch(threads: int) -> Library:
     torch.set_num_threads(threads)
     import array_api_compat.torch as xp
 
-    def to_host(array: Array) -> Any:
-        return array.numpy()
-
-    version = str(torch.__version__)
-    return Library("torch", xp, "cpu", _as_is, to_host, version, "cpu")
+    return Library("torch", xp, "cpu", _as_is, str(torch.__version__), "cpu")
 
 
 def _torch_cuda(threads: int) -> Library:
@@ -100,11 +95,8 @@ def _torch_cuda(threads: int) -> Library:
         torch.cuda.synchronize()
         return value
 
-    def to_host(array: Array) -> Any:
-        return array.cpu().numpy()
-
-    device = torch.cuda.get_device_name()
-    return Library("torch_cuda", xp, "cuda", wait, to_host, str(torch.__version__), device)
+    version = str(torch.__version__)
+    return Library("torch_cuda", xp, "cuda", wait, version, torch.cuda.get_device_name())
 
 
 def _cupy(threads: int) -> Library:
@@ -120,7 +112,7 @@ def _cupy(threads: int) -> Library:
 
     device = cupy.cuda.Device()
     name = cupy.cuda.runtime.getDeviceProperties(device.id)["name"].decode()
-    return Library("cupy", xp, device, wait, cupy.asnumpy, cupy.__version__, name)
+    return Library("cupy", xp, device, wait, cupy.__version__, name)
 
 
 _LOADERS: Final[dict[str, Callable[[int], Library]]] = {

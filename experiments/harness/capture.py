@@ -84,18 +84,14 @@ def _pair(value: int | tuple[int, ...]) -> tuple[int, int]:
 
 
 def _padding(module: nn.Conv2d | nn.ConvTranspose2d, name: str) -> tuple[int, int]:
-    """Padding in elements a side; torch also takes the words «valid» and «same»."""
-    if not isinstance(module.padding, str):
-        return _pair(module.padding)
-    if module.padding == "valid":
-        return (0, 0)
-    reach = [d * (k - 1) for d, k in zip(module.dilation, module.kernel_size, strict=True)]
-    if any(r % 2 for r in reach):
+    """Padding in elements a side, also where torch was given the word «valid» or «same»."""
+    left, right, top, bottom = module._reversed_padding_repeated_twice
+    if (left, top) != (right, bottom):
         raise MeasurementError(
             f"Layer {name}: padding='same' with an even kernel pads one side more than the other; "
             "give the padding in numbers."
         )
-    return (reach[0] // 2, reach[1] // 2)
+    return top, left
 
 
 def _convolution(module: nn.Conv2d | nn.ConvTranspose2d, common: Common) -> Layer:

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from experiments.harness import memory, timing
-from experiments.harness.study import SEED, Device, Factors, Session, Study, Subject
+from experiments.harness.study import SEED, Device, Factors, Precision, Session, Study, Subject
 from experiments.harness.timing import Workload
 from report.records.layers import Layer
 from report.records.record import Case, Measured, Status
@@ -72,7 +72,7 @@ def build(study: Study, factors: Factors, device: Device) -> Workload:
         return step
     module, inputs = laid_out(subject)
     if subject.mode == "forward":
-        return forward(module, inputs, subject.precision, device)
+        return _without_gradients(module, inputs, subject.precision, device)
     # The shape of the output is found without memory, so that nothing was computed before.
     unreal = subject_of(study, factors, "meta")
     with torch.no_grad():
@@ -93,6 +93,19 @@ def build(study: Study, factors: Factors, device: Device) -> Workload:
     return Workload(call, drop)
 
 
+def _without_gradients(
+    module: nn.Module, inputs: torch.Tensor, precision: Precision, device: Device
+) -> Workload:
+    """One call under ``torch.no_grad()`` (not ``inference_mode``)."""
+    import torch
+
+    def call() -> object:
+        with torch.no_grad(), precisely(precision, device):
+            return module(inputs)
+
+    return Workload(call)
+
+
 def laid_out(subject: Subject) -> tuple[nn.Module, torch.Tensor]:
     """What is executed and its inputs, in the layout that the subject asks for."""
     import torch
@@ -104,26 +117,13 @@ def laid_out(subject: Subject) -> tuple[nn.Module, torch.Tensor]:
     return module.to(memory_format=last), subject.inputs.contiguous(memory_format=last)
 
 
-def precisely(precision: str, device: str) -> AbstractContextManager[object]:
+def precisely(precision: Precision, device: Device) -> AbstractContextManager[object]:
     """``torch.autocast`` to a precision of 16 bits; nothing for others."""
     import torch
 
     if precision in ("float32", "tfloat32"):
         return nullcontext()
     return torch.autocast(device, dtype=getattr(torch, precision))
-
-
-def forward(
-    module: nn.Module, inputs: torch.Tensor, precision: str = "float32", device: str = "cpu"
-) -> Workload:
-    """One call without gradients, under ``torch.no_grad()`` (not ``inference_mode``)."""
-    import torch
-
-    def call() -> object:
-        with torch.no_grad(), precisely(precision, device):
-            return module(inputs)
-
-    return Workload(call)
 
 
 def training(subject: Subject, device: Device) -> tuple[nn.Module, Workload]:

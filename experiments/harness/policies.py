@@ -54,7 +54,7 @@ def variables(policy: Policy) -> Mapping[str, str]:
     """What a process needs in its environment to start under ``policy``."""
     match policy:
         case "jemalloc":
-            return {"LD_PRELOAD": jemalloc(), "MALLOC_CONF": _KEEPING}
+            return {"LD_PRELOAD": jemalloc() or "", "MALLOC_CONF": _KEEPING}
         case "traced":
             return {"LD_PRELOAD": tracing_library()}
         case "default":
@@ -80,12 +80,9 @@ def unavailable(policy: Policy, device: Device) -> str | None:
 
 
 @cache
-def jemalloc() -> str:
-    """The library's file, or nothing where it is not installed; only looked for on Linux."""
-    name = platform.system() == "Linux" and find_library("jemalloc")
-    folders = (f"/usr/lib/{platform.machine()}-linux-gnu", "/usr/lib64", "/usr/lib")
-    found = (Path(folder, name) for folder in folders) if name else ()
-    return next((str(path) for path in found if path.exists()), "")
+def jemalloc() -> str | None:
+    """The library's name, by which the loader finds it; only looked for on Linux."""
+    return find_library("jemalloc") if platform.system() == "Linux" else None
 
 
 def as_recorded(policy: Policy) -> dict[str, str]:

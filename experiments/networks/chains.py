@@ -1,5 +1,6 @@
 """Networks whose layers stand in one chain, so that no module around them holds a tensor.
 
+- the CNN of PyTorch's MNIST example (github.com/pytorch/examples, mnist/main.py);
 - LeNet-5 (LeCun, Bottou, Bengio and Haffner, Proceedings of the IEEE 1998);
 - AlexNet with torchvision's shapes: one column (Krizhevsky, arXiv:1404.5997), no normalisation;
 - VGG-16 (Simonyan and Zisserman, ICLR 2015, arXiv:1409.1556, table 1, column D).
@@ -17,6 +18,30 @@ from experiments.networks.blocks import CLASSES
 _HIDDEN: Final = 4096
 #: Of VGG-16: convolutions and channels of the five stages.
 _STAGES: Final = ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512))
+
+
+def mnist_cnn() -> nn.Sequential:
+    """``(N, 1, 28, 28)`` to log-probabilities ``(N, 10)``; 1,199,882 parameters.
+
+    The second convolution, with most of the work, takes ``(N, 32, 26, 26)``.  The example writes
+    the same operations as functions; here each is a module, so that each has a name.
+    """
+    return nn.Sequential(
+        OrderedDict[str, nn.Module](
+            conv1=nn.Conv2d(1, 32, 3, 1),
+            relu1=nn.ReLU(),
+            conv2=nn.Conv2d(32, 64, 3, 1),
+            relu2=nn.ReLU(),
+            pool=nn.MaxPool2d(2),
+            dropout1=nn.Dropout(0.25),
+            flatten=nn.Flatten(),
+            fc1=nn.Linear(64 * 12 * 12, 128),
+            relu3=nn.ReLU(),
+            dropout2=nn.Dropout(0.5),
+            fc2=nn.Linear(128, 10),
+            log_softmax=nn.LogSoftmax(dim=1),
+        )
+    )
 
 
 def lenet5(channels: int = 1) -> nn.Sequential:

@@ -169,7 +169,7 @@ def driver(tmp_path: Path) -> Driver:
 @pytest.fixture
 def sharded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
     """Of the tiny study whose plan has processes, which shards share."""
-    monkeypatch.setenv("TINY_STUDY", "tiny_sharded")
+    monkeypatch.setenv("TINY_STUDY", "tiny_timed")
     return Driver(tmp_path)
 
 

@@ -106,7 +106,7 @@ def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measure:
     monkeypatch.setenv("PYTHONPATH", str(FOLDER))
     monkeypatch.setenv("TINY_HELD", str(tmp_path))
 
-    monkeypatch.setitem(registry.STUDIES, "tiny", "tiny_sharded")
+    monkeypatch.setitem(registry.STUDIES, "tiny", "tiny_timed")
 
     def measured(shard: str, stop: int | None = None, **asked: bool) -> list[str]:
         notes = Stopping(stop)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-import msgspec
 import pytest
 import tiny_study
 from hypothesis import given
@@ -108,10 +107,6 @@ def test_a_case_whose_rounds_all_failed_has_their_outcome() -> None:
 
 # --------------------------------------------------------------------------------------- measuring
 
-PROTOCOL = msgspec.structs.replace(
-    tiny_study.STUDY.full, processes={"retained": 2, "default": 1}, budget_s=60.0
-)
-
 
 @pytest.mark.parametrize("forks", [True, False])
 def test_each_process_measures_each_case_and_no_case_takes_another_with_it(
@@ -124,12 +119,12 @@ def test_each_process_measures_each_case_and_no_case_takes_another_with_it(
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))  # of processes, too
     sizes = (1, tiny_study.CRASHING, tiny_study.LOUD)
     study = registry.load("tiny")
-    header = make_header(study, protocol=PROTOCOL, cases=tuple({"size": size} for size in sizes))
+    header = make_header(study, cases=tuple({"size": size} for size in sizes))
     alone = [Case(factors=factors) for factors in header.factors]
     with Journal(tmp_path / ".j.journal.jsonl", header) as journal:
         for index, case in enumerate(alone):
             journal.append(Finish(case=index, outcome=case))
-        rounds.measure(study, Session("cpu", PROTOCOL), journal, notes)
+        rounds.measure(study, Session("cpu", study.full), journal, notes)
     plain, crashed, loud = rounds.added(alone, journal.rounds)
 
     assert (crashed.status, {r.status for r in crashed.rounds}) == ("failed", {"failed"})

@@ -81,7 +81,7 @@ def test_a_job_that_is_killed_goes_on_and_nothing_is_lost_or_doubled(
     assert "Submitted jobs for these of 2 shards: 1, 2; " in messages
     assert "Submitted jobs for these of 2 shards: 1; " in messages
     check_whole(driver, again=["3"])
-    monkeypatch.setitem(registry.STUDIES, "tiny", "tiny_sharded")
+    monkeypatch.setitem(registry.STUDIES, "tiny", "tiny_timed")
     assert main(["status", "tiny", "--records", str(driver.data)]) == 0
     assert capsys.readouterr().out.count("measured  ") == 2
     words = ["--cluster", "local", "--nodes", "2", "--records", str(driver.data)]

@@ -1,20 +1,40 @@
-"""The tiny study with times, which processes of their own measure; it measures nothing either."""
+"""The tiny study with bytes that each case has once, and times by processes of their own."""
 
 from __future__ import annotations
 
 import os
 import signal
+import time
 from dataclasses import replace
+from pathlib import Path
 
+import msgspec
 from tiny_study import CRASHING, LOUD
 from tiny_study import STUDY as PLAIN
+from tiny_study import measure as logged
 
 from experiments.harness import quiet
 from experiments.harness.study import Factors, Session
 from report.records.record import Measured
 
 
-def timed(factors: Factors, session: Session) -> Measured:
+def memory(factors: Factors, session: Session) -> Measured:
+    """Write the case into the log; its bytes are its size.
+
+    The first time that the third case begins it waits, after it has said which process is the run.
+    """
+    logged(factors, session)
+    held = Path(os.environ.get("TINY_HELD", os.devnull))
+    if factors["size"] == 3 and not held.exists():
+        # The run is the parent of the worker, whose child this is.
+        status = Path(f"/proc/{os.getppid()}/stat").read_text()
+        held.with_suffix(".tmp").write_text(status.rpartition(")")[2].split()[1])
+        held.with_suffix(".tmp").rename(held)
+        time.sleep(600)
+    return {"allocated_peak": (int(factors["size"]),)}
+
+
+def times(factors: Factors, session: Session) -> Measured:
     """The size as a time; the process and whether glibc was told to keep memory beside it."""
     size = int(factors["size"])
     if size == CRASHING:
@@ -29,4 +49,5 @@ def timed(factors: Factors, session: Session) -> Measured:
     }
 
 
-STUDY = replace(PLAIN, memory=lambda factors, session: {}, times=timed)
+PLAN = msgspec.structs.replace(PLAIN.full, processes={"retained": 2, "default": 1})
+STUDY = replace(PLAIN, memory=memory, times=times, full=PLAN)
