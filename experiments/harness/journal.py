@@ -165,34 +165,24 @@ def begun(folder: Path, header: Header) -> Journal:
 
 
 def read_journal(path: Path) -> Journal:
-    """Read a journal.
+    """Read a journal; a line that is damaged is left out, so that what it held is measured again.
 
-    An end that is cut off or damaged is left out: the process, or the machine, ended while writing
-    it.  Raises ``MeasurementError`` for any other damage.
+    The process, or the machine, ended while it wrote the line, or the disk is at fault.  Raises
+    ``MeasurementError`` for a first line that is none of a run.
     """
     # Behind the last newline nothing is whole.
-    first, *texts = path.read_bytes().split(b"\n")[:-1] or [b""]
+    first, *lines = path.read_bytes().split(b"\n")[:-1] or [b""]
     try:
-        journal = Journal(path, _header.decode(first), len(first) + 1)
+        header = _header.decode(first)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise MeasurementError(
             f"{path.name}: the journal does not begin with its run ({error}); delete the file and "
             "run without --resume."
         ) from error
-    damage = ""
-    for number, text in enumerate(texts, 2):
-        try:
-            step = _step.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            damage = damage or f"line {number} is damaged ({error})"
-            continue
-        if damage:
-            raise MeasurementError(
-                f"{path.name}: {damage}; delete that line and run with --resume, which goes on "
-                "with what the others hold."
-            )
-        journal.take(step)
-        journal.size += len(text) + 1
+    journal = Journal(path, header, sum(len(line) + 1 for line in (first, *lines)))
+    for line in lines:
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            journal.take(_step.decode(line))
     return journal
 
 

@@ -46,25 +46,25 @@ def test_cut_anywhere_after_the_first_line_it_goes_on_from_a_prefix(
     assert path.read_bytes().startswith(content[:first])
 
 
-@pytest.mark.parametrize("garbage", [b"\0" * 512 + b"\n", b"\xff\r\n\n{}\n", b'{"kind":"x"}\n'])
-def test_a_damaged_end_costs_no_line_before_it(written: Journal, garbage: bytes) -> None:
-    with written.path.open("ab") as stream:
-        stream.write(garbage)
-    journal = read_journal(written.path)
-    assert (journal.header, journal.ceilings) == (HEADER, Ceilings(reason="none asked for"))
-    assert journal.finished == dict(enumerate(CASES))
-
-
-def test_damage_between_good_lines_is_refused_with_its_line(written: Journal) -> None:
+@pytest.mark.parametrize("garbage", [b"\0" * 512, b"\xff\r\n\n{}", b'{"kind":"x"}', b'{"kind":"fi'])
+@pytest.mark.parametrize("place", [1, 2, 4, 5])
+def test_a_damaged_line_costs_no_other(written: Journal, garbage: bytes, place: int) -> None:
     lines = written.path.read_bytes().split(b"\n")
-    lines.insert(2, b'{"kind":"finish"')
-    written.path.write_bytes(b"\n".join(lines))
-    with pytest.raises(MeasurementError, match=r"line 3 .*delete that line.*--resume"):
-        read_journal(written.path)
-    for start in (b"", lines[0], b"\n".join(lines[1:])):
-        written.path.write_bytes(start)
-        with pytest.raises(MeasurementError, match="does not begin with its run"):
-            read_journal(written.path)
+    written.path.write_bytes(b"\n".join([*lines[:place], garbage, *lines[place:]]))
+    with read_journal(written.path) as journal:
+        assert (journal.header, journal.ceilings) == (HEADER, Ceilings(reason="none asked for"))
+        assert journal.finished == dict(enumerate(CASES))
+        journal.append(Finish(case=7, outcome=CASES[0]))
+    assert read_journal(written.path).finished == {**dict(enumerate(CASES)), 7: CASES[0]}
+
+
+@pytest.mark.parametrize("begins", [b"", b'{"kind":"finish"}\n', b'{"kind":"run","journal":4}\n'])
+def test_what_does_not_begin_with_a_run_is_refused(tmp_path: Path, begins: bytes) -> None:
+    path = tmp_path / ".x.journal.jsonl"
+    path.write_bytes(begins)
+    with pytest.raises(MeasurementError, match="does not begin with its run"):
+        read_journal(path)
+    assert path.read_bytes() == begins
 
 
 def test_only_one_process_writes(written: Journal) -> None:
