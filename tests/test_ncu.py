@@ -33,62 +33,53 @@ from report.instruments.counters.ncu_output import (
     read_table,
 )
 
-# ------------------------------------------------------------------------------------ real names
-
-INSTRUCTIONS = tuple(f"{k}{op}" for k in "dfh" for op in ("add", "mul", "fma"))
-CORES = [f"smsp__sass_thread_inst_executed_op_{i}_pred_on" for i in INSTRUCTIONS]
-COMMON = [
-    *CORES, "dram__bytes", "l1tex__t_bytes", "lts__t_bytes", "lts__throughput",
-    "sm__inst_executed_pipe_tensor",
-]  # fmt: skip
 TENSOR_CORE = "sm__ops_path_tensor_"
 SPARSITY = ("", "_sparsity_off", "_sparsity_on")
+#: FLOPs of one thread instruction on the CUDA cores.
+WEIGHTS = {f"{k}{op}": n * (1 + (k == "h")) for k in "fdh"
+           for op, n in (("add", 1), ("mul", 1), ("fma", 2))}  # fmt: skip
+COMMON = [
+    *(f"smsp__sass_thread_inst_executed_op_{name}_pred_on" for name in WEIGHTS),
+    "dram__bytes", "l1tex__t_bytes", "lts__t_bytes", "lts__throughput",
+    "sm__inst_executed_pipe_tensor",
+]  # fmt: skip
+#: Tensor metrics of Hopper, of which those that hold others count once each.
 HOPPER = [
     *(f"op_hgmma_src_{p}{x}" for p in ("bf16_dst_fp32", "fp16", "tf32_dst_fp32") for x in SPARSITY),
     *("op_hmma_src_fp16", "op_hmma_src_fp16_dst_fp32", "op_igmma_src_int8", "src_int8"),
     *("src_bf16_dst_fp32", "src_fp16", "src_fp64", "src_tf32_dst_fp32"),
     *(f"src_fp8{x}" for x in SPARSITY),
 ]
-#: Capability of a chip → its tensor metrics beside those of all → the paths that count once each.
-TENSOR: dict[str, tuple[list[str], set[str]]] = {
-    "7.0 old": ([], set()),
-    "9.0": (
-        HOPPER,
-        {f"src_{p}" for p in ("bf16_dst_fp32", "fp16", "fp64", "fp8", "tf32_dst_fp32")},
-    ),
-}
-#: FLOPs of one thread instruction on the CUDA cores.
-WEIGHTS = {f"{k}{op}": n * (1 + (k == "h")) for k in "fdh"
-           for op, n in (("add", 1), ("mul", 1), ("fma", 2))}  # fmt: skip
+PATHS = ("bf16_dst_fp32", "fp16", "fp64", "fp8", "tf32_dst_fp32")
 
 
-def plan_of(chip: str) -> MetricPlan:
-    plan = metrics_for(
-        chip.split(maxsplit=1)[0],
-        frozenset([*COMMON, *(f"{TENSOR_CORE}{n}" for n in TENSOR[chip][0])]),
-    )
+def plan_of(capability: str, *tensor: str) -> MetricPlan:
+    names = frozenset([*COMMON, *(f"{TENSOR_CORE}{name}" for name in tensor)])
+    plan = metrics_for(capability, names)
     assert isinstance(plan, MetricPlan)
     return plan
 
 
-HOPPER_PLAN = plan_of("9.0")
+HOPPER_PLAN, VOLTA_PLAN = plan_of("9.0", *HOPPER), plan_of("7.0")
 FADD = "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum"
 
 
-@pytest.mark.parametrize("chip", TENSOR)
-def test_every_architecture_counts_each_path_once(chip: str) -> None:
-    plan = plan_of(chip)
-    found = {t.metric: t.factor for t in plan.terms if t.unit == "tensor_core"}
-    paths = {f"{TENSOR_CORE}{path}.sum": 1 for path in TENSOR[chip][1]}
-    assert found == (paths or {"sm__inst_executed_pipe_tensor.sum": 512})
-    cores = [t for t in plan.terms if t.unit == "cuda_core"]
-    assert all(t.metric.startswith("smsp__") for t in cores)
-    assert {t.metric.split("_op_")[1][:4]: t.factor for t in cores} == WEIGHTS
+@pytest.mark.parametrize(
+    ("plan", "paths"),
+    [
+        (HOPPER_PLAN, {f"{TENSOR_CORE}src_{path}.sum": 1 for path in PATHS}),
+        (VOLTA_PLAN, {"sm__inst_executed_pipe_tensor.sum": 512}),
+    ],
+)
+def test_every_architecture_counts_each_path_once(plan: MetricPlan, paths: dict[str, int]) -> None:
+    assert {t.metric: t.factor for t in plan.terms if t.unit == "tensor_core"} == paths
+    cores = {t.metric: t.factor for t in plan.terms if t.unit == "cuda_core"}
+    assert cores == {
+        f"smsp__sass_thread_inst_executed_op_{name}_pred_on.sum": n for name, n in WEIGHTS.items()
+    }
     assert set(plan.bytes) == {"dram", "l2", "l1"} and plan.missing == {}
     assert plan.metrics == tuple(sorted(set(plan.metrics)))
 
-
-# -------------------------------------------------------------------------------- the raw page
 
 RANGES = "Id:Domain:Start/Stop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
 COLUMNS = ("ID", "Process ID", RANGES, "Kernel Name", "Block Size", "CC", "Section Name")
@@ -105,8 +96,6 @@ def unit_of(metric: str) -> str:
 
 def table(
     launches: Sequence[tuple[str, str | None, Mapping[str, object]]],
-    *,
-    capability: str = "9.0",
     units: Mapping[str, str] | None = None,
 ) -> str:
     """The raw page of ``launches`` (kernel, range, values), every cell quoted as ncu does."""
@@ -120,7 +109,7 @@ def table(
     for number, (kernel, name, values) in enumerate(launches):
         cell = f'{number}  "<default domain>:{name}:none:none:none:none:none:none"' if name else ""
         cells = [str(values.get(metric, "n/a")) for metric in metrics]
-        writer.writerow([str(number), "42", cell, kernel, "(128, 1, 1)", capability, "", *cells])
+        writer.writerow([str(number), "42", cell, kernel, "(128, 1, 1)", "9.0", "", *cells])
     return buffer.getvalue()
 
 
@@ -174,7 +163,7 @@ WHOLE = table([(CONVOLUTION, CASE, {"dram__bytes.sum": "1,000"})])
         (WHOLE[:-12], "truncated"),
         (WHOLE.replace(',"1,000"', ""), "truncated"),
         (table([(ADD, CASE, {"dram__bytes.sum": "١٢٣"})]), "number"),
-        (table([(ADD, CASE, {_BYTES: "1"})], units={_BYTES: "Mbyte"}), "units"),
+        (table([(ADD, CASE, {_BYTES: "1"})], {_BYTES: "Mbyte"}), "units"),
         (WHOLE.replace("CC", "Metric Value"), "page"),
         (WHOLE.replace("1,000", "1.5"), "number"),
         (WHOLE.replace("1,000", "12,34"), "number"),
@@ -197,8 +186,6 @@ def test_a_table_cut_anywhere_is_refused_or_lacks_only_rows(cut: int) -> None:
         assert {row.values["dram__bytes.sum"] for row in rows} == {1000}
 
 
-# ------------------------------------------------------------------------------- complaints
-
 COMPLAINTS = {
     "permission": "==ERROR== ERR_NVGPUCTRPERM - The user\n==WARNING== No kernels were profiled.",
     "library": "==ERROR== Failed to initialize the profiler: LibraryNotLoaded",
@@ -220,25 +207,26 @@ def test_every_complaint_of_ncu_has_its_own_sentence(kind: str) -> None:
     assert complaint("==PROF== Connected to process 1\n==PROF== Disconnected\n") is None
 
 
-# ------------------------------------------------------------------------------------- work
-
-
 @pytest.mark.parametrize(
-    ("chip", "counts", "cuda_core", "tensor_core"),
+    ("plan", "counts", "cuda_core", "tensor_core"),
     [
         # Conv2d(32, 64, 3) at batch 1: one addition and one multiplication an output element.
-        ("9.0", {"op_ffma": "10,616,832", "op_fadd": 36864, "op_fmul": 36864}, 21_307_392, 0),
-        ("9.0", {"src_tf32": "21,233,664"}, 0, 21_233_664),
-        ("9.0", {"op_hadd": 1, "op_hmul": 10, "op_hfma": 100}, 2 + 20 + 400, 0),
-        ("7.0 old", {"pipe_tensor": "1,000"}, 0, 512_000),
+        (
+            HOPPER_PLAN,
+            {"op_ffma": "10,616,832", "op_fadd": 36864, "op_fmul": 36864},
+            21_307_392,
+            0,
+        ),
+        (HOPPER_PLAN, {"src_tf32": "21,233,664"}, 0, 21_233_664),
+        (HOPPER_PLAN, {"op_hadd": 1, "op_hmul": 10, "op_hfma": 100}, 2 + 20 + 400, 0),
+        (VOLTA_PLAN, {"pipe_tensor": "1,000"}, 0, 512_000),
     ],
 )
 def test_work_of_a_kernel(
-    chip: str, counts: dict[str, object], cuda_core: int, tensor_core: int
+    plan: MetricPlan, counts: dict[str, object], cuda_core: int, tensor_core: int
 ) -> None:
-    plan, capability = plan_of(chip), chip.split(maxsplit=1)[0]
     launches = [(CONVOLUTION, CASE, values(plan, **counts)), (ADD, CASE, values(plan, op_fadd=3))]
-    work = quantities(rows_of(table(launches * 2, capability=capability)), plan)
+    work = quantities(rows_of(table(launches * 2)), plan)
     assert work["ncu_cuda_core_flops"] == 2 * (cuda_core + 3)
     assert work["ncu_tensor_core_flops"] == 2 * tensor_core
     assert work["ncu_kernel_launches"] == 4
@@ -252,8 +240,6 @@ def test_a_value_that_is_missing_is_never_zero() -> None:
     assert operations(rows, HOPPER_PLAN, "add") is None
     assert total_of(rows, "no__such.sum") is None
 
-
-# ------------------------------------------------------------------------------- what is kept
 
 NEXT = case_range({"batch": 1, "pass": "forward"}, 1)
 OTHER = case_range({"batch": 2, "pass": "forward"}, 0)
