@@ -35,11 +35,10 @@ _GAP: Final = 5.5
 
 @dataclass(frozen=True)
 class Bar:
-    """A named amount in the unit of the figure, and the text that is printed for it."""
+    """A named amount in the unit of the figure."""
 
     name: str
-    amount: float
-    text: str
+    amount: int
 
 
 class _Step(NamedTuple):
@@ -47,52 +46,63 @@ class _Step(NamedTuple):
 
     name: str
     text: str
-    base: float
+    base: int
     bar: Bar | None
     colour: str
 
 
 @dataclass(frozen=True)
 class Waterfall(Panel):
-    """A finished description: ``start`` and ``terms`` make ``total``, ``residual`` is left.
+    """A finished description: from ``start`` and ``terms`` to what was ``measured``.
 
-    ``measured`` is None where nothing was measured, and the figure says so; without ``residual``
-    it has no such row.  All bars and numbers are in ``unit``, of which ``per_label`` are one unit
-    of the axis' label.
+    ``measured`` is None where nothing was measured, and the figure says so.  ``residual`` names
+    what is left; without a name it has no row.  All bars and numbers are in ``unit``, of which
+    ``per_label`` are one unit of the axis' label.
     """
 
     start: Bar
     terms: tuple[Bar, ...]
-    total: Bar
     measured: Bar | None
-    residual: Bar | None
+    residual: str
     unit: str
     x_label: str
     per_label: float = 1.0
     title: str = ""
 
+    @property
+    def total(self) -> Bar:
+        """What theory gives with all terms."""
+        return Bar("Sum", sum((term.amount for term in self.terms), self.start.amount))
+
+    @property
+    def left(self) -> Bar | None:
+        """The residual, which leads from the sum to the measurement."""
+        if self.measured is None or not self.residual:
+            return None
+        return Bar(self.residual, self.measured.amount - self.total.amount)
+
     def _steps(self) -> Iterator[_Step]:
         """The rows from top to bottom."""
 
-        def step(bar: Bar, base: float, colour: str) -> _Step:
+        def step(bar: Bar, base: int, colour: str, plus: str = "") -> _Step:
             name = "\n".join(textwrap.wrap(bar.name, _NAME_LETTERS, break_on_hyphens=False))
-            return _Step(name, bar.text, base, bar, colour)
+            number = f"{abs(bar.amount):,}"
+            sign = "\N{MINUS SIGN}" if bar.amount < 0 else plus if bar.amount else ""
+            return _Step(name, f"{sign}{number}", base, bar, colour)
 
         yield step(self.start, 0, style.THEORY)
         level = self.start.amount
         for bar in self.terms:
-            yield step(bar, level, MORE if bar.amount > 0 else LESS if bar.amount else style.INK)
+            colour = MORE if bar.amount > 0 else LESS if bar.amount else style.INK
+            yield step(bar, level, colour, "+")
             level += bar.amount
         yield step(self.total, 0, style.THEORY)
         if self.measured is None:
             yield _Step("Measured", "not measured", 0, None, MEASURED)
-            return
-        yield step(self.measured, 0, MEASURED)
-        if self.residual is None:
-            return
-        # The residual leads from the sum to the measurement.
-        colour = UNEXPLAINED if self.residual.amount else style.INK
-        yield step(self.residual, self.total.amount, colour)
+        else:
+            yield step(self.measured, 0, MEASURED)
+        if self.left:
+            yield step(self.left, level, UNEXPLAINED if self.left.amount else style.INK, "+")
 
     @property
     def height(self) -> float:
@@ -138,7 +148,7 @@ class Waterfall(Panel):
             end - base,
             left=base,
             height=2 * _HALF,
-            color="white" if step.bar is self.total else step.colour,
+            color="white" if step.bar == self.total else step.colour,
             edgecolor=step.colour,
             linewidth=0.9,
             hatch="////" if step.colour == UNEXPLAINED else None,
@@ -195,6 +205,6 @@ class Waterfall(Panel):
 
     def rows(self) -> Iterator[Row]:
         """The bars."""
-        bars = (self.start, *self.terms, self.total, self.measured, self.residual)
+        bars = (self.start, *self.terms, self.total, self.measured, self.left)
         for bar in filter(None, bars):
             yield "", bar.name, None, None, self.unit, bar.amount, None, None

@@ -10,33 +10,26 @@ from figures.waterfall import Bar, Waterfall
 from report.missing import Missing
 from report.paper.tables import Content, Table, table_of
 from report.quantity.expression import exact
-from report.text.format import digits, quantity_text, scale_for
+from report.text.format import quantity_text, scale_for
 from report.theory.reconciliation import EXPLAINED, UNEXPLAINED, Level, Reconciliation, Term
 
 
 def as_figure(found: Reconciliation) -> Waterfall:
     """The reconciliation as bars; labels carry the exact numbers."""
-    levels = list(accumulate((term.amount for term in found.terms), initial=found.start.amount))
-    measured, residual = found.measured, found.residual
-    if not isinstance(measured, Missing):
+    start, measured = Bar(found.start.name, found.start.amount), found.measured
+    levels = list(accumulate((term.amount for term in found.terms), initial=start.amount))
+    if isinstance(measured, Term):
         levels.append(measured.amount)
     scale = scale_for(max(map(abs, levels)), found.unit)
     return Waterfall(
-        start=_bar(found.start.name, found.start.amount),
-        terms=tuple(_bar(term.name, term.amount, "+") for term in found.terms),
-        total=_bar("Sum", found.end),
-        measured=None if isinstance(measured, Missing) else _bar(measured.name, measured.amount),
-        residual=None
-        if isinstance(residual, Missing)
-        else _bar(found.residual_name, residual, "+"),
-        unit=found.unit,
-        x_label=f"From zero ({scale.unit})",
-        per_label=1 / scale.factor,
+        start,
+        tuple(Bar(term.name, term.amount) for term in found.terms),
+        Bar(measured.name, measured.amount) if isinstance(measured, Term) else None,
+        found.residual_name,
+        found.unit,
+        f"From zero ({scale.unit})",
+        1 / scale.factor,
     )
-
-
-def _bar(name: str, amount: int, plus: str = "") -> Bar:
-    return Bar(name, amount, f"{plus if amount > 0 else ''}{digits(amount, 0)}")
 
 
 def series_table(

@@ -388,7 +388,7 @@ def _peaks(p: Paper) -> Several:
 
 @study.figure("fig-bytes", height=2.6)
 def _fig_bytes(p: Paper) -> Iterator[Panel]:
-    yield replace(as_figure(p.estimate), x_label="Memory (MB)", residual=None)
+    yield replace(as_figure(p.estimate), x_label="Memory (MB)", residual="")
 
 
 @study.figure("fig-operations", height=2.6)
