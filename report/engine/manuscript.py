@@ -1,8 +1,9 @@
 """Writing the document of a paper with its tables, values, pictures and bibliography.
 
 The source folder, from which every format is rendered, holds ``<study>.qmd``, in ``tables/`` each
-table as LaTeX and CSV, ``references.bib``, ``values.json``, and in ``pictures/`` the author's own,
-which lie beside the template in a folder of the study's name.
+table as LaTeX and CSV, ``references.bib``, ``values.json``, what ``quarto`` needs to know of one
+paper, and in ``pictures/`` the author's own, which lie beside the template in a folder of the
+study's name.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from report.paper.findings import Findings
 from report.paper.manuscript import render_manuscript
 from report.paper.tables import to_csv, to_latex
 from report.records.files import read_file, shared
+from report.render.pandoc import TEMPLATES
 from report.render.source import in_style, read_source
 
 _PICTURES: Final = (".jpeg", ".jpg", ".pdf", ".png", ".svg")
@@ -47,6 +49,7 @@ def write_source(
     folder.mkdir(parents=True, exist_ok=True)
     text = in_style(manuscript.text, style) if style else manuscript.text
     (folder / f"{study}.qmd").write_text(text, encoding="utf-8")
+    shutil.copyfile(TEMPLATES / "quarto" / "paper.yml", folder / "_quarto.yml")
     paper = read_source(folder, study)
     copy_bibliography(data, folder)
     _write_tables(findings, folder / "tables", one_column=paper.one_column)

@@ -71,6 +71,7 @@ _FILTER: Final = ("templates/ridgepoint.lua", "templates/filter/", "templates/nu
 _DOCUMENT: Final = (
     *_COMPUTING, *_FILTER, *_TYPST, "report/render/", "data/references.bib", "data/site.yaml",
     f"templates/papers/{_STUDY}.qmd.j2", f"templates/papers/{_STUDY}/", "templates/shared/",
+    "templates/quarto/paper.yml",
     "templates/latex/", "templates/html/page.html", "templates/html/head.html.j2",
     "templates/html/header.html.j2", "templates/html/footer.html.j2",
 )  # fmt: skip

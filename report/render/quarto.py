@@ -36,7 +36,7 @@ def write_project(
         {"href": page, "text": entry["title"]} for page, entry in pages.items()
     ]
     for study, folder in sources.items():
-        kept_here = shutil.ignore_patterns("values.json")
+        kept_here = shutil.ignore_patterns("values.json", "_quarto.yml")
         shutil.copytree(folder, target / study, ignore=kept_here, dirs_exist_ok=True)
         metadata = _metadata(read_source(folder, study), project["format"]["html"])
         _write(target / study / "_metadata.yml", _yaml(metadata))
