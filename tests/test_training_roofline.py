@@ -116,7 +116,6 @@ EXPECTED: Mapping[str, float] = {
     "heavy_ratio": (111 + 117) / (359 + 366) * CHIP / 8.1e12,
     "t4_clock": CLOCK, "t4_low": 1120, "t4_ridge": 8.1e12 / 320e9,
     "laptop_peak": CHIP, "laptop_bandwidth": BUS, "laptop_memory": 13e9,
-    "startup_least": startup(0.085, 48.7e12, 12.27e9, 359, 32),
     "startup_most": startup(0.161, 8.1e12, 12.27e9, 120, 128),
     "startup_fell": startup(0.0061, 48.7e12, 12.27e9, 31, 128),
     "usual_step": 128 / 366, "lead_small": 1107 / 650, "lead_heavy": 366 / 117,

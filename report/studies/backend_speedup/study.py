@@ -42,8 +42,8 @@ ALIKE_LOSS: Final = 1e-3
 
 #: The least work, much work, and the most of all.
 SMALL, LARGE, WIDEST = Size(10, 1_000), Size(128, 60_000), Size(2_048, 16_000)
-#: About the source's work with many neurons; its network with fewer images.
-LESS_WIDE, SHARED, NARROW = Size(512, 1_438), Size(10, 1_438), Size(10, 16_000)
+#: About the source's work with many neurons; the source's network with fewer images.
+LESS_WIDE, NARROW = Size(512, 1_438), Size(10, 16_000)
 _PRODUCTS: Final = "matrix_product_time"
 
 #: What many machines are compared by.
@@ -132,7 +132,6 @@ study.values(
         "many_images": lambda p: exact("images, most", "1", SOURCE.images),
         "most_neurons": lambda p: exact("neurons, most", "1", WIDEST.hidden),
         "large_neurons": lambda p: exact("neurons", "1", LARGE.hidden),
-        "less_wide_neurons": lambda p: exact("neurons", "1", LESS_WIDE.hidden),
         "fewer_images": lambda p: exact("images", "1", NARROW.images),
         "shared_images": lambda p: exact("images", "1", LESS_WIDE.images),
         "learned": lambda p: p.source.value("training"),
@@ -209,8 +208,6 @@ study.values(
         "at_source": _speedup(SOURCE),
         "large": _speedup(LARGE),
         "widest": _speedup(WIDEST),
-        "few_more": _speedup(SHARED),
-        "between": _speedup(NARROW),
         "less_wide": _speedup(LESS_WIDE),
         "floor": _floor,
         "torch_floor": lambda run: run.time(SMALL, "torch_cuda"),

@@ -17,7 +17,7 @@ from report.paper.findings import Inputs
 from report.paper.study import Content, Study, audit_row
 from report.quantity.evaluation import estimate, to_digits
 from report.quantity.expression import Quantity, exact
-from report.quantity.operations import at_least, at_most
+from report.quantity.operations import at_least
 from report.quantity.verdicts import Several, all_of
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline import figures, theory
@@ -164,7 +164,6 @@ study.values(
         "small_ratio": lambda p: p.remainders[SMALL].ratio,
         "small_by_print": lambda p: p.remainders[SMALL].by_print,
         "heavy_ratio": lambda p: p.remainders[HEAVY].ratio,
-        "startup_least": lambda p: at_most(*_startups(p)),
         "startup_most": lambda p: at_least(*_startups(p)),
         "startup_fell": lambda p: at_least(*_startups(p, collapsed=True)),
         "rtx_peak": lambda p: p.source.printed_roof(RTX)[0],
