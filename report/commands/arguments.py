@@ -20,22 +20,20 @@ PORT: Final = 8000
 _JOBS: Final = min(os.cpu_count() or 1, 16)
 #: How the names of papers' templates end.
 TEMPLATE: Final = ".qmd.j2"
-#: What is done instead of a plain build, by the name of its option; --watch comes before --serve,
-#: which may name its port.
-INSTEAD: Final = (
-    "version",
-    "list",
-    "new",
-    "dry_run",
-    "check",
-    "accept",
-    "diff",
-    "verify",
-    "watch",
-    "serve",
-)
+#: What is done instead of a plain build, with what the help says of it.
+_INSTEAD: Final = {
+    "version": "print the version and stop",
+    "list": "list the studies and stop",
+    "dry-run": "say what would be run and why; write nothing",
+    "check": "exit with 1 if anything is stale, a verdict or an audit is not the expected one, or "
+    "a result is typed by hand; write nothing",
+    "accept": "write today's verdicts and audits to expected.yaml in the data directory, and the "
+    "records of --use to editions.yaml",
+    "verify": "build twice from nothing and compare every byte",
+    "watch": "rebuild on change and reload the page (see --serve)",
+}
 #: What --use applies to beside a build; all else tells of the data as they are.
-USING: Final = ("dry_run", "watch", "accept")
+_USING: Final = ("dry-run", "watch", "accept")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -57,7 +55,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     for study in options.study:
         if study not in STUDIES:
             parser.error(_no_study(study))
-    if options.use and (other := instead(options)) not in (None, *USING):
+    if options.use and (other := instead(options)) not in (None, *_USING):
         parser.error(f"--use chooses records for a build; leave it out with --{other}")
     return options
 
@@ -113,15 +111,17 @@ def _add_how(parser: argparse._ArgumentGroup) -> None:
 
 def instead(options: argparse.Namespace) -> str | None:
     """The option that says what to do instead of a plain build; None where there is none."""
-    given = (name for name in INSTEAD if getattr(options, name) is not None)
-    return next((name for name in given if getattr(options, name) is not False), None)
+    given = (name for name in ("new", "diff", "serve") if getattr(options, name) is not None)
+    return options.instead or next(given, None)
 
 
 def _add_instead(parser: argparse._ArgumentGroup) -> None:
     """What is done instead of building, one at a time."""
     group = parser.add_mutually_exclusive_group()
-    group.add_argument("--version", action="store_true", help="print the version and stop")
-    group.add_argument("--list", action="store_true", help="list the studies and stop")
+    for name, words in _INSTEAD.items():
+        group.add_argument(
+            f"--{name}", dest="instead", action="store_const", const=name, help=words
+        )
     group.add_argument(
         "--new",
         nargs=2,
@@ -129,28 +129,7 @@ def _add_instead(parser: argparse._ArgumentGroup) -> None:
         help="write the files of a study that measures, builds and passes its tests",
     )
     group.add_argument(
-        "--dry-run", action="store_true", help="say what would be run and why; write nothing"
-    )
-    group.add_argument(
-        "--check",
-        action="store_true",
-        help="exit with 1 if anything is stale, a verdict or an audit is not the expected one, or "
-        "a result is typed by hand; write nothing",
-    )
-    group.add_argument(
-        "--accept",
-        action="store_true",
-        help="write today's verdicts and audits to expected.yaml in the data directory, and the "
-        "records of --use to editions.yaml",
-    )
-    group.add_argument(
         "--diff", metavar="REV", help="what a git revision, or another data directory, changes"
-    )
-    group.add_argument(
-        "--verify", action="store_true", help="build twice from nothing and compare every byte"
-    )
-    group.add_argument(
-        "--watch", action="store_true", help="rebuild on change and reload the page (see --serve)"
     )
 
 

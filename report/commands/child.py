@@ -6,11 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from report.engine.pipeline import Request
 from report.system.processes import started
 
 #: How long a build may take to tidy up when it is stopped.
@@ -18,15 +19,18 @@ _GRACE_S: Final = 10.0
 
 
 def run_build(
-    arguments: Sequence[str],
+    request: Request,
     project: Path,
     environment: Mapping[str, str] | None = None,
     umask: int = -1,
 ) -> str | None:
-    """Run build.py in ``project``; what went wrong, a line for each thing, None if nothing did."""
+    """Build what is asked for with the code of ``project``.
+
+    Returns what went wrong, a line for each thing, None if nothing did.
+    """
     # Not in the terminal's group, so that Ctrl-C reaches it once and from here.
     with started(
-        [sys.executable, str(project / "build.py"), *arguments, "--quiet"],
+        [sys.executable, str(project / "build.py"), *_words(request), "--quiet"],
         cwd=project,
         env=os.environ if environment is None else environment,
         stdin=subprocess.DEVNULL,
@@ -47,3 +51,13 @@ def run_build(
         return None
     errors = f"\n{said.strip()}".replace("\nerror: ", "\n").strip()
     return errors or f"build.py ended with the exit code {process.returncode}."
+
+
+def _words(request: Request) -> list[str]:
+    """The command line that asks for the same."""
+    named = [f"--{output}" for output in request.outputs]
+    use = [f"--use={request.data / file}" for files in request.use.values() for file in files]
+    style = [f"--style={request.style}"] if request.style else []
+    places = [f"--out={request.out}", f"--data={request.data}"]
+    how = [f"--engine={request.engine}", f"--jobs={request.jobs}"]
+    return [*request.studies, *named, *how, *places, *style, *use]

@@ -177,21 +177,11 @@ def watch(options: argparse.Namespace) -> int:
     port = PORT if options.serve is None else options.serve
 
     def rebuild() -> str | None:
-        return run_build(_again(request), ROOT)  # a new process has today's code
+        return run_build(request, ROOT)  # a new process has today's code
 
     changed = changes(*made_from, request.data)
     watch_and_serve(request.out, port, rebuild, changed, say)
     return 0
-
-
-def _again(request: Request) -> list[str]:
-    """The same build as a command of its own."""
-    named = [f"--{output}" for output in request.outputs]
-    paths = ["--out", str(request.out), "--data", str(request.data), "--jobs", str(request.jobs)]
-    asked = [str(request.data / file) for files in request.use.values() for file in files]
-    use = [word for path in asked for word in ("--use", path)]
-    printed = ["--style", request.style] if request.style else []
-    return [*request.studies, *named, "--engine", request.engine, *printed, *paths, *use]
 
 
 def _printed(text: str) -> int:
@@ -210,7 +200,7 @@ _ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
     "version": lambda options: _printed(version()),
     "list": lambda options: _printed("\n".join(listed())),
     "new": new,
-    "dry_run": tell,
+    "dry-run": tell,
     "check": check,
     "accept": accept,
     "diff": differ,
@@ -220,7 +210,7 @@ _ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
 }
 
 #: Options whose result is what is printed; a build has made its papers whoever reads of it.
-_RESULTS = ("version", "list", "dry_run", "check", "diff", "verify")
+_RESULTS = ("version", "list", "dry-run", "check", "diff", "verify")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -228,7 +218,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parse(arguments)
     try:
         code = command(options)
-        if any(getattr(options, name) for name in _RESULTS):
+        if instead(options) in _RESULTS:
             check_output()
         return code
     except RidgepointError as error:

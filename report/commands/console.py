@@ -22,16 +22,6 @@ def marked(word: str, stream: TextIO) -> str:
     return f"{word}:" if plain else f"\x1b[1;{_COLOURS[word]}m{word}:\x1b[0m"
 
 
-def closing_line(request: Request, summary: Summary, seconds: float) -> str:
-    """``6 papers: 1 made, 5 current, 0 errors, 1 note in 4.9 s``."""
-    made = sum(bool(each.made) for each in summary.outcomes if each.study != "site")
-    failed = len(summary.failed)
-    current = len(request.studies) - made - sum(each.study != "site" for each in summary.failed)
-    parts = f"{made} made, {current} current, {counted(failed, 'error')}"
-    notes = counted(len(_notes(request, summary)), "note")
-    return f"{counted(len(request.studies), 'paper')}: {parts}, {notes} in {seconds:.1f} s"
-
-
 def counted(number: int, what: str) -> str:
     """``1 paper``, ``2 papers``."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
@@ -55,28 +45,26 @@ def announcer() -> Announce:
 def print_summary(request: Request, summary: Summary, seconds: float, *, explain: bool) -> None:
     """Say where the papers are, which records they use, what is wrong with these, by which engine.
 
-    ``explain`` names every file that was written and every record.
+    ``explain`` tells of every record.
     """
     built = bool(summary.outcomes)
-    if explain:
-        lines = [shown(path) for path in summary.made if not _is_hidden(path, request.out)]
-    else:
-        lines = list(_written(request, summary))
+    lines = [*_written(request, summary)]
     lines += _records(request, summary, explain=explain) if built or explain else ()
     notes = summary.notices if explain else _notes(request, summary)
     lines += (f"{marked('note', sys.stdout)} {notice}" for notice in notes)
+    papers = counted(len(request.studies), "paper")
     if built:
-        lines.append(closing_line(request, summary, seconds))
+        made = sum(bool(each.made) for each in summary.outcomes if each.study != "site")
+        failed = sum(each.study != "site" for each in summary.failed)
+        counts = f"{made} made, {len(request.studies) - made - failed} current"
+        counts += f", {counted(len(summary.failed), 'error')}"
+        counts += f", {counted(len(_notes(request, summary)), 'note')}"
+        lines.append(f"{papers}: {counts} in {seconds:.1f} s")
     else:
-        papers = counted(len(request.studies), "paper")
         lines.append(f"Nothing to do: all is up to date ({papers}).")
     if "pdf" in request.outputs:
         lines.append(summary.engine)
     print(*lines, sep="\n")
-
-
-def _is_hidden(path: Path, out: Path) -> bool:
-    return any(part.startswith(".") for part in path.relative_to(out).parts)
 
 
 def _written(request: Request, summary: Summary) -> Iterator[str]:

@@ -125,20 +125,13 @@ def _build(environment: Environment, request: Request, project: Path, folder: Pa
         raise OutputError(
             f"{folder}: the project cannot be copied there ({error}); take an --out with more room."
         ) from error
-    arguments = [
-        *request.studies,
-        *(f"--{output}" for output in request.outputs),
-        f"--engine={request.engine}",
-        f"--jobs={request.jobs}",
-        f"--out={folder / 'out'}",
-        f"--data={data}",
-    ]
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("LC_", "LANG", "PYTHON"))}
     own = {**kept, **environment.variables, "PYTHONIOENCODING": "utf-8"}
-    failure = run_build(arguments, folder, own, environment.umask)
+    asked = request._replace(out=folder / "out", data=data)
+    failure = run_build(asked, folder, own, environment.umask)
     if failure is not None:
         raise RenderError(f"--verify: the {environment.name} build failed: {failure}")
-    return folder / "out"
+    return asked.out
 
 
 def files_of(out: Path) -> dict[str, str]:

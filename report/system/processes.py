@@ -3,8 +3,7 @@
 Each program runs in a process group that a guard leads: a shell that reads from a pipe which only
 this process holds open.  When this process ends, by ``kill -9`` too, the system closes the pipe and
 the guard kills the group.  No code of ours runs between fork and exec, so threads may start
-programs.  This needs process groups, which Linux and macOS have; elsewhere the program alone is
-killed, and only while this process lives.
+programs.  This needs process groups, which Linux and macOS have.
 """
 
 from __future__ import annotations
@@ -37,13 +36,6 @@ def started(command: Sequence[str], **settings: Any) -> Iterator[subprocess.Pope
 
     Raises ``OSError`` if it cannot be started.
     """
-    if os.name != "posix":
-        with subprocess.Popen(command, **settings) as process:
-            try:
-                yield process
-            finally:
-                process.kill()
-        return
     with subprocess.Popen(
         _GUARD,
         cwd="/",
