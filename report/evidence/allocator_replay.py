@@ -111,9 +111,8 @@ def _reconciled(
     name, words = f"{of}_{moment}", f"{of} {moment}"
     samples = case.samples(name)
     value = identical(samples) if samples else None
-    said: Term | Missing = Missing(
-        f"{words} differed between repetitions" if samples else f"no {words} recorded"
-    )
+    why = f"{words} differed between repetitions" if samples else f"no {words} recorded"
+    said: Term | Missing = Missing(why)
     if value is not None:
         said = Term(of.capitalize(), int(value), "the allocator's statistics", name)
     return Reconciliation(

@@ -13,12 +13,11 @@ def attributions(stored: Iterable[StoredImport]) -> tuple[dict[str, Any], ...]:
 
     ``line`` names the devices with who measured on them, for lists of machines.
     """
+    names = ("author", "licence", "address", "commit", "instrument")
     found: dict[tuple[str | None, ...], list[str]] = {}
     for each in stored:
-        o = each.record.origin
-        origin = (o.author, o.licence, o.address, o.commit, o.instrument)
+        origin = tuple(getattr(each.record.origin, name) for name in names)
         found.setdefault(origin, []).append(each.record.environment.model)
-    names = ("author", "licence", "address", "commit", "instrument")
     return tuple(
         {
             **dict(zip(names, origin, strict=True)),

@@ -27,6 +27,8 @@ _ARITHMETIC: Final[tuple[Peak, ...]] = ("matrix_product", "convolution")
 _BANDWIDTH: Final[tuple[Peak, ...]] = ("copy", "read", "triad")
 #: What a reader asks for, and the operations whose best rate is meant.
 _MEANT: Final[dict[str, tuple[Peak, ...]]] = {"matrix_product": _ARITHMETIC, "copy": _BANDWIDTH}
+#: What the best of several operations is a ceiling of.
+_BEST_OF: Final = {"matrix_product": "arithmetic", "copy": "memory bandwidth"}
 CEILING_UNITS: Final[dict[str, str]] = {
     **dict.fromkeys(_ARITHMETIC, "FLOP/s"),
     **dict.fromkeys(_BANDWIDTH, "B/s"),
@@ -57,21 +59,13 @@ def beyond_caches(found: Iterable[Ceiling], environment: Environment) -> tuple[C
     Where the caches are not known (an old record, a GPU) these are the largest ones, down to half
     of the largest; where no working set is known it is all.
     """
-    every, host = tuple(found), environment.host
+    every, host = tuple(found), environment.host if environment.device == "cpu" else None
     sizes = [ceiling.working_set for ceiling in every if ceiling.working_set is not None]
     if not sizes:
         return every
-    known = host is not None and environment.device == "cpu"
-    last = last_capacity(host.caches, environment.cpu.cores_available) if host and known else None
+    last = last_capacity(host.caches, environment.cpu.cores_available) if host else None
     least = max(sizes) / 2 if last is None else BEYOND_CACHES * last
     return tuple(c for c in every if c.working_set is not None and c.working_set >= least)
-
-
-def name_of(operation: str, found: Iterable[Ceiling]) -> str:
-    """What a ceiling is one of: an operation, or what all of several operations do."""
-    if {ceiling.operation for ceiling in found} <= {operation}:
-        return operation.replace("_", " ")
-    return {"matrix_product": "arithmetic", "copy": "memory bandwidth"}[operation]
 
 
 def described(ceiling: Ceiling) -> str:
@@ -119,7 +113,8 @@ class MeasuredDevice:
             return absent(name, CEILING_UNITS[operation], reason)
         if operation == "page_mapping":
             return self._price(found)
-        name = name_of(operation, [ceiling for _, ceiling in found])
+        alone = {ceiling.operation for _, ceiling in found} == {operation}
+        name = operation.replace("_", " ") if alone else _BEST_OF[operation]
         return named(
             f"ceiling of the {name}", at_least(*(self._ceiling_rate(*each) for each in found))
         )

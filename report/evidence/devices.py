@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
-from report.evidence.reported import CitationKey
+from report.evidence.reported import CitationKey, Part
 from report.records.record import DeviceKey, Text
 from report.records.strict import read_strictly, refuse_first, repeated
 
@@ -28,16 +28,12 @@ _LEAST: Final = 1e-6
 _FACTORS: Final = {"TFLOP/s": 1e12, "GB/s": 1e9, "MiB": 2**20, "GB": 1e9}
 
 
-class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A part of the file: immutable, every field required, no other field allowed."""
-
-
-class Peak(_Part, frozen=True):
+class Peak(Part, frozen=True):
     """One line of a data sheet, in the unit of the print.
 
     ``operation`` is ``memory`` (bandwidth), ``capacity`` (of that memory), ``cache`` (size of the
-    last one) or the element type
-    of the arithmetic: float32 on the ordinary cores, the shorter types on the matrix units.
+    last one) or the element type of the arithmetic: float32 on the ordinary cores, the shorter
+    types on the matrix units.
     ``verified`` is false for a figure that was not compared with a document; no paper prints it.
     """
 
@@ -53,7 +49,7 @@ class Peak(_Part, frozen=True):
         return self.value * _FACTORS[self.unit]
 
 
-class Device(_Part, frozen=True):
+class Device(Part, frozen=True):
     """A device; a model text names it if it holds one of ``matches`` and none of ``excludes``."""
 
     key: DeviceKey
@@ -70,13 +66,11 @@ class Device(_Part, frozen=True):
 
     def peak(self, operation: Operation) -> Peak | None:
         """The verified peak of an operation, or None."""
-        for peak in self.peaks:
-            if peak.operation == operation and peak.verified:
-                return peak
-        return None
+        found = (peak for peak in self.peaks if peak.operation == operation and peak.verified)
+        return next(found, None)
 
 
-class Devices(_Part, frozen=True):
+class Devices(Part, frozen=True):
     """All devices whose data sheets are known."""
 
     devices: tuple[Device, ...]

@@ -38,24 +38,22 @@ def counts(run: Run, cases: Mapping[Level, Factors]) -> dict[Level, tuple[int, i
     The second call of a case is what is counted, and adds nothing; where a record has only the
     first, which also makes the kernel, that is as large as the largest other level shows it.
     """
-    making = _kernel_making(run, cases)
+    seen = {
+        level: (run.fixed(COUNTED, each), run.fixed(FIRST, each)) for level, each in cases.items()
+    }
+    both = (
+        first - second
+        for second, first in reversed(seen.values())
+        if isinstance(first, int) and isinstance(second, int)
+    )
+    making = next(both, 0)
     found: dict[Level, tuple[int, int]] = {}
-    for level, factors in cases.items():
-        second, first = run.fixed(COUNTED, factors), run.fixed(FIRST, factors)
+    for level, (second, first) in seen.items():
         if isinstance(second, int):
             found[level] = second, 0
         elif isinstance(first, int):
             found[level] = first, making
     return found
-
-
-def _kernel_making(run: Run, cases: Mapping[Level, Factors]) -> int:
-    """First less second call at the last level where both were counted; 0 where none was."""
-    for factors in reversed(tuple(cases.values())):
-        first, second = run.fixed(FIRST, factors), run.fixed(COUNTED, factors)
-        if isinstance(first, int) and isinstance(second, int):
-            return first - second
-    return 0
 
 
 def executed(

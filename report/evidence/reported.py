@@ -25,11 +25,11 @@ Decimals: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=12)]
 _REMEDY: Final = "mend the file by the source, or restore it with git"
 
 
-class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A part of the file: immutable, every field required, no other field allowed."""
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A part of a file: immutable, every field required, no other field allowed."""
 
 
-class Unreported(_Part, frozen=True):
+class Unreported(Part, frozen=True):
     """A cell without a value, and why."""
 
     missing: Text
@@ -38,7 +38,7 @@ class Unreported(_Part, frozen=True):
 Cell: TypeAlias = int | float | str | Unreported
 
 
-class ReportedColumn(_Part, frozen=True):
+class ReportedColumn(Part, frozen=True):
     """A column of numbers with the unit and the decimals of the print, or of text (both null)."""
 
     key: Slug
@@ -47,7 +47,7 @@ class ReportedColumn(_Part, frozen=True):
     decimals: Decimals | None
 
 
-class ReportedTable(_Part, frozen=True):
+class ReportedTable(Part, frozen=True):
     """A table of the source, row by row; ``place`` is where it stands there (``Table I``)."""
 
     id: Identifier
@@ -77,7 +77,7 @@ class ReportedTable(_Part, frozen=True):
         return self
 
 
-class ReportedValue(_Part, frozen=True):
+class ReportedValue(Part, frozen=True):
     """A single number that the source prints outside its tables."""
 
     id: Identifier
@@ -92,7 +92,7 @@ class ReportedValue(_Part, frozen=True):
 _Named = TypeVar("_Named", ReportedTable, ReportedValue)
 
 
-class Reported(_Part, frozen=True):
+class Reported(Part, frozen=True):
     """All that one source reported; ``source`` is its key in ``data/references.bib``."""
 
     study: Slug
