@@ -211,7 +211,7 @@ REFUSALS: tuple[Refusal, ...] = tuple(Refusal(*row) for row in (
     ("devices", change(*PEAK, "value", to="0o17"), "peaks[0].value", "expected float, found"),
     ("devices", change(*PEAK, "value", to=1e300), "peaks[0].value", "1.0e+300"),
     ("editions", change("conv_scaling", to="a.json"), "yaml: conv_scaling", "expected object"),
-    ("editions", change("conv_scaling", "roles", "cpu", to=2026), "roles", "expected str | array"),
+    ("editions", change("conv_scaling", "roles", "gpu", to=2026), "conv_scaling.roles.gpu", "2026"),
     ("editions", change("conv_scaling", "roles", "gpus", to="a"), "roles", "'gpus'"),
     ("editions", drop("conv_scaling", "roles", "cpu"), "conv_scaling.roles", "cpu is missing"),
     ("editions", change("conv_scaling", "data", to="2026"), "conv_scaling.data", "unknown field"),

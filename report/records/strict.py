@@ -238,27 +238,26 @@ def _fault(what: str, content: object, steps: list[str]) -> str:
     return f"{where.removeprefix('.') or 'the top level'}: {_plain(what)}"
 
 
-def _steps(error: msgspec.ValidationError, content: object, kind: Any) -> list[str]:
-    """The path to what is no ``kind``, with the key for which msgspec writes ``[...]``.
+def _steps(error: msgspec.ValidationError, content: Any, kind: Any) -> list[str]:
+    """The path to what is no ``kind``, with the keys for which msgspec writes ``[...]``.
 
-    In a mapping of any keys it is the one with which alone the error is the same.
+    Each is the one with which alone the error is the same; the others are dropped from ``content``.
     """
-    steps = _path_of(error)
-    holder = _value_at(content, steps[: steps.index("[...]")]) if "[...]" in steps else None
-    if not isinstance(holder, dict):
-        return steps
-    whole = dict(holder)
-    for key, value in whole.items():
-        holder.clear()
-        holder[key] = value
-        try:
-            msgspec.convert(content, kind)
-        except msgspec.ValidationError as again:
-            if _path_of(again) == steps:
-                return [key if step == "[...]" else step for step in steps]
-        finally:
+    path = _path_of(error)
+    steps = list(path)
+    for at, step in enumerate(path):
+        holder = _value_at(content, steps[:at])
+        if step != "[...]" or not isinstance(holder, dict):
+            continue
+        for key, value in list(holder.items()):
             holder.clear()
-            holder.update(whole)
+            holder[key] = value
+            try:
+                msgspec.convert(content, kind)
+            except msgspec.ValidationError as again:
+                if _path_of(again) == path:
+                    steps[at] = key
+                    break
     return steps
 
 
