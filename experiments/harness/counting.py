@@ -3,44 +3,27 @@
 Nothing here is timed, and nothing that is timed runs meanwhile.  What has been counted of a case
 stands in the journal before the next one ends, so that an interrupted run is continued here too.
 
-On a GPU that is ncu (``experiments.harness.ncu``).  On a processor valgrind's lackey needs no
-hardware counters.  It counts operations of valgrind's intermediate language by the type of their
-result; a fused multiply-add of 4 or 8 float32 lanes is lowered to one operation a lane, and a
-scalar one to one, with a result of type F32, which is what is read.  Facts of that language that
-decide what the figure is (``lk_main.c`` and ``guest_amd64_toIR.c`` of valgrind 3.19):
-
-- Loads, stores and moves between registers stand in other columns; a conversion to float32 and a
-  choice between two float32 values stand in this one.  PyTorch converts two factors for every
-  matrix product (``c10::Scalar::toFloat``), so that a linear layer counts two more.
-- A separate vector addition or multiplication has a result of type V128 or V256, as logic and
-  shuffles have, so that it cannot be told from them and is not counted.  MKL multiplies some small
-  matrices so, and then next to nothing is counted.
-- The first call of a case also makes its kernel: for a convolution in channels_last oneDNN weighs
-  block sizes with float32 figures.  Hence a second call is counted.
-
-Importing torch takes a minute under it, so that one process serves all cases, on one thread and as
-many at once as there are cores.
+On a GPU that is ncu (``experiments.harness.ncu``), on a processor valgrind's lackey
+(``experiments.harness.lackey``).
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 import msgspec
 
-from experiments.harness import ncu, runtime
-from experiments.harness.journal import Count, Journal, Message
+from experiments.harness import lackey, ncu, runtime
+from experiments.harness.journal import Count, Journal
 from experiments.harness.measure import layers_of_case, subject_of
-from experiments.harness.processes import measured, task_of
+from experiments.harness.processes import task_of
 from experiments.harness.progress import Observer
 from experiments.harness.study import CaseFile, Device, Factors, Session, Study
 from experiments.harness.text import factors_text
-from experiments.harness.worker import Role, Task
+from experiments.harness.worker import Task
 from report.errors import RidgepointError
 from report.instruments.counters import ncu_logs
 from report.instruments.counters.logs import CaseLogs, attachment_name, pack
@@ -48,62 +31,10 @@ from report.records.quantities import QUANTITIES
 from report.records.record import Case
 from report.theory.work import macs
 
-_LACKEY: Final = ("valgrind", "--tool=lackey", "--basic-counts=no", "--detailed-counts=yes")
-#: A call is a thousand times slower under lackey: 64 images of conv_scaling's layer forward, 16
-#: with their gradients, so that a full plan stays within minutes.
-_LARGEST_UNDER_LACKEY: Final = 700e6
-#: ncu only replays each kernel; more work is that of networks, with a thousand of them.
-_LARGEST_TWICE: Final = 60e9
-_MULTIPLY_ADDS: Final = "lackey_multiply_adds"
 _NOT_ASKED: Final = "the run was not asked to count executed work (--counters none)"
 
-
-@dataclass(frozen=True)
-class Tool:
-    """A program that counts ``quantities``, of which the first is told while it runs.
-
-    ``calls`` says how often a case of so many multiply-adds is called, 0 for one that takes too
-    long; ``count`` yields what was counted of each case.
-    """
-
-    name: Role
-    quantities: tuple[str, ...]
-    unavailable: Callable[[], str | None]
-    calls: Callable[[int], int]
-    count: Callable[[Study, Task], Generator[Message, None, None]]
-
-
-def lackey_unavailable() -> str | None:
-    """Why nothing can be counted here, with the remedy; None where it can."""
-    if not hasattr(os, "fork"):
-        return "valgrind does not run on this system"
-    if shutil.which("valgrind") is None:
-        return "valgrind is not installed; install it with: apt-get install valgrind"
-    return None
-
-
-def count_with_lackey(study: Study, task: Task) -> Generator[Message, None, None]:
-    """Run ``task`` under lackey, which writes a log for each process."""
-    return measured(
-        study, task, lambda said: None, lambda folder: (*_LACKEY, f"--log-file={folder}/%p.log")
-    )
-
-
-LACKEY: Final = Tool(
-    name="lackey",
-    quantities=(_MULTIPLY_ADDS,),
-    unavailable=lackey_unavailable,
-    calls=lambda work: 2 if work <= _LARGEST_UNDER_LACKEY else 0,
-    count=count_with_lackey,
-)
-NCU: Final = Tool(
-    name="ncu",
-    quantities=ncu_logs.QUANTITIES,
-    unavailable=ncu.unavailable,
-    calls=lambda work: 2 if work <= _LARGEST_TWICE else 1,
-    count=ncu.count,
-)
-TOOLS: Final[dict[Device, Tool]] = {"cpu": LACKEY, "cuda": NCU}
+#: What counts, and of its quantities the first is told while it runs.
+TOOLS: Final[dict[Device, Any]] = {"cpu": lackey, "cuda": ncu}
 
 
 def count(study: Study, session: Session, journal: Journal, observer: Observer) -> str | None:
@@ -117,24 +48,22 @@ def count(study: Study, session: Session, journal: Journal, observer: Observer) 
     reason = tool.unavailable()
     try:
         if reason is None:
-            observer.begin(f"Counting the executed work of {len(task.cases)} cases by {tool.name}.")
+            observer.begin(f"Counting the executed work of {len(task.cases)} cases by {tool.NAME}.")
             with closing(tool.count(study, task)) as messages:
                 counts = (each for each in messages if isinstance(each, Count))
                 for done, found in enumerate(counts, 1):
                     journal.append(found)
-                    text = (
-                        f"{factors_text(journal.header.factors[found.case])}: {_told(found, tool)}"
-                    )
+                    case = factors_text(journal.header.factors[found.case])
+                    text = f"{case}: {_told(found, tool.QUANTITIES[0])}"
                     observer.progressed(text, done / len(task.cases))
     except (RidgepointError, OSError) as error:
         reason = str(error)
     if reason is not None:
-        observer.note(f"{tool.name} counts nothing here: {reason}.")
+        observer.note(f"{tool.NAME} counts nothing here: {reason}.")
     return reason
 
 
-def _told(found: Count, tool: Tool) -> str:
-    first = tool.quantities[0]
+def _told(found: Count, first: str) -> str:
     if samples := found.series.get(first):
         return f"{samples[0]:,} {QUANTITIES[first].unit}"
     return next(iter(found.missing.values()))
@@ -155,8 +84,8 @@ def to_count(study: Study, session: Session, journal: Journal) -> Task:
     if gpu is None:
         session = replace(session, threads=1)
     return msgspec.structs.replace(
-        task_of(study, tool.name, session, cases),
-        counted=tool.quantities,
+        task_of(study, tool.NAME, session, cases),
+        counted=tool.QUANTITIES,
         calls=tuple(calls for _, _, calls in jobs),
         at_once=runtime.cores_available(),
         compute_capability=gpu.compute_capability if gpu else "",
@@ -180,7 +109,7 @@ def added(
     counts, tool = journal.counts, TOOLS[journal.header.environment.device]
     if study.subject is not None and journal.header.counters == "none":
         reason = _NOT_ASKED
-    missing = {} if reason is None else dict.fromkeys(tool.quantities, reason)
+    missing = {} if reason is None else dict.fromkeys(tool.QUANTITIES, reason)
     missing |= _once({index: counts[index].missing for index in sorted(counts)})
     found = (
         msgspec.structs.replace(case, series=case.series | counts[index].series)

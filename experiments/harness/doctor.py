@@ -125,7 +125,7 @@ def _now(records: Path) -> Iterator[Check]:
         if device == "cpu" or shutil.which("nvidia-smi"):
             reason = tool.unavailable()
             no = f"cannot count here: {reason}" if reason else None
-            yield noted(tool.name, "can count executed work", no)
+            yield noted(tool.NAME, "can count executed work", no)
 
 
 def _torch() -> Iterator[Check]:

@@ -29,6 +29,9 @@ from report.instruments.counters.ncu_logs import QUANTITIES, counted, logs_of
 from report.instruments.counters.ncu_metrics import MetricPlan, metric_names, metrics_for
 from report.instruments.counters.ncu_output import CountersUnavailable, complaint, read_table
 
+NAME: Final = "ncu"
+#: It only replays kernels; more work is that of networks, with a thousand of them.
+_LARGEST_TWICE: Final = 60e9
 #: Where installers put ncu without telling the PATH.
 PLACES: Final = (
     "/usr/local/cuda/bin/ncu",
@@ -57,6 +60,11 @@ _OPTIONS: Final = (
 def unavailable() -> str | None:
     """Why nothing can be counted here, with the remedy; ncu itself may still refuse later."""
     return NOT_INSTALLED if find_ncu() is None else None
+
+
+def calls(work: float) -> int:
+    """How often a case of so many multiply-adds is called."""
+    return 2 if work <= _LARGEST_TWICE else 1
 
 
 def find_ncu() -> str | None:

@@ -8,7 +8,6 @@ operators are those of a real call.  Nothing is computed or allocated.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from torch.utils.checkpoint import checkpoint
 from experiments.harness.fake_results import tensors_in
 from experiments.harness.operator_recorder import Recorder, is_in_place
 from experiments.harness.study import Device
+from experiments.harness.timing import collector_off
 from report.errors import MeasurementError, shorten
 from report.records.operations import Network, Operator
 
@@ -139,7 +139,7 @@ def capture(
         _fake(module, mode, device)
         eager = torch.compiler.set_stance("force_eager")
         own = _of_gpu() if gpu and not here else nullcontext()
-        with mode, eager, _by_references_alone(), own:
+        with mode, eager, collector_off(), own:  # tensors die with their last reference
             if probe:
                 few = tuple(_given(each, device) for each in probe)
                 trial.begin(few)
@@ -168,18 +168,6 @@ def capture(
         compiled,
         tuple(trial.operators),
     )
-
-
-@contextmanager
-def _by_references_alone() -> Iterator[None]:
-    """Let tensors die with their last reference: when cycles are collected is chance."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 @contextmanager

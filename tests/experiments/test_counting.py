@@ -10,7 +10,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import counted_study
@@ -19,7 +18,7 @@ import msgspec
 import pytest
 
 from experiments import registry
-from experiments.harness import counting, machine, ncu
+from experiments.harness import counting, lackey, machine, ncu
 from experiments.harness.journal import Count, Finish, Header, Journal, Message, read_journal
 from experiments.harness.study import CounterChoice, Session, Study
 from experiments.harness.worker import Task
@@ -89,13 +88,9 @@ class Played:
 @pytest.fixture
 def played(monkeypatch: pytest.MonkeyPatch) -> Played:
     made = Played()
-    tool = replace(
-        counting.LACKEY,
-        unavailable=lambda: made.refusal,
-        calls=lambda work: int(work <= 5),
-        count=made.count,
-    )
-    monkeypatch.setitem(counting.TOOLS, "cpu", tool)
+    monkeypatch.setattr(lackey, "unavailable", lambda: made.refusal)
+    monkeypatch.setattr(lackey, "calls", lambda work: int(work <= 5))
+    monkeypatch.setattr(lackey, "count", made.count)
     monkeypatch.setitem(registry.STUDIES, "counted", "counted_study")
     return made
 
@@ -137,7 +132,7 @@ def test_a_tool_that_is_not_there_is_the_reason(
 
 
 def test_lackey_counts_every_multiply_add_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    if (reason := counting.lackey_unavailable()) is not None:
+    if (reason := lackey.unavailable()) is not None:
         pytest.skip(reason)
     if "fma" not in machine.cpuinfo().get("flags", "").split():
         pytest.skip("this processor has no fused multiply-add")
@@ -151,7 +146,7 @@ def test_lackey_counts_every_multiply_add_and_nothing_else(monkeypatch: pytest.M
         at_once=2,
         counted=(NAME,),
     )
-    counts = [m for m in counting.count_with_lackey(FUSED, task) if isinstance(m, Count)]
+    counts = [m for m in lackey.count(FUSED, task) if isinstance(m, Count)]
     found = {count.case: count for count in counts}
     assert [found[case].series[NAME] for case in (0, 1, 2)] == [(10,), (1000,), (0,)]
     assert found[3].missing == {NAME: "ValueError: no such size in file.py"}
