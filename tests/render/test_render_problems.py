@@ -13,7 +13,6 @@ from report.render.latex import compile_latex
 from tests.latex import LACKING
 from tests.render.conftest import HEAD, tex_of
 from tests.render.conftest import page_of as html
-from tests.render.conftest import typst_pdf as typst
 
 TEMPLATE, BIB = "templates/papers/p.qmd.j2", "data/references.bib"
 #: Where the line after the front matter stands, and the first one that a test brings.
@@ -133,14 +132,6 @@ def test_a_complaint_names_what_to_mend(
     broken: Callable[[str, str], Path], text: str, line: int, words: str
 ) -> None:
     complaint(broken(text, ""), html, f"{TEMPLATE}:{FIRST + line}", words)
-
-
-@pytest.mark.parametrize("render", [latex, typst])
-@pytest.mark.parametrize("text", ["Text [@nobody].", "Let $\\nosuch{a}$.", "By \\cite{a}."])
-def test_every_format_refuses_the_same(
-    broken: Callable[[str, str], Path], text: str, render: Render
-) -> None:
-    complaint(broken(text, ""), render, f"{TEMPLATE}:{FIRST}", "")
 
 
 @pytest.mark.parametrize(("cited", "entry", "render", "place", "words"), ENTRIES)
