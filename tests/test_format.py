@@ -12,9 +12,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from report.evidence.devices import Devices
 from report.missing import Missing
+from report.paper.details import details
+from report.paper.findings import Inputs
 from report.paper.manuscript import provenance
-from report.paper.values import NOT_MEASURED, Value
+from report.paper.values import NOT_MEASURED, Value, declare
+from report.quantity.expression import exact, measured
+from report.quantity.intervals import Process
 from report.statistics.estimates import Estimate
 from report.text.format import (
     MINUS,
@@ -29,6 +34,7 @@ from report.text.format import (
     scale_for,
     scale_to,
 )
+from tests.papers import reported
 from tests.test_tables import rows_of
 
 PREFIXES = {"n": -9, "µ": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15}
@@ -235,3 +241,25 @@ def test_every_number_leads_to_its_line() -> None:
         ["Share", "50 %", "a / b", "9", "theory"],
         ["Gone", "no run is in the data directory", "median", "", "none"],
     ]
+
+
+def test_a_number_opens_with_its_samples_and_its_formula_in_numbers() -> None:
+    processes = [Process("a.zip", str(n), (0.5 + n / 16, 0.5 + n / 8)) for n in range(3)]
+    time = measured("time", "s", processes, "a.zip")
+    rate = declare("rate", exact("work", "FLOP", 4, "b.zip") / time)
+    nothing = Inputs((), reported("conv_scaling"), "", Devices(devices=()))
+    opened = details([rate, GONE], nothing)
+    assert opened["values"]["v-gone"]["reason"] == "no run is in the data directory"
+    shown = opened["values"]["v-rate"]
+    assert (shown["formula"], shown["numbers"]) == (
+        "work / time",
+        f"4{NO_BREAK}FLOP / 590{NO_BREAK}ms",
+    )
+    assert (shown["sources"], shown["series"]) == (["b.zip", "a.zip"], [0])
+    (series,) = opened["series"]
+    assert (series["low"], series["high"], series["n"]) == (
+        f"500{NO_BREAK}ms",
+        f"750{NO_BREAK}ms",
+        6,
+    )
+    assert series["processes"] == [[0, 0, 0, 0], [0, 0, 250, 500], [0, 0, 500, 1000]]
