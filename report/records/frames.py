@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from report.records.imported import ImportedRecord
@@ -41,14 +42,21 @@ def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> N
     names = dict.fromkeys(name for common, _ in _cases(stored) for name in (*common, *_OF_SERIES))
     stream.write(csv_of([(*names, "repetition", "value")]))
     for common, case in _cases(stored):
+        of_case = {name: _cell(common.get(name)) for name in names}
         rounds = ((each.process, each.policy, each.series) for each in case.rounds)
         for process, policy, measured in ((None, None, case.series), *rounds):
             for name, samples in measured.items():
                 own = (process, policy, name, QUANTITIES[name].unit)
-                cells = common | dict(zip(_OF_SERIES, own, strict=True))
-                begin = csv_of([map(cells.get, names)]).removesuffix("\n")
-                lines = (f"{begin},{i},{value!r}\n" for i, value in enumerate(samples))
+                cells = of_case | dict(zip(_OF_SERIES, map(_cell, own), strict=True))
+                begin = ",".join(cells.values())
+                lines = [f"{begin},{i},{value!r}\n" for i, value in enumerate(samples)]
                 stream.write("".join(lines))
+
+
+@lru_cache(maxsize=10_000, typed=True)
+def _cell(content: Any) -> str:
+    """A cell as it stands in a line; most stand in thousands of lines."""
+    return csv_of([(content, "")]).removesuffix(",\n")
 
 
 def _cases(stored: Iterable[Stored | StoredImport]) -> Iterator[tuple[dict[str, Any], Case]]:
