@@ -83,7 +83,7 @@ EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
     ),
     "LaTeX style": (
         replace("templates/latex/ridgepoint.sty", "\n", "\n% a comment\n"),
-        ("document", "pdf"),
+        WRITTEN,
     ),
     "filter": (
         replace("templates/filter/html.lua", "\n", "\n-- a comment\n"),
