@@ -4,8 +4,7 @@ The layer is the second convolution of PyTorch's MNIST example and the same in o
 float32, with random weights and inputs from a fixed seed.  Nothing is timed.  Factors:
 
 - ``subject``: ``layer`` in a shape that the rules of ``report.theory.terms`` were read off,
-  ``held_out`` in one whose counts and bytes these rules predicted before it was measured; ``trace``
-  is one warm call of the example's layer as torch's profiler sees it, kept beside the record.
+  ``held_out`` in one whose counts and bytes these rules predicted before it was measured.
 - ``channels``, ``kernel``, ``input``: channels into and out of the layer, its kernel, and the
   extent of the network's images, of which the first convolution leaves two less.
 - ``batch``: images a call.
@@ -14,6 +13,9 @@ float32, with random weights and inputs from a fixed seed.  Nothing is timed.  F
   input requiring its gradient too, as it does inside the network.
 - ``precision``: ``tfloat32`` lets cuDNN compute the example's shape in that mode of NVIDIA's tensor
   cores, on a GPU alone; a case that names none computes in float32.
+
+Of the example's layer, forward and backward at batch 64, a warm call as torch's profiler sees it is
+kept beside the record.
 """
 
 from __future__ import annotations
@@ -88,9 +90,9 @@ _KEPT: Final = (
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """All shapes forward, the example's at every batch and backward too, and a trace."""
+    """All shapes forward, the example's at every batch and backward too."""
     shapes = {"layer": KNOWN, "held_out": HELD_OUT}
-    found = [
+    return tuple(
         {
             "subject": subject,
             "channels": channels,
@@ -107,39 +109,29 @@ def cases(levels: Levels) -> tuple[Factors, ...]:
         )
         if (channels, kernel, extent) == KNOWN[0]
         or (direction == "forward" and batch in OTHER_BATCHES)
-    ]
-    if "trace" in levels["subject"]:
-        found.append(
-            {
-                "subject": "trace",
-                "scope": "layer",
-                "batch": TRACED_BATCH,
-                "pass": "forward_backward",
-            }
-        )
-    return tuple(found)
+    )
 
 
 def cases_on_gpu(levels: Levels) -> tuple[Factors, ...]:
     """The same, and the example's layer with TF32 too."""
     found, precisions = cases(levels), levels["precision"]
-    example = dict(zip(("channels", "kernel", "input"), KNOWN[0], strict=True))
-    fast = [{**case, "precision": "tfloat32"} for case in found if case.items() >= example.items()]
+    fast = [{**case, "precision": "tfloat32"} for case in found if _shape(case) == KNOWN[0]]
     return (*found * ("float32" in precisions), *fast * ("tfloat32" in precisions))
 
 
+def _shape(factors: Factors) -> Shape:
+    return str(factors["channels"]), int(factors["kernel"]), int(factors["input"])
+
+
 def subject(factors: Factors) -> Subject:
-    """The layer in a shape; a case that names none has the example's."""
+    """The layer in a shape."""
     import torch
 
-    channels, kernel, extent = (
-        factors.get(name, level)
-        for name, level in zip(("channels", "kernel", "input"), KNOWN[0], strict=True)
-    )
-    into, out = map(int, str(channels).split("-"))
-    side = int(extent) - 2
+    channels, kernel, extent = _shape(factors)
+    into, out = map(int, channels.split("-"))
+    side = extent - 2
     return Subject(
-        torch.nn.Conv2d(into, out, int(kernel), 1),
+        torch.nn.Conv2d(into, out, kernel, 1),
         torch.randn(int(factors["batch"]), into, side, side),
         mode=factors["pass"],  # type: ignore[arg-type]
         precision=factors.get("precision", "float32"),  # type: ignore[arg-type]
@@ -148,10 +140,11 @@ def subject(factors: Factors) -> Subject:
 
 
 def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
-    """The trace of a call that is to be traced."""
-    if factors["subject"] != "trace":
-        return ()
-    return (_trace(build(STUDY, factors, session.device), session.device),)
+    """The trace of one of the cases."""
+    plain = _shape(factors) == KNOWN[0] and "precision" not in factors
+    if plain and (factors["batch"], factors["pass"]) == (TRACED_BATCH, "forward_backward"):
+        return (_trace(build(STUDY, factors, session.device), session.device),)
+    return ()
 
 
 def _trace(workload: Workload, device: Device) -> CaseFile:
@@ -203,13 +196,11 @@ def _profiled(workload: Workload, device: Device) -> bytes:
         return path.read_bytes()
 
 
-_SUBJECTS: Final = ("layer", "held_out", "trace")
-
 _ON_CPU: Final = Study(
     name="conv_profiling",
     question="Where do the bytes and the operations of a convolution's profile go?",
     factors=(
-        Factor("subject", levels=_SUBJECTS),
+        Factor("subject", levels=("layer", "held_out")),
         Factor("batch", levels=(1, 8, 64, 512), quick=(1, 8), any_count=True),
         Factor("pass", levels=("forward", "forward_backward")),
     ),
@@ -217,7 +208,6 @@ _ON_CPU: Final = Study(
     cases=cases,
     files=files,
     is_timed=lambda factors: False,
-    is_counted=lambda factors: factors["subject"] != "trace",
     ceilings="none",
 )
 
@@ -226,9 +216,6 @@ STUDY = replace(
     on_gpu=replace(
         _ON_CPU,
         cases=cases_on_gpu,
-        factors=(
-            *_ON_CPU.factors,
-            Factor("precision", levels=("float32", "tfloat32")),
-        ),
+        factors=(*_ON_CPU.factors, Factor("precision", levels=("float32", "tfloat32"))),
     ),
 )

@@ -40,19 +40,12 @@ PARTS: Final = (
     # Peaks of all networks in three precisions until the memory is exhausted, and their times.
     Part("inference_memory", 6, ("sweep=peaks",), "none", 0.1, "none"),
     # Work and bytes of the layer with TF32 off and on: one process, then ncu.
-    Part("conv_profiling", 3, ("subject=layer,held_out",), "auto", 0.1, "none"),
+    Part("conv_profiling", 3, (), "auto", 0.1, "none"),
     # Times by as many processes as there is time for.
     Part("training_roofline", 6, (), "none", 0.4, "large"),
     Part("conv_scaling", 3, (), "none", 0.2, "small"),
     # One network on three libraries, from calls that cost more than their work to a full device.
-    Part(
-        "backend_speedup",
-        7,
-        ("dtype=float32",),
-        "none",
-        0.06,
-        "none",
-    ),
+    Part("backend_speedup", 7, ("dtype=float32",), "none", 0.06, "none"),
 )
 #: The share of a part's time for its timed processes; before them memory is measured, and where
 #: work is counted, which comes last, one process is enough.

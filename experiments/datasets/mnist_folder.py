@@ -22,8 +22,12 @@ _SIDE: Final = 28
 
 #: Where downloads of MNIST lie below the folder that was named: torchvision's comes second.
 _BELOW: Final = (".", "MNIST/raw", "raw")
-_PREFIXES: Final = {"train": "train", "test": "t10k"}
-_KINDS: Final = {"images": "idx3", "labels": "idx1"}
+_FILES: Final = (
+    "train-images-idx3-ubyte",
+    "train-labels-idx1-ubyte",
+    "t10k-images-idx3-ubyte",
+    "t10k-labels-idx1-ubyte",
+)
 #: Mean brightness of MNIST's 60,000 training images; PyTorch's example normalises with it.  Other
 #: sets come in the same format and size (Fashion-MNIST: 0.286).
 _MEAN: Final = 0.1307
@@ -51,20 +55,14 @@ def mnist(folder: Path) -> Images:
     Raises ``DataSetError`` that names the file, the place in it, what was found there and what was
     expected.
     """
-    names = {
-        (part, kind): f"{prefix}-{kind}-{number}-ubyte"
-        for part, prefix in _PREFIXES.items()
-        for kind, number in _KINDS.items()
-    }
-    files = {key: path for key, name in names.items() if (path := _find(folder, name))}
-    if lacking := [name for key, name in names.items() if key not in files]:
+    found = {name: path for name in _FILES if (path := _find(folder, name))}
+    if lacking := [name for name in _FILES if name not in found]:
         content = f"no {' and no '.join(lacking)}" if folder.is_dir() else "no folder"
         raise _refusal(folder, "", content, "all four files of MNIST, each plain or .gz")
-    pixels, labels = zip(
-        *(_read(files[part, "images"], files[part, "labels"]) for part in _PREFIXES), strict=True
-    )
-    _check_brightness(pixels[0], files["train", "images"])
-    source = f"MNIST from the IDX files {', '.join(path.name for path in files.values())}"
+    files = tuple(found.values())
+    pixels, labels = zip(*(_read(*files[at : at + 2]) for at in (0, 2)), strict=True)
+    _check_brightness(pixels[0], files[0])
+    source = f"MNIST from the IDX files {', '.join(path.name for path in files)}"
     return held_out("mnist", source, np.concatenate(pixels), np.concatenate(labels), _HELD_OUT)
 
 

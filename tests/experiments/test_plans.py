@@ -65,7 +65,7 @@ def test_every_case_stands_once_and_what_is_counted_fits_into_minutes(
 @pytest.mark.parametrize(
     ("name", "case"),
     [
-        *(("conv_profiling", case) for case in plan("conv_profiling") if "kernel" in case),
+        *(("conv_profiling", case) for case in plan("conv_profiling")),
         *(("conv_scaling", case) for case in plan("conv_scaling", "cuda")),
     ],
     ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) else "",
