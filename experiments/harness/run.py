@@ -63,7 +63,8 @@ class StoppedError(MeasurementError):
 
     def __init__(self, message: str, interrupt: KeyboardInterrupt) -> None:
         """An interrupt that a handler of ours raised holds the number of its signal."""
-        super().__init__(message)
+        # Whole, since a command that is cut continues nothing.
+        Exception.__init__(self, message)
         self.exit_code = 128 + (interrupt.args or (signal.SIGINT,))[0]
 
 

@@ -124,6 +124,7 @@ def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measure:
 def test_an_interrupted_shard_goes_on_as_that_shard(tmp_path: Path, measure: Measure) -> None:
     said = measure(stop=1, shard="2/2")[-1]
     assert "1 of 3 cases are kept" in said and "--shard 2/2" in said
+    assert "…" not in said and said.endswith(f"--records {tmp_path} --resume")
     with pytest.raises(MeasurementError, match=r"shard\.number 2, now 1"):
         measure(shard="1/2", resume=True)
     for shard, notes in (("2/2", ""), ("1/2", ""), ("2/2", "Already measured; skipping.")):
