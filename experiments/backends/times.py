@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from experiments.backends.case import Case, Images, Part
 from experiments.backends.operations import timed
-from experiments.backends.perceptron import accuracy, forward, iteration, loss
+from experiments.backends.perceptron import accuracy, backward, forward, iteration, loss, update
 from experiments.harness.timing import (
     Workload,
     collector_off,
@@ -43,7 +43,28 @@ def times(case: Case, protocol: Protocol, *, apart: bool) -> Iterator[_Series]:
     yield from series_of(durations).items()
     yield from _alone(case, part, protocol)
     if apart:
+        yield from _passes(case, part, protocol)
         yield from _operations(case, part, protocol)
+
+
+def _passes(case: Case, part: Part, protocol: Protocol) -> Iterator[_Series]:
+    """``forward_time`` and ``backward_time``, each pass finished before the next begins."""
+    parameters, ops = case.parameters(), case.ops
+    found: dict[str, list[float]] = defaultdict(list)
+
+    def once() -> None:
+        wait, now = case.library.wait, time.perf_counter
+        start = now()
+        activations = wait(forward(ops, parameters, part.images))
+        middle = now()
+        gradients = wait(backward(ops, parameters, activations, *part))
+        end = now()
+        wait(update(ops, parameters, gradients))
+        found["forward_time"].append(middle - start)
+        found["backward_time"].append(end - middle)
+
+    _again(once, protocol)
+    yield from ((name, tuple(times[1:])) for name, times in found.items())
 
 
 def _operations(case: Case, part: Part, protocol: Protocol) -> Iterator[_Series]:
