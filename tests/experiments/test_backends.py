@@ -17,8 +17,10 @@ from experiments.backends.case import Case, Images, Part, prepared, repeated
 from experiments.backends.libraries import ON_GPU, Library, load
 from experiments.backends.operations import Operations, timed
 from experiments.backends.perceptron import Parameters, accuracy, backward, forward, iteration, loss
+from experiments.backends.times import times
 from experiments.datasets.images import digits
-from experiments.harness.study import SEED, UnavailableError
+from experiments.harness.study import QUICK, SEED, UnavailableError
+from report.studies.backend_speedup.source import OPERATIONS, PERFORMANCE
 from report.studies.backend_speedup.subject import CALLS
 from report.theory.work import parameter_count
 
@@ -149,6 +151,12 @@ def test_the_operations_are_the_whole_iteration() -> None:
     assert (told.count("matrix_product_time"), told.count("update_time")) == (5, 4)
     counted = sum(map(parameter_count, perceptron.layers(10, 5, "float32")))
     assert counted == sum(p.size for p in parameters) == 7960  # as in the source
+
+
+def test_all_that_stands_beside_the_source_is_measured() -> None:
+    case = Case(library("numpy"), {"hidden": 10, "samples": 200, "dtype": "float32"}, pictures())
+    measured = {quantity for quantity, _ in times(case, QUICK, apart=True)}
+    assert measured >= {*PERFORMANCE, *OPERATIONS}
 
 
 @pytest.mark.usefixtures("without_gpu")
