@@ -170,6 +170,16 @@ def test_without_tex_auto_takes_typst_and_says_how_to_get_latex(
         (["conv_scalin"], 2, "did you mean conv_scaling?"),
         (["--jobs", "0"], 2, "at least 1"),
         (["--engine", "word"], 2, "typst"),
+        *(
+            (["--use", "x", *other], 2, f"leave it out with {other[0]}\n")
+            for other in (
+                ["--list"],
+                ["--check"],
+                ["--diff", "HEAD"],
+                ["--verify"],
+                ["--serve", "0"],
+            )
+        ),
     ],
 )
 def test_the_command_line_answers_in_a_sentence(

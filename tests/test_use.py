@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import build
-from report.commands.arguments import parse
 from report.engine.gather import choose
 from report.engine.use import named_records
 from report.errors import RecordError
@@ -90,20 +89,6 @@ def test_a_record_that_cannot_be_meant_is_refused(
     assert str(caught.value).startswith(f"--use {text}: ")
     assert told in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    "other",
-    [["--list"], ["--check"], ["--diff", "HEAD"], ["--verify"], ["--serve", "0"]],
-)
-def test_what_tells_of_the_data_as_they_are_refuses_it(
-    other: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as caught:
-        parse(["--use", "x", *other])
-    assert caught.value.code == 2
-    told = f"--use chooses records for a build; leave it out with {other[0]}\n"
-    assert capsys.readouterr().err.endswith(told)
 
 
 # ------------------------------------------------------------------------------------ the build
