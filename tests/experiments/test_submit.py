@@ -16,6 +16,7 @@ import pytest
 from experiments import registry
 from experiments.__main__ import main
 from experiments.harness.status import queued, tag
+from report.errors import MeasurementError
 from report.records.pooling import missing_shards, runs_of, whole
 from report.records.record import Shard
 from report.records.store import read_study
@@ -23,7 +24,6 @@ from tests.experiments.conftest import Driver, finished
 
 LIMIT_S = 240
 SIZES = ["1", "2", "3", "4", "5", "6"]
-SBATCH = 'cp "$1" "$(dirname "$0")/script"; echo "sbatch: error: invalid partition" >&2; exit 1'
 
 
 def until(holds: Callable[[], object], process: subprocess.Popen[str]) -> None:
@@ -109,9 +109,19 @@ def test_the_script_for_sbatch_says_all_that_was_asked_for(
     )
 
 
-def test_the_queue_names_the_shards_of_a_study(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Puts a program of SLURM onto the path that does what a shell is told."""
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+
+    def put(name: str, does: str) -> None:
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+
+    return put
+
+
+def test_the_queue_names_the_shards_of_a_study(slurm: Callable[[str, str], None]) -> None:
     sweep = Shard(number=1, of=3, sweep="0" * 64)
     lines = [
         f"7_1|RUNNING|n1|1:00:00|None|{tag('tiny', sweep, [1, 3])}",
@@ -119,29 +129,32 @@ def test_the_queue_names_the_shards_of_a_study(
         f"10|PENDING||1:00:00|Priority|{tag('other', sweep, [1])}",
         "11|PENDING||1:00:00|Priority|(null)",
     ]
-    (tmp_path / "answer").write_text("\n".join(lines))
-    (tmp_path / "squeue").write_text(f"#!/bin/sh\ncat {tmp_path}/answer\n")
-    (tmp_path / "squeue").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    slurm("squeue", "\n".join(f"echo '{line}'" for line in lines))
     assert queued("tiny") == {
         ("0" * 64, 3): {
             3: "running on n1, time limit 1:00:00",
             2: "pending (Nodes are DOWN or DRAINED), time limit 1:00:00",
         }
     }
+    slurm("squeue", "echo slurm_load_jobs error >&2; exit 1")
+    with pytest.raises(MeasurementError, match=r"does not answer \(slurm_load_jobs error\)"):
+        queued("tiny")
 
 
 def test_what_sbatch_refuses_is_said(
-    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    slurm: Callable[[str, str], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     pytest.importorskip("submitit")
-    for name, does in {"srun": "exit 0", "squeue": "exit 0", "sbatch": SBATCH}.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    code, messages = finished(driver.start("--partition", "nowhere", command="submit"))
-    assert code == 1
-    assert "The jobs cannot be submitted: sbatch: error: invalid partition; " in messages
+    monkeypatch.setitem(registry.STUDIES, "tiny", "tiny_timed")
+    slurm("srun", "exit 0")
+    slurm("squeue", "exit 0")
+    slurm("sbatch", f'cp "$1" {tmp_path}/script; echo "sbatch: error: no partition" >&2; exit 1')
+    assert main(["submit", "tiny", "--partition", "nowhere", "--records", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert "The jobs cannot be submitted: sbatch: error: no partition; " in said
     script = (tmp_path / "script").read_text().splitlines()
     for flag in ("partition=nowhere", "time=60", "signal=B:TERM@30", "exclusive"):
         assert f"#SBATCH --{flag}" in script
