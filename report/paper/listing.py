@@ -44,7 +44,7 @@ def _machine(stored: Stored, environment: Environment) -> dict[str, Any]:
     return {
         "key": environment.key,
         "label": environment.label,
-        "facts": {name: facts[name] for name in _SHOWN},
+        "facts": [(name, facts[name]) for name in _SHOWN],
         "ceilings": ceilings,
         "measured": max(each.record.started for each in stored.runs)[:10],
     }

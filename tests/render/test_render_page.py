@@ -156,7 +156,7 @@ RECORD = {
     "failures": [{"status": "out of memory", "reason": "8 GB", "count": "1", "cases": "batch 2"}],
 }  # fmt: skip
 MACHINE = {
-    "key": "cpu", "label": "CPU", "facts": {"Device": "CPU <1>", "Size": "2 cores"},
+    "key": "cpu", "label": "CPU", "facts": [["Size", "2 cores"], ["Device", "CPU <1>"]],
     "ceilings": {"Matrix product": "", "Copy": "9 GB/s"}, "measured": "2025-01-02",
 }  # fmt: skip
 OLDER = {**MACHINE, "measured": "2025-01-01", "ceilings": {"Matrix product": "5", "Copy": "1"}}
@@ -179,7 +179,9 @@ OVER_ALL = {
     ),
     "claims.html": (">The figure has 2^3, 4 [3, 5].</td>", "Not said", "states no claims"),
     "reported.html": ("0.45", "0.5", "a / b", "differs", 'href="reported/sample.json"'),
-    "machines.html": ("CPU &lt;1&gt;", "2 cores", "9 GB/s", ">5<", "sample</a> 2025-01-02"),
+    "machines.html": (
+        '2 cores</td><td class="long">CPU &lt;1&gt;', "9 GB/s", ">5<", "sample</a> 2025-01-02",
+    ),
     "records.html": (
         "2025-01-02 00:00:00 UTC", "1 out of memory", "not used, older", "measured by Ada",
         "not published",
