@@ -115,7 +115,7 @@ def times(factors: Factors, session: Session) -> Measured:
     one, _ = case.started(factors, session.threads, _arrays(images.train, factors))
     from experiments.backends import times
 
-    return dict(times.times(one, session.protocol, apart=session.device == "cuda"))
+    return times.times(one, session.protocol, apart=session.device == "cuda")
 
 
 def _images(factors: Factors, session: Session) -> Images:

@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from typing import Final, TypeAlias
+from collections.abc import Callable
+from typing import Final
 
 from experiments.backends.case import Case, Images, Part
 from experiments.backends.operations import timed
 from experiments.backends.perceptron import accuracy, backward, forward, iteration, loss, update
-from experiments.harness.timing import (
-    Workload,
-    collector_off,
-    cpu_clock,
-    repeated,
-    series_of,
-)
+from experiments.harness.timing import Workload, collector_off, cpu_clock, repeated, series_of
 from report.records.quantities import QUANTITIES
-from report.records.record import Measured, Protocol, Sample
-
-_Series: TypeAlias = tuple[str, tuple[Sample, ...]]
+from report.records.record import Measured, Protocol
 
 #: Calls in a sample of what one costs.
 _CALLS: Final = 100
 
 
-def times(case: Case, protocol: Protocol, *, apart: bool) -> Iterator[_Series]:
+def times(case: Case, protocol: Protocol, *, apart: bool) -> Measured:
     """The first iteration repeated, a call and a product alone; ``apart`` its parts too.
 
     The first call of a process stands apart: it loads kernels and starts threads.
@@ -39,15 +31,15 @@ def times(case: Case, protocol: Protocol, *, apart: bool) -> Iterator[_Series]:
         cpu_clock(workload)
     with collector_off():
         durations = repeated(workload, protocol, cpu_clock)
-    yield "first_call_time", (first.wall,)
-    yield from series_of(durations).items()
-    yield from _alone(case, part, protocol)
+    found = {"first_call_time": (first.wall,)} | series_of(durations)
+    found |= _alone(case, part, protocol)
     if apart:
-        yield from _passes(case, part, protocol)
-        yield from _operations(case, part, protocol)
+        found |= _passes(case, part, protocol)
+        found |= _operations(case, part, protocol)
+    return found
 
 
-def _passes(case: Case, part: Part, protocol: Protocol) -> Iterator[_Series]:
+def _passes(case: Case, part: Part, protocol: Protocol) -> Measured:
     """``forward_time`` and ``backward_time``, each pass finished before the next begins."""
     parameters, ops = case.parameters(), case.ops
     found: dict[str, list[float]] = defaultdict(list)
@@ -64,10 +56,10 @@ def _passes(case: Case, part: Part, protocol: Protocol) -> Iterator[_Series]:
         found["backward_time"].append(end - middle)
 
     _again(once, protocol)
-    yield from ((name, tuple(times[1:])) for name, times in found.items())
+    return {name: tuple(samples[1:]) for name, samples in found.items()}
 
 
-def _operations(case: Case, part: Part, protocol: Protocol) -> Iterator[_Series]:
+def _operations(case: Case, part: Part, protocol: Protocol) -> Measured:
     """The time of each kind of operation in one iteration, each finished before the next begins.
 
     A sample is the sum over the operations of that kind in one iteration.
@@ -89,10 +81,10 @@ def _operations(case: Case, part: Part, protocol: Protocol) -> Iterator[_Series]
 
     _again(once, protocol)
     # By the order of the table, not by that of the calls; the first is a warm-up.
-    yield from ((name, tuple(found[name][1:])) for name in QUANTITIES if name in found)
+    return {name: tuple(found[name][1:]) for name in QUANTITIES if name in found}
 
 
-def _alone(case: Case, part: Part, protocol: Protocol) -> Iterator[_Series]:
+def _alone(case: Case, part: Part, protocol: Protocol) -> Measured:
     """What a call on one element costs, and the first layer's product by itself.
 
     A sample of ``call_time`` is the mean over so many calls that the clock matters little.
@@ -104,9 +96,12 @@ def _alone(case: Case, part: Part, protocol: Protocol) -> Iterator[_Series]:
         for _ in range(_CALLS):
             wait(ops.add_bias(one, one))
 
-    yield "call_time", tuple(wall / _CALLS for wall in _again(calls, protocol))
-    product = _again(lambda: wait(ops.product(weights, part.images)), protocol)
-    yield "product_alone_time", tuple(product)
+    return {
+        "call_time": tuple(wall / _CALLS for wall in _again(calls, protocol)),
+        "product_alone_time": tuple(
+            _again(lambda: wait(ops.product(weights, part.images)), protocol)
+        ),
+    }
 
 
 def _again(once: Callable[[], object], protocol: Protocol) -> list[float]:
