@@ -190,15 +190,14 @@ def busiest() -> tuple[str, ...]:
     return tuple(name for name, percent in used.most_common(3) if percent >= 5)
 
 
-def wait_quiet(minutes: float, say: Callable[[str], None], threads: int) -> str | None:
+def wait_quiet(minutes: float, say: Callable[[str], None], threads: int) -> None:
     """Wait until nothing has disturbed the machine for 5 s in a row, for at most ``minutes``.
 
-    Returns None when it is quiet, or at once where that cannot be told (which is said), and
-    otherwise a sentence that says what still disturbs a run of ``threads`` threads.
+    Says what disturbs a run of ``threads`` threads meanwhile, and what still does at the end.
     """
     if (reason := unavailable()) is not None:
         say(f"Not waiting for a quiet machine: {reason}.")
-        return None
+        return
     now = time.monotonic()
     end, calm, last, said = now + 60 * minutes, 0, "", -math.inf
     while calm < QUIET_S:
@@ -206,8 +205,9 @@ def wait_quiet(minutes: float, say: Callable[[str], None], threads: int) -> str 
         calm, last = (0, found) if found else (calm + 1, last)
         if end <= now and calm < QUIET_S:
             why = last or f"it was not watched for {QUIET_S} s"
-            return f"The machine did not become quiet within {minutes:g} min: {why}."
+            said_last = f"The machine did not become quiet within {minutes:g} min: {why}."
+            say(f"{said_last} Measuring all the same.")
+            return
         if found and now - said >= _NOTE_EVERY_S:
             said = now
             say(f"Waiting for a quiet machine, at most {(end - now) / 60:.1f} min: {last}.")
-    return None

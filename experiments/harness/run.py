@@ -88,9 +88,7 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     with _opened(request, header, observer) as journal:
         try:
             if request.wait_quiet is not None:
-                noise = quiet.wait_quiet(request.wait_quiet, observer.note, threads)
-                if noise is not None:
-                    observer.note(f"{noise} Measuring all the same.")
+                quiet.wait_quiet(request.wait_quiet, observer.note, threads)
             if journal.ceilings is None:
                 journal.append(_ceilings(session, study.ceilings, "before", observer))
             _sweep(study, session, journal, observer)
