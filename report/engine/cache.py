@@ -26,6 +26,8 @@ VERSION: Final = 5
 #: since systems round their clocks: to some milliseconds, or on old file systems to two seconds.
 _UNSURE_NS: Final = 30_000_000
 _COARSE_NS: Final = 2_000_000_000
+#: An index that knows nothing.
+NO_INDEX: Final[Mapping[str, Any]] = MappingProxyType({"files": {}, "tex": {}})
 #: What reading damaged content raises.
 _DAMAGE: Final = (OSError, ValueError, LookupError, TypeError, AttributeError)
 
@@ -145,7 +147,7 @@ def read_index(out: str) -> dict[str, Any]:
     try:
         return {"files": dict(content["files"]), "tex": dict(content["tex"])}
     except _DAMAGE:
-        return {"files": {}, "tex": {}}
+        return dict(NO_INDEX)
 
 
 def write_index(contents: Contents, known: Mapping[str, Any], tex: object, out: str) -> None:

@@ -100,9 +100,9 @@ def _look(request: Request) -> tuple[World, Summary]:
     if request.engine != "typst" and "pdf" in request.outputs:
         tex = find_tex(tex)
     engine, note = choose_engine(request.engine, tex.get("lacking", ""))
-    world = World(request._replace(engine=engine), known["files"], tex)
-    stale = world.stale()
-    own = (entry for id, entry in world.made.items() if id.startswith((*request.studies, "site/")))
+    world = World(request._replace(engine=engine), known, tex)
+    stale, rooms = world.stale(), {*request.studies, "site"}
+    own = (entry for id, entry in world.made.items() if id.partition("/")[0] in rooms)
     notices = dict.fromkeys(notice for entry in own for notice in entry.notices)
     return world, Summary(stale, (), tuple(notices), note)
 
@@ -124,6 +124,5 @@ def choose_engine(engine: Engine, lacking: str) -> tuple[Engine, str]:
 
 def _remember(world: World) -> None:
     """Note what was learnt of this machine, so that the next build need not ask again."""
-    known = read_index(str(world.request.out))
-    if world.contents.learned or world.tex != known["tex"]:
-        write_index(world.contents, known, world.tex, str(world.request.out))
+    if world.contents.learned or world.tex != world.known["tex"]:
+        write_index(world.contents, world.known, world.tex, str(world.request.out))

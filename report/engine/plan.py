@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from report.engine.cache import Contents, Entry, files_below, read_manifest
+from report.engine.cache import NO_INDEX, Contents, Entry, files_below, read_manifest
 from report.engine.programs import installed
 from report.engine.steps import ROOT, Request, Step, paper_files, shared_steps, study_steps
 from report.records import ENDING, OPERATORS, SHARED
@@ -20,21 +20,22 @@ _COMMON = ("devices.yaml", "editions.yaml", "references.bib", "site.yaml", OPERA
 class World:
     """All that the steps of a ``request`` depend on, as it is now, and the steps ``made`` before.
 
-    ``files`` are the inputs that there may be, ``known`` are the digests of an earlier build, and
+    ``files`` are the inputs that there may be, ``known`` is the index of an earlier build, and
     ``tex`` what TeX there is.
     """
 
     def __init__(
         self,
         request: Request,
-        known: Mapping[str, list[Any]] = MappingProxyType({}),
+        known: Mapping[str, Any] = NO_INDEX,
         tex: Mapping[str, Any] = MappingProxyType({}),
         root: str = str(ROOT),
     ) -> None:
-        self.request, self.root, self.tex = request, root, tex
-        self.contents = Contents(known)
+        self.request, self.root, self.known, self.tex = request, root, known, tex
+        self.contents = Contents(known["files"])
         self.made = read_manifest(str(request.out))
         self.files = sorted(self._files())
+        self._paths = {name: self.source(name) for name in self.files}
         self._versions = installed()
         self._versions["tex"] = tex.get("version", "none")
 
@@ -100,7 +101,7 @@ class World:
 
     def inputs(self, step: Step, made: Mapping[str, Entry]) -> dict[str, str]:
         """What ``step`` depends on now; ``made`` holds the steps that it reads."""
-        found = {name: self.contents.digest(self.source(name)) for name in step.files}
+        found = {name: self.contents.digest(self._paths[name]) for name in step.files}
         read = {f"out/{n}": made[id].outputs[n] for id, n in outputs_read(step, made)}
         versions = {name: self._versions.get(name, "none") for name in ("python", *step.packages)}
         there = {name: digest for name, digest in found.items() if digest is not None}
