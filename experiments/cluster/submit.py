@@ -53,24 +53,6 @@ class Jobs:
         words = (*self.request.command(self.request.threads)[3:], *self.request.places)
         return [*PROGRAM, *words, OPTION, f"{number}/{self.shard.of}", "--if-missing"]
 
-    def script(self) -> str:
-        """A script for sbatch that measures all shards."""
-        flags = {
-            "job-name": f"ridgepoint-{self.request.study}",
-            "array": f"1-{self.shard.of}%{self.options.nodes}",
-            "time": self.options.time,
-            "chdir": Path.cwd(),
-            "output": f"{self.logs}/%A_%a.log",
-            "comment": status.tag(self.request.study, self.shard, range(self.shard.of + 1)),
-            "nodes": 1,
-            **self.flags,
-        }
-        asked = [f"#SBATCH --{key}={shlex.quote(str(value))}" for key, value in flags.items()]
-        command = shlex.join(self.command("NUMBER"))
-        command = command.replace(" --shard NUMBER/", " --shard ${SLURM_ARRAY_TASK_ID}/")
-        lines = ("#!/bin/bash", *asked, "#SBATCH --exclusive", "set -eu", f"exec {command}", "")
-        return "\n".join(lines)
-
     def start(self, numbers: Sequence[int]) -> None:
         """Submit a job for each of these shards, which becomes the run itself."""
         import submitit
@@ -120,21 +102,26 @@ class Jobs:
                 return parts
         return {}
 
-    def failure(self, number: int) -> MeasurementError:
-        """Says how the last job of a shard ended, which was submitted too often."""
-        log = Path(self.running[number].paths.stderr)
-        said = last_line(log.read_text(errors="replace") if log.exists() else "")
-        return MeasurementError(
-            f"Shard {number} was submitted {_ATTEMPTS} times without progress, each time for "
-            f"{self.options.time} min (--time); {log} ends with: {said}"
-        )
-
 
 def export_script(request: Request, options: argparse.Namespace) -> int:
-    """Write a script for sbatch, which needs no submitit; the exit code."""
+    """Write a script for sbatch that measures all shards without submitit; the exit code."""
     jobs, path = Jobs(request, options), options.export_sbatch
     jobs.logs.mkdir(parents=True, exist_ok=True)
-    path.write_text(jobs.script(), encoding="utf-8")
+    flags = {
+        "job-name": f"ridgepoint-{request.study}",
+        "array": f"1-{jobs.shard.of}%{options.nodes}",
+        "time": options.time,
+        "chdir": Path.cwd(),
+        "output": f"{jobs.logs}/%A_%a.log",
+        "comment": status.tag(request.study, jobs.shard, range(jobs.shard.of + 1)),
+        "nodes": 1,
+        **jobs.flags,
+    }
+    asked = [f"#SBATCH --{key}={shlex.quote(str(value))}" for key, value in flags.items()]
+    command = shlex.join(jobs.command("NUMBER"))
+    command = command.replace(" --shard NUMBER/", " --shard ${SLURM_ARRAY_TASK_ID}/")
+    lines = ("#!/bin/bash", *asked, "#SBATCH --exclusive", "set -eu", f"exec {command}", "")
+    path.write_text("\n".join(lines), encoding="utf-8")
     print(
         f"Submit it with: sbatch {shlex.quote(str(path))}; each job may take {options.time} min "
         "(--time). Submit it again if a shard is missing then: it goes on where it ended."
@@ -173,7 +160,12 @@ def _submitted(jobs: Jobs, observer: Observer) -> Path:
         if not active:
             tries, before = tries + 1 if parts == before else 1, parts
             if tries > _ATTEMPTS:
-                raise jobs.failure(left[0])
+                log = Path(jobs.running[left[0]].paths.stderr)
+                said = last_line(log.read_text(errors="replace") if log.exists() else "")
+                raise MeasurementError(
+                    f"Shard {left[0]} was submitted {_ATTEMPTS} times without progress, each time "
+                    f"for {jobs.options.time} min (--time); {log} ends with: {said}"
+                )
             now = left[: jobs.options.nodes] if jobs.options.cluster == "local" else left
             jobs.start(now)
             submitted = f"Submitted jobs for these of {of} shards: {', '.join(map(str, now))}"
