@@ -24,6 +24,7 @@ import msgspec
 import torch
 from torch import nn
 from torch._ops import HigherOrderOperator
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
@@ -187,6 +188,8 @@ class Recorder(TorchDispatchMode):
                 f"The network cannot be captured: {func.name()} takes a function, in which no "
                 "operator is seen; call the function itself."
             )
+        if func is torch.ops.prim.device.default and isinstance(args[0], FakeTensor):
+            return args[0].fake_device  # asked for thousands of times
         if func.namespace in _SILENT:
             return func(*args, **given)
         if func is torch.ops.aten._local_scalar_dense.default and self.phase == "update":

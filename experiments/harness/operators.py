@@ -130,6 +130,7 @@ def capture(
     for name in policy.checkpointed:
         _checkpoint(module, name)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
+    mode.cache_enabled = False  # each form is inferred once (``FakeResults``)
     # Without CUDA, PyTorch cannot run backward on fake tensors of a GPU, nor take slices of them.
     device: Device = "cuda" if here else "cpu"
     recorder, trial = Recorder(module), Recorder(module)
