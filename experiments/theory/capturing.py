@@ -37,7 +37,7 @@ def write_networks() -> None:
                 one = torch.empty((1, INPUT_SHAPES[name][0], image, image))
                 layers = layers_of(network(name).eval(), one)
             called = () if name in _TRAINED else ways
-            found = {way.key: _captured(name, image, way) for way in called}
+            found = {" ".join(way): _captured(name, image, way) for way in called}
             text = msgspec.json.encode(Kept(layers, found))
             file_of(name, image).write_bytes(gzip.compress(text, mtime=0))
 

@@ -21,9 +21,7 @@ from typing import Final
 
 import msgspec
 
-from report.records.layers import (
-    Layer,
-)
+from report.records.layers import Layer
 from report.statistics.estimates import Estimate, rate_over
 from report.theory.work import (
     Pass,

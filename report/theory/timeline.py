@@ -69,8 +69,7 @@ def timeline(network: Network, conditions: Conditions) -> Iterator[Moment]:
     if allocator is not None:
         sizes = tuple(map(allocator.rounded, sizes))
     for operator, alive in zip(network.operators, living(network, sizes), strict=True):
-        on_cpu = allocator is None
-        taken = workspace(operator, conditions) if on_cpu else gpu_workspace(operator)
+        taken = gpu_workspace(operator) if allocator else workspace(operator, conditions)
         yield Moment(operator, alive, taken)
 
 

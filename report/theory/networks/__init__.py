@@ -33,10 +33,7 @@ _REMEDY: Final = "its operators were not captured; run python -m experiments the
 
 
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file: the layers on one image, and the operators by the way in which it was called.
-
-    Networks of which papers need no operators are called in none.
-    """
+    """A file: the layers on one image, and operators by the way of the call, if papers need any."""
 
     layers: tuple[Layer, ...]
     ways: dict[str, Network]
@@ -50,11 +47,6 @@ class Way(NamedTuple):
 
     layout: Layout = "contiguous"
     precision: str = "float32"
-
-    @property
-    def key(self) -> str:
-        """Its name in a file."""
-        return " ".join(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +207,7 @@ def _captured(network: str, image: int, way: Way) -> Captured | None:
     # Both reduced precisions run the same operators.
     kept = way._replace(precision="bfloat16") if way.precision == "float16" else way
     file = _read(network, image)
-    found = None if file is None else file.ways.get(kept.key)
+    found = None if file is None else file.ways.get(" ".join(kept))
     return None if found is None else Captured(found, way.precision)
 
 
