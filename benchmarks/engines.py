@@ -46,11 +46,8 @@ def _tasks(study: str, out: Path, folder: Path) -> Iterator[Task]:
 
     source, tex = out / "qmd" / study, folder / "tex" / study
     paper = read_source(source, study)
-    editions = (
-        page_edition(paper, Publication(Settings())),
-        latex_edition(paper),
-        typst_edition(paper),
-    )
+    page = page_edition(paper, Publication(Settings()))
+    editions = (page, latex_edition(paper), typst_edition(paper))
     converted = partial(convert, paper, editions, (str(paper.front["title"]),))
     written, _ = converted()
     write_latex(paper, tex, written["latex"])
@@ -76,12 +73,9 @@ def makespan(tasks: Sequence[Task], engine: str) -> Sample:
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         list(pool.map(_warm, range(jobs)))
         start = time.perf_counter()
-        list(pool.map(_perform, own))
+        for task in [pool.submit(run) for _, run in own]:
+            task.result()
         return Sample(wall_s=time.perf_counter() - start)
-
-
-def _perform(task: Task) -> None:
-    task[1]()
 
 
 def _warm(_: int) -> None:
