@@ -278,12 +278,15 @@ class Source:
         def at_low_clock(case: Case) -> Quantity:
             return self.share(case, "low" if case.device == T4 else "")
 
+        none = absent("at the lower clock", "1", "the throughputs need a higher clock")
         return (
             self._correction("as printed", printed, as_printed),
             self._correction("work in operations", printed, of_printed),
             self._correction("peak of the laptop's chip", printed, self.share),
             self._correction("without the collapsed batch", steady, self.share),
-            self._correction("T4 at its lower clock", steady, at_low_clock),
+            self._correction("T4 at its lower clock", steady, at_low_clock)._replace(
+                t4=none, ratio=none
+            ),
         )
 
     def remainders(self) -> tuple[Correction, ...]:

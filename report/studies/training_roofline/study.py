@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any, Final, Literal
@@ -33,7 +32,6 @@ from report.studies.training_roofline.source import (
     Correction,
     Row,
     Source,
-    value_of,
 )
 from report.studies.training_roofline.subject import (
     HEAVY,
@@ -96,16 +94,6 @@ def _inflation(p: Paper, by_print: bool = False) -> Quantity:
     return ratios[0] / ratios[3]
 
 
-def _log_share(p: Paper, clock: float = 1.0) -> Quantity:
-    """The share of these two in the printed ratio on a logarithmic scale, at the nominal clock.
-
-    ``clock`` is that of the T4 over its highest; a lower one increases the printed ratio.
-    """
-    printed = value_of(p.corrections[0].ratio)
-    share = math.log(value_of(_inflation(p))) / math.log(printed / clock)
-    return exact("share on a logarithmic scale", "1", share, p.source.file)
-
-
 def _startup(p: Paper, case: Case) -> Quantity:
     """The time (s) that would make a throughput of the printed steps the printed rate."""
     images = p.source.value("iterations") * case.batch
@@ -149,6 +137,9 @@ study.values(
         "images": _of_table("dataset", "images"),
         "t4_top": lambda p: exact("clock", "1", T4_CLOCK),
         "t4_low": lambda p: to_digits(T4_CLOCK * p.source.needed_clock(), 3),
+        "even_clock": lambda p: to_digits(
+            _of_table("cores", "nominal")(p) / p.remainders[SMALL].by_print, 2
+        ),
         "laptop_cores": _of_table("cores", "cores"),
         "bus": _of_table("bus", "width"),
         "lane": _of_table("bus", "rate"),
@@ -160,7 +151,7 @@ study.values(
         "inflation": _inflation,
         "inflation_by_print": lambda p: _inflation(p, by_print=True),
         "paradox": lambda p: p.corrections[3].ratio,
-        "paradox_slow": lambda p: p.corrections[4].ratio,
+        "paradox_slow": lambda p: p.corrections[4].by_print,
         "small_ratio": lambda p: p.remainders[SMALL].ratio,
         "small_by_print": lambda p: p.remainders[SMALL].by_print,
         "heavy_ratio": lambda p: p.remainders[HEAVY].ratio,
@@ -175,7 +166,8 @@ study.values(
         "lead_heavy": _lead(HEAVY),
         "heavy_traffic": lambda p: theory.traffic(HEAVY),
         "t4_ridge": lambda p: p.source.ridge(T4),
-        "laptop_memory": lambda p: to_digits(p.source.memory(RTX), 2),
+        "laptop_memory": lambda p: to_digits(p.source.memory(RTX), 3),
+        "printed_memory": lambda p: p.source.memory(RTX) * 1e9 / 2**30,
         "fastest_step": lambda p: p.source.value("collapse_fastest", "s", 1e-3),
         "usual_step": lambda p: theory.SOURCE_BATCH / p.source.compared(RTX, HEAVY).images,
     },
@@ -183,8 +175,6 @@ study.values(
 )
 study.values(
     {
-        "log_share": _log_share,
-        "log_share_slow": lambda p: _log_share(p, value_of(p.source.needed_clock())),
         "t4_clock": lambda p: p.source.needed_clock(),
         "t4_small_arithmetic": lambda p: p.source.share(p.source.compared(T4, SMALL)),
         "t4_small_by_throughput": lambda p: to_digits(_of_roof(T4, SMALL)(p), 3),
@@ -376,7 +366,7 @@ def _networks(p: Paper, found: Correction) -> dict[str, Content]:
         "Network": found.name,
         "By throughputs": _short(found.ratio),
         "By rates": _short(found.by_print),
-        "At the lower clock": _short(found.ratio / p.source.needed_clock()),
+        "At the lower clock": _short(found.by_print / p.source.needed_clock()),
     }
 
 
