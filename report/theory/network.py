@@ -139,7 +139,7 @@ class Theory:
         """What is alive while each operator runs."""
         return tuple(timeline(self.network, self.conditions))
 
-    @property
+    @cached_property
     def peak(self) -> Moment | None:
         """The first operator at which most is alive.
 
