@@ -142,20 +142,10 @@ def capture(
         own = _of_gpu() if gpu and not here else nullcontext()
         with mode, eager, collector_off(), own:  # tensors die with their last reference
             if probe:
-                few = tuple(_given(each, device) for each in probe)
-                trial.begin(few)
-                with trial:
-                    step.forward(few)
+                step.try_on(tuple(_given(each, device) for each in probe), trial)
                 recorder.most = policy.accumulate * (2 * len(trial.operators) + _LEEWAY)
                 recorder.batch = inputs[0].shape[inputs[0].grows[0]] if inputs[0].grows else 0
-            given = tuple(_given(each, device) for each in inputs)
-            recorder.begin(given)
-            recorder.writes = gpu
-            with recorder:
-                step.prepare(given, recorder)
-            recorder.restart(step.state())
-            with recorder, recorder.named():
-                step.run(given, recorder)
+            step.write_down(tuple(_given(each, device) for each in inputs), recorder)
     except MeasurementError:
         raise
     except Exception as error:
@@ -340,6 +330,22 @@ class Step:
     gpu: bool
     trains: bool = True
     optimizer: Any = None
+
+    def try_on(self, given: tuple[torch.Tensor, ...], recorder: Recorder) -> None:
+        """Write down the forward pass alone."""
+        recorder.begin(given)
+        with recorder:
+            self.forward(given)
+
+    def write_down(self, given: tuple[torch.Tensor, ...], recorder: Recorder) -> None:
+        """Write it down behind the one before, from which gradients and state are there."""
+        recorder.begin(given)
+        recorder.writes = self.gpu
+        with recorder:
+            self.prepare(given, recorder)
+        recorder.restart(self.state())
+        with recorder, recorder.named():
+            self.run(given, recorder)
 
     def prepare(self, given: tuple[torch.Tensor, ...], recorder: Recorder) -> None:
         """Let gradients and the optimiser's state be there, by the call or the step before."""
