@@ -173,8 +173,8 @@ VALUES: Mapping[str, float] = {
     "products": 0.5 * time_of("cupy", SOURCE),
     "narrow_gpu_rate": W[SOURCE] / (0.5 * time_of("cupy", SOURCE)),
     "gpu_rate": 2e13, "faults": 3_900, "faults_widest": 3_900,
-    "spread": 1.0, "spread_parts": 1.001, "pairs": 33, "spread_rest": 1 / 34,
-    "spread_any": 1 - (33 / 34) ** 11,
+    "spread": 1.0, "spread_parts": 1.001, "pairs": 33,
+    "small_over_cpu": OTHER_CPU * gain(SMALL),
     # The other CPU and the earlier session.
     "measurements": 9 * 23, "disturbed": 0, "double": 3,
     "cpu_time": OTHER_CPU * time_of("numpy", SOURCE), "over_cpu": OTHER_CPU * gain(SOURCE),

@@ -42,8 +42,8 @@ ALIKE_LOSS: Final = 1e-3
 
 #: The least work, much work, and the most of all.
 SMALL, LARGE, WIDEST = Size(10, 1_000), Size(128, 60_000), Size(2_048, 16_000)
-#: About the source's work with many neurons; the source's network with fewer images.
-LESS_WIDE, NARROW = Size(512, 1_438), Size(10, 16_000)
+#: About the source's work with many neurons; both networks with fewer images.
+LESS_WIDE, NARROW, FEWER = Size(512, 1_438), Size(10, 16_000), Size(128, 16_000)
 _PRODUCTS: Final = "matrix_product_time"
 
 #: What many machines are compared by.
@@ -196,6 +196,12 @@ def _rate(run: Run, library: str) -> Quantity:
     return theory.work(WIDEST) / run.time(WIDEST, library)
 
 
+def _without_faults(run: Run) -> Quantity:
+    """The largest speed-up if NumPy kept the rate of the same width with fewer images."""
+    time = run.time(FEWER, "numpy") * theory.work(LARGE) / theory.work(FEWER)
+    return to_digits(time / run.time(LARGE, "cupy"), 1)
+
+
 def _speedup(size: Size) -> Callable[[Run], Quantity]:
     """CuPy's speed-up over NumPy on the same machine, with the error of its times."""
     return lambda run: run.bounded(run.speedup(size, "cupy"))
@@ -226,6 +232,7 @@ study.values(
         "spread": lambda run: to_digits(_spread(run, 0), 3),
         "spread_parts": lambda run: _spread(run, 0, *(f"{kind}_time" for kind in CALLS)),
         "pairs": lambda run: _spread(run, 1),
+        "without_faults": _without_faults,
         "faults": lambda run: _faults(run, LARGE),
         "faults_widest": lambda run: _faults(run, WIDEST),
     },
@@ -240,8 +247,6 @@ study.values(
             theory.ALL_CALLS * run.measured("call_time", SMALL, "cupy") / _floor(run)
         ),
         "product_share": lambda run: _products_at_source(run) / run.time(SOURCE, "cupy"),
-        "spread_rest": lambda run: 1 / (_spread(run, 1) + 1),
-        "spread_any": lambda run: exact("chance", "1", _any_miss(run), run.file),
     },
     "percent",
     of=lambda p: p.gpu,
@@ -252,12 +257,6 @@ def _spread(run: Run, place: int, *of: str) -> Quantity:
     found = run.spread(of or ("time",))
     value = Missing("no case has two processes") if found is None else found[place]
     return recorded("pairs of processes" if place else "largest ratio", "1", value, run.file)
-
-
-def _any_miss(run: Run) -> float:
-    """The chance that of one new pair a size at least one exceeds the largest ratio."""
-    _, pairs = run.spread() or (0, 0)
-    return 1 - (pairs / (pairs + 1)) ** len(run.sizes)
 
 
 def _faults(run: Run, size: Size) -> Quantity:
@@ -323,6 +322,7 @@ study.values(
 study.values(
     {
         "over_cpu": lambda both: _over(both, SOURCE, "numpy"),
+        "small_over_cpu": lambda both: _over(both, SMALL, "numpy"),
         "large_over_cpu": lambda both: _over(both, LARGE, "numpy"),
         "least_shift": lambda both: at_most(*_shifts(both)),
         "most_shift": lambda both: at_least(*_shifts(both)),
