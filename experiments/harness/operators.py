@@ -142,7 +142,10 @@ def capture(
         own = _of_gpu() if gpu and not here else nullcontext()
         with mode, eager, collector_off(), own:  # tensors die with their last reference
             if probe:
-                step.try_on(tuple(_given(each, device) for each in probe), trial)
+                few = tuple(_given(each, device) for each in probe)
+                trial.begin(few)
+                with trial:
+                    step.forward(few)
                 recorder.most = policy.accumulate * (2 * len(trial.operators) + _LEEWAY)
                 recorder.batch = inputs[0].shape[inputs[0].grows[0]] if inputs[0].grows else 0
             step.write_down(tuple(_given(each, device) for each in inputs), recorder)
@@ -330,12 +333,6 @@ class Step:
     gpu: bool
     trains: bool = True
     optimizer: Any = None
-
-    def try_on(self, given: tuple[torch.Tensor, ...], recorder: Recorder) -> None:
-        """Write down the forward pass alone."""
-        recorder.begin(given)
-        with recorder:
-            self.forward(given)
 
     def write_down(self, given: tuple[torch.Tensor, ...], recorder: Recorder) -> None:
         """Write it down behind the one before, from which gradients and state are there."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from torch import nn
-
-ImageShape: TypeAlias = tuple[int, int, int]
 
 _MNIST: Final = (1, 32, 32)
 _CIFAR: Final = (3, 32, 32)
 _IMAGENET: Final = (3, 224, 224)
 
 #: Channels, height and width of one input image, by the network's name.
-INPUT_SHAPES: Final[dict[str, ImageShape]] = {
+INPUT_SHAPES: Final[dict[str, tuple[int, int, int]]] = {
     "LeNet-5": _MNIST,
     "AlexNet": _IMAGENET,
     "VGG-16": _IMAGENET,
