@@ -129,10 +129,9 @@ def subject(factors: Factors) -> Subject:
 
     channels, kernel, extent = _shape(factors)
     into, out = map(int, channels.split("-"))
-    side = extent - 2
     return Subject(
         torch.nn.Conv2d(into, out, kernel, 1),
-        torch.randn(int(factors["batch"]), into, side, side),
+        torch.randn(int(factors["batch"]), into, extent - 2, extent - 2),
         mode=factors["pass"],  # type: ignore[arg-type]
         precision=factors.get("precision", "float32"),  # type: ignore[arg-type]
         name="conv2",
