@@ -140,7 +140,7 @@ def capture(
         _fake(module, mode, device)
         eager = torch.compiler.set_stance("force_eager")
         own = _of_gpu() if gpu and not here else nullcontext()
-        with mode, eager, collector_off(), own:  # tensors die with their last reference
+        with mode, eager, collector_off(0), own:  # tensors die with their last reference
             if probe:
                 few = tuple(_given(each, device) for each in probe)
                 trial.begin(few)
