@@ -173,21 +173,24 @@ VALUES: Mapping[str, float] = {
     "products": 0.5 * time_of("cupy", SOURCE),
     "narrow_gpu_rate": W[SOURCE] / (0.5 * time_of("cupy", SOURCE)),
     "gpu_rate": 2e13, "faults": 3_900, "faults_widest": 3_900,
-    "spread": 1.0, "spread_parts": 1.001, "pairs": 33,
+    "spread": 1.0, "spread_parts": 1.001, "pairs": 33, "scatter_of_gains": 1.002,
+    "torch_call_share": 31 * 1.3e-5 / 4e-4, "torch_lower": 1 / 3,
+    "longer_on_cpu": time_of("numpy", SOURCE) / time_of("numpy", Size(512, 1_438)),
+    "products_ahead": 1,
     "small_over_cpu": OTHER_CPU * gain(SMALL),
     # The other CPU and the earlier session.
     "measurements": 9 * 23, "disturbed": 0, "double": 3,
     "cpu_time": OTHER_CPU * time_of("numpy", SOURCE), "over_cpu": OTHER_CPU * gain(SOURCE),
     "least_shift": OTHER_CPU, "most_shift": OTHER_CPU,
-    "earlier_numpy": EARLIER, "earlier_cupy": EARLIER, "earlier_rate": 0,
+    "earlier_numpy": EARLIER, "earlier_cupy": EARLIER, "earlier_rate": 0, "earlier_ratio": 1,
 }  # fmt: skip
 
 
 def test_values_are_those_of_closed_forms(full: Findings) -> None:
     assert {id_: value(full, id_) for id_ in VALUES} == pytest.approx(VALUES, rel=6e-3)
     # The times follow the model of two numbers.
-    assert [value(full, id_) for id_ in ("floor_error", "rate_error")] == pytest.approx(
-        [0, 0], abs=1e-3
+    assert [value(full, id_) for id_ in ("floor_error", "rate_error", "longer_on_gpu")] == (
+        pytest.approx([0, 0, 0], abs=1e-3)
     )
 
 

@@ -47,8 +47,9 @@ from report.text.escape import markdown
 
 #: Times that differ by less than this share are no finding: runs of a machine differ by as much.
 MARGIN: Final = 0.1
-#: The side of the images (pixels) on which a CPU trains in each precision.
+#: The side of the images (pixels) on which a CPU trains in each precision, and their number.
 _NARROW_IMAGE: Final = 64
+_NARROW_BATCH: Final = 32
 #: Intervals of printed digits are narrower than this share, those of clocks are wider.
 _NARROW: Final = 0.03
 
@@ -158,6 +159,7 @@ study.values(
         "startup_most": lambda p: at_least(*_startups(p)),
         "startup_fell": lambda p: at_least(*_startups(p, collapsed=True)),
         "rtx_peak": lambda p: p.source.printed_roof(RTX)[0],
+        "peak_factor": lambda p: p.source.printed_roof(RTX)[0] / p.source.peak(RTX),
         "laptop_peak": lambda p: to_digits(p.source.peak(RTX), 3),
         "printed_bandwidth": lambda p: p.source.printed_roof(RTX)[1],
         "laptop_bandwidth": lambda p: p.source.bandwidth(RTX),
@@ -225,7 +227,7 @@ study.values(
 
 def _narrow(network: str) -> Callable[[Run], Quantity]:
     """A step in float32 over one in bfloat16, in time."""
-    full, narrow = (Step(network, _NARROW_IMAGE, 32, p) for p in ("float32", "bfloat16"))
+    full, narrow = (Step(network, _NARROW_IMAGE, _NARROW_BATCH, p) for p in ("float32", "bfloat16"))
     return lambda run: run.time(full) / run.time(narrow)
 
 
@@ -233,6 +235,7 @@ study.values(
     {
         "heavy_narrow": _narrow(HEAVY),
         "light_narrow": lambda run: 1 / _narrow(LIGHT)(run),
+        "small_batch": lambda run: exact("batch", "1", _NARROW_BATCH),
         "small_images": lambda run: exact("side of an image", "1", _NARROW_IMAGE),
     },
     of=lambda p: p.cpu,
