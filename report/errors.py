@@ -90,3 +90,15 @@ def unwritable(error: OSError) -> OutputError:
         f"{place}cannot be written ({error.strerror or error}); make room for it or give write "
         "permission, and build again; the last whole output is in place."
     )
+
+
+def first_uncopied(error: OSError) -> tuple[str, str, str]:
+    """Which file could not be copied, its target, and why.
+
+    Of the many that ``shutil.copytree`` collects it is the first.
+    """
+    if error.args and isinstance(error.args[0], list):
+        source, target, why = map(str, error.args[0][0])
+        return source, target, why.partition(": ")[0].rpartition("] ")[2]  # no number, no names
+    file = str(error.filename or "a file")
+    return file, str(error.filename2 or file), error.strerror or str(error)

@@ -233,3 +233,12 @@ def test_pooled_runs_reach_the_study_with_the_record_that_speaks(tmp_path: Path)
     inputs = found.inputs
     assert [stored.file for stored in inputs.records] == [newer.file]
     assert inputs.files == (newer.file, older.file)
+
+
+@pytest.mark.parametrize(("key", "said"), [("m-1t", "m-1t-0"), ("m-1t-cff32c", "no record of")])
+def test_a_bad_record_stands_for_its_own_machine_alone(tmp_path: Path, key: str, said: str) -> None:
+    data = factory.data_folder(tmp_path, measured(1).record)
+    (data / "conv_scaling" / f"20261102T100000Z-{key}-00000000.zip").write_bytes(b"")
+    (data / "editions.yaml").write_text("conv_scaling: {roles: {cpu: m-1t}}\n")
+    with pytest.raises(RecordError, match=said):
+        choose("conv_scaling", data)

@@ -15,8 +15,8 @@ from report.engine.pipeline import ROOT, Request
 from report.engine.place import install
 from report.engine.plan import World, changes
 from report.engine.programs import installed
-from report.engine.steps import Step, shared_steps, study_steps
-from report.engine.task import load, save
+from report.engine.steps import ARTIFACTS, ENTRY, Step, shared_steps, study_steps
+from report.engine.task import FailedStepError, Task, do, load, save, write_json
 from report.records import OPERATORS
 from report.studies import STUDIES
 
@@ -177,9 +177,29 @@ def test_reasons_name_what_changed(world: World) -> None:
         "a/changed changed",
         "a/gone is gone",
         "a/new is new",
-        "msgspec is 0.2 and was 0.1",
-        "use is x.zip and was none",
+        "msgspec changed from 0.1 to 0.2",
+        "what --use names changed from none to x.zip",
     ]
+    formats = changes({"formats": "page"}, {"formats": "page print"})
+    assert list(formats) == ["the formats changed from page to page, print"]
+
+
+def test_lists_of_another_version_that_cannot_be_read_are_named(world: World) -> None:
+    code = file_digest(f"{world.root}/report/engine/run.py")
+    for study, digest in zip(STUDIES, ("old", str(code)), strict=False):
+        world.made[f"{study}/document"] = Entry({"report/engine/run.py": digest, "data/a": "old"})
+    step = shared_steps(STUDIES[:2], {}, world.request, ())[0]
+    assert world.foreign(step) == STUDIES[:1] and world.foreign(all_steps()[0]) == ()
+    stage = world.request.out / "scratch" / "site"
+    for study in STUDIES[:2]:
+        write_json({}, stage / ARTIFACTS / study / ENTRY)
+        (stage / "qmd" / study).mkdir(parents=True)
+    for foreign, told in ((STUDIES[:1], f"{world.request.out}: the lists of {STUDIES[0]} were "),
+                          ((), "site: KeyError: ")):  # fmt: skip
+        task = Task(step.id, stage, world.request.data, ROOT, step.settings, foreign)
+        with pytest.raises(FailedStepError) as caught:
+            do(task)
+        assert caught.value.args[0].startswith(told)
 
 
 def test_what_a_folder_of_records_lacks_is_the_project_s_own(world: World) -> None:

@@ -19,7 +19,7 @@ from report.commands.verify import (
     where_unlike,
 )
 from report.engine.pipeline import Request
-from report.errors import RenderError
+from report.errors import OutputError, RenderError
 from tests import tiny
 from tests.folders import write_files
 from tests.latex import needs_latex
@@ -97,6 +97,25 @@ def test_a_paper_gives_the_same_bytes_in_both_environments(tmp_path: Path) -> No
     project, out = tiny.write_project(tmp_path / "project"), tmp_path / "out"
     request = Request((tiny.STUDY,), ("html", "pdf"), out, "latex", 1, project / "data")
     assert verify(request, project, silent).differences == {}
+
+
+def test_a_folder_of_records_alone_is_built_beside_the_project_s_data(tmp_path: Path) -> None:
+    seen = "[p.name for p in Path(options.data).parent.glob('*data/*')]"
+    project = project_of(tmp_path / "project", f"sorted({seen})")
+    write_files(project, {"data/devices.yaml": b""})
+    alone = write_files(tmp_path / "alone", {"record": b"of mine"})
+    done = verify(requested(tmp_path, alone), project, silent)
+    found = b"first line\n['devices.yaml', 'record', 'record']"
+    assert done.files["html/page"] == hashlib.sha256(found).hexdigest()
+    assert done.files["html/data"] == hashlib.sha256(b"of mine").hexdigest()
+
+
+def test_a_file_that_cannot_be_copied_is_named(tmp_path: Path) -> None:
+    project = project_of(tmp_path / "project", "''")
+    lost = project / "data" / "lost"
+    lost.symlink_to("nowhere")
+    with pytest.raises(OutputError, match=rf"^{lost}: .*\(No such file or directory\)"):
+        verify(requested(tmp_path, project / "data"), project, silent)
 
 
 def test_a_build_that_fails_is_a_sentence(tmp_path: Path) -> None:

@@ -94,7 +94,12 @@ def _add_what(parser: argparse._ArgumentGroup) -> None:
 
 def _add_how(parser: argparse._ArgumentGroup) -> None:
     """What is said meanwhile, and whether the pages are shown."""
-    parser.add_argument("-v", "--explain", action="store_true", help="say why each step is run")
+    parser.add_argument(
+        "-v",
+        "--explain",
+        action="store_true",
+        help="say why each step is run, and what became of each record",
+    )
     parser.add_argument(
         "-q", "--quiet", action="store_true", help="say nothing but errors and what was asked for"
     )

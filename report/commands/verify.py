@@ -16,15 +16,15 @@ from report.commands.child import run_build
 from report.engine.cache import SCRATCH
 from report.engine.pipeline import Announce, Request
 from report.engine.place import install, only_build, stage_in
-from report.errors import OutputError, RenderError, unwritable
+from report.errors import OutputError, RenderError, first_uncopied, unwritable
 
 #: In the format of ``sha256sum``, for ``cd out && sha256sum -c MANIFEST.sha256``.
 MANIFEST: Final = "MANIFEST.sha256"
 #: What a build keeps for itself: the times of this machine's files, a lock, and scratch folders;
 #: and what other commands than a build write.
 _NOT_BUILT: Final = (".index.json", ".lock", MANIFEST, "diff/", "verify/", SCRATCH)
-#: What a build needs of the project beside the data.
-_NEEDED: Final = ("build.py", "pyproject.toml", "report", "figures", "templates")
+#: What a build needs of the project; of its data, what a folder of records alone lacks.
+_NEEDED: Final = ("build.py", "pyproject.toml", "report", "figures", "templates", "data")
 #: The language that is most unlike English to programs: the capital of i is not I.
 _TURKISH: Final = "tr_TR.utf8"
 #: How many bytes are printed of what differs.
@@ -110,7 +110,7 @@ def verify(request: Request, project: Path, announce: Announce) -> Verified:
 
 
 def _build(environment: Environment, request: Request, project: Path, folder: Path) -> Path:
-    """Build in a copy of the project and of the data; returns ``folder/out``."""
+    """Build in a copy of the project and of other data than its own; returns ``folder/out``."""
     data = folder / ("data" if request.data == project / "data" else "other data")
     hidden = shutil.ignore_patterns("__pycache__", ".*")
     try:
@@ -120,10 +120,13 @@ def _build(environment: Environment, request: Request, project: Path, folder: Pa
             else:
                 folder.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(project / name, folder / name)
-        shutil.copytree(request.data, data, ignore=hidden)
+        if not data.exists():
+            shutil.copytree(request.data, data, ignore=hidden)
     except OSError as error:
+        file, _, why = first_uncopied(error)
         raise OutputError(
-            f"{folder}: the project cannot be copied there ({error}); take an --out with more room."
+            f"{file}: cannot be copied to {request.out} ({why}); mend the file, or take an --out "
+            "with more room."
         ) from error
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("LC_", "LANG", "PYTHON"))}
     own = {**kept, **environment.variables, "PYTHONIOENCODING": "utf-8"}

@@ -177,7 +177,8 @@ def usable_records(
         there = {item.record.environment.key for item in listed}
         roles = edition.roles.values() if edition else ()
         lost = {who for who in roles if isinstance(who, str)} - there
-        _refuse(why for file, why in bad.items() for key in lost if f"-{key}-" in file)
+        # A key may be the beginning of another's; it stands between the time and the hash.
+        _refuse(w for file, w in bad.items() if file.partition("-")[2].rpartition("-")[0] in lost)
         if not (broken := dict(_broken(study, listed, data, edition, asked))):
             break
         bad |= broken

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from report.engine.cache import NO_INDEX, Contents, Entry, files_below, read_manifest
 from report.engine.programs import installed
@@ -15,6 +15,17 @@ from report.studies import STUDIES
 
 #: The data of no study alone.
 _COMMON = ("devices.yaml", "editions.yaml", "references.bib", "site.yaml", OPERATORS)
+#: What reasons call a setting of a step or a version; a package is called by its name.
+_WORDS: Final = {
+    "use": "what --use names",
+    "style": "the print style asked for",
+    "formats": "the formats",
+    "studies": "the studies",
+    "papers": "the studies with a PDF",
+    "engine": "the engine of the PDF",
+    "tex": "LaTeX",
+    "python": "Python",
+}
 
 
 class World:
@@ -99,6 +110,15 @@ class World:
         for action in ("document", "figures"):
             yield from self.altered(self.made[f"{study}/{action}"])
 
+    def foreign(self, step: Step) -> tuple[str, ...]:
+        """Of the studies that a shared step reads, those that other code than today's has made."""
+        studies = step.settings.get("studies", "").split()
+        return tuple(s for s in studies if self._is_foreign(self.made[f"{s}/document"]))
+
+    def _is_foreign(self, entry: Entry) -> bool:
+        code = ((n, digest) for n, digest in entry.inputs.items() if n.startswith("report/"))
+        return any(self.contents.digest(self.source(n)) != digest for n, digest in code)
+
     def inputs(self, step: Step, made: Mapping[str, Entry]) -> dict[str, str]:
         """What ``step`` depends on now; ``made`` holds the steps that it reads."""
         found = {name: self.contents.digest(self._paths[name]) for name in step.files}
@@ -153,4 +173,8 @@ def changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
         if one != other and "/" in name:
             yield f"{name} {'is new' if one is None else 'is gone' if other is None else 'changed'}"
         elif one != other:
-            yield f"{name} is {other or 'none'} and was {one or 'none'}"
+            yield f"{_WORDS.get(name, name)} changed from {_listed(one)} to {_listed(other)}"
+
+
+def _listed(value: str | None) -> str:
+    return ", ".join((value or "none").replace(",", "").split())

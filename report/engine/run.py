@@ -108,7 +108,8 @@ class _Runner:
         self._announce(step.id, 1 - len(self._left) / max(self._steps, 1))
         stage.mkdir(exist_ok=True)
         lay_out((name for _, name in outputs_read(step, above)), world.request.out, stage)
-        task = Task(step.id, stage, world.request.data, world.request.papers, dict(step.settings))
+        data, papers = world.request.data, world.request.papers
+        task = Task(step.id, stage, data, papers, dict(step.settings), world.foreign(step))
         return self._work(task)._replace(inputs=now)
 
     def _put(self, study: str, done: Mapping[str, Entry]) -> list[Path]:

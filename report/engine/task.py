@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from figures.characters import visible_in
 from report.engine.cache import Entry, file_digest
 from report.engine.steps import ARTIFACTS
-from report.errors import RidgepointError, one_line, unwritable
+from report.errors import RidgepointError, first_uncopied, one_line, unwritable
 
 #: What the system says when a folder is full, or may not be written.
 _NO_ROOM: Final = frozenset(
@@ -27,7 +27,8 @@ _NO_ROOM: Final = frozenset(
 class Task(NamedTuple):
     """The work of one step; ``stage`` is a folder laid out like ``out/``.
 
-    It holds what the step reads, and takes what it makes.
+    It holds what the step reads, and takes what it makes.  ``foreign`` are studies of which the
+    step reads what another version of the code has written.
     """
 
     id: str
@@ -35,6 +36,7 @@ class Task(NamedTuple):
     data: Path
     papers: Path
     settings: Mapping[str, str]
+    foreign: tuple[str, ...] = ()
 
     @property
     def study(self) -> str:
@@ -89,11 +91,16 @@ def _sentence(task: Task, error: Exception) -> str:
         return str(error)
     if isinstance(error, OSError) and error.errno in _NO_ROOM:
         return str(unwritable(error))
-    if isinstance(error, shutil.Error) and isinstance(error.args[0], list):
-        # What shutil.copytree collects: the source, the target and the reason of each file.
-        _, target, reason = error.args[0][0]
-        return str(unwritable(OSError(None, str(reason), str(target))))
-    return one_line(f"{task.study}: {type(error).__name__}: {error}; run again with --debug.")
+    if isinstance(error, shutil.Error):
+        _, target, why = first_uncopied(error)
+        return str(unwritable(OSError(None, why, target)))
+    found = f"{task.study}: {type(error).__name__}: {error}"
+    if task.foreign:
+        return one_line(
+            f"{task.stage.parents[1]}: the lists of {', '.join(task.foreign)} were written by "
+            f"another version ({found}); build all studies: python build.py."
+        )
+    return one_line(f"{found}; run again with --debug.")
 
 
 def save(thing: Any, path: Path) -> None:
