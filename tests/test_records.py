@@ -53,11 +53,16 @@ def rounds(draw: st.DrawFn) -> tuple[Round, ...]:
 @given(
     st.lists(st.tuples(LAYERS.map(tuple), OUTCOMES, rounds()), max_size=5),
     st.sampled_from([None, Shard(number=2, of=4, sweep="a" * 64)]),
+    st.text(max_size=4) | st.sampled_from(['a "name"', "a\\b", "a\nb"]),
 )
-def test_a_record_survives_writing_and_reading(parts: list[Any], shard: Shard | None) -> None:
+def test_a_record_survives_writing_and_reading(
+    parts: list[Any], shard: Shard | None, name: str
+) -> None:
     cases = [
         msgspec.structs.replace(
-            factory.case(number, status=status, reason=reason, layers=layers), rounds=measured
+            factory.case(number, status=status, reason=reason, layers=layers),
+            rounds=measured,
+            factors={"batch": number, name: "x"},
         )
         for number, (layers, (status, reason), measured) in enumerate(parts, start=1)
     ]

@@ -104,7 +104,7 @@ def _laid_out(part: Any, depth: int = 0) -> str:
         return f"[{line} {objects}{line}]"
     if not isinstance(part, dict) or not part:
         return msgspec.json.encode(part).decode()
-    members = [f'"{name}": {_laid_out(each, depth + 1)}' for name, each in part.items()]
+    members = [f"{_laid_out(name)}: {_laid_out(each, depth + 1)}" for name, each in part.items()]
     if depth < 2:
         return f"{{{line} {f',{line} '.join(members)}{line}}}"
     return f"{{{', '.join(members)}}}"
