@@ -37,7 +37,7 @@ from report.records.store import (
     record_name,
     write_record,
 )
-from report.records.strict import SyntaxFaultError, parse_yaml
+from report.records.strict import SyntaxFaultError, converted, parse_yaml
 from report.render.shell import script_of
 from report.render.source import read_source
 from report.studies import STUDIES
@@ -210,7 +210,7 @@ REFUSALS: tuple[Refusal, ...] = tuple(Refusal(*row) for row in (
     ("devices", change(*PEAK, "value", to=0), "peaks[0].value", "> 0"),
     ("devices", change(*PEAK, "value", to="0o17"), "peaks[0].value", "expected float, found"),
     ("devices", change(*PEAK, "value", to=1e300), "peaks[0].value", "1.0e+300"),
-    ("editions", change("conv_scaling", to="a.json"), "yaml: conv_scaling", "expected object"),
+    ("editions", change("conv_scaling", to="a.json"), "line 1: conv_scaling", "expected object"),
     ("editions", change("conv_scaling", "roles", "gpu", to=2026), "conv_scaling.roles.gpu", "2026"),
     ("editions", change("conv_scaling", "roles", "gpus", to="a"), "roles", "'gpus'"),
     ("editions", drop("conv_scaling", "roles", "cpu"), "conv_scaling.roles", "cpu is missing"),
@@ -272,7 +272,7 @@ SEED = b'"seed": 0'
         (SEED, rb'"seed": 0, "\u0073eed": 0', "the field seed twice"),
         (b'"batch": 1,', b'"batch": 1, "batch": 1,', "the field batch twice"),
         (b'"schema": 4', b'"schema": ' + b"9" * 5000, "out of range"),
-        (b"a clock", b"a cl\xf6ck", "UTF-8"),
+        (b'"study"', b'"\xf6study"', "line 3: found the byte 0xf6, which is not UTF-8"),
         (TEXT, b"", "not valid JSON"),
         (TEXT, TEXT.partition(b'"seed"')[0], "not valid JSON"),
         (TEXT, TEXT + b"\n}", "not valid JSON: trailing"),
@@ -291,14 +291,18 @@ def test_what_is_no_json_or_contradicts_itself_is_named(old: bytes, new: bytes, 
 
 YAML: tuple[tuple[str, int, str], ...] = (
     ("a: 1\nb:\n  c: 2\n  c: 3", 4, "the key c twice"),
-    ("a: 1\nb: &a [x, x]\nc: [*a, *a]", 2, "again as an alias"),
-    ("- &a [*a]", 1, "again as an alias"),
+    ("a: 1\nb: &a [x, x]\nc: [*a, *a]", 3, "the alias *a"),
+    ("- &a [*a]", 1, "the alias *a"),
     ("a: !!binary aGk=", 1, "the tag tag:yaml.org,2002:binary"),
     ("- !!python/object/apply:os.system [x]", 1, "the tag tag:yaml.org,2002:python"),
+    ("a: 1\nb: !!str 5", 2, "the tag tag:yaml.org,2002:str"),
+    ("a: ! 5", 1, "the tag !"),
+    ("a: 1\n!!str b: 2", 2, "the tag tag:yaml.org,2002:str"),
     ("a:\n\tb: 1", 2, "cannot start any token"),
     ("a: 1\n---\nb: 2", 2, "another document"),
     ("? [a]\n: 1", 1, "a key that is no text"),
     ('a: "\\ud800"', 1, "no character"),
+    ('"\\ud800": a', 1, "no character"),
     ('a: "\\Uffffffff"', 1, "no character"),
     ("a: 1\nb: \x07", 2, "the character U+0007"),
     ("[" * 600, 1, "nested without end"),
@@ -335,13 +339,39 @@ TEXTS = (
 
 def test_what_yaml_alone_takes_for_something_else_is_text() -> None:
     for text in TEXTS:
-        assert parse_yaml(f"a: {text}") == {"a": text}
-    assert parse_yaml("12: a\ntrue: b\n<<: c") == {"12": "a", "true": "b", "<<": "c"}
+        assert parse_yaml(f"a: {text}")[0] == {"a": text}
+    assert parse_yaml("12: a\ntrue: b\n<<: c")[0] == {"12": "a", "true": "b", "<<": "c"}
     numbers = {"0": 0, "-12": -12, "1.50": 1.5, "1e5": 1e5, "-2.5E-3": -0.0025}
     for text, number in numbers.items():
-        assert parse_yaml(f"[{text}, '{text}']") == [number, text]
-    content = parse_yaml("\ufeffa:\n  - {b: null, 'c d': [true]}\n  - |\n    two\n    lines\n")
+        assert parse_yaml(f"[{text}, '{text}']")[0] == [number, text]
+    content, _ = parse_yaml("\ufeffa:\n  - {b: null, 'c d': [true]}\n  - |\n    two\n    lines\n")
     assert content == {"a": [{"b": None, "c d": [True]}, "two\nlines\n"]}
+
+
+FAULTS_IN_LINES = {
+    b"conv_scaling:\n  roles:\n    cpu: a\n    gpu: 5\n": "line 4: conv_scaling.roles.gpu: ",
+    b"conv_scaling:\n  compared: [a,\n    b, 5]\n": "line 3: conv_scaling.compared[2]: ",
+    b"a:\n  roles: {cpu: a}\nb:\n  compared: []\n  colour: x\n": "line 5: b.colour: ",
+    b"\xef\xbb\xbfa:\n  roles:\n    cpu: \xf6\n": "line 3: found the byte 0xf6",
+}
+
+
+@pytest.mark.parametrize("text", FAULTS_IN_LINES)
+def test_a_fault_in_yaml_is_named_by_its_line(text: bytes, tmp_path: Path) -> None:
+    tmp_path = tmp_path / "data"
+    tmp_path.mkdir()
+    (tmp_path / "editions.yaml").write_bytes(text)
+    with pytest.raises(RecordError) as caught:
+        read_editions(tmp_path)
+    assert f"/editions.yaml: {FAULTS_IN_LINES[text]}" in assert_sentence(caught.value)
+
+
+def test_the_search_for_a_fault_leaves_the_content_as_it_is() -> None:
+    content: Any = {"a": {"k": 1}, "b": {"k": 1, "l": "x", "m": 2}, "c": {"k": 3}}
+    before = copy.deepcopy(content)
+    with pytest.raises(RecordError, match=r'^data/x: b\.l: expected int, found "x"; y\.$'):
+        converted(content, dict[str, dict[str, int]], "data/x", "y")
+    assert content == before
 
 
 def test_an_empty_file_names_no_edition(tmp_path: Path) -> None:

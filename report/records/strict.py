@@ -35,8 +35,6 @@ _LARGEST_YAML: Final = 2**18
 _LITERAL: Final = re.compile(
     r"null|true|false|-?(0|[1-9][0-9]{0,17})(\.[0-9]+)?([eE][-+]?[0-9]{1,2})?"
 )
-#: The tags of what has none.
-_UNTAGGED: Final = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map"))
 
 _STEP: Final = re.compile(r"[^.\[\]]+|\[\d+\]|\[\.\.\.\]")
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
@@ -63,10 +61,10 @@ def read_strictly(path: Path, kind: type[Kind], remedy: str, data: Path) -> Kind
     if path.suffix == ".json":
         return parse_json(text, kind, place, remedy)
     try:
-        content = parse_yaml(text.decode("utf-8-sig"))
+        content, root = parse_yaml(text.decode("utf-8-sig"))
     except (UnicodeDecodeError, SyntaxFaultError) as error:
         raise RecordError(f"{place}: {_reason(error, text)}; {remedy}.") from error
-    return converted(content, kind, place, remedy)
+    return converted(content, kind, place, remedy, root)
 
 
 def parse_json(
@@ -85,9 +83,10 @@ def parse_json(
 def plain_json(text: bytes, place: str, remedy: str) -> Any:
     """What ``text`` says, as mappings, lists, text and numbers; raises as ``parse_json`` does."""
     try:
-        # Refuses what json lets pass: NaN, halves of characters and numbers out of range.
-        msgspec.json.decode(text)
-        return json.loads(text, object_pairs_hook=_object)
+        # msgspec refuses what json lets pass: NaN, halves of characters and numbers out of range.
+        decoded = text.decode()
+        msgspec.json.decode(decoded)
+        return json.loads(decoded, object_pairs_hook=_object)
     except (*_NO_JSON, SyntaxFaultError) as error:
         what = _reason(error, text)
     # Without the chain, of which a thousand frames would bury the sentence.
@@ -97,7 +96,8 @@ def plain_json(text: bytes, place: str, remedy: str) -> Any:
 def _reason(error: Exception, text: bytes) -> str:
     """Why ``text`` could not be decoded."""
     if isinstance(error, UnicodeDecodeError):
-        return f"found {byte_at(error)}"
+        line = error.object.count(b"\n", 0, error.start) + 1
+        return str(SyntaxFaultError(f"found {byte_at(error)}", line))
     if isinstance(error, RecursionError):
         return "found brackets nested without end"
     if not isinstance(error, msgspec.DecodeError):
@@ -161,13 +161,28 @@ def byte_at(error: UnicodeDecodeError) -> str:
 # ------------------------------------------------------------------------------------------ YAML
 
 
-def parse_yaml(text: str) -> Any:
-    """The content of ``text``; raises ``SyntaxFaultError``."""
+class _Loader(yaml.BaseLoader):
+    """Refuses what lets a small file grow, run code or say what it does not show."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        line = event.start_mark.line
+        if isinstance(event, yaml.AliasEvent):
+            raise _no_yaml(f"found the alias *{event.anchor}; write the value itself", line)
+        if tag := getattr(event, "tag", None):
+            raise _no_yaml(f"found the tag {tag}; write plain text or a number", line)
+        getattr(event, "value", "").encode()  # refuses half of a character
+        node: yaml.Node | None = super().compose_node(parent, index)
+        return node
+
+
+def parse_yaml(text: str) -> tuple[Any, yaml.Node | None]:
+    """The content of ``text``, and the node that it was made of; raises ``SyntaxFaultError``."""
     if len(text) > _LARGEST_YAML:
         raise _no_yaml(f"found {len(text):,} characters, more than {_LARGEST_YAML:,}")
     try:
-        root = yaml.compose(text, yaml.BaseLoader)
-        return None if root is None else _of_node(root, set())
+        root = yaml.compose(text, _Loader)
+        return (None if root is None else _of_node(root)), root
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position)
         raise _no_yaml(f"found the character U+{int(error.character):04X}", line) from error
@@ -185,18 +200,11 @@ def _no_yaml(what: str, line: int = 0) -> SyntaxFaultError:
     return SyntaxFaultError(f"not valid YAML: {_plain(what)}", line + 1)
 
 
-def _of_node(node: yaml.Node, seen: set[int]) -> Any:
-    """What a node says; refuses what lets a small file grow, run code or contradict itself."""
-    line = node.start_mark.line
-    if id(node) in seen:
-        raise _no_yaml("found a value that stands again as an alias; write it twice", line)
-    seen.add(id(node))
-    if node.tag not in _UNTAGGED:
-        raise _no_yaml(f"found the tag {node.tag}; write plain text or a number", line)
+def _of_node(node: yaml.Node) -> Any:
+    """What a node says; refuses what contradicts itself."""
     if isinstance(node, yaml.SequenceNode):
-        return [_of_node(part, seen) for part in node.value]
+        return [_of_node(part) for part in node.value]
     if isinstance(node, yaml.ScalarNode):
-        node.value.encode()
         literal = node.style is None and (_LITERAL.fullmatch(node.value) or not node.value)
         return json.loads(node.value or "null") if literal else node.value
     found: dict[str, Any] = {}
@@ -205,25 +213,41 @@ def _of_node(node: yaml.Node, seen: set[int]) -> Any:
             raise _no_yaml("found a key that is no text", key.start_mark.line)
         if key.value in found:
             raise _no_yaml(f"found the key {key.value} twice", key.start_mark.line)
-        found[key.value] = _of_node(value, seen)
+        found[key.value] = _of_node(value)
     return found
+
+
+def _line_of(node: yaml.Node, steps: Iterable[str]) -> int:
+    """The line from 1 in which the value at a path begins, or the last part of it that is there."""
+    for step in steps:
+        index = step.strip("[]")
+        if isinstance(node, yaml.SequenceNode) and index.isdigit():
+            node = node.value[int(index)]
+        elif isinstance(node, yaml.MappingNode):
+            node = next((value for key, value in node.value if key.value == step), node)
+    return int(node.start_mark.line) + 1
 
 
 # ------------------------------------------------------------------------------ msgspec's errors
 
 
-def converted(content: Any, kind: type[Kind], place: str, remedy: str) -> Kind:
-    """Plain content as a ``kind``; raises ``RecordError``."""
+def converted(
+    content: Any, kind: type[Kind], place: str, remedy: str, root: yaml.Node | None = None
+) -> Kind:
+    """Plain content as a ``kind``; raises ``RecordError``, with the line where ``root`` has it."""
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
-        steps = _steps(error, content, kind)
-        fault = _fault(str(error).partition(" - at ")[0], content, steps)
-        raise RecordError(f"{place}: {fault}; {remedy}.") from error
+        steps, what = _fault(error, content, kind)
+        line = f"line {_line_of(root, steps)}: " if root else ""
+        where = "".join(step if step.startswith("[") else f".{step}" for step in steps)
+        where = where.removeprefix(".") or "the top level"
+        raise RecordError(f"{place}: {line}{where}: {what}; {remedy}.") from error
 
 
-def _fault(what: str, content: object, steps: list[str]) -> str:
-    """«field: what was found» for what msgspec says of the ``content`` at a path."""
+def _fault(error: msgspec.ValidationError, content: Any, kind: Any) -> tuple[list[str], str]:
+    """The path to what is wrong with the ``content``, and what was found there."""
+    steps, what = _steps(error, content, kind), str(error).partition(" - at ")[0]
     if match := _UNKNOWN.fullmatch(what):
         steps, what = [*steps, match[1]], "found an unknown field"
     elif match := _ABSENT.fullmatch(what):
@@ -231,25 +255,26 @@ def _fault(what: str, content: object, steps: list[str]) -> str:
     elif match := _NOT_ALLOWED.fullmatch(what):
         what = f"found {match[1]}, which is none of the values allowed here"
     else:
-        expectation, _, kind = _plain(what).partition(", got ")
-        found = _shown(_value_at(content, steps)) or kind
+        expectation, _, got = _plain(what).partition(", got ")
+        found = _shown(_value_at(content, steps)) or got
         what = expectation[:1].lower() + expectation[1:] + (f", found {found}" if found else "")
-    where = "".join(step if step.startswith("[") else f".{step}" for step in steps)
-    return f"{where.removeprefix('.') or 'the top level'}: {_plain(what)}"
+    return steps, _plain(what)
 
 
 def _steps(error: msgspec.ValidationError, content: Any, kind: Any) -> list[str]:
     """The path to what is no ``kind``, with the keys for which msgspec writes ``[...]``.
 
-    Each is the one with which alone the error is the same; the others are dropped from ``content``.
+    Each is the one with which alone the error is the same; the others are taken out meanwhile.
     """
     path = _path_of(error)
     steps = list(path)
+    whole: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for at, step in enumerate(path):
         holder = _value_at(content, steps[:at])
         if step != "[...]" or not isinstance(holder, dict):
             continue
-        for key, value in list(holder.items()):
+        whole.append((holder, dict(holder)))
+        for key, value in dict(holder).items():
             holder.clear()
             holder[key] = value
             try:
@@ -258,6 +283,9 @@ def _steps(error: msgspec.ValidationError, content: Any, kind: Any) -> list[str]
                 if _path_of(again) == path:
                     steps[at] = key
                     break
+    for holder, before in whole:
+        holder.clear()
+        holder.update(before)
     return steps
 
 

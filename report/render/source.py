@@ -115,7 +115,7 @@ def read_source(folder: Path, study: str) -> Source:
     if match is None:
         raise RenderError(f"{name}: has no front matter; begin it with a block between ---.")
     try:
-        meta = parse_yaml(match[1])
+        meta, _ = parse_yaml(match[1])
         msgspec.convert(meta, _Front)
     except SyntaxFaultError as error:
         place = f"{place_of_line(document, error.line + 1)}: the front matter"
