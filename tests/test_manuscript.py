@@ -35,7 +35,7 @@ FINDINGS = Findings(
         "grows": Claim("grows", "refuted", "0.9; expected above 1"),
         "grows-2t": Claim("grows-2t", "undecided", "1; expected above 1"),
     },
-    facts={"measured": True, "devices": ["x", "y"]},
+    facts={"measured": True, "devices": ["x", "y"], "sizes": {1: "a", "large": "b"}},
 )
 PLACE = "templates/papers/study.qmd.j2"
 
@@ -121,6 +121,7 @@ def test_claims_are_a_table_in_the_words_of_the_author(tmp_path: Path) -> None:
         # A misspelt name is answered by those that are near.
         ("a\n{{ v.kne }}\n", 2, "knee"),
         ("a\n{{ v.knee.mth }}\n", 2, "math"),
+        ("a\n{{ facts.sizes.larg }}\n", 2, "near it: large"),
         # What a tag cannot mean.
         ('a\n{% holds "nothing" %}x{% endholds %}', 2, "nothing is no claim"),
         ('a\n{% table "tbl-b" %}B.{% endtable %}', 2, "tbl-b is no table"),

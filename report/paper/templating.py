@@ -55,8 +55,6 @@ _MISSING: Final = f"[{NOT_MEASURED}](#v-"
 _LINK: Final = re.compile(r"\[([^\]]*)\]\(#v-[\w-]*\)\{\.value\}")
 #: What a template may call of a mapping.
 _OF_MAPPINGS: Final = ("get", "items", "keys", "values")
-#: What has a name that a template may use.
-_PUBLIC: Final = re.compile("[^_]")
 
 
 @dataclass
@@ -200,8 +198,9 @@ class Unknown(jinja2.StrictUndefined):
         name, of = str(self._undefined_name), self._undefined_obj
         if self._undefined_hint or of is jinja2.utils.missing:
             return str(super()._undefined_message)
-        known = of if isinstance(of, Mapping) else dir(of)
-        near = get_close_matches(name, filter(_PUBLIC.match, known), n=3, cutoff=0.5)
+        keys = of if isinstance(of, Mapping) else dir(of)
+        known = [key for key in keys if isinstance(key, str) and not key.startswith("_")]
+        near = get_close_matches(name, known, n=3, cutoff=0.5)
         return f"{name} is unknown" + (f"; near it: {', '.join(near)}" if near else "")
 
 
