@@ -162,8 +162,8 @@ def test_a_whole_run_wins_over_a_newer_sweep_that_lacks_a_shard(tmp_path: Path) 
     assert choose("conv_scaling", data).runs == ((run,),)
     assert _fate(data, first) == (
         False,
-        "not used, an incomplete sweep beside a full one, merged from 1 of 2 shards",
-    )  # fmt: skip
+        "not used, an incomplete sweep beside a full one, merged from 1 of 2 shards, missing 2",
+    )
     write_record(other, data)
     assert choose("conv_scaling", data).runs == ((first, second, run),)
     assert _fate(data, first)[1] == (

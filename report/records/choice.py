@@ -29,6 +29,8 @@ _FREE: Final[Mapping[str, tuple[Role, ...]]] = {
 _Machines: TypeAlias = Mapping[str, Sequence[Listed]]
 _USE: Final = "--use"
 _EDITION: Final = f"data/{EDITIONS}"
+#: Missing shards that are named one by one.
+_MOST_NAMED: Final = 12
 
 
 @dataclass(frozen=True)
@@ -286,7 +288,10 @@ def _short(item: Listed) -> str:
 
 
 def _merged(item: Listed) -> str:
-    """Of how many shards a run was merged; nothing of a whole run."""
+    """Of how many shards a run was merged, and which are missing; nothing of a whole run."""
     missing, there = missing_shards(item), len(item.parts)
-    of = f" of {there + len(missing)}" if missing else ""
-    return f", merged from {there}{of} shards" if item.parts else ""
+    if not missing:
+        return f", merged from {there} shards" if there else ""
+    named = ", ".join(map(str, missing[:_MOST_NAMED]))
+    more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+    return f", merged from {there} of {there + len(missing)} shards, missing {named}{more}"
