@@ -69,21 +69,6 @@ Peak: TypeAlias = Literal["matrix_product", "convolution", "copy", "read", "tria
 WorkUnit: TypeAlias = Literal["FLOP", "B", "1"]
 
 
-#: Family → microarchitecture → ranges of models, as Linux tells them (arch/x86/kernel/cpu/amd.c,
-#: ``bsp_init_amd``, https://git.kernel.org).
-_ZEN: Final[dict[int, dict[str, tuple[range, ...]]]] = {
-    0x17: {
-        "Zen": (range(0x30), range(0x50, 0x60)),
-        "Zen 2": (range(0x30, 0x50), range(0x60, 0x80), range(0x90, 0x92), range(0xA0, 0xB0)),
-    },
-    0x19: {
-        "Zen 3": (range(0x10), range(0x20, 0x60)),
-        "Zen 4": (range(0x10, 0x20), range(0x60, 0xB0)),
-    },
-    0x1A: {"Zen 5": (range(0x10), range(0x20, 0x30), range(0x40, 0x50), range(0x70, 0x80))},
-}
-
-
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
     """A part of a record: immutable, every field required, no other field allowed.
 
@@ -229,6 +214,21 @@ class Environment(Part, frozen=True, kw_only=True):
     def threads_text(self) -> str:
         """How a label says the number of threads."""
         return f", {self.threads} thread{'s' if self.threads > 1 else ''}"
+
+
+#: Family → microarchitecture → ranges of models, as Linux tells them (arch/x86/kernel/cpu/amd.c,
+#: ``bsp_init_amd``, https://git.kernel.org).
+_ZEN: Final[dict[int, dict[str, tuple[range, ...]]]] = {
+    0x17: {
+        "Zen": (range(0x30), range(0x50, 0x60)),
+        "Zen 2": (range(0x30, 0x50), range(0x60, 0x80), range(0x90, 0x92), range(0xA0, 0xB0)),
+    },
+    0x19: {
+        "Zen 3": (range(0x10), range(0x20, 0x60)),
+        "Zen 4": (range(0x10, 0x20), range(0x60, 0xB0)),
+    },
+    0x1A: {"Zen 5": (range(0x10), range(0x20, 0x30), range(0x40, 0x50), range(0x70, 0x80))},
+}
 
 
 def _with_microarchitecture(name: str, family: int | None, model: int | None) -> str:
