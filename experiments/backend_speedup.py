@@ -93,8 +93,9 @@ def memory(factors: Factors, session: Session) -> Measured:
         return {}
     from experiments.backends.times import course
 
+    library, held = case.started(factors, session.threads)
     images = _images(factors, session)
-    one, held = case.started(factors, session.threads, _arrays(images.train, factors))
+    one = case.Case(library, factors, _arrays(images.train, factors))
     return course(one, _arrays(images.test), ITERATIONS) | held
 
 
@@ -111,10 +112,11 @@ def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
 
 def times(factors: Factors, session: Session) -> Measured:
     """The times of a case, in this process, which has used no library yet."""
-    images = _images(factors, session)
-    one, _ = case.started(factors, session.threads, _arrays(images.train, factors))
     from experiments.backends import times
 
+    library, _ = case.started(factors, session.threads)
+    train = _arrays(_images(factors, session).train, factors)
+    one = case.Case(library, factors, train)
     return times.times(one, session.protocol, apart=session.device == "cuda")
 
 

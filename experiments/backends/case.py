@@ -108,10 +108,10 @@ def prepared(images: Images, dtype: str) -> Part:
     return Part(columns, np.eye(CLASSES, dtype=kind)[:, labels])
 
 
-def started(factors: Factors, threads: int, train: Images) -> tuple[Case, Measured]:
-    """The case, and what the process holds before its library, after it, and after a first use (B).
+def started(factors: Factors, threads: int) -> tuple[Library, Measured]:
+    """The library, and what the process holds before it, after it, and after a first use (B).
 
-    Nothing of the library, nor NumPy, may have been imported before.
+    Nothing of the library, nor NumPy, may have been imported before; images come after this.
     """
     held = {"resident_start": _resident()}
     from experiments.backends import libraries
@@ -124,8 +124,7 @@ def started(factors: Factors, threads: int, train: Images) -> tuple[Case, Measur
     values = library.place(np.ones((64, 64)), str(factors["dtype"]))
     library.wait(library.xp.matmul(values, values))
     held["resident_first_use"] = _resident()
-    known: Measured = {name: (level,) for name, level in held.items() if level is not None}
-    return Case(library, factors, train), known
+    return library, {name: (level,) for name, level in held.items() if level is not None}
 
 
 def _resident() -> int | None:

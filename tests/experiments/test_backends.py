@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from functools import lru_cache
+from subprocess import PIPE
 from typing import Any
 
 import numpy as np
@@ -23,6 +26,7 @@ from experiments.harness.study import QUICK, SEED, UnavailableError
 from report.studies.backend_speedup.source import OPERATIONS, PERFORMANCE
 from report.studies.backend_speedup.subject import CALLS
 from report.theory.work import parameter_count
+from tests.experiments.conftest import ROOT
 
 
 @lru_cache
@@ -156,6 +160,27 @@ def test_the_operations_are_the_whole_iteration() -> None:
 def test_all_that_stands_beside_the_source_is_measured() -> None:
     case = Case(library("numpy"), {"hidden": 10, "samples": 200, "dtype": "float32"}, pictures())
     assert times(case, QUICK, apart=True).keys() >= {*PERFORMANCE, *OPERATIONS}
+
+
+#: Prints of each level that is read whether NumPy is there, in the process of one case.
+LEVELS = """
+import sys
+from experiments import backend_speedup
+from experiments.backends import case, times
+from experiments.harness import worker
+from experiments.harness.study import QUICK, Session
+case._resident = lambda: int("numpy" in sys.modules)
+times.course = lambda *given: {}
+factors = {"subject": "training", "dataset": "digits", "backend": "numpy", "hidden": 10}
+factors |= {"samples": 8, "dtype": "float32"}
+worker.layers_of_case(backend_speedup.STUDY, factors)
+print(list(backend_speedup.memory(factors, Session("cpu", QUICK)).values()))
+"""
+
+
+def test_no_library_is_there_when_the_first_level_of_memory_is_read() -> None:
+    levels = subprocess.run((sys.executable, "-c", LEVELS), check=True, stdout=PIPE, cwd=ROOT)
+    assert levels.stdout.decode().strip() == "[(0,), (1,), (1,)]"
 
 
 @pytest.mark.usefixtures("without_gpu")
