@@ -20,10 +20,6 @@ from report.theory.networks import BATCH, Captured, Kept, Way, file_of
 
 #: Networks of which papers need the layers alone.
 _TRAINED: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
-_INFERRED: Final = (
-    "LeNet-5", "CIFAR", "ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-110",
-    "AlexNet", "ZFNet", "VGG-16",
-)  # fmt: skip
 #: Further sizes of images, beside those that networks are made for.
 _IMAGES: Final = {"ResNet-20": (224,), **dict.fromkeys(_TRAINED, (64,))}
 
@@ -31,10 +27,10 @@ _IMAGES: Final = {"ResNet-20": (224,), **dict.fromkeys(_TRAINED, (64,))}
 def write_networks() -> None:
     """Capture every network at each of its sizes of images."""
     ways = tuple(starmap(Way, product(("contiguous", "channels_last"), ("float32", "bfloat16"))))
-    for name in (*_INFERRED, *_TRAINED):
-        for image in (INPUT_SHAPES[name][1], *_IMAGES.get(name, ())):
+    for name, (channels, extent, _) in INPUT_SHAPES.items():
+        for image in (extent, *_IMAGES.get(name, ())):
             with torch.device("meta"):
-                one = torch.empty((1, INPUT_SHAPES[name][0], image, image))
+                one = torch.empty((1, channels, image, image))
                 layers = layers_of(network(name).eval(), one)
             called = () if name in _TRAINED else ways
             found = {" ".join(way): _captured(name, image, way) for way in called}
