@@ -108,9 +108,11 @@ def table(cases: Sequence[Case]) -> str:
         times, peaks = case.samples("time"), case.samples("allocated_peak")
         measured = {
             "median time": shown(median(times), "s") if times else "–",
-            "samples": len(times) or "–",
+            "timings": len(times) or "–",
             "peak memory": shown(max(peaks), "B") if peaks else "–",
-            "outcome": case.status if case.reason is None else f"{case.status}: {case.reason}",
         }
         rows.append({**case.factors, **measured})
-    return pd.DataFrame(rows, dtype=object).to_string(index=False, na_rep="–")
+    lines = pd.DataFrame(rows, dtype=object).to_string(index=False, na_rep="–").splitlines()
+    # Behind the frame, which would make every row as wide as the longest reason.
+    ends = ("outcome", *(f"{c.status}: {c.reason}" if c.reason else c.status for c in cases))
+    return "\n".join(f"{line}  {end}" for line, end in zip(lines, ends, strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from experiments.harness.progress import Observer, instability, table
@@ -23,7 +24,14 @@ def test_the_closing_table_shows_no_zero_for_what_is_missing() -> None:
     heading, good, bad = table((GOOD, BAD)).splitlines()
     assert heading.split()[:3] == ["batch", "pass", "subject"]
     assert good.split()[3:] == ["2", "ms", "3", "718.9", "MB", "ok"]
-    assert bad.split()[3:7] == ["–", "–", "–", "out_of_memory:"] and len(good) == len(bad)
+    assert bad.split()[3:7] == ["–", "–", "–", "out_of_memory:"]
+    assert heading.index("outcome") == good.index("ok") == bad.index("out_of_memory")
+
+
+def test_a_factor_keeps_its_column_whatever_its_name() -> None:
+    heading, row = table([msgspec.structs.replace(GOOD, factors={"samples": 16_000})]).splitlines()
+    assert heading.split()[0] == "samples" and row.split()[0] == "16000"
+    assert row.split()[1:4] == ["2", "ms", "3"]
 
 
 def test_the_time_left_goes_by_the_pace_of_what_is_done(
