@@ -139,35 +139,32 @@ def subject(factors: Factors) -> Subject:
 
 
 def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
-    """The trace of one of the cases."""
-    plain = _shape(factors) == KNOWN[0] and "precision" not in factors
-    if plain and (factors["batch"], factors["pass"]) == (TRACED_BATCH, "forward_backward"):
-        return (_trace(build(STUDY, factors, session.device), session.device),)
-    return ()
-
-
-def _trace(workload: Workload, device: Device) -> CaseFile:
-    """A warm call as a Chrome trace, which Perfetto and ``chrome://tracing`` open.
+    """A warm call of one of the cases as a Chrome trace, for Perfetto and ``chrome://tracing``.
 
     It holds every operator with its shapes, every event of the allocator and, on CUDA, every
     kernel; the call itself is the event named ``experiments.harness.memory.CALL``.
-    Raises ``MeasurementError`` if it is too large.
+    Raises ``MeasurementError`` if it is empty or too large.
     """
+    plain = _shape(factors) == KNOWN[0] and "precision" not in factors
+    if not plain or (factors["batch"], factors["pass"]) != (TRACED_BATCH, "forward_backward"):
+        return ()
+    workload = build(STUDY, factors, session.device)
     workload.once()
-    _profiled(workload, device)  # the first profile of a process is slow
-    trace = msgspec.json.decode(_profiled(workload, device))
+    _profiled(workload, session.device)  # the first profile of a process is slow
+    trace = msgspec.json.decode(_profiled(workload, session.device))
+    if not trace.get("traceEvents"):
+        raise MeasurementError("torch's profiler wrote no event; run the case by itself to see why")
     content = gzipped(msgspec.json.encode({name: trace[name] for name in _KEPT if name in trace}))
     if len(content) > LARGEST_TRACE:
         raise MeasurementError(
             f"The trace takes {len(content):,} B, more than the {LARGEST_TRACE:,} B that may lie "
             "beside a record; trace a smaller batch."
         )
-    return CaseFile(
-        f"trace.layer-{TRACED_BATCH}.json.gz",
+    meaning = (
         f"a Chrome trace of one warm call of the layer, forward and backward, at batch "
-        f"{TRACED_BATCH}, which Perfetto and chrome://tracing open",
-        content,
+        f"{TRACED_BATCH}, which Perfetto and chrome://tracing open"
     )
+    return (CaseFile(f"trace.layer-{TRACED_BATCH}.json.gz", meaning, content),)
 
 
 def _profiled(workload: Workload, device: Device) -> bytes:

@@ -52,11 +52,15 @@ class Ceilings(_Line, frozen=True, kw_only=True, tag="ceilings"):
 
 
 class Finish(_Line, frozen=True, kw_only=True, tag="finish"):
-    """A case has an outcome, and leaves these files beside the record."""
+    """A case has an outcome, and leaves these files beside the record.
+
+    ``unfiled`` is why it leaves none, where it should.
+    """
 
     case: int
     outcome: Case
     files: tuple[CaseFile, ...] = ()
+    unfiled: str | None = None
 
 
 class Ended(_Line, frozen=True, kw_only=True, tag="round"):
@@ -102,6 +106,7 @@ class Journal:
         self.ceilings: Ceilings | None = None
         self.finished: dict[int, Case] = {}
         self.files: dict[str, CaseFile] = {}
+        self.unfiled: dict[str, str] = {}
         self.rounds: list[Ended] = []
         self.counts: dict[int, Count] = {}
         self.size = size
@@ -138,9 +143,10 @@ class Journal:
         match step:
             case Ceilings():
                 self.ceilings = step
-            case Finish(case=case, outcome=outcome, files=files):
+            case Finish(case=case, outcome=outcome, files=files, unfiled=reason):
                 self.finished[case] = outcome
                 self.files |= {file.name: file for file in files}
+                self.unfiled |= {f"cases[{case}].files": reason} if reason else {}
             case Ended():
                 self.rounds.append(step)
             case Count(case=case):

@@ -237,6 +237,8 @@ def _sweep(study: Study, session: Session, journal: Journal, observer: Observer)
         journal.append(step)
         text = f"{factors_text(cases[step.case])}: {outcome_text(step.outcome)}"
         observer.progressed(text, done / len(waiting))
+        if step.unfiled:
+            observer.note(f"{factors_text(cases[step.case])} leaves no file: {step.unfiled}")
 
 
 def _ceilings(session: Session, size: CeilingSize, moment: Moment, observer: Observer) -> Ceilings:
@@ -272,6 +274,7 @@ def _finished(
         **header.environment.missing,
         **{name: reason for name, reason in reasons.items() if reason is not None},
         **not_counted,
+        **journal.unfiled,
     }
     files = [*sorted(journal.files.values(), key=lambda file: file.name), *counting.files(journal)]
     values = {name: getattr(header, name) for name in Head.__struct_fields__} | {

@@ -238,7 +238,13 @@ def _remember(study: Study, task: Task, place: int) -> Iterator[Message]:
     (index, factors), session = task.cases[place], task.session
     layers = layers_of_case(study, factors)
     outcome = Case(factors=factors, layers=layers, series=memory_of(study, factors, session))
-    yield Finish(case=index, outcome=outcome, files=study.files(factors, session))
+    files, unfiled = (), None
+    try:
+        files = study.files(factors, session)
+    except Exception as error:  # costs the files alone
+        traceback.print_exc()
+        unfiled = outcome_of(error)[1]
+    yield Finish(case=index, outcome=outcome, files=files, unfiled=unfiled)
 
 
 def _time(study: Study, task: Task, place: int) -> Iterator[Message]:

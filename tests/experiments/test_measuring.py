@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 from image_files import write_idx
 
-from experiments import registry
+from experiments import conv_profiling, registry
 from experiments.conv_profiling import LARGEST_TRACE
 from experiments.harness import ceilings, memory
 from experiments.harness.measure import layers_of_case
 from experiments.harness.record_check import checks_of
-from experiments.harness.study import Study
+from experiments.harness.study import FULL, Factors, Session, Study
 from report.errors import MeasurementError
 from report.instruments.trace import read_trace
 from report.records.filed import encode
@@ -155,6 +155,14 @@ def test_a_trace_shows_the_call_and_the_bytes_of_the_record(run: Callable[[str],
     assert inside == list(case.samples("memory_events"))
     read = read_trace(packed, "the trace").memory
     assert [event.change for event in read if event.on_host] == inside
+
+
+def test_a_trace_without_events_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conv_profiling, "_profiled", lambda *given: b'{"traceEvents": []}')
+    factors: Factors = {"channels": "32-64", "kernel": 3, "input": 28, "batch": 64}
+    factors["pass"] = "forward_backward"
+    with pytest.raises(MeasurementError, match="no event"):
+        conv_profiling.files(factors, Session("cpu", FULL))
 
 
 def test_events_are_kept_where_a_paper_replays_them(run: Callable[[str], Run]) -> None:

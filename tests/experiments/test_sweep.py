@@ -61,6 +61,14 @@ def test_files_of_a_case_are_kept_once(tmp_path: Path, notes: Notes) -> None:
     }
 
 
+def test_files_that_cannot_be_made_cost_nothing_else(tmp_path: Path, notes: Notes) -> None:
+    path = tmp_path / ".j.journal.jsonl"
+    (case,) = swept(path, notes, "no file")
+    assert case.status == "ok" and case.series
+    assert read_journal(path).unfiled == {"cases[0].files": "Memory ran out."}
+    assert "leaves no file: Memory ran out." in notes.notes[-1]
+
+
 def test_two_files_of_one_name_end_the_run(tmp_path: Path, notes: Notes) -> None:
     with pytest.raises(MeasurementError, match=r"Case 1 leaves another file of a name"):
         swept(tmp_path / ".j.journal.jsonl", notes, "other file", "other file")

@@ -59,6 +59,8 @@ def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
             return (CaseFile("images.json", "what it holds", b"1,797 digits"),)
         case "other file":
             return (CaseFile("trace", "what it holds", bytes([int(factors["size"])])),)
+        case "no file":
+            raise MemoryError
     return ()
 
 

@@ -16,7 +16,7 @@ from report.text.format import NO_BREAK
 from report.theory.shapes import square_convolution
 from report.theory.work import Macs, macs
 
-#: The batch size of the source's table, and of the call that is traced.
+#: The batch size of the source's table.
 SHOWN_BATCH: Final = 64
 #: Cases of the layer: in shapes that the rules were read off, and in those that they predicted.
 SUBJECTS: Final = ("layer", "held_out")
@@ -32,7 +32,7 @@ _LAYER: Final[dict[str, Levels]] = {
     "pass": PASSES,
     "layout": ("contiguous",),
 }
-#: Subject → the factors that are looked up; ``training`` stands in older records only.
+#: Subject → the factors that are looked up; ``trace`` and ``training`` stand in older records only.
 _LOOKED_UP: Final[dict[str, dict[str, Levels]]] = {
     **dict.fromkeys(SUBJECTS, _LAYER),
     "trace": {"scope": str, "batch": int},
