@@ -68,7 +68,7 @@ class Running:
 @contextmanager
 def working(
     task: Task,
-    variables: Mapping[str, str] | None = None,
+    variables: Mapping[str, str] = {},
     under: Under = lambda folder: (),
 ) -> Iterator[Running]:
     """A worker on ``task``, ended with its children on leaving, who would else go on for nobody.
@@ -87,9 +87,7 @@ def working(
             started(
                 (*under(folder), *words),
                 cwd=ROOT,
-                env=os.environ
-                | runtime.thread_variables(task.session.threads)
-                | dict(variables or {}),
+                env={**os.environ, **runtime.thread_variables(task.session.threads), **variables},
                 stdin=DEVNULL,
                 stdout=said,
                 stderr=said,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ import pytest
 from experiments import registry
 from experiments.harness import counting, lackey, machine, ncu
 from experiments.harness.journal import Count, Finish, Header, Journal, Message, read_journal
+from experiments.harness.processes import working
 from experiments.harness.study import CounterChoice, Session, Study
 from experiments.harness.worker import Task
 from report.errors import MeasurementError
@@ -152,6 +154,20 @@ def test_lackey_counts_every_multiply_add_and_nothing_else(monkeypatch: pytest.M
     assert found[3].missing == {NAME: "ValueError: no such size in file.py"}
     assert "killed" in found[4].missing[NAME]
     assert len(counts) == 5
+
+
+def test_an_interruption_ends_what_counts_and_its_program(tmp_path: Path) -> None:
+    fifo = tmp_path / "held"
+    os.mkfifo(fifo)
+    words = ("/bin/sh", "-c", 'exec 3>"$0"; sleep 60 & echo runs >&3; wait', str(fifo))
+    task = Task(role="lackey", session=Session("cpu", FUSED.full))
+    with pytest.raises(KeyboardInterrupt), working(task, under=lambda folder: words):
+        held = fifo.open("rb", buffering=0)
+        assert held.readline() == b"runs\n"
+        raise KeyboardInterrupt
+    # The file is at its end once neither holds it open.
+    with held:
+        assert select.select([held], [], [], 5)[0] and held.read() == b""
 
 
 # ------------------------------------------------------------------------------------------ ncu
