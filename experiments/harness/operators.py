@@ -25,8 +25,7 @@ from torch._subclasses.fake_tensor import (
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from experiments.harness.fake_results import tensors_in
-from experiments.harness.operator_recorder import Recorder, is_in_place
+from experiments.harness.operator_recorder import Recorder, is_in_place, tensors_in
 from experiments.harness.study import Device
 from experiments.harness.timing import collector_off
 from report.errors import MeasurementError, shorten
