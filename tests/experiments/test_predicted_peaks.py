@@ -15,7 +15,7 @@ from torch import nn  # noqa: E402
 from torch.distributed._tools.mem_tracker import MemTracker  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from experiments.harness import measure, memory  # noqa: E402
+from experiments.harness import memory  # noqa: E402
 from experiments.harness.operators import Input, Policy, Step  # noqa: E402
 from experiments.harness.timing import Workload  # noqa: E402
 from experiments.networks import catalogue  # noqa: E402
@@ -38,7 +38,7 @@ def measured(build: Callable[[], nn.Module], shape: Shape, last: bool = False) -
         if last:
             module = module.to(memory_format=torch.channels_last)
             source = source.contiguous(memory_format=torch.channels_last)
-        return measure.forward(module, source)
+        return Workload(torch.no_grad()(partial(module, source)))
 
     return int(memory.measure_cpu(workload, 1)["allocated_peak"][0])
 
