@@ -34,8 +34,8 @@ Step: TypeAlias = Callable[[Parameters], Parameters]
 _IMPORTED: Final = {
     "numpy": ("array_api_compat.numpy",),
     "torch": ("array_api_compat.torch",),
-    "torch_cuda": (),
-    "cupy": (),
+    "torch_cuda": ("array_api_compat.torch",),
+    "cupy": ("array_api_compat.cupy",),
 }
 
 

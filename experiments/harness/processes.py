@@ -123,13 +123,15 @@ def measured(
     """What workers say of all cases of ``task``.
 
     Cases that need the same imports share a worker; where one ends it, another measures those that
-    are left.  ``debug`` is given what they print.  Raises ``MeasurementError`` if a worker cannot
-    be started at all.
+    are left.  A case that needs none finds none: without forks it has a worker of its own.
+    ``debug`` is given what they print.  Raises ``MeasurementError`` if a worker cannot be started.
     """
     left = dict(task.cases)
     while left:
         needed = study.imports(next(iter(left.values())), task.session)
         together = [(n, f) for n, f in left.items() if study.imports(f, task.session) == needed]
+        if not (needed or task.forks):
+            together = together[:1]
         part = msgspec.structs.replace(task, cases=tuple(together))
         last = None
         with working(part, policies.variables(task.policy), under) as running:
