@@ -99,7 +99,7 @@ def _submit(options: argparse.Namespace) -> int:
 
 
 def _close(options: argparse.Namespace) -> int:
-    closed = close(options.study, options.records)
+    closed = close(options.study, options.records, Observer())
     return max(_told(*each, options.records) for each in closed)
 
 

@@ -29,14 +29,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from experiments.harness.study import (
-    FULL,
-    Factor,
-    Factors,
-    Levels,
-    Study,
-    Subject,
-)
+from experiments.harness.study import FULL, Factor, Factors, Levels, Study, Subject
 
 if TYPE_CHECKING:
     from torch import nn

@@ -66,10 +66,10 @@ def measure_all(device: Device, minutes: float, records: Path, observer: Observe
         share = part.weight / sum(other.weight for other in PARTS[number:])
         began = time.monotonic()
         try:
-            print(f"{part.study}: {_measured(part, device, left * share, records, observer)}")
+            said = _measured(part, device, left * share, records, observer)
         except RidgepointError as error:
-            failed += 1
-            print(f"{part.study}: {error}")
+            failed, said = failed + 1, str(error)
+        print(f"{part.study}: {said}", flush=True)
         left -= time.monotonic() - began
     return int(failed > 0)
 
@@ -96,7 +96,7 @@ def _measured(part: Part, device: Device, seconds: float, records: Path, observe
         with _ended_after(seconds):
             return str(run(request_of(part, device, seconds, records), observer)[1])
     except StoppedError:
-        return f"{close(part.study, records)[-1][1]} (its {seconds:.0f} s were over)"
+        return f"{close(part.study, records, observer)[-1][1]} (its {seconds:.0f} s were over)"
 
 
 @contextmanager

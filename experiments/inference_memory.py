@@ -30,16 +30,7 @@ import msgspec
 
 from experiments.harness.limits import limited
 from experiments.harness.measure import build, measure_memory, measure_time
-from experiments.harness.study import (
-    FULL,
-    QUICK,
-    Factor,
-    Factors,
-    Levels,
-    Session,
-    Study,
-    Subject,
-)
+from experiments.harness.study import FULL, QUICK, Factor, Factors, Levels, Session, Study, Subject
 from report.records.record import Factor as Level
 from report.records.record import Measured
 

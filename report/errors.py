@@ -76,7 +76,10 @@ class RenderError(RidgepointError):
 
 
 class MeasurementError(RidgepointError):
-    """An experiment cannot be run as asked."""
+    """An experiment cannot be run as asked; ``then`` follows whole, such as a command to copy."""
+
+    def __init__(self, message: str, then: str = "") -> None:
+        Exception.__init__(self, f"{one_line(message)}{then}")
 
 
 class OutputError(RidgepointError):

@@ -147,7 +147,7 @@ def submit(request: Request, options: argparse.Namespace, observer: Observer) ->
 
 
 def _submitted(jobs: Jobs, observer: Observer) -> Path:
-    tries, before, printed, of = 0, None, "", jobs.shard.of
+    tries, most, printed, of = 0, (-1, 0), "", jobs.shard.of
     while True:
         active, parts = jobs.active(), jobs.parts()
         text = "; ".join(f"shard {n} of {of}: {active[n]}" for n in sorted(active))
@@ -158,12 +158,14 @@ def _submitted(jobs: Jobs, observer: Observer) -> Path:
         if not left:
             return jobs.folder / parts[1].file
         if not active:
-            tries, before = tries + 1 if parts == before else 1, parts
+            reached = of - len(left), sum(part.kept for part in parts.values())
+            tries, most = (1, reached) if reached > most else (tries + 1, most)
             if tries > _ATTEMPTS:
-                log = Path(jobs.running[left[0]].paths.stderr)
+                number = next((n for n in left if n in jobs.running), min(jobs.running))
+                log = Path(jobs.running[number].paths.stderr)
                 said = last_line(log.read_text(errors="replace") if log.exists() else "")
                 raise MeasurementError(
-                    f"Shard {left[0]} was submitted {_ATTEMPTS} times without progress, each time "
+                    f"Shard {number} was submitted {_ATTEMPTS} times without progress, each time "
                     f"for {jobs.options.time} min (--time); {log} ends with: {said}"
                 )
             now = left[: jobs.options.nodes] if jobs.options.cluster == "local" else left

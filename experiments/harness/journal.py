@@ -109,7 +109,7 @@ class Journal:
         self.unfiled: dict[str, str] = {}
         self.rounds: list[Ended] = []
         self.counts: dict[int, Count] = {}
-        self.size = size
+        self.size, self.damaged = size, 0
 
     def __enter__(self) -> Self:
         """Open the file behind its last whole line, for this process alone.
@@ -171,7 +171,7 @@ def begun(folder: Path, header: Header) -> Journal:
 
 
 def read_journal(path: Path) -> Journal:
-    """Read a journal; a line that is damaged is left out, so that what it held is measured again.
+    """Read a journal; a damaged line is counted and left out: what it held is measured again.
 
     The process, or the machine, ended while it wrote the line, or the disk is at fault.  Raises
     ``MeasurementError`` for a first line that is none of a run.
@@ -187,8 +187,10 @@ def read_journal(path: Path) -> Journal:
         ) from error
     journal = Journal(path, header, sum(len(line) + 1 for line in (first, *lines)))
     for line in lines:
-        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+        try:
             journal.take(_step.decode(line))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            journal.damaged += 1
     return journal
 
 
@@ -201,6 +203,9 @@ def unfinished(folder: Path) -> tuple[list[Journal], list[MeasurementError]]:
                 found.append(read_journal(path))
         except MeasurementError as error:
             faults.append(error)
+        except OSError as error:
+            what = f"cannot be read ({error.strerror}); give read permission, or delete the file"
+            faults.append(MeasurementError(f"{path.name}: {what}."))
     return found, faults
 
 

@@ -29,10 +29,10 @@ def check_records(files: Sequence[Path], into: Path | None) -> int:
     for path in files:
         checks = _looked_at(path, into)
         problem = any(check.level == "problem" for check in checks)
-        print(f"{path}: {'cannot' if problem else 'can'} be handed in")
+        print(f"{path}: {'cannot' if problem else 'can'} be handed in", flush=True)
         for check in checks:
             if len(files) == 1 or check.level != "ok" or check.topic in ("machine", "copy"):
-                print(check.line())
+                print(check.line(), flush=True)
         bad += problem
     if len(files) > 1:
         print(f"{len(files)} records: {len(files) - bad} can be handed in; {bad} cannot.")

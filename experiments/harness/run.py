@@ -12,15 +12,7 @@ from typing import Final
 import msgspec
 
 from experiments import registry
-from experiments.harness import (
-    code,
-    counting,
-    environment,
-    policies,
-    quiet,
-    rounds,
-    runtime,
-)
+from experiments.harness import code, counting, environment, policies, quiet, rounds, runtime
 from experiments.harness.journal import (
     Ceilings,
     Finish,
@@ -63,8 +55,7 @@ class StoppedError(MeasurementError):
 
     def __init__(self, message: str, interrupt: KeyboardInterrupt) -> None:
         """An interrupt that a handler of ours raised holds the number of its signal."""
-        # Whole, since a command that is cut continues nothing.
-        Exception.__init__(self, message)
+        super().__init__("", message)
         self.exit_code = 128 + (interrupt.args or (signal.SIGINT,))[0]
 
 
@@ -149,6 +140,7 @@ def _opened(request: Request, header: Header, observer: Observer) -> Journal:
     here = [each for each in found if each.header.environment.key == key]
     mine = [each for each in here if not differences(each.header, header)]
     if mine and (request.resume or request.if_missing):
+        _note_damage(mine[-1], observer)
         return mine[-1]
     if not request.resume:
         if mine:
@@ -168,6 +160,12 @@ def _opened(request: Request, header: Header, observer: Observer) -> Journal:
             f"--resume: {header.study} has no unfinished run on {key}; run without --resume."
         )
     )
+
+
+def _note_damage(journal: Journal, observer: Observer) -> None:
+    if journal.damaged:
+        what = f"damaged lines left out: {journal.damaged}"
+        observer.note(f"{journal.path.name}: {what}; what they held counts as not measured.")
 
 
 def differences(then: Header, now: Header) -> tuple[str, ...]:
@@ -202,11 +200,11 @@ def _ended_early(
         return StoppedError(said, interrupt) if interrupt else MeasurementError(str(error))
     own = sum(measures_case(shard, index) for index in range(len(journal.header.cases)))
     again = shlex.join((*journal.header.command, *request.places, "--resume"))
-    said = (
-        f"{'Interrupted:' if interrupt else error} {kept} of {own} cases are kept (close "
-        f"{request.study} makes them a record as they are); continue with: {again}"
-    )
-    return StoppedError(said, interrupt) if interrupt else MeasurementError(said)
+    record = f" (close {request.study} makes them a record as they are)" if kept else ""
+    said = f" {kept} of {own} cases are kept{record}; continue with: {again}"
+    if interrupt:
+        return StoppedError(f"Interrupted:{said}", interrupt)
+    return MeasurementError(str(error), said)
 
 
 # -------------------------------------------------------------------------- measuring and writing
@@ -229,16 +227,17 @@ def _sweep(study: Study, session: Session, journal: Journal, observer: Observer)
     steps = (each for each in messages if isinstance(each, Finish))
     for done, step in enumerate(steps, 1):
         # Cases may leave the same file, but not two of a name.
-        if any(file != journal.files.get(file.name, file) for file in step.files):
-            raise MeasurementError(
-                f"Case {step.case} leaves another file of a name than a case before; give files "
-                "different names in the study."
-            )
+        name = factors_text(cases[step.case])
+        for file in step.files:
+            if file != journal.files.get(file.name, file):
+                raise MeasurementError(
+                    f"{file.name}: {name} leaves another file of this name than a case before; "
+                    "give files different names in the study."
+                )
         journal.append(step)
-        text = f"{factors_text(cases[step.case])}: {outcome_text(step.outcome)}"
-        observer.progressed(text, done / len(waiting))
+        observer.progressed(f"{name}: {outcome_text(step.outcome)}", done / len(waiting))
         if step.unfiled:
-            observer.note(f"{factors_text(cases[step.case])} leaves no file: {step.unfiled}")
+            observer.note(f"{name} leaves no file: {step.unfiled}")
 
 
 def _ceilings(session: Session, size: CeilingSize, moment: Moment, observer: Observer) -> Ceilings:
@@ -317,7 +316,7 @@ def _utc(moment: datetime) -> str:
 # ---------------------------------------------------------------------------------------- closing
 
 
-def close(name: str, records: Path) -> tuple[tuple[Record, Path], ...]:
+def close(name: str, records: Path, observer: Observer) -> tuple[tuple[Record, Path], ...]:
     """Write a record of each unfinished run of a study that no process is at, as far as it went.
 
     For runs whose machine is gone, so that they cannot be resumed.  A case that was not measured is
@@ -338,6 +337,7 @@ def close(name: str, records: Path) -> tuple[tuple[Record, Path], ...]:
         )
     closed = []
     for journal in left:
+        _note_damage(journal, observer)
         on_device = study.on(journal.header.environment.device)
         last = datetime.fromtimestamp(journal.path.stat().st_mtime, UTC)
         with journal:

@@ -19,12 +19,7 @@ from experiments.importers.imported import FETCH_AGAIN, Imported, RefusedError, 
 from report.errors import RecordError
 from report.records.filed import encode, parse_import
 from report.records.files import read_file
-from report.records.imported import (
-    IMPORT_SCHEMA,
-    ImportedRecord,
-    Origin,
-    nullable,
-)
+from report.records.imported import IMPORT_SCHEMA, ImportedRecord, Origin, nullable
 from report.records.record import Attachment
 from report.records.store import digest, list_imports, write_record
 
@@ -143,7 +138,11 @@ def _record(source: Source, options: argparse.Namespace) -> tuple[ImportedRecord
 
 def _files(source: Source) -> dict[str, bytes]:
     """The published file as it is kept beside the record; nothing of one that is too large."""
-    name = re.sub(r"[^a-z0-9._-]+|(?<=[._-])[._-]+", "-", source.name.lower()).strip("._-")
+    # Of what stands between two words one sign is kept, the last, since an ending begins with it.
+    name = re.sub(r"[^a-z0-9]*([^a-z0-9])", r"\1", source.name.lower())
+    name = re.sub(r"[^a-z0-9._-]", "-", name).strip("._-")
+    if not name:
+        raise source.refused("its name has no letter from a to z and no number; rename the file")
     content = source.raw
     if len(content) > LARGEST_KEPT and source.content is source.raw:
         content, name = gzip.compress(source.raw, mtime=0), f"{name}.gz"

@@ -56,22 +56,23 @@ class Source:
         return [cell.strip('" ') for cell in first.strip().removeprefix("\ufeff").split(",")]
 
     def table(self) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
-        """The header of a table, and its rows by the number of their line.
+        """The header of a table, and its rows but empty ones, each with the number of its line.
 
         Raises ``RefusedError`` for a table without rows, or with a damaged one.
         """
         if not self.text.endswith("\n"):
             raise self.refused("it ends in the middle of a line; fetch it again")
-        header, *rows = csv.reader(self.text.splitlines())
+        reader = csv.reader(self.text.splitlines())
+        header, rows = next(reader), [(reader.line_num, row) for row in reader if row]
         if len(set(header)) < len(header):
             raise self.refused("two columns have one name; rename one")
         if not rows:
             raise self.refused("found a header and no row; fetch it again")
-        for line, row in enumerate(rows, start=2):
+        for line, row in rows:
             if len(row) != len(header):
                 counts = f"{len(row)} cells of {len(header)}"
                 raise self.refused(f"line {line}: found {counts}; fetch it again")
-        return header, [(n, dict(zip(header, row, strict=True))) for n, row in enumerate(rows, 2)]
+        return header, [(line, dict(zip(header, row, strict=True))) for line, row in rows]
 
     def said(self, name: str, by_file: str | None = None) -> str:
         """The condition ``name`` as the file or its user tells it; refuses none and two."""

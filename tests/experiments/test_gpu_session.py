@@ -53,7 +53,7 @@ def test_all_parts_end_in_time_and_one_that_fails_stops_no_other(
             raise StoppedError("Interrupted.", KeyboardInterrupt())
         return None, Path(f"{request.study}.json")
 
-    def close(study: str, records: Path) -> tuple[tuple[None, Path], ...]:
+    def close(study: str, records: Path, observer: object) -> tuple[tuple[None, Path], ...]:
         closed.append(study)
         return ((None, Path(f"{study}.json")),)
 

@@ -115,6 +115,20 @@ def test_what_a_published_file_says_and_does_not(tmp_path: Path, name: str) -> N
     assert list(kept.values()) == [FILES[name][0] if content is None else content]
 
 
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("Table (1).CSV", "table-1.csv"),
+        ("_a--b__c-.v2é.csv", "a-b_c.v2.csv"),
+        ("été.csv", "t.csv"),
+    ],
+)
+def test_a_file_of_any_name_is_kept(tmp_path: Path, name: str, kept: str) -> None:
+    record = imported(tmp_path, name, BLANK, *TIDY)
+    assert (record.origin.file, [each.name for each in record.attachments]) == (name, [kept])
+    assert record.cases == imported(tmp_path / "plain", "tidy.csv").cases
+
+
 def test_counters_of_a_published_study(tmp_path: Path) -> None:
     record = imported(tmp_path, "trace.json", COUNTED)
     assert record.environment.model == "NVIDIA A100-PG509-200"
@@ -175,6 +189,8 @@ LONG = (
     b'"Kernel Name","CC","Section Name","Metric Name","Metric Unit","Metric Value"\n'
     b'"copy(float)","8.6","Command line profiler metrics","dram__bytes_read.sum","byte","131,072"\n'
 )
+#: With an empty line behind each.
+BLANK = FILES["tidy.csv"][0].replace(b"\n", b"\n\n")
 TABLE, TRACE = FILES[TIMM][0], FILES["trace.json"][0]
 TWO_GPUS = traced("one GPU", KERNEL).replace(b"[{", b'[{"name": "another"}, {', 1)
 
@@ -204,6 +220,8 @@ def test_a_sum_of_bytes_is_whole(tmp_path: Path) -> None:
         ("tidy.csv", edited("tidy.csv", "time [ms]", "time [B]"), TIDY, "time is measured in s"),
         ("tidy.csv", edited("tidy.csv", "0.75", "n/a"), TIDY, "line 3, time [ms]: found 'n/a'"),
         ("tidy.csv", edited("tidy.csv", ",nhwc", ""), TIDY, "line 4: found 3 cells of 4"),
+        ("tidy.csv", BLANK.replace(b"0.75", b"x"), TIDY, "line 5, time [ms]: found 'x'"),
+        ("таблица", BLANK, TIDY, "no letter from a to z and no number; rename the file"),
         ("trace.json", TRACE, PROFILE[:6], "does not say the direction"),
         ("trace.json", TRACE, (*PROFILE, "--set", "batch=0"), "a whole number from 1 on"),
         ("trace.json", TRACE, (*PROFILE, *GPU), "the file says some GPU; drop the option"),

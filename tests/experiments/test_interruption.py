@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from experiments import registry
-from experiments.harness import environment, runtime
+from experiments.harness import counting, environment, runtime
 from experiments.harness.journal import read_journal
 from experiments.harness.request import Request
 from experiments.harness.run import StoppedError, close, run
@@ -108,7 +109,7 @@ def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measure:
 
     monkeypatch.setitem(registry.STUDIES, "tiny", "tiny_timed")
 
-    def measured(shard: str, stop: int | None = None, **asked: bool) -> list[str]:
+    def measured(shard: str, stop: int | None = None, **asked: Any) -> list[str]:
         notes = Stopping(stop)
         request = Request("tiny", tmp_path, threads=1, shard=(int(shard[0]), 2), **asked)
         if stop is None:
@@ -121,20 +122,33 @@ def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measure:
     return measured
 
 
+def damaged(folder: Path) -> str:
+    """Damage the only journal, without loss; what is said of it when it is read."""
+    (path,) = (folder / "tiny").glob(".*.journal.jsonl")
+    with path.open("ab") as stream:
+        stream.write(b"\0\n{\n")
+    left = "damaged lines left out: 2; what they held counts as not measured"
+    return f"{path.name}: {left}."
+
+
 def test_an_interrupted_shard_goes_on_as_that_shard(tmp_path: Path, measure: Measure) -> None:
     said = measure(stop=1, shard="2/2")[-1]
     assert "1 of 3 cases are kept" in said and "--shard 2/2" in said
     assert "…" not in said and said.endswith(f"--records {tmp_path} --resume")
     with pytest.raises(MeasurementError, match=r"shard\.number 2, now 1"):
         measure(shard="1/2", resume=True)
-    for shard, notes in (("2/2", ""), ("1/2", ""), ("2/2", "Already measured; skipping.")):
+    for shard, notes in (
+        ("2/2", damaged(tmp_path)),
+        ("1/2", ""),
+        ("2/2", "Already measured; skipping."),
+    ):
         assert notes in ["", *measure(shard=shard, if_missing=True)]
     record = record_in(tmp_path)
     assert [case.samples("allocated_peak") for case in record.cases] == [(n,) for n in range(1, 7)]
 
 
 def test_runs_whose_machines_are_gone_become_records_of_what_they_measured(
-    tmp_path: Path, measure: Measure
+    tmp_path: Path, measure: Measure, notes: Notes
 ) -> None:
     measure(stop=2, shard="1/2")
     (path,) = (tmp_path / "tiny").glob(".*.journal.jsonl")
@@ -143,9 +157,11 @@ def test_runs_whose_machines_are_gone_become_records_of_what_they_measured(
         read_journal(path),
         pytest.raises(MeasurementError, match=r"that no process is at \(found \.2"),
     ):
-        close("tiny", tmp_path)
+        close("tiny", tmp_path, notes)
+    damage = damaged(tmp_path)
     last_outcome = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    assert len(close("tiny", tmp_path)) == 1
+    assert len(close("tiny", tmp_path, notes)) == 1
+    assert notes.notes == [damage]
     record = record_in(tmp_path, 2)
     found = [case.samples("allocated_peak") for case in record.cases]
     assert found == [(1,), (), (3,), (), (), ()]
@@ -155,4 +171,30 @@ def test_runs_whose_machines_are_gone_become_records_of_what_they_measured(
     ended = "the run was ended before this was measured"
     assert record.environment.missing["ceilings.after"] == ended
     with pytest.raises(MeasurementError, match="tiny has no unfinished run in"):
-        close("tiny", tmp_path)
+        close("tiny", tmp_path, notes)
+
+
+@pytest.mark.parametrize(
+    ("shard", "settings", "kept"),
+    [
+        ("1/2", (), "3 of 3 cases are kept (close tiny makes them a record as they are); "),
+        ("2/2", ("size=1",), "0 of 0 cases are kept; "),  # which close could not use
+    ],
+)
+def test_an_error_leaves_the_command_that_goes_on_whole(
+    tmp_path: Path,
+    measure: Measure,
+    monkeypatch: pytest.MonkeyPatch,
+    shard: str,
+    settings: tuple[str, ...],
+    kept: str,
+) -> None:
+    def count(*_: object) -> None:
+        raise MeasurementError(f"The counter broke: {'x' * 900}.")
+
+    monkeypatch.setattr(counting, "count", count)
+    with pytest.raises(MeasurementError, match=r"^The counter broke: x+…x+\. ") as raised:
+        measure(shard=shard, settings=settings)
+    said = str(raised.value)
+    assert f" {kept}continue with: python -m experiments run tiny --" in said
+    assert said.endswith(f" --records {tmp_path} --resume")

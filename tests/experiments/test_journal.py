@@ -9,7 +9,7 @@ import tiny_study
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from experiments.harness.journal import Ceilings, Finish, Journal, begun, read_journal
+from experiments.harness.journal import Ceilings, Finish, Journal, begun, read_journal, unfinished
 from report.errors import MeasurementError
 from report.records.record import Case
 from tests.experiments.conftest import make_header
@@ -54,6 +54,7 @@ def test_a_damaged_line_costs_no_other(written: Journal, garbage: bytes, place: 
     with read_journal(written.path) as journal:
         assert (journal.header, journal.ceilings) == (HEADER, Ceilings(reason="none asked for"))
         assert journal.finished == dict(enumerate(CASES))
+        assert journal.damaged == len(garbage.split(b"\n"))
         journal.append(Finish(case=7, outcome=CASES[0]))
     assert read_journal(written.path).finished == {**dict(enumerate(CASES)), 7: CASES[0]}
 
@@ -65,6 +66,13 @@ def test_what_does_not_begin_with_a_run_is_refused(tmp_path: Path, begins: bytes
     with pytest.raises(MeasurementError, match="does not begin with its run"):
         read_journal(path)
     assert path.read_bytes() == begins
+
+
+def test_a_journal_that_cannot_be_read_is_a_fault_and_stops_nothing(written: Journal) -> None:
+    written.path.with_name(".x.journal.jsonl").mkdir()
+    found, (fault,) = unfinished(written.path.parent)
+    assert [journal.path for journal in found] == [written.path]
+    assert str(fault).startswith(".x.journal.jsonl: cannot be read (")
 
 
 def test_only_one_process_writes(written: Journal) -> None:

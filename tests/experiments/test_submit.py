@@ -9,18 +9,22 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from itertools import chain, repeat
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from experiments import registry
 from experiments.__main__ import main
-from experiments.harness.status import queued, tag
+from experiments.cluster import submit
+from experiments.harness.status import Part, queued, tag
 from report.errors import MeasurementError
 from report.records.pooling import missing_shards, runs_of, whole
 from report.records.record import Shard
 from report.records.store import read_study
-from tests.experiments.conftest import Driver, finished
+from tests.experiments.conftest import Driver, Notes, finished
 
 LIMIT_S = 240
 SIZES = ["1", "2", "3", "4", "5", "6"]
@@ -86,6 +90,33 @@ def test_a_job_that_is_killed_goes_on_and_nothing_is_lost_or_doubled(
     assert capsys.readouterr().out.count("measured  ") == 2
     words = ["--cluster", "local", "--nodes", "2", "--records", str(driver.data)]
     assert main(["submit", "tiny", *words]) == 0, "nothing is left to submit"
+
+
+@pytest.mark.parametrize(("kept", "starts"), [((0,), 3), ((0, 2, 1, 2), 4), ((3, 1, 0, 4), 6)])
+def test_jobs_without_progress_are_given_up_though_their_files_differ(
+    monkeypatch: pytest.MonkeyPatch, notes: Notes, kept: tuple[int, ...], starts: int
+) -> None:
+    """``kept`` is what is there of a shard before each job; the last one stays."""
+    started = list[int]()
+    there = enumerate(chain(kept, repeat(kept[-1], 4)))
+
+    def parts() -> dict[int, Part]:
+        number, count = next(there)
+        return {1: Part("measured", "a"), 2: Part("unfinished", str(number), count)}
+
+    jobs: Any = SimpleNamespace(
+        shard=Shard(number=1, of=2, sweep="0" * 64),
+        options=SimpleNamespace(cluster="local", nodes=1, time=1),
+        running={2: SimpleNamespace(paths=SimpleNamespace(stderr=os.devnull))},
+        active=dict,
+        parts=parts,
+        start=started.extend,
+    )
+    monkeypatch.setattr(submit, "Jobs", lambda *_: jobs)
+    monkeypatch.setattr(submit.time, "sleep", lambda _: None)
+    with pytest.raises(MeasurementError, match="Shard 2 was submitted 3 times without progress"):
+        submit.submit(jobs, jobs, notes)
+    assert started == [2] * starts
 
 
 # ------------------------------------------------------------------------------------------ SLURM
