@@ -78,6 +78,9 @@ def test_a_job_that_is_killed_goes_on_and_nothing_is_lost_or_doubled(
     pytest.importorskip("submitit")
     process = driver.start("--cluster", "local", "--nodes", "2", command="submit")
     until(held.exists, process)
+    # The case before is on the disk a moment later.
+    kept = b'"kind":"finish","case":0'
+    until(lambda: any(kept in path.read_bytes() for path in driver.journals()), process)
     os.kill(int(held.read_text()), signal.SIGKILL)
     code, messages = finished(process)
     assert code == 0, messages
