@@ -70,7 +70,7 @@ def test_files_that_cannot_be_made_cost_nothing_else(tmp_path: Path, notes: Note
 
 
 def test_two_files_of_one_name_end_the_run(tmp_path: Path, notes: Notes) -> None:
-    with pytest.raises(MeasurementError, match="^trace: way=other file, size=1 leaves"):
+    with pytest.raises(MeasurementError, match=r"^trace: way=other file, size=1 leaves"):
         swept(tmp_path / ".j.journal.jsonl", notes, "other file", "other file")
 
 
