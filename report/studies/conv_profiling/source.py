@@ -217,7 +217,7 @@ ACCOUNT: Final[tuple[tuple[str, str, str], ...]] = (
     ("Figs. 2 and 3, the network", "Fig. 2", "reproduced: the network of our experiments"),
     ("Fig. 4, summary by torch-summary", "Fig. 4", "audited"),
     ("Summary by torchsummary", "Phase 2, step 1", "audited"),
-    ("Logs of two dry runs", "", "not repeated: training is outside our question"),
+    ("Logs of dry runs, and of training", "", "not repeated: training is outside our question"),
     ("Counters of four kernels", "", "compared with a trace of an A100; three numbers are legible"),
     ("Graph of operations over batch size", "", "out of reach: not legible"),
     ("Claim: fewer operations by caching", "", "not decided: its counters are not legible"),
@@ -227,7 +227,6 @@ ACCOUNT: Final[tuple[tuple[str, str, str], ...]] = (
     ("Graph of memory over batch size", "", "out of reach: not legible"),
     ("Claims: temporary storage, recovery", "", "see the next table; recovery cannot be tested"),
     ("Changed channels", "Changing the Conv", "reproduced: counts and bytes of that shape"),
-    ("Log of their training", "", "not repeated: training is outside our question"),
     ("Set-up of the cluster", "", "not repeated"),
 )
 
