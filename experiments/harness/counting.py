@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from experiments.harness import lackey, ncu, runtime
+from experiments.harness import lackey, ncu
 from experiments.harness.journal import Count, Journal
 from experiments.harness.measure import layers_of_case, subject_of
 from experiments.harness.processes import task_of
@@ -49,8 +49,7 @@ def count(study: Study, session: Session, journal: Journal, observer: Observer) 
     try:
         if reason is None:
             observer.begin(f"Counting the executed work of {len(task.cases)} cases by {tool.NAME}.")
-            with closing(tool.count(study, task)) as messages:
-                counts = (each for each in messages if isinstance(each, Count))
+            with closing(tool.count(study, task)) as counts:
                 for done, found in enumerate(counts, 1):
                     journal.append(found)
                     case = factors_text(journal.header.factors[found.case])
@@ -71,23 +70,20 @@ def _told(found: Count, first: str) -> str:
 
 def to_count(study: Study, session: Session, journal: Journal) -> Task:
     """The cases to count that ended well and are not counted yet, longest first."""
-    header, tool, jobs = journal.header, TOOLS[session.device], []
+    header, tool, work = journal.header, TOOLS[session.device], {}
     for index, factors in enumerate(header.factors):
         measured = journal.finished.get(index)
         well = measured is not None and measured.status == "ok" and index not in journal.counts
         if well and header.counters != "none" and study.subject and study.is_counted(factors):
-            work = multiply_adds(study, factors)
-            if calls := tool.calls(work):
-                jobs.append((-calls * work, index, calls))
-    jobs.sort()
-    cases, gpu = {index: header.factors[index] for _, index, _ in jobs}, header.environment.gpu
+            work[index] = multiply_adds(study, factors)
+    longest = sorted(work, key=lambda index: (-work[index], index))
+    cases = {index: header.factors[index] for index in longest if work[index] <= tool.LARGEST}
+    gpu = header.environment.gpu
     if gpu is None:
         session = replace(session, threads=1)
     return msgspec.structs.replace(
         task_of(study, tool.NAME, session, cases),
         counted=tool.QUANTITIES,
-        calls=tuple(calls for _, _, calls in jobs),
-        at_once=runtime.cores_available(),
         compute_capability=gpu.compute_capability if gpu else "",
     )
 

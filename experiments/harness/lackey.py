@@ -25,7 +25,7 @@ import shutil
 from collections.abc import Generator
 from typing import Final
 
-from experiments.harness.journal import Message
+from experiments.harness.journal import Count
 from experiments.harness.processes import measured
 from experiments.harness.study import Study
 from experiments.harness.worker import Role, Task
@@ -36,7 +36,7 @@ QUANTITIES: Final = ("lackey_multiply_adds",)
 _COMMAND: Final = ("valgrind", "--tool=lackey", "--basic-counts=no", "--detailed-counts=yes")
 #: A call is a thousand times slower under lackey: 64 images of conv_scaling's layer forward, 16
 #: with their gradients, so that a full plan stays within minutes.
-_LARGEST: Final = 700e6
+LARGEST: Final = 700e6
 
 
 def unavailable() -> str | None:
@@ -48,12 +48,7 @@ def unavailable() -> str | None:
     return None
 
 
-def calls(work: float) -> int:
-    """How often a case of so many multiply-adds is called, 0 for one that takes too long."""
-    return 2 if work <= _LARGEST else 0
-
-
-def count(study: Study, task: Task) -> Generator[Message, None, None]:
+def count(study: Study, task: Task) -> Generator[Count, None, None]:
     """Run ``task`` under lackey, which writes a log for each process."""
     return measured(
         study, task, lambda said: None, lambda folder: (*_COMMAND, f"--log-file={folder}/%p.log")

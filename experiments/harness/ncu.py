@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
+from math import inf
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +23,7 @@ from experiments.harness.journal import Count
 from experiments.harness.processes import working
 from experiments.harness.study import Study
 from experiments.harness.text import last_line, text_of
-from experiments.harness.worker import Task
+from experiments.harness.worker import CALLS, Task
 from report.errors import MeasurementError, RecordError
 from report.instruments.counters.ncu import case_range
 from report.instruments.counters.ncu_logs import QUANTITIES, counted, logs_of
@@ -30,8 +31,8 @@ from report.instruments.counters.ncu_metrics import MetricPlan, metric_names, me
 from report.instruments.counters.ncu_output import CountersUnavailable, complaint, read_table
 
 NAME: Final = "ncu"
-#: It only replays kernels; more work is that of networks, with a thousand of them.
-_LARGEST_TWICE: Final = 60e9
+#: It only replays kernels, so that no case takes too long.
+LARGEST: Final = inf
 #: Where installers put ncu without telling the PATH.
 PLACES: Final = (
     "/usr/local/cuda/bin/ncu",
@@ -62,11 +63,6 @@ def unavailable() -> str | None:
     return NOT_INSTALLED if find_ncu() is None else None
 
 
-def calls(work: float) -> int:
-    """How often a case of so many multiply-adds is called."""
-    return 2 if work <= _LARGEST_TWICE else 1
-
-
 def find_ncu() -> str | None:
     """The path of ncu: the one on the PATH, else the newest in the first of NVIDIA's places."""
     if on_path := shutil.which("ncu"):
@@ -83,17 +79,14 @@ def count(study: Study, task: Task) -> Generator[Count, None, None]:
     program = find_ncu()
     if program is None:
         raise MeasurementError(NOT_INSTALLED)
-    left = list(zip(task.cases, task.calls, strict=True))
+    left = task.cases
     try:
         plan = _plan_for(program, task.compute_capability)
         options = (program, *_OPTIONS, "--metrics", ",".join(plan.metrics))
         while left:
-            cases, calls = zip(*left[:CASES], strict=True)
-            part = msgspec.structs.replace(task, cases=cases, calls=calls)
-            for number, found in enumerate(_profiled(options, part), 1):
-                done = number
-                yield found
-            left = left[done:]
+            found = _profiled(options, msgspec.structs.replace(task, cases=left[:CASES]))
+            yield from found
+            left = left[len(found) :]
     except OSError as error:
         raise MeasurementError(
             f"ncu cannot be started ({error.strerror}); reinstall Nsight Compute"
@@ -123,11 +116,12 @@ def _refused(why: CountersUnavailable) -> MeasurementError:
     return MeasurementError(why.reason.rstrip("."))
 
 
-def _profiled(options: Sequence[str], task: Task) -> Iterator[Count]:
+def _profiled(options: Sequence[str], task: Task) -> list[Count]:
     """One process over the cases of ``task`` in order; it counts at least the first, or fails.
 
     If it ended early, the case at which it did has failed, and later ones are not among them.
     """
+    counts = []
     with working(
         task, _LANGUAGE, lambda folder: (*options, "--log-file", f"{folder}/ncu.csv")
     ) as running:
@@ -143,19 +137,18 @@ def _profiled(options: Sequence[str], task: Task) -> Iterator[Count]:
             "ncu recorded kernels but none of our NVTX ranges, so that they belong to no case; use "
             "a PyTorch built with NVTX"
         )
-    for (case, factors), calls in zip(task.cases, task.calls, strict=True):
-        ranges = tuple(case_range(factors, call) for call in range(calls))
+    for case, factors in task.cases:
+        ranges = tuple(case_range(factors, call) for call in range(CALLS))
         if case not in ended:
-            yield _failed(
-                case, said.reason if said else "The profiled program ended during this case."
-            )
-            return
+            reason = said.reason if said else "The profiled program ended during this case."
+            return [*counts, _failed(case, reason)]
         if ended[case].missing:
-            yield ended[case]
+            counts.append(ended[case])
         elif launched.issuperset(ranges):
-            yield _counted(case, logs_of(log, ranges))
+            counts.append(_counted(case, logs_of(log, ranges)))
         else:
-            yield _failed(case, "No kernel ran on the GPU during this case.")
+            counts.append(_failed(case, "No kernel ran on the GPU during this case."))
+    return counts
 
 
 def _counted(case: int, logs: dict[str, str]) -> Count:

@@ -119,8 +119,8 @@ def measured(
     task: Task,
     debug: Callable[[str], None],
     under: Under = lambda folder: (),
-) -> Generator[Message, None, None]:
-    """What workers say of all cases of ``task``.
+) -> Generator[Any, None, None]:
+    """What becomes of each case of ``task``, by workers: what ends a case in its role.
 
     Cases that need the same imports share a worker; where one ends it, another measures those that
     are left.  A case that needs none finds none: without forks it has a worker of its own.
@@ -139,7 +139,7 @@ def measured(
                 last = time.monotonic()
                 if isinstance(message, Last):
                     del left[message.case]
-                yield message
+                    yield message
             code, said = running.process.returncode, running.said()
         debug(said)
         if last is None:

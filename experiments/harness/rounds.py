@@ -161,8 +161,6 @@ def _taken(
     waiting = {case: factors for case, factors in cases.items() if case not in had}
     task = task_of(study, "time", replace(session, process=turn.process), waiting, turn.policy)
     for message in measured(study, task, observer.debug):
-        if not isinstance(message, Ended):
-            continue
         journal.append(message)
         had.add(message.case)
         round_ = message.round

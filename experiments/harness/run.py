@@ -15,7 +15,6 @@ from experiments import registry
 from experiments.harness import code, counting, environment, policies, quiet, rounds, runtime
 from experiments.harness.journal import (
     Ceilings,
-    Finish,
     Header,
     Journal,
     begun,
@@ -224,8 +223,7 @@ def _sweep(study: Study, session: Session, journal: Journal, observer: Observer)
     of = f"{len(waiting)} of " if len(waiting) < len(cases) else ""
     observer.begin(f"Measuring {of}{len(cases)} cases.")
     messages = measured(study, task_of(study, "memory", session, waiting), observer.debug)
-    steps = (each for each in messages if isinstance(each, Finish))
-    for done, step in enumerate(steps, 1):
+    for done, step in enumerate(messages, 1):
         # Cases may leave the same file, but not two of a name.
         name = factors_text(cases[step.case])
         for file in step.files:

@@ -62,6 +62,8 @@ from report.records.record import Case, Moment, Policy, Round, Status
 
 #: Far longer than any case takes in one process (s).
 LIMIT_S: Final = 1800
+#: Calls of a case that ncu profiles, so that a paper can check that they are alike.
+CALLS: Final = 2
 #: Lackey's row of operations with a float32 result: loads, stores, and those that compute.
 _FLOAT32: Final = re.compile(r"^==\d+== +F32 +[\d,]+ +[\d,]+ +([\d,]+)\n", re.MULTILINE)
 #: What a program that ran out of memory asked for.
@@ -73,9 +75,8 @@ Role: TypeAlias = Literal["memory", "time", "ceilings", "lackey", "ncu"]
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     """What one process does: cases by their number in the run, in this order.
 
-    ``module`` is where the study stands; ``forks`` says that each case has a child of its own, of
-    which ``at_once`` run at the same time.  What counts gives the quantities ``counted``; ncu
-    profiles ``calls`` of each case, on a GPU of this ``compute_capability``.
+    ``module`` is where the study stands; ``forks`` says that each case has a child of its own.
+    What counts gives the quantities ``counted``, ncu on a GPU of this ``compute_capability``.
     """
 
     role: Role
@@ -85,8 +86,6 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     forks: bool = False
     cases: tuple[tuple[int, Factors], ...] = ()
     counted: tuple[str, ...] = ()
-    calls: tuple[int, ...] = ()
-    at_once: int = 1
     compute_capability: str = ""
     ceilings: tuple[CeilingSize, Moment] = ("none", "before")
 
@@ -112,6 +111,8 @@ def work(task: Task, say: Callable[[Message], None], folder: Path) -> None:
         "lackey": partial(_count, folder),
         "ncu": _profile,
     }
+    # Nothing is timed while lackey counts.
+    at_once = runtime.cores_available() if task.role == "lackey" else 1
     running: dict[int, int] = {}
     began = time.monotonic()
 
@@ -137,7 +138,7 @@ def work(task: Task, say: Callable[[Message], None], folder: Path) -> None:
         if not task.forks:
             measure(place)
             continue
-        if len(running) == task.at_once:
+        if len(running) == at_once:
             reap()
         running[fork(partial(measure, place), LIMIT_S)] = place
         began = time.monotonic()
@@ -322,7 +323,7 @@ def _profile(study: Study, task: Task, place: int) -> Iterator[Message]:
     index, factors = task.cases[place]
     workload = build(study, factors, "cuda")
     workload.once()
-    for call in range(task.calls[place]):
+    for call in range(CALLS):
         workload.reset()
         with _profiled(case_range(factors, call)):
             workload.call()

@@ -1,6 +1,7 @@
-"""A study whose work is known to the unit: ``size`` calls of the C library's fused multiply-add.
+"""The tiny study with work that is known to the unit, on a processor and on a GPU that is played.
 
-A size below 0 makes the case fail: -1 raises, -9 is killed.
+There ``size`` is the calls of the C library's fused multiply-add, of which -1 raises and -9 is
+killed; here it is the work of a kernel, of which those below 4 are counted.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import signal
 from dataclasses import replace
 from typing import Any
 
+from tiny_failing import OutOfMemoryError
 from tiny_study import STUDY as TINY
 
 from experiments.harness.study import Factors, Subject
@@ -35,10 +37,28 @@ def subject(factors: Factors) -> Subject:
     return Subject(NOTHING, NOTHING, mode=call)
 
 
+def subject_on_gpu(factors: Factors) -> Subject:
+    import torch
+
+    size = int(factors["size"])
+    if str(size) == os.environ.get("NO_MEMORY"):
+        raise OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0")
+    if str(size) == os.environ.get("CRASHING"):
+        raise SystemExit(3)
+    return Subject(NOTHING, NOTHING, mode=lambda: torch.launch(size))  # type: ignore[attr-defined]
+
+
 def layers(factors: Factors) -> tuple[Linear]:
     shape = (1, int(factors["size"]))
     layer = Linear(name="l", input_shape=shape, output_shape=(1, 1), dtype="float32", bias=False)
     return (layer,)
 
 
-STUDY = replace(TINY, name="counted", subject=subject, layers=layers)
+STUDY = replace(
+    TINY,
+    subject=subject,
+    layers=layers,
+    on_gpu=replace(
+        TINY, subject=subject_on_gpu, is_counted=lambda factors: int(factors["size"]) < 4
+    ),
+)

@@ -10,21 +10,19 @@ import json
 import os
 import select
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 
-import counted_study
-import gpu_study
 import msgspec
 import pytest
+from counted_study import STUDY
 
 from experiments import registry
 from experiments.harness import counting, lackey, machine, ncu
-from experiments.harness.journal import Count, Finish, Header, Journal, Message, read_journal
-from experiments.harness.processes import working
+from experiments.harness.journal import Count, Finish, Header, Journal, read_journal
+from experiments.harness.processes import task_of, working
 from experiments.harness.study import CounterChoice, Session, Study
 from experiments.harness.worker import Task
-from report.errors import MeasurementError
 from report.instruments.counters import ncu_logs
 from report.instruments.counters.logs import unpack
 from report.instruments.counters.ncu import products
@@ -33,8 +31,14 @@ from report.records.quantities import QUANTITIES
 from report.records.record import Case, Gpu, Status
 from tests.experiments.conftest import FOLDER, Notes, make_environment, make_header
 
-FUSED, GPU = counted_study.STUDY, gpu_study.STUDY
 NAME = "lackey_multiply_adds"
+
+
+@pytest.fixture(autouse=True)
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The study, which workers find beside the stand-ins."""
+    monkeypatch.setitem(registry.STUDIES, "tiny", "counted_study")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(FOLDER / "stand_in"), str(FOLDER))))
 
 
 def journal_to_count(path: Path, header: Header, other: Mapping[int, Status]) -> Path:
@@ -49,7 +53,7 @@ def journal_to_count(path: Path, header: Header, other: Mapping[int, Status]) ->
 
 
 def counted_run(
-    study: Study, path: Path, notes: Notes, counters: CounterChoice
+    path: Path, notes: Notes, counters: CounterChoice = "auto"
 ) -> tuple[tuple[Case, ...], dict[str, str], dict[str, bytes]]:
     """Count what the run of the journal ``path`` has not counted yet.
 
@@ -57,8 +61,9 @@ def counted_run(
     """
     journal = read_journal(path)
     journal.header = msgspec.structs.replace(journal.header, counters=counters)
+    session = Session(journal.header.environment.device, journal.header.protocol)
+    study = STUDY.on(session.device)
     with journal:
-        session = Session(journal.header.environment.device, journal.header.protocol)
         reason = counting.count(study, session, journal, notes)
     alone = [journal.finished[index] for index in sorted(journal.finished)]
     cases, missing = counting.added(study, journal, alone, reason)
@@ -68,87 +73,50 @@ def counted_run(
 # ----------------------------------------------------------------------------------------- the step
 
 
-class Played:
-    """A tool that counts a hundred for each size up to 5, and can be made to fail."""
+def test_cases_that_ended_well_are_counted_longest_first_and_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, notes: Notes
+) -> None:
+    path = journal_to_count(tmp_path / ".run.journal.jsonl", make_header(STUDY), {1: "failed"})
+    asked, interruptions = list[list[int]](), [KeyboardInterrupt()]
 
-    def __init__(self) -> None:
-        self.refusal: str | None = None
-        self.raising: dict[int, BaseException] = {}
-        self.asked: list[list[int]] = []
-
-    def count(self, study: Study, task: Task) -> Generator[Message, None, None]:
-        self.asked.append([case for case, _ in task.cases])
+    def count(study: Study, task: Task) -> Generator[Count]:
+        """A hundred for each size, but for 4."""
+        asked.append([case for case, _ in task.cases])
         for case, factors in task.cases:
-            if case in self.raising:
-                raise self.raising.pop(case)
+            if case == 2 and interruptions:
+                raise interruptions.pop()
             if factors["size"] == 4:
                 yield Count(case=case, missing={NAME: "no luck"})
             else:
                 yield Count(case=case, series={NAME: (100 * int(factors["size"]),)})
 
-
-@pytest.fixture
-def played(monkeypatch: pytest.MonkeyPatch) -> Played:
-    made = Played()
-    monkeypatch.setattr(lackey, "unavailable", lambda: made.refusal)
-    monkeypatch.setattr(lackey, "calls", lambda work: int(work <= 5))
-    monkeypatch.setattr(lackey, "count", made.count)
-    monkeypatch.setitem(registry.STUDIES, "counted", "counted_study")
-    return made
-
-
-@pytest.fixture
-def run(tmp_path: Path, notes: Notes) -> Callable[[], tuple[dict[int, float], dict[str, str]]]:
-    """Counts what is left of a run of sizes 1 to 6, of which size 2 failed."""
-    path = journal_to_count(tmp_path / ".run.journal.jsonl", make_header(FUSED), {1: "failed"})
-
-    def go() -> tuple[dict[int, float], dict[str, str]]:
-        cases, missing, _ = counted_run(FUSED, path, notes, "auto")
-        assert cases[0].samples("time") == (0.5,)
-        return {n: c.samples(NAME)[0] for n, c in enumerate(cases) if c.samples(NAME)}, missing
-
-    return go
-
-
-def test_cases_that_ended_well_are_counted_longest_first_and_once(
-    played: Played, run: Callable[[], tuple[dict[int, float], dict[str, str]]]
-) -> None:
-    played.raising = {2: KeyboardInterrupt()}
+    monkeypatch.setattr(lackey, "LARGEST", 5)
+    monkeypatch.setattr(lackey, "count", count)
+    monkeypatch.setattr(lackey, "unavailable", lambda: "valgrind is not installed")
+    assert counted_run(path, notes)[1] == {NAME: "valgrind is not installed"}
+    monkeypatch.setattr(lackey, "unavailable", lambda: None)
     with pytest.raises(KeyboardInterrupt):
-        run()
-    counted = {0: 100, 2: 300, 4: 500}, {f"cases[3].{NAME}": "no luck"}
-    assert run() == counted
-    assert run() == counted
+        counted_run(path, notes)
+    for _ in range(2):
+        cases, missing, _ = counted_run(path, notes)
+        assert [case.samples(NAME) for case in cases] == [(100,), (), (300,), (), (500,), ()]
+        assert missing == {f"cases[3].{NAME}": "no luck"}
+        assert cases[0].samples("time") == (0.5,)
     # Size 6 takes too long, size 2 failed; then what the interruption left, then nothing.
-    assert played.asked == [[4, 3, 2, 0], [2, 0]]
-
-
-def test_a_tool_that_is_not_there_is_the_reason(
-    played: Played, run: Callable[[], tuple[dict[int, float], dict[str, str]]]
-) -> None:
-    played.refusal = "valgrind is not installed; install it with: apt-get install valgrind"
-    assert run() == ({}, {NAME: played.refusal})
+    assert asked == [[4, 3, 2, 0], [2, 0]]
 
 
 # --------------------------------------------------------------------------------------- lackey
 
 
-def test_lackey_counts_every_multiply_add_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lackey_counts_every_multiply_add_and_nothing_else() -> None:
     if (reason := lackey.unavailable()) is not None:
         pytest.skip(reason)
     if "fma" not in machine.cpuinfo().get("flags", "").split():
         pytest.skip("this processor has no fused multiply-add")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(FOLDER / "stand_in"), str(FOLDER))))
-    task = Task(
-        role="lackey",
-        module="counted_study",
-        session=Session("cpu", FUSED.full),
-        forks=True,
-        cases=tuple((case, {"size": size}) for case, size in enumerate((10, 1000, 0, -1, -9))),
-        at_once=2,
-        counted=(NAME,),
-    )
-    counts = [m for m in lackey.count(FUSED, task) if isinstance(m, Count)]
+    cases = {case: {"size": size} for case, size in enumerate((10, 1000, 0, -1, -9))}
+    task = task_of(STUDY, "lackey", Session("cpu", STUDY.full), cases)
+    counts = list(lackey.count(STUDY, msgspec.structs.replace(task, counted=(NAME,))))
     found = {count.case: count for count in counts}
     assert [found[case].series[NAME] for case in (0, 1, 2)] == [(10,), (1000,), (0,)]
     assert found[3].missing == {NAME: "ValueError: no such size in file.py"}
@@ -160,7 +128,7 @@ def test_an_interruption_ends_what_counts_and_its_program(tmp_path: Path) -> Non
     fifo = tmp_path / "held"
     os.mkfifo(fifo)
     words = ("/bin/sh", "-c", 'exec 3>"$0"; sleep 60 & echo runs >&3; wait', str(fifo))
-    task = Task(role="lackey", session=Session("cpu", FUSED.full))
+    task = Task(role="lackey", session=Session("cpu", STUDY.full))
     with pytest.raises(KeyboardInterrupt), working(task, under=lambda folder: words):
         held = fifo.open("rb", buffering=0)
         assert held.readline() == b"runs\n"
@@ -181,47 +149,24 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("broken", [False, True])
-def test_no_ncu_or_one_that_cannot_be_started_is_an_outcome(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, broken: bool
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(ncu, "PLACES", (str(tmp_path / "*" / "ncu"),))
-    if broken:
-        (tmp_path / "ncu").write_text("#!/no/such/interpreter\n")
-        (tmp_path / "ncu").chmod(0o755)
-    reason = ncu.unavailable()
-    assert broken if reason is None else "conda install" in reason
-    task = Task(role="ncu", session=Session("cuda", GPU.full))
-    with pytest.raises(MeasurementError, match="cannot be started" if broken else "not installed"):
-        list(ncu.count(GPU, task))
-
-
 @pytest.fixture
-def asked(tmp_path: Path) -> Path:
-    return tmp_path / "asked.jsonl"
-
-
-@pytest.fixture
-def journal(tmp_path: Path, asked: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run on a GPU of sizes 1 to 6 that has only to be counted; size 2 ran out of memory."""
     pytest.importorskip("torch")
-    program = tmp_path / "bin" / "ncu"
-    program.parent.mkdir()
-    program.write_text(f"#!{sys.executable}\n{(FOLDER / 'stand_in' / 'ncu.py').read_text()}")
-    program.chmod(0o755)
-    for name, value in {
-        "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": os.pathsep.join((str(FOLDER / "stand_in"), str(FOLDER))),
-        "LISTING": "\n".join(f"{name}   Counter  inst  # of" for name in NAMES),
-        "LAUNCHES": str(tmp_path / "launches"),
-        "ASKED": str(asked),
-    }.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setitem(registry.STUDIES, "tiny", "gpu_study")
+    program = f"#!{sys.executable}\n{(FOLDER / 'stand_in' / 'ncu.py').read_text()}"
+    for folder, text in (("bin", program), ("broken", "#!/no/such/interpreter\n")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "ncu").write_text(text)
+        (tmp_path / folder / "ncu").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ncu, "PLACES", ())
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("LISTING", "\n".join(f"{name}   Counter  inst  # of" for name in NAMES))
+    monkeypatch.setenv("LAUNCHES", str(tmp_path / "launches"))
+    monkeypatch.setenv("ASKED", str(tmp_path / "asked.jsonl"))
     gpu = Gpu(model="NVIDIA H200", memory_bytes=2**37, compute_capability="9.0", driver="570.1",
               cuda="12.8", cudnn="90100")  # fmt: skip
-    header = make_header(GPU, environment=make_environment(device="cuda", gpu=gpu))
+    header = make_header(STUDY, environment=make_environment(device="cuda", gpu=gpu))
     return journal_to_count(tmp_path / ".run.journal.jsonl", header, {1: "out_of_memory"})
 
 
@@ -230,8 +175,8 @@ CORE = ("ncu_cuda_core_flops", "ncu_fp32_additions", "ncu_fp32_multiplications",
 ALL = ncu_logs.QUANTITIES
 
 
-def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes, asked: Path) -> None:
-    cases, missing, files = counted_run(GPU, journal, notes, "auto")
+def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None:
+    cases, missing, files = counted_run(journal, notes)
     for case in cases:
         size = int(case.factors["size"])
         wanted = {
@@ -251,7 +196,8 @@ def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes, asked: 
         assert series.items() <= cases[item.case].series.items()
         assert all(product.range in item.logs["table"] for product in products("9.0"))
     assert [text for text, _ in notes.ended] == ["size=1: 4,000 FLOP", "size=3: 12,000 FLOP"]
-    (query, _), (words, locale) = map(json.loads, asked.read_text().splitlines())
+    asked = (journal.parent / "asked.jsonl").read_text().splitlines()
+    (query, _), (words, locale) = map(json.loads, asked)
     assert (query, locale) == (["--query-metrics"], "C")
     said = " ".join(words)
     for option in ("--target-processes all", "--replay-mode kernel", "--profile-from-start off",
@@ -267,6 +213,8 @@ def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes, asked: 
     ("environment", "counted", "missing", "said"),
     [
         ({}, [], ALL, "--counters none"),
+        ({"PATH": "nowhere"}, [], ALL, "conda install"),
+        ({"PATH": "broken"}, [], ALL, "cannot be started"),
         ({"SAYS": "==ERROR== ERR_NVGPUCTRPERM"}, [], ALL, "NVreg_RestrictProfilingToAdminUsers=0"),
         ({"NO_NVTX": "1"}, [], ALL, "NVTX"),
         ({"LISTING": "==ERROR== No supported GPUs found."}, [], ALL, "does not support this GPU"),
@@ -290,7 +238,7 @@ def test_why_something_is_not_counted_is_told_for_every_quantity(
     monkeypatch.setattr(counting, "multiply_adds", lambda study, factors: 0)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    cases, reasons, _ = counted_run(GPU, journal, notes, "auto" if environment else "none")
+    cases, reasons, _ = counted_run(journal, notes, "auto" if environment else "none")
     assert reasons.keys() == set(missing)
     assert all(said in reason for reason in reasons.values())
     counts = {n: case.series.keys() - {"time"} for n, case in enumerate(cases)}
