@@ -20,7 +20,7 @@ from report.engine.gather import choose
 from report.engine.pipeline import ROOT
 from report.errors import RecordError
 from report.paper.findings import Findings, Inputs
-from report.paper.machine_comparison import DRAWN
+from report.paper.machines import DRAWN
 from report.records.editions import ROLES
 from report.records.quantities import QUANTITIES
 from report.records.record import Case, Measured, Record

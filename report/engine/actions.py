@@ -47,7 +47,7 @@ def study(task: Task) -> tuple[str, ...]:
     """
     from report.engine.computing import compute_usable
     from report.paper.details import details
-    from report.paper.listing import machines
+    from report.paper.machines import machines
 
     asked = tuple(filter(None, task.settings["use"].split(", ")))
     chosen, findings = compute_usable(task.study, task.data, asked)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +10,10 @@ from traceback import extract_tb
 from report.engine.gather import Chosen, choose
 from report.engine.steps import ROOT
 from report.errors import RidgepointError, StudyError
-from report.evidence.runs import Run
 from report.instruments import gates
 from report.paper.findings import Findings, Inputs
-from report.paper.machine_comparison import Comparison, described, with_all_machines
 from report.records.strict import no_cycles
-from report.studies import find_study, module_of
+from report.studies import find_study
 
 
 def _noted(study: str, inputs: Inputs) -> Iterator[str]:
@@ -72,26 +69,14 @@ def compute_usable(study: str, data: Path, asked: Sequence[str] = ()) -> tuple[C
 
 @no_cycles()
 def compute(study: str, inputs: Inputs) -> Findings:
-    """What ``study`` finds in its inputs; raises ``StudyError`` that names the file at fault.
-
-    Of many machines the paper tells a few in detail, and compares all of them.
-    """
+    """What ``study`` finds in its inputs; raises ``StudyError`` that names the file at fault."""
     try:
-        return _findings(study, inputs)
+        return find_study(study)(inputs)
     except (NameError, ImportError, SyntaxError) as error:
         raise StudyError(f"{_line(study, error)}: {error}; correct that line.") from error
     except Exception as error:
         file, alone = _at_fault(study, inputs, str(error))
         raise StudyError(_sentence(study, file, error), file if alone else "") from error
-
-
-def _findings(study: str, everything: Inputs) -> Findings:
-    compared = getattr(importlib.import_module(module_of(study)), "COMPARED", Comparison(Run))
-    inputs = described(everything)
-    found = find_study(study)(inputs)
-    if len(inputs.records) == len(everything.records):
-        return found
-    return with_all_machines(found, everything, inputs, compared)
 
 
 def _at_fault(study: str, inputs: Inputs, message: str) -> tuple[str, bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,11 @@ class Inputs:
         records = {stored.file: stored for stored in self.records}
         named = {role: records[file] for role, file in self.roles.items() if file in records}
         return named if "cpu" in named else filled(self.records)
+
+    def in_roles(self) -> Inputs:
+        """The inputs with the records that play a role alone, in the order of the roles."""
+        records = {stored.file: stored for stored in self.cast.values()}
+        return replace(self, records=tuple(records.values()))
 
     @property
     def files(self) -> tuple[str, ...]:

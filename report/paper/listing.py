@@ -1,4 +1,4 @@
-"""All records of a study with what became of each, and its machines, for the pages of the site."""
+"""All records of a study with what became of each, for the pages of the site."""
 
 from __future__ import annotations
 
@@ -6,48 +6,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from report.evidence.runs import Run
-from report.missing import Missing
-from report.paper.environments import properties
-from report.quantity.evaluation import number
+from report.paper.machines import properties
 from report.records.choice import Choices, fate
-from report.records.record import Environment, Factor, Outcome
-from report.records.store import EDITED, Listed, Stored, StoredImport
-from report.text.format import quantity_text
+from report.records.record import Factor, Outcome
+from report.records.store import EDITED, Listed, StoredImport
 
 #: Levels of a factor that a page names, and cases that ended alike.
 _MOST: Final = 24
-#: Ceilings that studies measure, as headings name them.
-_CEILINGS: Final = {"Matrix product": "matrix_product", "Copy bandwidth": "copy"}
-#: What the list of machines says of each.
-_SHOWN: Final = ("Device", "Cores and threads", "Memory", "Framework", "Operating system")
 #: What is said of a record of which nothing is known.
 _UNKNOWN: Final[Mapping[str, Any]] = {
     "origin": "", "started": "", "plan": "", "machine": "", "commit": None, "clean": True,
     "facts": [], "ok": 0, "others": {}, "factors": [], "failures": [],
     "used": False, "altered": [],
 }  # fmt: skip
-
-
-def machines(records: Iterable[Stored]) -> list[dict[str, Any]]:
-    """What each record says of its machine, with the ceilings that were measured on it."""
-    return [_machine(stored, stored.record.environment) for stored in records]
-
-
-def _machine(stored: Stored, environment: Environment) -> dict[str, Any]:
-    run, facts, ceilings = Run(stored, environment.label), properties(environment), {}
-    for words, operation in _CEILINGS.items():
-        rate = run.peak_rate(operation)
-        found = number(rate)
-        known = "" if isinstance(found, Missing) else quantity_text(found, str(rate.unit))
-        ceilings[words] = known
-    return {
-        "key": environment.key,
-        "label": environment.label,
-        "facts": [(name, facts[name]) for name in _SHOWN],
-        "ceilings": ceilings,
-        "measured": max(each.record.started for each in stored.runs)[:10],
-    }
 
 
 def listing(

@@ -22,9 +22,11 @@ from typing import Any, Final, Generic, TypeVar
 from figures.canvas import Drawing, Panel
 from report.errors import StudyError
 from report.evidence.audit import Check
+from report.evidence.runs import Run
 from report.missing import Missing
 from report.paper.claims import judge
 from report.paper.findings import Claim, Figure, Findings, Inputs
+from report.paper.machines import Comparison, with_all_machines
 from report.paper.tables import Content, Table, table_of
 from report.paper.values import Value, declare
 from report.quantity.expression import Quantity, absent, exact
@@ -44,9 +46,15 @@ _NO_RUN: Final = absent("no run", "1", "no run of the experiment is in the data 
 class Study(Generic[Data]):
     """What a paper prints, declared by functions of the paper's data."""
 
-    def __init__(self, data: Callable[[Inputs], Data]) -> None:
-        """``data`` makes the paper's data; raises ``StudyError`` for records that do not fit."""
-        self._data = data
+    def __init__(
+        self, data: Callable[[Inputs], Data], compared: Comparison[Any] | None = None
+    ) -> None:
+        """``data`` makes the paper's data; raises ``StudyError`` for records that do not fit.
+
+        ``compared`` is what the paper compares of all machines, of which it describes a few;
+        without it these are their ceilings.
+        """
+        self._data, self._compared = data, compared or Comparison(Run)
         self._values: dict[str, Callable[[Data], Value]] = {}
         self._tables: list[Callable[[Data], Table | None]] = []
         self._claims: dict[str, Callable[[Data], Claim]] = {}
@@ -131,11 +139,19 @@ class Study(Generic[Data]):
 
         return declared
 
-    def findings(self, inputs: Inputs) -> Findings:
+    def findings(self, everything: Inputs) -> Findings:
         """All that the paper prints; raises ``StudyError`` for records that do not fit it.
 
-        A table names the files of its quantities, else all that the study read.
+        It describes the machines that play a role.  A table names the files of its quantities,
+        else all that the study read of these.
         """
+        inputs = everything.in_roles()
+        found = self._of(inputs)
+        if len(inputs.records) == len(everything.records):
+            return found
+        return with_all_machines(found, everything, inputs, self._compared)
+
+    def _of(self, inputs: Inputs) -> Findings:
         p, files = self._data(inputs), inputs.files
         values = {id: make(p) for id, make in self._values.items()}
         tables = [table for make in self._tables if (table := make(p)) and table.rows]

@@ -17,9 +17,8 @@ from report.evidence.audit import Check, count_by_verdict
 from report.evidence.runs import run_of
 from report.instruments import gates
 from report.missing import Missing
-from report.paper.environments import setup
 from report.paper.findings import Inputs
-from report.paper.machine_comparison import Comparison
+from report.paper.machines import setup
 from report.paper.study import Content, Study, audit_row
 from report.paper.tables import Table
 from report.quantity.evaluation import point, to_digits
@@ -45,11 +44,6 @@ SMALL, LARGE, WIDEST = Size(10, 1_000), Size(128, 60_000), Size(2_048, 16_000)
 #: About the source's work with many neurons; both networks with fewer images.
 LESS_WIDE, NARROW, FEWER = Size(512, 1_438), Size(10, 16_000), Size(128, 16_000)
 _PRODUCTS: Final = "matrix_product_time"
-
-#: What many machines are compared by.
-COMPARED: Final[Comparison[Run]] = Comparison(
-    Run, "PyTorch over NumPy", lambda run: run.speedup(SOURCE, "torch"), 1.0
-)
 
 
 class Paper:

@@ -11,8 +11,8 @@ from report.evidence.audit import Check
 from report.evidence.executed import residual
 from report.evidence.runs import run_of
 from report.missing import Missing
-from report.paper.environments import setup
 from report.paper.findings import Inputs
+from report.paper.machines import setup
 from report.paper.reconciliations import as_figure
 from report.paper.study import Content, Study
 from report.quantity.evaluation import to_digits

@@ -11,9 +11,8 @@ from figures.scaling import Scaling
 from report.evidence.allocator_replay import replays
 from report.evidence.runs import run_of
 from report.missing import Missing
-from report.paper.environments import setup
 from report.paper.findings import Inputs
-from report.paper.machine_comparison import Comparison
+from report.paper.machines import Comparison, setup
 from report.paper.reconciliations import series_table
 from report.paper.study import Content, Study
 from report.quantity.evaluation import number
@@ -39,11 +38,6 @@ OUTPUTS_ALONE: Final = 256
 PAGE: Final = exact("page", "B", 4096)
 #: Where a shell lets the value of a variable go on in the next line of a narrow page.
 _AT_COLON: Final = re.compile(r"(?<=:)(?=[a-z])")
-
-#: What many machines are compared by.
-COMPARED: Final[Comparison[Run]] = Comparison(
-    Run, "Slowdown", lambda run: run.gain() if run.compares else _uncompared("slowdown"), 1.0
-)
 
 
 def _uncompared(name: str) -> Quantity:
@@ -110,7 +104,11 @@ class Paper:
         return list(replays(self.gpu).values()) if self.gpu else []
 
 
-study = Study(Paper)
+def _slowdown(run: Run) -> Quantity:
+    return run.gain() if run.compares else _uncompared("slowdown")
+
+
+study = Study(Paper, Comparison(Run, "Slowdown", _slowdown, reference=1.0))
 findings = study.findings
 
 

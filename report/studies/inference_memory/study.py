@@ -9,8 +9,8 @@ from typing import Final
 from figures.scaling import Scaling
 from report.evidence.runs import run_of
 from report.missing import Missing
-from report.paper.environments import setup
 from report.paper.findings import Inputs
+from report.paper.machines import setup
 from report.paper.study import Content, Study, audit_row
 from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, absent, exact

@@ -11,8 +11,8 @@ from figures.roofline import Roofline
 from figures.scaling import Scaling
 from report.evidence.audit import Check, count_by_verdict
 from report.evidence.runs import run_of
-from report.paper.environments import setup
 from report.paper.findings import Inputs
+from report.paper.machines import setup
 from report.paper.study import Content, Study, audit_row
 from report.quantity.evaluation import estimate, to_digits
 from report.quantity.expression import Quantity, exact
