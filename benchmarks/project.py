@@ -16,15 +16,12 @@ EDITED_PAPER: Final = "conv_profiling"
 #: Another background of bars.
 _WRAPPED: Final = """
 
-_draw_before_{turn} = Bars.draw
+_draw_before_{turn} = draw
 
 
-def _draw_{turn}(self: Bars, axes: Axes) -> Drawn:
+def draw(panel: Bars, axes: Axes) -> Drawn:
     axes.set_facecolor((1, 1, 0.9{turn}))
-    return _draw_before_{turn}(self, axes)
-
-
-Bars.draw = _draw_{turn}
+    return _draw_before_{turn}(panel, axes)
 """
 
 

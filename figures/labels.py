@@ -1,20 +1,28 @@
-"""Places names: of rows, of series beside the ends of their lines or in a legend above the axes."""
+"""Places names: of rows, of series beside the ends of their lines or in a legend, and of ticks."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.legend import Legend
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from figures import style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.legend import Legend
 
 #: Points between the middles of two names, and from the axes to a name.
 _LINE, _AWAY = 1.25 * style.SMALL, 4.0
 #: The share of a figure's height that its axes have, before they are laid out.
 _AXES_SHARE: Final = 0.72
+
+#: Up to this many decades a logarithmic axis has room for ticks at 1, 2 and 5.
+_FEW_DECADES: Final = 2.5
+#: An axis of fewer decades has ticks at equal steps, since one digit would be all between them.
+_NARROW: Final = 0.5
+_NARROW_TICKS: Final = 5
 
 
 def name_rows(names: Sequence[str], axes: Axes) -> None:
@@ -108,3 +116,17 @@ def spread(places: Sequence[float], gap: float, top: float) -> list[float]:
             (i, first(group) + n * gap) for group in groups for n, i in enumerate(group)
         )
     ]
+
+
+def plain_log_ticks(axis: Axis, few_decades: float = _FEW_DECADES) -> None:
+    """Numbers as a reader writes them (0.5, 20) at the ticks of a logarithmic axis."""
+    low, high = axis.get_view_interval()
+    decades = math.log10(high / low)
+    if decades < _NARROW:
+        axis.set_major_locator(MaxNLocator(_NARROW_TICKS, steps=[1, 2, 5, 10]))
+    else:
+        subs = (1, 2, 5) if decades < few_decades else (1,)
+        axis.set_major_locator(LogLocator(base=10, subs=subs))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    # Small ticks would have no length, but matplotlib would place each of them.
+    axis.set_minor_locator(NullLocator())

@@ -4,33 +4,37 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-# Kinds of figures are named here, since a description that is loaded brings its own code along,
-# and a build has to know on which code a drawing rests.
-from figures import (  # noqa: F401
-    bars,
-    dots,
-    roofline,
-    scaling,
-    style,
-    waterfall,
-)
-from figures.canvas import Drawing, Drawn, Panel
+from figures import bars, dots, roofline, scaling, style, waterfall
+from figures.canvas import Drawn
 from figures.fonts import families, printable, register
+from figures.panels import Bars, Dots, Drawing, Panel, Roofline, Scaling, Waterfall
 from figures.svg import shorten
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 _Described = TypeVar("_Described")
+#: What draws all marks of a panel of each kind, and returns the series whose values a page shows.
+_DRAW: Final[Mapping[type[Panel], Callable[[Any, Axes], Drawn]]] = {
+    Bars: bars.draw,
+    Dots: dots.draw,
+    Roofline: roofline.draw,
+    Scaling: scaling.draw,
+    Waterfall: waterfall.draw,
+}
+#: What draws that which depends on the ends of the axes, which are final: names and legends.
+_FINISH: Final[Mapping[type[Panel], Callable[[Any, Axes], None]]] = {
+    Dots: dots.finish,
+    Roofline: roofline.finish,
+    Scaling: scaling.finish,
+}
 #: Characters of a line that leave room for the axes beside it.
 _LINE: Final = 45
 
@@ -69,12 +73,12 @@ def render(drawing: Drawing, salt: str) -> Rendered:
         figure = Figure(figsize=(width, drawing.height), layout="constrained")
         canvas = FigureCanvasPdf(figure)
         grid = figure.subplots(drawing.rows, len(panels) // drawing.rows, squeeze=False)
-        drawn = [panel.draw(axes) for panel, axes in zip(panels, grid.flat, strict=True)]
+        drawn = [draw(panel, axes) for panel, axes in zip(panels, grid.flat, strict=True)]
         if drawing.same_axes:
             for row in grid:
                 _equalise(row)
         for panel, axes in zip(panels, grid.flat, strict=True):
-            panel.finish(axes)
+            finish(panel, axes)
         _lay_out(figure)
         placed = zip(drawing.panels, grid.flat, drawn, strict=True)
         series = tuple(_series(placed, f"series-{salt.rpartition('/')[2]}"))
@@ -82,6 +86,17 @@ def render(drawing: Drawing, salt: str) -> Rendered:
         pdf = _written(canvas.print_pdf, figure, {"CreationDate": None})
         svg = _written(FigureCanvasSVG(figure).print_svg, figure, {"Date": None})
         return Rendered(pdf, shorten(svg.decode("utf-8")).encode("utf-8"), series)
+
+
+def draw(panel: Panel, axes: Axes) -> Drawn:
+    """Draw all marks of a panel; returns the series whose values a page shows."""
+    return _DRAW[type(panel)](panel, axes)
+
+
+def finish(panel: Panel, axes: Axes) -> None:
+    """Draw what depends on the ends of the axes, which are final: names and legends."""
+    if type(panel) in _FINISH:
+        _FINISH[type(panel)](panel, axes)
 
 
 def _equalise(panels: Sequence[Axes]) -> None:

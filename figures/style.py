@@ -6,11 +6,7 @@ colour vision can tell apart; every series also differs in its marker or its lin
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from matplotlib.axis import Axis
+from typing import Final
 
 #: Inches: a column of an IEEE page, and the 160 mm of the one-column styles, which an IEEE page
 #: holds too.  No style makes a figure smaller, so that its type is as large as is said here.
@@ -28,12 +24,6 @@ SERIES_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
 SMALL: Final = 7
 #: The diameter of a ring (pt), which stands around a filled point, so that both are seen.
 RING: Final = 5.5
-
-#: Up to this many decades a logarithmic axis has room for ticks at 1, 2 and 5.
-FEW_DECADES: Final = 2.5
-#: An axis of fewer decades has ticks at equal steps, since one digit would be all between them.
-NARROW: Final = 0.5
-_NARROW_TICKS: Final = 5
 
 #: The typeface of the figures, and in which order others stand in for what it does not hold.
 FAMILIES: Final = (
@@ -99,19 +89,3 @@ def hatching(index: int) -> str:
 def legend_label(text: str) -> str:
     """A label for a legend, which would leave out one that begins with an underscore."""
     return text.replace("_", " _", 1 if text.startswith("_") else 0)
-
-
-def plain_log_ticks(axis: Axis, few_decades: float = FEW_DECADES) -> None:
-    """Numbers as a reader writes them (0.5, 20) at the ticks of a logarithmic axis."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
-
-    low, high = axis.get_view_interval()
-    decades = math.log10(high / low)
-    if decades < NARROW:
-        axis.set_major_locator(MaxNLocator(_NARROW_TICKS, steps=[1, 2, 5, 10]))
-    else:
-        subs = (1, 2, 5) if decades < few_decades else (1,)
-        axis.set_major_locator(LogLocator(base=10, subs=subs))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-    # Small ticks would have no length, but matplotlib would place each of them.
-    axis.set_minor_locator(NullLocator())

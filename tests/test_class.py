@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 import build
-from figures.dots import Dots
+from figures.panels import Dots
 from figures.render import render
 from report.engine.computing import compute
 from report.engine.gather import choose

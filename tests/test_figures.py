@@ -25,16 +25,25 @@ from matplotlib.patches import Rectangle
 from pypdf import PdfReader
 
 from figures import style
-from figures.bars import Bars, BarSeries
-from figures.canvas import Drawing, Panel
-from figures.dots import Dots, DotSeries
 from figures.fonts import FOLDER, register
 from figures.labels import spread
-from figures.points import Points
-from figures.render import render
-from figures.roofline import RoofLine, Roofline
-from figures.scaling import Band, Curve, Scaling
-from figures.waterfall import Bar, Waterfall
+from figures.panels import (
+    Band,
+    Bar,
+    Bars,
+    BarSeries,
+    Curve,
+    Dots,
+    DotSeries,
+    Drawing,
+    Panel,
+    Points,
+    RoofLine,
+    Roofline,
+    Scaling,
+    Waterfall,
+)
+from figures.render import draw, finish, render
 
 TIMES = Points("Run_1 $5", (1.0, 4.0, 16.0), (0.5, 1.25, 4.5), (0.4, 1.2, 4.0), (0.7, 1.3, 5.5))
 HOLLOW = Points("Reported", (4.0, 16.0), (1.0, 3.5), series=1, hollow=True)
@@ -102,8 +111,8 @@ def drawn(panel: Panel, inches: float = 3.5) -> Iterator[Figure]:
         figure = Figure(figsize=(inches, 2.3), layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.subplots()
-        panel.draw(axes)
-        panel.finish(axes)
+        draw(panel, axes)
+        finish(panel, axes)
         figure.canvas.draw()
         yield figure
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from figures.canvas import Drawing
+from figures.panels import Drawing
 from report.commands.check import faults
 from report.engine.pipeline import ROOT, Request
 from report.errors import RidgepointError, TemplateError

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figures.waterfall import Bar
+from figures.panels import Bar
 from report.errors import StudyError
 from report.missing import Missing
 from report.paper.reconciliations import as_figure, series_table

@@ -15,8 +15,7 @@ import pytest
 import yaml
 
 from figures.characters import visible
-from figures.points import Points
-from figures.scaling import Scaling
+from figures.panels import Points, Scaling
 from report.commands.check import read_expected
 from report.engine.computing import compute, compute_usable
 from report.engine.gather import gather

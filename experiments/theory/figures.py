@@ -7,11 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from experiments.theory.roofs import NamedRoof
-from figures.canvas import Drawing
-from figures.points import Points
+from figures.panels import Band, Drawing, Points, Roofline, Scaling
 from figures.render import render
-from figures.roofline import Roofline
-from figures.scaling import Band, Scaling
 from report.paper.plots import GIGA, roof_line
 from report.theory.fits import Fits, least
 from report.theory.network import Theory

@@ -88,7 +88,7 @@ def figures(task: Task) -> None:
     """Draw the figures that the study describes, for print and for the page, with their data."""
     from dataclasses import asdict
 
-    from figures.canvas import COLUMNS
+    from figures.panels import COLUMNS
     from figures.render import render
     from report.system.spreadsheet import csv_of
 

@@ -64,9 +64,10 @@ _PRINTING: Final = (
 )  # fmt: skip
 _COMPUTING: Final = (
     *_BASE, "report/evidence/", "report/instruments/", "report/paper/", "report/quantity/",
-    "report/statistics/", "report/text/", "report/theory/", f"report/studies/{_STUDY}/", "figures/",
+    "report/statistics/", "report/text/", "report/theory/", f"report/studies/{_STUDY}/",
+    "figures/panels.py",
 )  # fmt: skip
-_TYPST: Final = ("templates/typst/", "templates/fonts/")
+_TYPST: Final = ("templates/typst/", "templates/fonts/", "figures/fonts.py", "figures/style.py")
 _FILTER: Final = ("templates/ridgepoint.lua", "templates/filter/", "templates/numeric.csl")
 _DOCUMENT: Final = (
     *_COMPUTING, *_FILTER, *_TYPST, "report/render/", "data/references.bib", "data/site.yaml",
@@ -84,12 +85,10 @@ _FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "samples": (*_BASE, "report/instruments/"),
     "figures": (*_BASE, "figures/", "templates/fonts/"),
     "document": _DOCUMENT,
-    "pdf": (*_PRINTING, *_TYPST, "figures/"),
+    "pdf": (*_PRINTING, *_TYPST),
     "quarto": (*_PRINTING, *_FILTER, "templates/quarto/", "templates/latex/ridgepoint.sty"),
     "index": (*_PRINTING, "templates/html/", f"data/reported/{_STUDY}.json", "data/site.yaml"),
 }  # fmt: skip
-#: What no study may import, since it needs the library that draws.
-_DRAWING_ALONE: Final = ("figures/fonts.py", "figures/render.py", "figures/svg.py")
 #: What each kind of step reads of other steps, by how the names of their outputs begin or end.
 _READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "study": {},
@@ -223,8 +222,6 @@ def _step(
     """A step of ``room`` over ``studies``; ``above`` are the kinds of steps that may be read."""
     named = (name.replace(_STUDY, study) for name in _FILES[action] for study in studies)
     own = inputs_among(files, *dict.fromkeys(named))
-    if action == "study":
-        own = [name for name in own if name not in _DRAWING_ALONE]
     reads = (
         (f"{study}/{other}", parts)
         for study in studies

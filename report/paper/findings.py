@@ -20,7 +20,7 @@ from report.text.escape import markdown
 from report.theory.reconciliation import Reconciliation
 
 if TYPE_CHECKING:
-    from figures.canvas import Drawing
+    from figures.panels import Drawing
     from report.evidence.audit import Check
 
 

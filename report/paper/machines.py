@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from figures.canvas import Drawing
-from figures.dots import Dots
+from figures.panels import Dots, Drawing
 from report.errors import StudyError
 from report.evidence.ceilings import in_binary
 from report.evidence.runs import Run, labels

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
-from figures.dots import Dots, DotSeries
-from figures.points import Points
-from figures.roofline import RoofLine
-from figures.scaling import Band, Curve
+from figures.panels import Band, Curve, Dots, DotSeries, Points, RoofLine
 from report.missing import Missing
 from report.quantity.distribution import PERCENTS, Distribution
 from report.quantity.evaluation import number

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from figures.waterfall import Bar, Waterfall
+from figures.panels import Bar, Waterfall
 from report.missing import Missing
 from report.paper.tables import Content, Table, table_of
 from report.quantity.expression import exact

@@ -19,7 +19,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
-from figures.canvas import Drawing, Panel
+from figures.panels import Drawing, Panel
 from report.errors import StudyError
 from report.evidence.audit import Check
 from report.evidence.runs import Run

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 from pypdf import PdfReader
 
-from figures.bars import Bars, BarSeries
-from figures.canvas import Drawing
 from figures.characters import visible
+from figures.panels import Bars, BarSeries, Drawing
 from figures.render import render
 from report.paper.tables import Column, Table, to_latex, to_markdown
 from report.render.latex import compile_latex

@@ -13,10 +13,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
-from figures.canvas import Drawing
-from figures.points import Points
+from figures.panels import Drawing, Points, Scaling
 from figures.render import render
-from figures.scaling import Scaling
 from report.render.shell import Settings, script_of
 from report.render.site import write_site
 from tests.render import site_checks

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from figures.dots import Dots
-from figures.points import Points
-from figures.scaling import Curve, Scaling
+from figures.panels import Curve, Dots, Points, Scaling
 from report.paper.plots import dot_series, points
 from report.quantity.expression import Quantity
 from report.studies.backend_speedup.runs import Run

@@ -10,8 +10,7 @@ from typing import Final
 
 import msgspec
 
-from figures.dots import Dots
-from figures.scaling import Scaling
+from figures.panels import Dots, Scaling
 from report.errors import StudyError
 from report.evidence.audit import Check, count_by_verdict
 from report.evidence.runs import run_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from figures.canvas import Panel
+from figures.panels import Panel
 from report.evidence.audit import Check
 from report.evidence.executed import residual
 from report.evidence.runs import run_of

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from figures.points import Points
-from figures.scaling import Scaling
+from figures.panels import Points, Scaling
 from report.paper.plots import points, theory_line
 from report.quantity.expression import Quantity
 from report.records.record import Policy

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Final
 
-from figures.scaling import Scaling
+from figures.panels import Scaling
 from report.evidence.allocator_replay import replays
 from report.evidence.runs import run_of
 from report.missing import Missing

@@ -8,10 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Final, Literal
 
-from figures.bars import Bars, BarSeries
-from figures.dots import Dots
-from figures.points import Points
-from figures.scaling import Curve, Scaling
+from figures.panels import Bars, BarSeries, Curve, Dots, Points, Scaling
 from report.evidence.published import Card, Pairs, Way, cards, limits, pairs, published
 from report.missing import Missing
 from report.paper.findings import Inputs

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from figures.points import Points
-from figures.scaling import Scaling
+from figures.panels import Points, Scaling
 from report.missing import Missing
 from report.paper.plots import points, theory_line
 from report.quantity.evaluation import point

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Final
 
-from figures.scaling import Scaling
+from figures.panels import Scaling
 from report.evidence.runs import run_of
 from report.missing import Missing
 from report.paper.findings import Inputs

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from figures.dots import Dots
-from figures.points import Points
-from figures.roofline import Roofline
-from figures.scaling import Band, Scaling
+from figures.panels import Band, Dots, Points, Roofline, Scaling
 from report.missing import Missing
 from report.paper.plots import GIGA, dot_series, points, roof_line
 from report.studies.training_roofline import theory

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any, Final, Literal
 
-from figures.dots import Dots
-from figures.roofline import Roofline
-from figures.scaling import Scaling
+from figures.panels import Dots, Roofline, Scaling
 from report.evidence.audit import Check, count_by_verdict
 from report.evidence.runs import run_of
 from report.paper.findings import Inputs
