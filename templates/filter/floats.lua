@@ -77,7 +77,7 @@ end
 --- columns of one with two, and in one of them.
 local ONE_COLUMN, BOTH, HALF = 99, 128, 62
 
---- Refuses a table whose columns would be printed over each other.
+--- Refuses a table whose columns would be printed over each other; returns the width of its line.
 function Collector:check_width(tbl, id, in_one_column, spans)
   local line = in_one_column and ONE_COLUMN or spans and BOTH or HALF
   if tabular.sticks_out(tbl, line) then
@@ -86,6 +86,7 @@ function Collector:check_width(tbl, id, in_one_column, spans)
       .. " columns, which no page is wide enough for; write it as several, or with shorter words"
       .. (line == HALF and ", or add .wide" or ""))
   end
+  return line
 end
 
 --- Adds what depends on the style: `spans` says that a float takes both columns of text.
@@ -95,7 +96,7 @@ function Collector:styled(float)
   float.spans = float.wide and not self.one_column and not float.here
   float.long = float.table and self:breaks(float.table, self.one_column or float.here)
   if float.table then
-    self:check_width(float.table, float.id, self.one_column or float.here, float.spans)
+    float.line = self:check_width(float.table, float.id, self.one_column or float.here, float.spans)
   end
   return float
 end

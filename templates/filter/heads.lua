@@ -3,9 +3,8 @@
 
 local heads = {}
 
---- Characters of a table's type that fit into a line of one column of text, and of a head that are
---- never broken.
-local line_width, shortest = 99, 12
+--- Characters of a head that are never broken.
+local shortest = 12
 
 local function width_of(cell)
   return cell and utf8.len(pandoc.utils.stringify(cell.contents)) or 0
@@ -25,14 +24,14 @@ local function body_widths(tbl)
   return widths
 end
 
-local function fits(tbl, widths)
+local function fits(tbl, widths, line)
   local total = 0
   for _, row in ipairs(tbl.head.rows) do
     for i, cell in ipairs(row.cells) do
       total = total + math.max(widths[i], width_of(cell)) + 2
     end
   end
-  return total <= line_width
+  return total <= line
 end
 
 --- The same inlines with line breaks for spaces where a line would be wider than `width`.
@@ -52,10 +51,10 @@ local function wrapped(inlines, width)
   return result
 end
 
---- Breaks the heads of a table that is wider than the text.
-function heads.fit(tbl)
+--- Breaks the heads of a table that is wider than a line of so many characters of its type.
+function heads.fit(tbl, line)
   local widths = body_widths(tbl)
-  if fits(tbl, widths) then
+  if fits(tbl, widths, line) then
     return tbl
   end
   for _, row in ipairs(tbl.head.rows) do

@@ -125,7 +125,7 @@ end
 
 function typst.table(float)
   local inlines = pandoc.Inlines({ raw((float.long and "long-table" or "noted-table") .. "(") })
-  inlines:extend(table_call(float.one_column and heads.fit(float.table) or float.table, float.long))
+  inlines:extend(table_call(heads.fit(float.table, float.line), float.long))
   if #float.notes > 0 then
     local notes = pandoc.utils.blocks_to_inlines(float.notes, { pandoc.LineBreak() })
     inlines:extend(bracketed(", notes: ", notes, ""))
@@ -174,9 +174,9 @@ function typst.heading(header)
   return header
 end
 
---- Of one column it follows the references on their page.
+--- It follows the references on their page.
 function typst.supplement(header, two_columns)
-  return { pandoc.RawBlock("typst", two_columns and "#set page(columns: 1)" or "#v(1em)"), header }
+  return { pandoc.RawBlock("typst", two_columns and "#show: supplement" or "#v(1em)"), header }
 end
 
 --- The closing semicolon keeps what follows in the text from being read as code.

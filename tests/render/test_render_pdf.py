@@ -114,16 +114,20 @@ def test_latex_says_what_is_wrong_and_runs_no_program(
     assert not [*tmp_path.rglob("ran")]
 
 
-@needs_latex
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("sentences", [30, 320])
-def test_a_supplement_begins_where_the_references_end(write: Write, sentences: int) -> None:
+def test_a_supplement_begins_where_the_references_end(
+    write: Write, sentences: int, engine: str
+) -> None:
     """On their page, after columns of one length, and nothing is lost or printed twice."""
     words = " ".join(f"Sentence {n} has a few words." for n in range(sentences))
     supplement = "::: {#refs}\n:::\n\n# Supplement {.unnumbered #sec-supplement}\n\nThe end.\n"
     source = write(f"{words} Known [@williams2009].\n\n{supplement}")
-    pages = pages_of(compile_latex(tex_of(source).parent, "p")[0])
+    typst = engine == "typst"
+    pages = pages_of(typst_pdf(source) if typst else compile_latex(tex_of(source).parent, "p")[0])
     assert [int(n) for n in re.findall(r"Sentence (\d+)", " ".join(pages))] == [*range(sentences)]
-    places = [pages[-1].index(each) for each in ("EFERENCES", "multicore", "UPPLEMENT", "The end")]
+    last = pages[-1].lower()
+    places = [last.index(each) for each in ("eferences", "multicore", "upplement", "the end")]
     assert places == sorted(places)
 
 
