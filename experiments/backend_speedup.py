@@ -18,7 +18,6 @@ Factors:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
@@ -141,32 +140,32 @@ _PLAN: Final[dict[str, Any]] = {
     "timer": "time.perf_counter_ns around one iteration a sample, which has ended on its device",
 }
 
-_ON_CPU: Final = Study(
-    name="backend_speedup",
-    question="How does the speed-up of one library over another depend on the work?",
-    factors=(
+
+def _factors(libraries: tuple[str, ...]) -> tuple[Factor, ...]:
+    return (
         Factor("subject", levels=("training", "scaling")),
         Factor("hidden", levels=(10, 128, 2_048), quick=(10, 128), any_count=True),
         Factor("samples", levels=(1_000, 16_000, 60_000), any_count=True),
         Factor("dtype", levels=("float32", "float64"), quick=("float32",)),
-        Factor("backend", levels=ON_CPU),
+        Factor("backend", levels=libraries),
         Factor("dataset", levels=("digits",)),
-    ),
+    )
+
+
+STUDY: Final = Study(
+    name="backend_speedup",
+    question="How does the speed-up of one library over another depend on the work?",
+    factors=_factors(ON_CPU),
     cases=cases,
     layers=layers,
     memory=memory,
     times=times,
     files=files,
-    is_timed=is_timed,
+    timed_under=lambda factors: "every" if is_timed(factors) else "none",
     imports=case.imports,
     images="mnist",
     full=msgspec.structs.replace(FULL, **_PLAN, processes={"retained": 9}, budget_s=600.0),
     quick=msgspec.structs.replace(QUICK, **_PLAN, processes={"retained": 2}, budget_s=120.0),
     ceilings="small",
+    on_gpu={"factors": _factors(("numpy", *ON_GPU))},
 )
-
-_EVERYWHERE: Final = tuple(
-    replace(each, levels=("numpy", *ON_GPU)) if each.name == "backend" else each
-    for each in _ON_CPU.factors
-)
-STUDY: Final = replace(_ON_CPU, on_gpu=replace(_ON_CPU, factors=_EVERYWHERE))

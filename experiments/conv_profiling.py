@@ -21,7 +21,6 @@ kept beside the record.
 from __future__ import annotations
 
 import tempfile
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -187,26 +186,22 @@ def _profiled(workload: Workload, device: Device) -> bytes:
         return path.read_bytes()
 
 
-_ON_CPU: Final = Study(
+_FACTORS: Final = (
+    Factor("subject", levels=("layer", "held_out")),
+    Factor("batch", levels=(1, 8, 64, 512), quick=(1, 8), any_count=True),
+    Factor("pass", levels=("forward", "forward_backward")),
+)
+STUDY: Final = Study(
     name="conv_profiling",
     question="Where do the bytes and the operations of a convolution's profile go?",
-    factors=(
-        Factor("subject", levels=("layer", "held_out")),
-        Factor("batch", levels=(1, 8, 64, 512), quick=(1, 8), any_count=True),
-        Factor("pass", levels=("forward", "forward_backward")),
-    ),
+    factors=_FACTORS,
     subject=subject,
     cases=cases,
     files=files,
-    is_timed=lambda factors: False,
+    timed_under=lambda factors: "none",
     ceilings="none",
-)
-
-STUDY = replace(
-    _ON_CPU,
-    on_gpu=replace(
-        _ON_CPU,
-        cases=cases_on_gpu,
-        factors=(*_ON_CPU.factors, Factor("precision", levels=("float32", "tfloat32"))),
-    ),
+    on_gpu={
+        "cases": cases_on_gpu,
+        "factors": (*_FACTORS, Factor("precision", levels=("float32", "tfloat32"))),
+    },
 )

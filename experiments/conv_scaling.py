@@ -23,13 +23,12 @@ under the eyes of a library that notes them.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from experiments.harness.study import FULL, Factor, Factors, Levels, Study, Subject
+from experiments.harness.study import FULL, Factor, Factors, Levels, Policies, Study, Subject
 
 if TYPE_CHECKING:
     from torch import nn
@@ -127,14 +126,11 @@ def _layer(name: str) -> tuple[nn.Module, tuple[int, ...]]:
     return nn.Conv2d(32, 64, 3, 1), shape
 
 
-def is_timed(factors: Factors) -> bool:
-    """Forward calls, but those of variants."""
-    return factors["pass"] == "forward" and factors["subject"] != "variant"
-
-
-def under_every_policy(factors: Factors) -> bool:
-    """The layer on tensors that lie channel by channel."""
-    return factors["subject"] == "layer" and factors["layout"] == "contiguous"
+def timed_under(factors: Factors) -> Policies:
+    """Forward calls, but those of variants; of all policies the layer that lies by channels."""
+    if factors["pass"] != "forward" or factors["subject"] == "variant":
+        return "none"
+    return "every" if factors.get("layout") == "contiguous" else "main"
 
 
 def is_counted(factors: Factors) -> bool:
@@ -144,7 +140,7 @@ def is_counted(factors: Factors) -> bool:
     return factors["subject"] == "variant"
 
 
-_ON_CPU: Final = Study(
+STUDY: Final = Study(
     name="conv_scaling",
     question="How do the time and the memory of one convolution scale with the batch size?",
     factors=(
@@ -156,8 +152,7 @@ _ON_CPU: Final = Study(
     ),
     subject=subject,
     cases=cases,
-    is_timed=is_timed,
-    under_every_policy=under_every_policy,
+    timed_under=timed_under,
     is_counted=is_counted,
     full=msgspec.structs.replace(
         FULL,
@@ -171,7 +166,6 @@ _ON_CPU: Final = Study(
             "traced": 6,
         },
     ),
+    # A GPU's counters only replay kernels, so that every case is counted there.
+    on_gpu={"full": FULL, "is_counted": lambda factors: True},
 )
-
-#: A GPU's counters only replay kernels, so that every case is counted there.
-STUDY: Final = replace(_ON_CPU, on_gpu=replace(_ON_CPU, full=FULL, is_counted=lambda factors: True))

@@ -48,8 +48,9 @@ def described(study: Study) -> str:
     for factor in study.factors:
         more = " (--set takes any whole number from 1 on)" if factor.any_count else ""
         lines.append(f"  factor {factor.name}: {', '.join(map(str, factor.levels))}{more}")
-    for where, each in (("", study), (" with --device cuda", study.on_gpu)):
-        for plan in (each.full, each.quick) if each else ():
+    for where, device in (("", "cpu"), (" with --device cuda", "cuda")):
+        each = study.on(device)
+        for plan in (each.full, each.quick) if device == "cpu" or study.on_gpu else ():
             quick = plan.plan == "quick"
             cases = len(each.cases(each.levels(quick=quick)))
             option = " (--quick)" if quick and not where else where

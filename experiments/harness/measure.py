@@ -5,7 +5,6 @@ Imports torch only when called, since an array library may have the process to i
 
 from __future__ import annotations
 
-import gc
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -72,7 +71,12 @@ def build(study: Study, factors: Factors, device: Device) -> Workload:
         return step
     module, inputs = laid_out(subject)
     if subject.mode == "forward":
-        return _without_gradients(module, inputs, subject.precision, device)
+
+        def forward() -> object:
+            with torch.no_grad(), precisely(subject.precision, device):  # not inference_mode
+                return module(inputs)
+
+        return Workload(forward)
     # The shape of the output is found without memory, so that nothing was computed before.
     unreal = subject_of(study, factors, "meta")
     with torch.no_grad():
@@ -91,19 +95,6 @@ def build(study: Study, factors: Factors, device: Device) -> Workload:
         inputs.grad = None
 
     return Workload(call, drop)
-
-
-def _without_gradients(
-    module: nn.Module, inputs: torch.Tensor, precision: Precision, device: Device
-) -> Workload:
-    """One call under ``torch.no_grad()`` (not ``inference_mode``)."""
-    import torch
-
-    def call() -> object:
-        with torch.no_grad(), precisely(precision, device):
-            return module(inputs)
-
-    return Workload(call)
 
 
 def laid_out(subject: Subject) -> tuple[nn.Module, torch.Tensor]:
@@ -163,13 +154,6 @@ def training(subject: Subject, device: Device) -> tuple[nn.Module, Workload]:
 # ------------------------------------------------------------------------------------- measuring
 
 
-def memory_of(study: Study, factors: Factors, session: Session) -> Measured:
-    """What is measured of a case once."""
-    if study.memory is not None:
-        return study.memory(factors, session)
-    return {} if study.subject is None else measure_memory(study, factors, session)
-
-
 def measure_memory(
     study: Study, factors: Factors, session: Session, repeats: int = memory.REPEATS
 ) -> Measured:
@@ -182,12 +166,3 @@ def measure_time(study: Study, factors: Factors, session: Session) -> Measured:
     """Durations alone, with their raw samples; nothing is left of the workload."""
     workload = build(study, factors, session.device)
     return timing.warmed_and_repeated(workload, session.protocol, session.device)
-
-
-def release(device: str) -> None:
-    """Free what a case that failed may still hold."""
-    gc.collect()
-    if device == "cuda":
-        import torch
-
-        torch.cuda.empty_cache()

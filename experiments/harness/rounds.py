@@ -108,7 +108,7 @@ def measure(study: Study, session: Session, journal: Journal, observer: Observer
     cases = {
         index: factors
         for index, factors in enumerate(journal.header.factors)
-        if study.has_times and study.is_timed(factors)
+        if study.has_times and study.timed_under(factors) != "none"
         # One that did not end well when it was measured once is not; another shard may have it.
         if index not in finished or finished[index].status == "ok"
     }
@@ -119,9 +119,8 @@ def measure(study: Study, session: Session, journal: Journal, observer: Observer
     budget = float("inf")
     if protocol.budget_s is not None:
         budget = protocol.budget_s * len(own) / len(planned)
-    # Every case is timed under the policy of the studies, where it is there.
     main = "retained" if "retained" in protocol.processes else next(iter(protocol.processes))
-    everywhere = [case for case, factors in cases.items() if study.under_every_policy(factors)]
+    everywhere = [case for case, factors in cases.items() if study.timed_under(factors) == "every"]
     observer.begin(f"Measuring {len(cases)} cases in {len(own)} processes.")
 
     def left(share: float = 1.0) -> float:

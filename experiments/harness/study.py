@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -23,6 +23,8 @@ Device: TypeAlias = Literal["cpu", "cuda"]
 CeilingSize: TypeAlias = Literal["large", "small", "none"]
 Layout: TypeAlias = Literal["contiguous", "channels_last"]
 CounterChoice: TypeAlias = Literal["none", "auto"]
+#: All memory policies of the plan, that of the studies alone (``retained`` where it is), or none.
+Policies: TypeAlias = Literal["every", "main", "none"]
 Factors: TypeAlias = dict[str, Level]
 Levels: TypeAlias = Mapping[str, tuple[Level, ...]]
 
@@ -150,9 +152,8 @@ class Study:
     studies whose cases differ among themselves:
 
     - ``memory`` and ``times`` measure in place of the harness, the one once, the other in each of
-      several processes, of the cases that ``is_timed`` names; what they raise becomes the case's
-      outcome.  Under the memory policies beside that of the studies only those
-      ``under_every_policy`` are timed.
+      several processes; what they raise becomes the case's outcome.  ``timed_under`` tells under
+      which memory policies processes time a case.
     - ``files`` gives what a case leaves beside the record.
     - ``is_counted`` tells whose executed work is counted.
     - ``imports`` names what a process imports before its first case; cases that need the same
@@ -162,7 +163,7 @@ class Study:
       factor ``dataset``.
     - ``full`` and ``quick`` say how thoroughly to measure, ``ceilings`` which ones of the machine
       a full run needs; a quick one measures small ones.
-    - ``on_gpu`` is the study as a GPU measures it, where other cases fit.
+    - ``on_gpu`` is what of all this is otherwise where a GPU measures.
     """
 
     name: str
@@ -174,15 +175,14 @@ class Study:
     memory: Callable[[Factors, Session], Measured] | None = None
     times: Callable[[Factors, Session], Measured] | None = None
     files: Callable[[Factors, Session], tuple[CaseFile, ...]] = lambda factors, session: ()
-    is_timed: Callable[[Factors], bool] = lambda factors: True
-    under_every_policy: Callable[[Factors], bool] = lambda factors: True
+    timed_under: Callable[[Factors], Policies] = lambda factors: "every"
     is_counted: Callable[[Factors], bool] = lambda factors: True
     imports: Callable[[Factors, Session], tuple[str, ...]] = lambda factors, session: ("torch",)
     images: str | None = None
     full: Protocol = FULL
     quick: Protocol = QUICK
     ceilings: CeilingSize = "large"
-    on_gpu: Study | None = None
+    on_gpu: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def has_times(self) -> bool:
@@ -195,4 +195,4 @@ class Study:
 
     def on(self, device: Device) -> Study:
         """The study as it is measured on ``device``."""
-        return self if device == "cpu" or self.on_gpu is None else self.on_gpu
+        return replace(self, **self.on_gpu) if device == "cuda" else self

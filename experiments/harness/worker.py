@@ -43,9 +43,8 @@ from experiments.harness.limits import is_out_of_memory
 from experiments.harness.measure import (
     build,
     layers_of_case,
+    measure_memory,
     measure_time,
-    memory_of,
-    release,
     unmeasured,
 )
 from experiments.harness.study import (
@@ -124,7 +123,7 @@ def work(task: Task, say: Callable[[Message], None], folder: Path) -> None:
         except Exception as error:
             traceback.print_exc()
             failure = outcome_of(error)
-        release(task.session.device)  # only now, since the exception's frames held its tensors
+        _release(task.session.device)  # only now, since the exception's frames held its tensors
         if failure is not None:
             say(lost(study, task, place, *failure, time.monotonic() - began))
 
@@ -144,6 +143,13 @@ def work(task: Task, say: Callable[[Message], None], folder: Path) -> None:
         began = time.monotonic()
     while running:
         reap()
+
+
+def _release(device: Device) -> None:
+    """Free what a case that failed may still hold."""
+    gc.collect()
+    if device == "cuda":
+        runtime.import_torch().cuda.empty_cache()
 
 
 def outcome_of(error: Exception) -> tuple[Status, str]:
@@ -238,13 +244,14 @@ def _remember(study: Study, task: Task, place: int) -> Iterator[Message]:
     """The bytes of a case with its layers, and its files."""
     (index, factors), session = task.cases[place], task.session
     layers = layers_of_case(study, factors)
-    outcome = Case(factors=factors, layers=layers, series=memory_of(study, factors, session))
+    measured = (study.memory or partial(measure_memory, study))(factors, session)
     files, unfiled = (), None
     try:
         files = study.files(factors, session)
     except Exception as error:  # costs the files alone
         traceback.print_exc()
         unfiled = outcome_of(error)[1]
+    outcome = Case(factors=factors, layers=layers, series=measured)
     yield Finish(case=index, outcome=outcome, files=files, unfiled=unfiled)
 
 
@@ -254,10 +261,8 @@ def _time(study: Study, task: Task, place: int) -> Iterator[Message]:
     start, before = time.monotonic(), quiet.read()
     if task.policy == "traced":
         series = policies.traced(build(study, factors, session.device))
-    elif study.times is not None:
-        series = study.times(factors, session)
     else:
-        series = measure_time(study, factors, session)
+        series = (study.times or partial(measure_time, study))(factors, session)
     round_ = Round(
         process=session.process,
         policy=task.policy,
@@ -313,7 +318,7 @@ def _calibrate(compute_capability: str) -> None:
             torch.mm(left, right)
             with _profiled(product.range):
                 torch.mm(left, right)
-        release("cuda")
+        _release("cuda")
 
 
 def _profile(study: Study, task: Task, place: int) -> Iterator[Message]:

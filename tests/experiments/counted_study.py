@@ -58,7 +58,5 @@ STUDY = replace(
     TINY,
     subject=subject,
     layers=layers,
-    on_gpu=replace(
-        TINY, subject=subject_on_gpu, is_counted=lambda factors: int(factors["size"]) < 4
-    ),
+    on_gpu={"subject": subject_on_gpu, "is_counted": lambda factors: int(factors["size"]) < 4},
 )

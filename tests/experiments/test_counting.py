@@ -195,7 +195,7 @@ def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None
         series, _ = ncu_logs.counted(item.logs, name)
         assert series.items() <= cases[item.case].series.items()
         assert all(product.range in item.logs["table"] for product in products("9.0"))
-    assert [text for text, _ in notes.ended] == ["size=1: 4,000 FLOP", "size=3: 12,000 FLOP"]
+    assert [text for text, _ in notes.ended] == ["size=3: 12,000 FLOP", "size=1: 4,000 FLOP"]
     asked = (journal.parent / "asked.jsonl").read_text().splitlines()
     (query, _), (words, locale) = map(json.loads, asked)
     assert (query, locale) == (["--query-metrics"], "C")

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from experiments import inference_memory as study
-from experiments.harness.measure import build, memory_of
+from experiments.harness.measure import build
 from experiments.harness.study import Factors, Session, UnavailableError
 from report.missing import Missing
 from report.studies.inference_memory import theory
@@ -52,7 +52,7 @@ def test_half_precision_without_kernels_is_unavailable(
 
     monkeypatch.setattr(variants, "has_kernels", lambda precision: False)
     with pytest.raises(UnavailableError, match="no bfloat16 kernels"):
-        memory_of(STUDY, study.inference("LeNet-5", 2, precision="bfloat16"), session)
+        study.memory(study.inference("LeNet-5", 2, precision="bfloat16"), session)
     variants.refuse_emulated("bfloat16", 2, "cuda", most=0)
 
 

@@ -14,13 +14,11 @@ from hypothesis import strategies as st
 from experiments.harness import timing
 from experiments.harness.study import FULL, QUICK, Subject
 from experiments.harness.timing import Duration, Workload
-from report.errors import MeasurementError
 from report.records.record import Protocol
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from experiments.harness import layer_clock  # noqa: E402
 from experiments.harness.measure import training  # noqa: E402
 from experiments.networks.blocks import Residual  # noqa: E402
 
@@ -139,18 +137,6 @@ def test_a_step_is_that_of_stochastic_gradient_descent() -> None:
         speed = 0.9 * speed + weight.grad + 1e-4 * before
         before = before - 0.1 * speed
         assert torch.allclose(weight, before, atol=1e-6)
-
-
-def test_every_layer_is_timed_both_ways_and_one_that_was_not_seen_is_no_zero() -> None:
-    module, step = training(small(), "cpu")
-    with layer_clock.watched(module) as found:
-        step.call()
-        step.call()
-    names = ["0", "1", "2.conv", "2.bn", "2.add", "2.last", "3", "4", "5", "6", "7"]
-    for samples in layer_clock.series(found, names, 2).values():
-        assert len(samples) == 2 * len(names) and min(samples) > 0
-    with pytest.raises(MeasurementError, match="Layer forward b: 0 of 2 steps"):
-        layer_clock.series(found, ("0", "b"), 2)
 
 
 def test_the_warm_up_of_slow_steps_ends_early() -> None:
