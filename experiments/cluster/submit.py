@@ -12,13 +12,13 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from experiments.harness import code, status
+from experiments.harness import status
 from experiments.harness.progress import Observer
 from experiments.harness.request import Request
 from experiments.harness.run import StoppedError
@@ -40,93 +40,64 @@ class Jobs:
     def __init__(self, request: Request, options: argparse.Namespace) -> None:
         """Raises ``UsageError`` for more shards than there can be."""
         self.request, self.options = request, options
-        self.shard = replace(request, shard=(1, options.shards or options.nodes)).part()
-        self.folder = request.records / request.study
-        self.logs = self.folder / ".jobs"  # hidden, and ignored by git
-        self.running: dict[int, Any] = {}
-        asked = {name: value for name in ASKED if (value := getattr(options, name))}
+        self.of = options.shards or options.nodes
+        self.sweep = status.tag(request.study, replace(request, shard=(1, self.of)).part())
+        self.logs = request.records / request.study / ".jobs"  # hidden, and ignored by git
+        self.submitted: dict[int, Any] = {}
         # The signal goes to the run itself, which keeps what is finished and ends.
-        self.flags = {"signal": "B:TERM@30", **asked}
+        self.flags = {"signal": "B:TERM@30"}
+        self.flags |= {name: value for name in ASKED if (value := getattr(options, name))}
 
     def command(self, number: int | str) -> list[str]:
         """What the job of a shard runs."""
         words = (*self.request.command(self.request.threads)[3:], *self.request.places)
-        return [*PROGRAM, *words, OPTION, f"{number}/{self.shard.of}", "--if-missing"]
+        return [*PROGRAM, *words, OPTION, f"{number}/{self.of}", "--if-missing"]
 
     def start(self, numbers: Sequence[int]) -> None:
         """Submit a job for each of these shards, which becomes the run itself."""
         import submitit
 
-        commands, local = [*map(self.command, numbers)], self.options.cluster == "local"
+        python = f"exec {shlex.quote(sys.executable)}"
         try:
-            python = f"exec {shlex.quote(sys.executable)}"
             executor = submitit.AutoExecutor(self.logs, self.options.cluster, slurm_python=python)
             executor.update_parameters(
                 name=f"ridgepoint-{self.request.study}",
                 timeout_min=self.options.time,
-                # A process of this machine sees no GPU unless it asks for one.
-                gpus_per_node=1 if local and self.request.device == "cuda" else None,
+                local_gpus_per_node=int(self.request.device == "cuda"),  # else it sees none
                 slurm_exclusive=True,
                 slurm_array_parallelism=self.options.nodes,
-                slurm_comment=status.tag(self.request.study, self.shard, numbers),
+                slurm_comment=self.sweep + ",".join(map(str, numbers)),
                 slurm_additional_parameters=self.flags,
-                # A step of srun may be bound to one core of the node.
-                slurm_use_srun=False,
+                slurm_use_srun=False,  # a step of srun may be bound to one core of the node
             )
-            started = executor.map_array(os.execvp, [words[0] for words in commands], commands)
+            programs = [PROGRAM[0]] * len(numbers)
+            jobs = executor.map_array(os.execvp, programs, map(self.command, numbers))
         except (OSError, RuntimeError, subprocess.SubprocessError) as error:
             raise MeasurementError(
                 f"The jobs cannot be submitted: {last_line(str(error))}; change the options, or "
                 "give --cluster local where there is no SLURM."
             ) from error
-        self.running |= zip(numbers, started, strict=True)
+        self.submitted |= zip(numbers, jobs, strict=True)
 
-    def active(self) -> dict[int, str]:
+    def active(self) -> Mapping[int, str]:
         """What the jobs that wait or run do, by shard; those of SLURM whoever submitted them."""
         if self.options.cluster == "local":
-            return {number: "running" for number, job in self.running.items() if not job.done()}
+            return {number: "running" for number, job in self.submitted.items() if not job.done()}
         try:
-            queue = status.queued(self.request.study)
+            return status.queued(self.request.study).get(self.sweep, {})
         except MeasurementError as error:
-            if not self.running:
+            if not self.submitted:
                 raise
-            return dict.fromkeys(self.running, str(error))
-        return queue.get((self.shard.sweep, self.shard.of), {})
+            return dict.fromkeys(self.submitted, str(error))
 
-    def parts(self) -> dict[int, status.Part]:
-        """What there is of the shards, on the newest kind of machine."""
-        wanted = code.identify(self.request.study)[0].measuring_code
-        for head, parts in reversed(status.sweeps(self.request.study, self.request.records)):
-            same = status.sweep_of(head) == (self.shard.sweep, self.shard.of)
-            if same and head.code.measuring_code == wanted:
-                return parts
-        return {}
-
-
-def export_script(request: Request, options: argparse.Namespace) -> int:
-    """Write a script for sbatch that measures all shards without submitit; the exit code."""
-    jobs, path = Jobs(request, options), options.export_sbatch
-    jobs.logs.mkdir(parents=True, exist_ok=True)
-    flags = {
-        "job-name": f"ridgepoint-{request.study}",
-        "array": f"1-{jobs.shard.of}%{options.nodes}",
-        "time": options.time,
-        "chdir": Path.cwd(),
-        "output": f"{jobs.logs}/%A_%a.log",
-        "comment": status.tag(request.study, jobs.shard, range(jobs.shard.of + 1)),
-        "nodes": 1,
-        **jobs.flags,
-    }
-    asked = [f"#SBATCH --{key}={shlex.quote(str(value))}" for key, value in flags.items()]
-    command = shlex.join(jobs.command("NUMBER"))
-    command = command.replace(" --shard NUMBER/", " --shard ${SLURM_ARRAY_TASK_ID}/")
-    lines = ("#!/bin/bash", *asked, "#SBATCH --exclusive", "set -eu", f"exec {command}", "")
-    path.write_text("\n".join(lines), encoding="utf-8")
-    print(
-        f"Submit it with: sbatch {shlex.quote(str(path))}; each job may take {options.time} min "
-        "(--time). Submit it again if a shard is missing then: it goes on where it ended."
-    )
-    return 0
+    def without_progress(self, left: Sequence[int]) -> MeasurementError:
+        """What to raise of the shards that are ``left``, with the last words of one."""
+        number = next((n for n in left if n in self.submitted), min(self.submitted))
+        job, said = self.submitted[number], self.submitted[number].stderr() or ""
+        return MeasurementError(
+            f"Shard {number} was submitted {_ATTEMPTS} times without progress, each time for "
+            f"{self.options.time} min (--time); {job.paths.stderr} ends with: {last_line(said)}"
+        )
 
 
 def submit(request: Request, options: argparse.Namespace, observer: Observer) -> Path:
@@ -139,37 +110,55 @@ def submit(request: Request, options: argparse.Namespace, observer: Observer) ->
     try:
         return _submitted(jobs, observer)
     except KeyboardInterrupt as interrupt:
-        for job in jobs.running.values():
+        for job in jobs.submitted.values():
             with suppress(OSError, subprocess.SubprocessError):
                 job.cancel(check=False)
-        said = "Interrupted: the jobs are ended, and what they measured is kept; the same command "
-        raise StoppedError(f"{said}goes on.", interrupt) from interrupt
+        said = "the jobs are ended, and what they measured is kept; the same command goes on."
+        raise StoppedError(f"Interrupted: {said}", interrupt) from interrupt
 
 
 def _submitted(jobs: Jobs, observer: Observer) -> Path:
-    tries, most, printed, of = 0, (-1, 0), "", jobs.shard.of
+    study, records = jobs.request.study, jobs.request.records
+    tries, most, printed = 0, (-jobs.of, -1), ""
     while True:
-        active, parts = jobs.active(), jobs.parts()
-        text = "; ".join(f"shard {n} of {of}: {active[n]}" for n in sorted(active))
+        active, parts = jobs.active(), status.shards(study, records, jobs.sweep)
+        text = "; ".join(f"shard {n} of {jobs.of}: {active[n]}" for n in sorted(active))
         if text not in ("", printed):
             observer.note(text)
         printed = text
-        left = [n for n in range(1, of + 1) if n not in parts or parts[n].state != "measured"]
+        left = [number for number, part in parts.items() if part.state != "measured"]
         if not left:
-            return jobs.folder / parts[1].file
+            return records / study / parts[1].file
         if not active:
-            reached = of - len(left), sum(part.kept for part in parts.values())
+            reached = -len(left), sum(part.kept for part in parts.values())
             tries, most = (1, reached) if reached > most else (tries + 1, most)
             if tries > _ATTEMPTS:
-                number = next((n for n in left if n in jobs.running), min(jobs.running))
-                log = Path(jobs.running[number].paths.stderr)
-                said = last_line(log.read_text(errors="replace") if log.exists() else "")
-                raise MeasurementError(
-                    f"Shard {number} was submitted {_ATTEMPTS} times without progress, each time "
-                    f"for {jobs.options.time} min (--time); {log} ends with: {said}"
-                )
+                raise jobs.without_progress(left)
             now = left[: jobs.options.nodes] if jobs.options.cluster == "local" else left
             jobs.start(now)
-            submitted = f"Submitted jobs for these of {of} shards: {', '.join(map(str, now))}"
-            observer.note(f"{submitted}; time limit {jobs.options.time} min.")
+            shards = f"{', '.join(map(str, now))} of {jobs.of}"
+            observer.note(f"Submitted shards {shards}; time limit {jobs.options.time} min.")
         time.sleep(2)
+
+
+def export_script(request: Request, options: argparse.Namespace) -> int:
+    """Write a script for sbatch that measures all shards without submitit; the exit code."""
+    jobs, path = Jobs(request, options), options.export_sbatch
+    jobs.logs.mkdir(parents=True, exist_ok=True)
+    flags = {
+        "array": f"1-{jobs.of}%{options.nodes}",
+        "time": options.time,
+        "chdir": Path.cwd(),
+        "output": f"{jobs.logs}/%A_%a.log",
+        "comment": jobs.sweep + ",".join(map(str, range(jobs.of + 1))),
+        **jobs.flags,
+    }
+    asked = [f"#SBATCH --{key}={shlex.quote(str(value))}" for key, value in flags.items()]
+    command = shlex.join(jobs.command("NUMBER")).replace("NUMBER/", "${SLURM_ARRAY_TASK_ID}/")
+    lines = ("#!/bin/bash", *asked, "#SBATCH --exclusive", "set -eu", f"exec {command}", "")
+    path.write_text("\n".join(lines), encoding="utf-8")
+    print(
+        f"Submit it with: sbatch {shlex.quote(str(path))}; each job may take {options.time} min "
+        "(--time). Submit it again if a shard is missing then: it goes on where it ended."
+    )
+    return 0

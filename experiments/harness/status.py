@@ -9,12 +9,13 @@ from __future__ import annotations
 import getpass
 import shlex
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from experiments import registry
-from experiments.harness.journal import Journal, is_written, unfinished
+from experiments.harness import code
+from experiments.harness.journal import is_written, unfinished
 from experiments.harness.text import last_line
 from report.errors import MeasurementError
 from report.records.pooling import OPTION, unlike, without_option
@@ -39,50 +40,52 @@ def sweeps(study: str, records: Path) -> list[tuple[Head, dict[int, Part]]]:
 
     Raises ``RecordError`` as reading does.
     """
-    found: list[tuple[Head, dict[int, Part]]] = []
+    runs: list[tuple[Head, Part]] = []
+    for journal in unfinished(records / study)[0]:
+        state = "running" if is_written(journal.path) else "unfinished"
+        kept = len(journal.finished) + len(journal.rounds)
+        runs.append((journal.header, Part(state, journal.path.name, kept)))
     # Records come last, since of a shard that is measured nothing else matters.
-    runs = [(each.header, _of_journal(each)) for each in unfinished(records / study)[0]]
-    for each in list_records(study, records):
-        runs.append((each.record, Part("measured", Path(each.file).name)))
+    for stored in list_records(study, records):
+        runs.append((stored.record, Part("measured", Path(stored.file).name)))
+    found: list[tuple[Head, dict[int, Part]]] = []
     for head, part in runs:
-        if head.shard is not None:
-            mine = next((parts for first, parts in found if _is_same_sweep(first, head)), None)
-            if mine is None:
-                found.append((head, mine := {}))
-            mine[head.shard.number] = part
+        if head.shard is None:
+            continue
+        for first, parts in found:
+            if tag(study, first.shard) == tag(study, head.shard) and unlike(first, head) is None:
+                parts[head.shard.number] = part
+                break
+        else:
+            missing = dict.fromkeys(range(1, head.shard.of + 1), Part())
+            found.append((head, {**missing, head.shard.number: part}))
     return sorted(found, key=lambda sweep: sweep[0].started)
 
 
-def _of_journal(journal: Journal) -> Part:
-    kept = len(journal.finished) + len(journal.rounds)
-    state = "running" if is_written(journal.path) else "unfinished"
-    return Part(state, journal.path.name, kept)
-
-
-def _is_same_sweep(one: Head, other: Head) -> bool:
-    """Whether two runs are shards of one, on machines of one kind."""
-    return sweep_of(one) == sweep_of(other) and unlike(one, other) is None
-
-
-def sweep_of(head: Head) -> tuple[str, int]:
-    """Which sweep a shard is of, as the queue names it."""
-    assert head.shard is not None
-    return head.shard.sweep, head.shard.of
+def shards(study: str, records: Path, sweep: str) -> Mapping[int, Part]:
+    """The shards of the sweep with this tag by today's code, on the newest kind of machine."""
+    today = code.identify(study)[0].measuring_code
+    for head, parts in reversed(sweeps(study, records)):
+        if (tag(study, head.shard), head.code.measuring_code) == (sweep, today):
+            return parts
+    return dict.fromkeys(range(1, int(sweep.split(":")[3]) + 1), Part())
 
 
 def status(study: str, records: Path) -> int:
     """Print what there is of the sweeps of a study, and what to run next; the exit code."""
     registry.load(study)
-    found, waiting = sweeps(study, records), dict[tuple[str, int], dict[int, str]]()
+    places = () if records == Path("data") else ("--records", str(records))
     try:
         waiting = queued(study)
     except MeasurementError as error:
+        waiting = {}
         print(f"{error} A shard that is missing here may wait in the queue.")
-    places = () if records == Path("data") else ("--records", str(records))
+    found = sweeps(study, records)
     for head, parts in found:
         print(f"{study}, {head.protocol.plan} plan on {head.environment.key}")
-        print(*_lines(head, parts, places, waiting.pop(sweep_of(head), {})), sep="\n")
-    for (_, of), jobs in waiting.items():
+        print(*_lines(head, parts, places, waiting.pop(tag(study, head.shard), {})), sep="\n")
+    for sweep, jobs in waiting.items():
+        of = sweep.split(":")[3]
         print(f"{study}: {len(jobs)} of {of} shards are in the queue, and nothing is measured yet")
         print(*(f"  shard {n}/{of}  {text}" for n, text in sorted(jobs.items())), sep="\n")
     if not found and not waiting:
@@ -95,18 +98,16 @@ def _lines(
     head: Head, parts: Mapping[int, Part], places: Sequence[str], jobs: Mapping[int, str]
 ) -> Iterator[str]:
     """A line for each shard, and the next commands; ``jobs`` are those in the queue."""
-    (_, of), nexts = sweep_of(head), []
-    for number in range(1, of + 1):
-        state, file, kept = parts.get(number, Part())
-        if state in ("missing", "unfinished"):
-            if number in jobs:
-                state = "queued"
-            else:
-                option = (OPTION, f"{number}/{of}", "--if-missing")
-                nexts.append(f"  {shlex.join((*without_option(head.command), *places, *option))}")
+    nexts = []
+    for number, (state, file, kept) in sorted(parts.items()):
+        shard, job = f"{number}/{len(parts)}", jobs.get(number)
+        is_left = state in ("missing", "unfinished")
+        now = "queued" if is_left and job else state
+        if is_left and not job:
+            option = (OPTION, shard, "--if-missing")
+            nexts.append(f"  {shlex.join((*without_option(head.command), *places, *option))}")
         so_far = f"{kept} measurements in" if kept else ""
-        job = f"({jobs[number]})" if number in jobs else ""
-        cells = (f"  shard {number}/{of}", f"{state:10}", so_far, file, job)
+        cells = (f"  shard {shard}", f"{now:10}", so_far, file, job and f"({job})")
         yield "  ".join(filter(None, cells)).rstrip()
     if nexts:
         yield from ("Next:", *nexts)
@@ -115,12 +116,12 @@ def _lines(
 # -------------------------------------------------------------------------------------- the queue
 
 
-def tag(study: str, sweep: Shard, numbers: Iterable[int]) -> str:
-    """The comment of jobs whose array measures the shards ``numbers``, in this order from 0."""
-    return f"ridgepoint:{study}:{sweep.sweep}:{sweep.of}:{','.join(map(str, numbers))}"
+def tag(study: str, shard: Shard | None) -> str:
+    """The sweep of a shard; in the comment of a job the shards of its array follow, from 0 on."""
+    return f"ridgepoint:{study}:{shard.sweep}:{shard.of}:" if shard else ""
 
 
-def queued(study: str) -> dict[tuple[str, int], dict[int, str]]:
+def queued(study: str) -> dict[str, dict[int, str]]:
     """What the jobs of this user do, by sweep and shard; nothing where there is no SLURM.
 
     Raises ``MeasurementError`` where SLURM is there and does not answer.
@@ -134,13 +135,13 @@ def queued(study: str) -> dict[tuple[str, int], dict[int, str]]:
     if done.returncode != 0:
         said = last_line(done.stderr)
         raise MeasurementError(f"SLURM does not answer ({said}); try again later.")
-    found: dict[tuple[str, int], dict[int, str]] = {}
+    found: dict[str, dict[int, str]] = {}
     for line in done.stdout.splitlines():
         name, state, node, limit, why, comment = line.split("|", 5)
         if comment.startswith(f"ridgepoint:{study}:"):
-            _, _, sweep, of, numbers = comment.split(":")
+            sweep, colon, numbers = comment.rpartition(":")
             number = int(numbers.split(",")[int(name.partition("_")[2] or 0)])
             where = f"on {node}" if node else f"({why})"
             text = f"{state.lower()} {where}, time limit {limit}"
-            found.setdefault((sweep, int(of)), {})[number] = text
+            found.setdefault(sweep + colon, {})[number] = text
     return found
