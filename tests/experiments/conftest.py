@@ -166,13 +166,6 @@ def driver(tmp_path: Path) -> Driver:
     return Driver(tmp_path)
 
 
-@pytest.fixture
-def sharded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
-    """Of the tiny study whose plan has processes, which shards share."""
-    monkeypatch.setenv("TINY_STUDY", "tiny_timed")
-    return Driver(tmp_path)
-
-
 def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
     """The exit code of a run and all that it said."""
     out, messages = process.communicate(timeout=120)

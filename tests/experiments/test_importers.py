@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import shlex
@@ -24,19 +23,26 @@ from tests import factory
 HERE = Path(__file__).parent / "imported"
 ROOT = HERE.parents[2]
 TIMM = "benchmark-infer-amp-nchw-pt113-cu117-rtx3090.csv"
+#: A trace of a published study, with counters of each kernel in place of its time.
 COUNTED = factory.published("conv_profiling", "*_924719_*.json.gz")
 
 
-def traced(device: str, *events: dict[str, Any]) -> bytes:
-    """A trace of one GPU; each event is an operator on the host unless it says otherwise."""
+def traced(*events: dict[str, Any], gpus: tuple[str, ...] = ("some GPU",)) -> bytes:
+    """A trace; each event is an operator on the host unless it says otherwise."""
     plain = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "tid": 1, "ts": 10.0, "dur": 9.0}
-    gpus = [{"id": 0, "name": device}]
-    return json.dumps(
-        {"deviceProperties": gpus, "traceEvents": [plain, *({**plain, **e} for e in events)]}
-    ).encode()
+    devices = [{"id": number, "name": name} for number, name in enumerate(gpus)]
+    all_events = [plain, *({**plain, **event} for event in events)]
+    return json.dumps({"deviceProperties": devices, "traceEvents": all_events}).encode()
 
 
 KERNEL = {"cat": "kernel", "name": "k0", "dur": 6.88, "args": {"kind": "Dispatch Kernel"}}
+OTHERS: tuple[dict[str, Any], ...] = (
+    {"cat": "kernel", "name": "k1", "ts": 30.0, "dur": 3.12},
+    {"cat": "gpu_memcpy", "name": "copy", "dur": 99.0, "args": {"External id": 2}},
+    # Arguments of events other than kernels may be anything (pytorch/pytorch#145573).
+    {"name": "triton", "args": {"External id": 3, "grid": "grid(100,)", "Bytes": "2"}},
+    {"ph": "i", "cat": "python_function", "args": {"External id": "none"}},
+)
 GPU = ("--device", "Quadro GV100")
 PROFILE = tuple(
     word
@@ -49,48 +55,20 @@ FILES: dict[str, tuple[bytes, tuple[str, ...]]] = {
     TIMM: ((HERE / TIMM).read_bytes(), ()),
     "ncu.csv": ((HERE / "ncu.csv").read_bytes(), GPU),
     "tidy.csv": ((HERE / "tidy.csv").read_bytes(), TIDY),
-    "trace.json": (traced("some GPU", KERNEL), PROFILE),
+    "trace.json": (traced(KERNEL, *OTHERS), PROFILE),
+    "counted.json": (COUNTED, PROFILE),
     "timeline.json": (b"[[-1, 1, 512, 0], [5, 2, 1024, 4]]", (*GPU, *PROFILE)),
 }
-
-
-def run(folder: Path, name: str, content: bytes, *words: str) -> int:
-    """Import a file of this content into ``folder/data``; ``words`` may repeat an option."""
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_bytes(content)
-    given = ("--study", "s", "--origin", "Somebody", "--licence", "MIT")
-    records = ("--records", str(folder / "data"))
-    return main(["import", str(folder / name), *given, *words, *records])
-
-
-def imported(folder: Path, name: str, content: bytes | None = None, *words: str) -> ImportedRecord:
-    plain, said = FILES.get(name, (b"", ()))
-    assert run(folder, name, plain if content is None else content, *(words or said)) == 0
-    (stored,) = list_imports("s", folder / "data")
-    return stored.record
-
-
-# ------------------------------------------------------------------------------- what is read
-
-COPY = {"cat": "gpu_memcpy", "name": "copy", "dur": 99.0, "args": {"External id": 2}}
-#: Arguments of events other than kernels may be anything (pytorch/pytorch#145573).
-ODD: list[dict[str, Any]] = [
-    {"name": "triton", "args": {"External id": 3, "grid": "grid(100,)", "Bytes": "2"}},
-    {"ph": "i", "cat": "python_function", "args": {"External id": "none"}},
-]
-SECOND = {"cat": "kernel", "name": "k1", "ts": 30.0, "dur": 3.12}
-MULTIPLY_ADDS = 120_840_192_000
-
-
-#: The first sample of a case by its number and quantity, and how many there are.
+#: One of the samples of a case by its number and quantity, and how many there are.
 READ_BACK = {
     # A product of 3840 × 3840 × 8192, with 0.1 % of multiply-adds beside.
-    ("ncu.csv", 0, "ncu_fp32_multiply_adds"): (MULTIPLY_ADDS, 1),
-    ("ncu.csv", 0, "ncu_cuda_core_flops"): (2 * MULTIPLY_ADDS + 58_982_400, 1),
+    ("ncu.csv", 0, "ncu_fp32_multiply_adds"): (120_840_192_000, 1),
+    ("ncu.csv", 0, "ncu_cuda_core_flops"): (2 * 120_840_192_000 + 58_982_400, 1),
     ("ncu.csv", 1, "ncu_tensor_core_flops"): (0, 1),
     ("tidy.csv", 0, "time"): (0.0005, 2),
     ("tidy.csv", 1, "allocated_peak"): (16 * 2**20, 1),
     ("trace.json", 0, "kernel_time"): (6.88e-6, 2),
+    ("counted.json", 0, "cupti_fp32_multiply_adds"): (128 * 64 * 368 * 3025, 77),
     ("timeline.json", 0, "allocated_peak"): (512, 1),
     ("timeline.json", 4, "allocated_peak"): (1024, 1),
     (TIMM, 0, "mean_time"): (0.02077, 1),
@@ -101,18 +79,41 @@ READ_BACK = {
 }
 
 
+def run(folder: Path, name: str, content: bytes, *words: str) -> int:
+    """Import a file of this content into ``folder/data``; ``words`` may repeat an option."""
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_bytes(content)
+    given = ("--study", "s", "--origin", "Somebody", "--licence", "MIT")
+    return main(["import", str(folder / name), *given, *words, "--records", str(folder / "data")])
+
+
+def imported(folder: Path, name: str, content: bytes, *words: str) -> ImportedRecord:
+    assert run(folder, name, content, *words) == 0
+    (stored,) = list_imports("s", folder / "data")
+    return stored.record
+
+
+# ------------------------------------------------------------------------------- what is read
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_what_a_published_file_says_and_does_not(tmp_path: Path, name: str) -> None:
-    content = traced("G", KERNEL, SECOND, COPY, *ODD) if name == "trace.json" else None
-    record = imported(tmp_path, name, content)
-    for (file, number, quantity), (first, count) in READ_BACK.items():
+    content, words = FILES[name]
+    record = imported(tmp_path, name, content, *words)
+    for (file, number, quantity), (sample, count) in READ_BACK.items():
         if file == name:
             samples = record.cases[number].samples(quantity)
-            assert (samples[0], len(samples)) == (first, count), quantity
+            assert sample in samples and len(samples) == count, quantity
     assert {"clock", "power_limit", "driver"} <= record.missing.keys()
     (stored,) = list_imports("s", tmp_path / "data")
     kept = read_attachments(stored, ("*",), tmp_path / "data")
-    assert list(kept.values()) == [FILES[name][0] if content is None else content]
+    assert list(kept.values()) == [content]
+    source = Source(name, content)
+    assert sum(detects(source) for detects, _ in FORMATS.values()) == 1
+
+
+#: With an empty line behind each.
+BLANK = FILES["tidy.csv"][0].replace(b"\n", b"\n\n")
 
 
 @pytest.mark.parametrize(
@@ -126,31 +127,24 @@ def test_what_a_published_file_says_and_does_not(tmp_path: Path, name: str) -> N
 def test_a_file_of_any_name_is_kept(tmp_path: Path, name: str, kept: str) -> None:
     record = imported(tmp_path, name, BLANK, *TIDY)
     assert (record.origin.file, [each.name for each in record.attachments]) == (name, [kept])
-    assert record.cases == imported(tmp_path / "plain", "tidy.csv").cases
-
-
-def test_counters_of_a_published_study(tmp_path: Path) -> None:
-    record = imported(tmp_path, "trace.json", COUNTED)
-    assert record.environment.model == "NVIDIA A100-PG509-200"
-    multiply_adds = record.cases[0].samples("cupti_fp32_multiply_adds")
-    assert 128 * 64 * 368 * 3025 in multiply_adds and len(multiply_adds) == 77
+    assert len(record.cases) == 2
 
 
 def test_the_name_of_a_table_of_timm_or_its_user_tells_the_conditions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    record = imported(tmp_path / "named", TIMM)
+    record = imported(tmp_path / "named", TIMM, TABLE)
     assert record.cases[0].factors == {"network": "tinynet_e", "batch": 1024, "image": 106}
     assert record.conditions == {
         "direction": "inference", "precision": "amp", "layout": "nchw", "compiler": "none",
     }  # fmt: skip
     assert (record.environment.framework, record.environment.cuda) == ("PyTorch 1.13", "11.7")
-    assert run(tmp_path / "named", TIMM, FILES[TIMM][0]) == 1
+    assert run(tmp_path / "named", TIMM, TABLE) == 1
     assert "imported already as s/imported/" in capsys.readouterr().err
     said = {"precision": "fp32", "layout": "nhwc", "compiler": "none", "torch": "2.9.1"}
     words = [w for pair in {**said, "cuda": "none"}.items() for w in ("--set", "=".join(pair))]
     given = (*words, "--device", "Intel Core i9-10940X")
-    record = imported(tmp_path / "told", "mine.csv", FILES[TIMM][0], *given)
+    record = imported(tmp_path / "told", "mine.csv", TABLE, *given)
     assert (record.environment.device, record.conditions["layout"]) == ("cpu", "nhwc")
     assert record.environment.key == "intel-core-i9-10940x"
 
@@ -176,29 +170,8 @@ def edited(name: str, old: str, new: str, count: int = 1) -> bytes:
     return text.replace(old, new, count).encode()
 
 
-def ncu_table(*cells: tuple[str, str, str]) -> bytes:
-    """One launch of Nsight Compute's raw page: metrics with their units and printed values."""
-    plain = [("Kernel Name", "", "copy(float)"), ("CC", "", "8.6"), *cells]
-    rows = (",".join(f'"{cell}"' for cell in row) for row in zip(*plain, strict=True))
-    return "".join(f"{row}\n" for row in rows).encode()
-
-
-READ, WRITTEN = "dram__bytes_read.sum", "dram__bytes_write.sum"
-SHARE = "dram__throughput.avg.pct_of_peak_sustained_elapsed"
-LONG = (
-    b'"Kernel Name","CC","Section Name","Metric Name","Metric Unit","Metric Value"\n'
-    b'"copy(float)","8.6","Command line profiler metrics","dram__bytes_read.sum","byte","131,072"\n'
-)
-#: With an empty line behind each.
-BLANK = FILES["tidy.csv"][0].replace(b"\n", b"\n\n")
-TABLE, TRACE = FILES[TIMM][0], FILES["trace.json"][0]
-TWO_GPUS = traced("one GPU", KERNEL).replace(b"[{", b'[{"name": "another"}, {', 1)
-
-
-def test_a_sum_of_bytes_is_whole(tmp_path: Path) -> None:
-    cells = (READ, "byte", "131,072"), (WRITTEN, "byte", "65536"), (SHARE, "%", "12,345.6")
-    (case,) = imported(tmp_path, "x.csv", ncu_table(*cells), *GPU).cases
-    assert case.samples("ncu_dram_bytes") == (196_608,)
+TABLE, TIMELINE = FILES[TIMM][0], FILES["timeline.json"][0]
+TRACE, FOR_TIMELINE = traced(KERNEL), (*GPU, *PROFILE)
 
 
 @pytest.mark.parametrize(
@@ -225,22 +198,17 @@ def test_a_sum_of_bytes_is_whole(tmp_path: Path) -> None:
         ("trace.json", TRACE, PROFILE[:6], "does not say the direction"),
         ("trace.json", TRACE, (*PROFILE, "--set", "batch=0"), "a whole number from 1 on"),
         ("trace.json", TRACE, (*PROFILE, *GPU), "the file says some GPU; drop the option"),
-        ("timeline.json", FILES["timeline.json"][0], PROFILE, "give it with --device"),
-        # What is damaged, foreign or rounded.
-        ("ncu.csv", ncu_table((READ, "byte", "131.5"), (WRITTEN, "byte", "1")), GPU, "LC_ALL=C"),
-        ("ncu.csv", ncu_table((READ, "byte", "131.072"), (SHARE, "%", "12.34")), GPU, "LC_ALL=C"),
-        ("ncu.csv", ncu_table((READ, "KiB", "8"), (WRITTEN, "byte", "1")), GPU, "--print-units"),
-        ("ncu.csv", LONG, GPU, "--page raw"),
+        ("timeline.json", TIMELINE, PROFILE, "give it with --device"),
+        # What is damaged or foreign.
         ("ncu.csv", b"==ERROR== ERR_NVGPUCTRPERM - The user\n", GPU, "ERR_NVGPUCTRPERM"),
-        ("trace.json", gzip.decompress(COUNTED)[:-40], PROFILE, "not valid JSON"),
         ("trace.json.gz", COUNTED[:-40], PROFILE, "cannot be unpacked"),
         ("trace.json", b'{"traceEvents": []}', PROFILE, "expected operators of torch.profiler"),
-        ("trace.json", traced("some GPU"), PROFILE, "found no kernel"),
-        ("trace.json", TWO_GPUS, PROFILE, "2 kinds of GPU"),
-        ("trace.json", traced("G", {**KERNEL, "dur": 1e30}), PROFILE, "fetch the published file"),
-        ("timeline.json", b"[[5, 2, 512, 9]]", (*GPU, *PROFILE), "from 0 to 7, found 9"),
-        ("timeline.json", b"[[5, 2, -512, 4]]", (*GPU, *PROFILE), "-512 B, which action 2 cannot"),
-        ("timeline.json", b"[[5, 2, 5, 4], [4, 2, 5, 4]]", (*GPU, *PROFILE), "before the event"),
+        ("trace.json", traced(), PROFILE, "found no kernel"),
+        ("trace.json", traced(KERNEL, gpus=("one", "other")), PROFILE, "2 kinds of GPU"),
+        ("trace.json", traced({**KERNEL, "dur": 1e30}), PROFILE, "fetch the published file"),
+        ("timeline.json", b"[[5, 2, 512, 9]]", FOR_TIMELINE, "from 0 to 7, found 9"),
+        ("timeline.json", b"[[5, 2, -512, 4]]", FOR_TIMELINE, "-512 B, which action 2 cannot"),
+        ("timeline.json", b"[[5, 2, 5, 4], [4, 2, 5, 4]]", FOR_TIMELINE, "before the event"),
         ("x.json", b"{}", GPU, "found no file of a format"),
         ("tidy.csv", FILES["tidy.csv"][0][:30], TIDY, "in the middle of a line"),
         ("tidy.csv", b"", TIDY, "the file is empty"),
@@ -280,19 +248,13 @@ def test_whatever_is_in_a_file_is_read_or_one_sentence(
         assert str(error).startswith(name) and "\n" not in str(error)
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_no_file_is_taken_for_one_of_another_format(name: str) -> None:
-    source = Source(name, FILES[name][0])
-    assert sum(detects(source) for detects, _ in FORMATS.values()) == 1
-
-
 def test_one_unusable_file_leaves_nothing_of_all(tmp_path: Path) -> None:
-    for name, content in {TIMM: TABLE, "x.json": b"{}"}.items():
-        (tmp_path / name).write_bytes(content)
-    files = [str(tmp_path / name) for name in (TIMM, "x.json")]
-    given = ("--study", "s", "--origin", "X", "--licence", "MIT", "--records", str(tmp_path))
-    assert main(["import", *files, *given]) == 1
-    assert list_imports("s", tmp_path) == ()
+    (tmp_path / TIMM).write_bytes(TABLE)
+    (tmp_path / "x.json").write_bytes(b"{}")
+    files = map(str, (tmp_path / TIMM, tmp_path / "x.json"))
+    given = ("--study", "s", "--origin", "X", "--licence", "MIT")
+    assert main(["import", *files, *given, "--records", str(tmp_path / "data")]) == 1
+    assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.parametrize(
