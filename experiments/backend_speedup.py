@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from experiments.backends import case, perceptron
-from experiments.backends.libraries import ON_CPU, ON_GPU
+from experiments.backends.libraries import ON_CPU, ON_GPU, namespace
 from experiments.harness.study import (
     FULL,
     QUICK,
@@ -90,12 +90,10 @@ def memory(factors: Factors, session: Session) -> Measured:
     """The course of a training, and what its library holds."""
     if is_timed(factors):
         return {}
-    from experiments.backends.times import course
-
     library, held = case.started(factors, session.threads)
     images = _images(factors, session)
     one = case.Case(library, factors, _arrays(images.train, factors))
-    return course(one, _arrays(images.test), ITERATIONS) | held
+    return case.course(one, _arrays(images.test), ITERATIONS) | held
 
 
 def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
@@ -111,12 +109,10 @@ def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
 
 def times(factors: Factors, session: Session) -> Measured:
     """The times of a case, in this process, which has used no library yet."""
-    from experiments.backends import times
-
     library, _ = case.started(factors, session.threads)
     train = _arrays(_images(factors, session).train, factors)
     one = case.Case(library, factors, train)
-    return times.times(one, session.protocol, apart=session.device == "cuda")
+    return case.times(one, session.protocol, apart=session.device == "cuda")
 
 
 def _images(factors: Factors, session: Session) -> Images:
@@ -162,7 +158,10 @@ STUDY: Final = Study(
     times=times,
     files=files,
     timed_under=lambda factors: "every" if is_timed(factors) else "none",
-    imports=case.imports,
+    # A process that times has imported the library before the first case.
+    imports=lambda factors, session: (
+        (namespace(str(factors["backend"])),) if session.process else ()
+    ),
     images="mnist",
     full=msgspec.structs.replace(FULL, **_PLAN, processes={"retained": 9}, budget_s=600.0),
     quick=msgspec.structs.replace(QUICK, **_PLAN, processes={"retained": 2}, budget_s=120.0),

@@ -7,22 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from importlib import import_module
+from typing import Any, Final, TypeAlias
 
-from experiments.backends.operations import Array, Namespace
 from experiments.harness.study import UnavailableError
 from experiments.harness.text import first_line
+
+#: An array of any library; the array API standard has no type that checkers know.
+Array: TypeAlias = Any
+#: A namespace of the array API standard.
+Namespace: TypeAlias = Any
 
 #: Where the cases of a run on a CPU are measured, and those that need a GPU.
 ON_CPU: Final = ("numpy", "torch")
 ON_GPU: Final = ("torch_cuda", "cupy")
 
-_INSTALL: Final = {
-    "numpy": "python -m pip install numpy",
-    "torch": "python -m pip install -e '.[experiments]'",
-    "torch_cuda": "python -m pip install -e '.[experiments]'",
-    "cupy": "python -m pip install cupy-cuda12x",
-}
+#: The package of each library, and what pip installs it from.
+_PACKAGES: Final = {"numpy": "numpy", "torch": "torch", "torch_cuda": "torch", "cupy": "cupy"}
+_INSTALL: Final = {"numpy": "numpy", "torch": "-e '.[experiments]'", "cupy": "cupy-cuda12x"}
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,10 @@ class Library:
 
     name: str
     xp: Namespace
-    device: Any
-    wait: Callable[[Any], Any]
     version: str
-    device_name: str
+    device: Any = "cpu"
+    device_name: str = "cpu"
+    wait: Callable[[Any], Any] = lambda value: value
 
     def place(self, values: Any, dtype: str) -> Array:
         """A copy of an array of NumPy on the device, never a view of it."""
@@ -46,78 +48,41 @@ class Library:
         return xp.asarray(values, dtype=getattr(xp, dtype), device=self.device, copy=True)
 
 
+def namespace(name: str) -> str:
+    """The module by which a library is imported; importing starts no thread of its own."""
+    return f"array_api_compat.{_PACKAGES[name]}"
+
+
 def load(name: str, threads: int) -> Library:
     """The library called ``name``; raises ``UnavailableError`` with what would make it available.
 
-    The environment of the process says how many threads to use; torch is told as well.
+    The environment of the process says how many threads to use; torch is told as well, and that
+    float32 means IEEE single precision on every device.
     """
     try:
-        return _LOADERS[name](threads)
+        xp, own = import_module(namespace(name)), import_module(_PACKAGES[name])
     except ImportError as error:
+        install = f"python -m pip install {_INSTALL[_PACKAGES[name]]}"
         raise UnavailableError(
-            f"{name} cannot be imported ({first_line(str(error))}); install it with: "
-            f"{_INSTALL[name]}"
+            f"{name} cannot be imported ({first_line(str(error))}); install it with: {install}"
         ) from error
-
-
-def _numpy(threads: int) -> Library:
-    import array_api_compat.numpy as xp
-    import numpy
-
-    return Library("numpy", xp, "cpu", _as_is, numpy.__version__, "cpu")
-
-
-def _as_is(value: Any) -> Any:
-    """Nothing to wait for."""
-    return value
-
-
-def _torch(threads: int) -> Library:
-    import torch
-
-    torch.set_num_threads(threads)
-    import array_api_compat.torch as xp
-
-    return Library("torch", xp, "cpu", _as_is, str(torch.__version__), "cpu")
-
-
-def _torch_cuda(threads: int) -> Library:
-    import torch
-
-    if not torch.cuda.is_available():
-        raise UnavailableError("PyTorch finds no CUDA device here; measure it with --device cuda.")
-    torch.set_num_threads(threads)
-    # float32 means IEEE single precision on every device.
-    torch.backends.cuda.matmul.allow_tf32 = False
-    import array_api_compat.torch as xp
+    version = str(own.__version__)
+    if own.__name__ == "torch":
+        own.set_num_threads(threads)
+        own.backends.cuda.matmul.allow_tf32 = False
+    if name in ON_CPU:
+        return Library(name, xp, version)
+    if not own.cuda.is_available():
+        raise UnavailableError(f"{name} finds no CUDA device here; measure it with --device cuda.")
+    if own.__name__ == "torch":
+        device, named, synchronize = "cuda", own.cuda.get_device_name(), own.cuda.synchronize
+    else:
+        device = own.cuda.Device()
+        named = own.cuda.runtime.getDeviceProperties(device.id)["name"].decode()
+        synchronize = device.synchronize
 
     def wait(value: Any) -> Any:
-        torch.cuda.synchronize()
+        synchronize()
         return value
 
-    version = str(torch.__version__)
-    return Library("torch_cuda", xp, "cuda", wait, version, torch.cuda.get_device_name())
-
-
-def _cupy(threads: int) -> Library:
-    import cupy  # type: ignore[import-not-found]
-
-    if not cupy.cuda.is_available():
-        raise UnavailableError("CuPy finds no CUDA device here; measure it with --device cuda.")
-    import array_api_compat.cupy as xp
-
-    def wait(value: Any) -> Any:
-        cupy.cuda.Device().synchronize()
-        return value
-
-    device = cupy.cuda.Device()
-    name = cupy.cuda.runtime.getDeviceProperties(device.id)["name"].decode()
-    return Library("cupy", xp, device, wait, cupy.__version__, name)
-
-
-_LOADERS: Final[dict[str, Callable[[int], Library]]] = {
-    "numpy": _numpy,
-    "torch": _torch,
-    "torch_cuda": _torch_cuda,
-    "cupy": _cupy,
-}
+    return Library(name, xp, version, device, named, wait)
