@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import gzip
 import json
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -13,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 import yaml
+from matplotlib.figure import Figure as Canvas
 
 from figures.characters import visible
 from figures.panels import Points, Scaling
@@ -26,6 +29,8 @@ from report.evidence.reported import read_reported
 from report.instruments.counters.logs import unpack
 from report.instruments.memory_timeline import highest_bytes
 from report.instruments.trace import read_trace
+from report.paper.bibliography import check_bibliography
+from report.paper.manuscript import render_manuscript
 from report.records import files as reading
 from report.records.editions import read_editions
 from report.records.filed import encode, parse, parse_head
@@ -33,45 +38,35 @@ from report.records.record import Record
 from report.records.store import (
     list_imports,
     name_of,
+    packed,
+    read_record,
     record_name,
     write_record,
 )
-from report.records.strict import SyntaxFaultError, converted, parse_yaml
+from report.records.strict import SyntaxFaultError, parse_yaml
 from report.render.shell import script_of
 from report.render.source import read_source
 from report.studies import STUDIES
-from tests import factory, fuzz
-from tests.small import small
+from tests import factory
+from tests.small import SMALL, small
 
-Fault = Callable[[Any], Any]
 HUGE, MANY, LONG = 10**309, 10**6, "x" * 10**5
 DATA = factory.ROOT / "data"
+#: What becomes of a part beside another value: it is left out, or its first member comes again.
+GONE, TWICE = object(), object()
 
 
-def at(*path: str | int, do: Callable[[Any, Any], object]) -> Fault:
-    """What ``do`` does with the part that holds a path, and its last step."""
-
-    def apply(document: Any) -> None:
-        for step in path[:-1]:
-            document = document[step]
-        do(document, path[-1])
-
-    return apply
-
-
-def change(*path: str | int, to: Any) -> Fault:
-    """Another value at a path."""
-    return at(*path, do=lambda part, last: part.__setitem__(last, to))
-
-
-def drop(*path: str | int) -> Fault:
-    """Nothing at a path."""
-    return at(*path, do=lambda part, last: part.__delitem__(last))
-
-
-def again(*path: str | int) -> Fault:
-    """The first member of a list once more at its end."""
-    return at(*path, do=lambda part, last: part[last].append(copy.deepcopy(part[last][0])))
+def change(document: Any, path: str, to: Any) -> None:
+    """Another value at a path such as ``cases.0.factors``."""
+    *steps, last = (int(step) if step.isdigit() else step for step in path.split("."))
+    for step in steps:
+        document = document[step]
+    if to is GONE:
+        del document[last]
+    elif to is TWICE:
+        document[last].append(copy.deepcopy(document[last][0]))
+    else:
+        document[last] = to
 
 
 CASE = msgspec.structs.replace(
@@ -83,6 +78,7 @@ CASE = msgspec.structs.replace(
 )
 RECORD = factory.record([*factory.layer_cases(), CASE])
 TEXT = encode(RECORD)
+REPORTED = (DATA / "reported" / "conv_scaling.json").read_bytes()
 
 
 class Kind(NamedTuple):
@@ -99,8 +95,7 @@ KINDS = {
         lambda: json.loads(TEXT), json.dumps, "x.json", lambda p: parse(p.read_bytes(), "data/x")
     ),
     "reported": Kind(
-        lambda: json.loads((DATA / "reported" / "conv_scaling.json").read_bytes()),
-        json.dumps, "reported/conv_scaling.json", read_reported,
+        lambda: json.loads(REPORTED), json.dumps, "reported/conv_scaling.json", read_reported
     ),
     "devices": Kind(
         lambda: yaml.safe_load((DATA / "devices.yaml").read_text("utf-8")),
@@ -111,111 +106,104 @@ KINDS = {
         yaml.safe_dump, "editions.yaml", lambda path: read_editions(path.parent, STUDIES),
     ),
 }  # fmt: skip
-
-
-class Refusal(NamedTuple):
-    """What is done to a good file, the place that is named, and a word of what is wrong."""
-
-    kind: str
-    fault: Fault
-    place: str
-    word: str
-
-
-TIME, BEFORE = ("cases", 0, "series", "time"), ("cases", 0, "series", "allocated_before")
-ROUNDS, IN_ROUNDS = ("cases", 8, "rounds"), "cases[8].rounds"
-LAYER = ("layers", 0)
 FACTORS = json.loads(TEXT)["cases"][1]["factors"]
 HEADS = ("study", "protocol", "schema", "started")
-FIRST, PEAK = ("tables", 0), ("devices", 0, "peaks", 0)
 SHARD = {"number": 1, "of": 2, "sweep": "0" * 64}
 LOGS = {"name": "lackey.json.gz", "sha256": "0" * 64, "meaning": "logs"}
-REFUSALS: tuple[Refusal, ...] = tuple(Refusal(*row) for row in (
-    ("record", change("remark", to=1), "remark", "unknown field"),
-    ("record", drop("study"), "study", "missing"),
-    ("record", drop("cases", 2, "factors"), "cases[2].factors", "missing"),
-    ("record", change("protocol", "seed", to="0"), "protocol.seed", 'found "0"'),
-    ("record", change(*TIME, 1, to="1"), "series.time[1]", 'found "1"'),
-    ("record", change("cases", to={}), "cases", "found an object"),
-    ("record", change(*TIME, 3, to=-1e-3), "series.time[3]", "-0.001"),
-    ("record", change(*TIME, 0, to=1e300), "series.time[0]", "float <="),
-    ("record", change(*TIME, 0, to=1e-300), "time[0]", "at least 1e-12"),
-    ("record", change(*BEFORE, 0, to=-1), "series.allocated_before[0]", "found -1"),
-    ("record", change(*BEFORE, 2, to=0.5), "allocated_before[2]", "found 0.5"),
-    ("record", change("units", "time", to="ms"), "units.time", "found 'ms'"),
-    ("record", change("units", "allocated_before", to="ns"), "units.allocated_before", "'ns'"),
-    ("record", change("units", "duration", to="s"), "units.duration", "no quantity"),
-    ("record", drop("units", "time"), "units.time", "missing"),
-    ("record", change("cases", 3, "factors", to=FACTORS), "cases[3].factors", "cases[1]"),
-    ("record", change("cases", 3, "factors", to={**FACTORS, "batch": 4.0}),
-     "cases[3].factors", "cases[1]"),
-    ("record", change("cases", 0, "factors", "pass", to=LONG), "factors.pass", "<= 200"),
-    ("record", change("cases", 0, "factors", LONG, to=1), "cases[0].factors", "200"),
-    ("record", change("cases", 0, "reason", to="no"), "cases[0].reason", "found 'no'"),
-    ("record", change("cases", 0, "status", to="failed"), "cases[0].reason", "found null"),
-    ("record", change("cases", 0, "status", to="fine"), "cases[0].status", "'fine'"),
-    ("record", change(*LAYER, "type", to="conv3d"), "layers[0]", "'conv3d'"),
-    ("record", change(*LAYER, "input_shape", to=[]), "input_shape", ">= 1"),
-    ("record", change(*LAYER, "kernel", to=[MANY, 3]), "layers[0].kernel", "4096"),
-    ("record", change("cases", 1, "layers", 0, to=1), "cases[1].layers", "network 1"),
-    ("record", change("networks", 0, 0, 1, to=5), "networks[0]", "found layer 5"),
-    ("record", change(*LAYER, "input_shape", 0, to=2), "cases[1].layers", "one image"),
-    ("record", change(*ROUNDS, 0, "process", to=MANY), f"{IN_ROUNDS}[0].process", "10000"),
-    ("record", again(*ROUNDS), IN_ROUNDS, "same process twice"),
-    ("record", change(*ROUNDS, 1, "policy", to="lazy"), f"{IN_ROUNDS}[1].policy", "lazy"),
-    ("record", change(*ROUNDS, 1, "status", to="failed"), f"{IN_ROUNDS}[1].reason", "null"),
-    ("record", drop(*ROUNDS, 0, "policy"), f"{IN_ROUNDS}[0].policy", "missing"),
-    ("record", change(*ROUNDS, 0, "disturbance", to=LONG), "[0].disturbance", "2000"),
-    ("record", change(*ROUNDS, 0, "series", "time", 1, to=-1), "[0].series.time[1]", "-1"),
-    ("record", change("environment", "device", to="cuda"), "environment.gpu", "found null"),
-    ("record", change("environment", "memory_bytes", to=HUGE), "memory_bytes", "int <="),
-    ("record", change("environment", "cpu", "model", to=LONG), "cpu.model", "<= 200"),
-    ("record", change("environment", "load_after", to=-1.0), "load_after", "found -1.0"),
-    ("record", change("ceilings", 1, "samples", 0, to=0), "ceilings[1].samples[0]", "0"),
-    ("record", change("ceilings", 0, "work", to=HUGE), "ceilings[0].work", "int <="),
-    ("record", change("protocol", "processes", to={"retained": MANY}), "processes", "10000"),
-    ("record", change("shard", to={**SHARD, "number": 3}), "shard.number", "at most 2"),
-    ("record", change("started", to="2026-13-01T00:00:00Z"), "started", "regex"),
-    ("record", change("started", to="2026-02-03T00:00:00+01:00"), "started", "regex"),
-    ("record", change("finished", to="2026-01-01T00:00:00Z"), "finished", "2026-01-01"),
-    *(("record", change("attachments", to=[{**LOGS, "name": name}]), "attachments[0].name", "regex")
-      for name in ("../x", ".hidden", "a/b", "")),
-    ("record", change("attachments", to=[LOGS, LOGS]), "attachments", "lackey.json.gz twice"),
-    ("record", drop("schema"), "schema", "missing"),
-    ("record", change("schema", to="1"), "schema", 'found "1"'),
-    ("record", change("schema", to=3), "schema", "version 3, older than 4"),
-    ("record", change("schema", to=99), "schema", "version 99, newer than 4"),
-    ("reported", change("remark", to="x"), "remark", "unknown field"),
-    ("reported", change("source", to="Goyal 2024"), "source", "regex"),
-    ("reported", change("study", to="conv_profiling"), "study", "'conv_profiling'"),
-    ("reported", again("tables"), "tables", "'I' stands twice"),
-    ("reported", again("values"), "values", "'kernel_height' stands twice"),
-    ("reported", change(*FIRST, "columns", 1, "key", to="batch"), "tables[0].columns", "'batch'"),
-    ("reported", change(*FIRST, "columns", 1, "decimals", to=None), "columns[1]", "null"),
-    ("reported", change(*FIRST, "rows", 2, to=[64]), "tables[0].rows[2]", "2 cells, found 1"),
-    ("reported", change(*FIRST, "rows", 0, 1, to="339,738,624"), "rows[0][1]", "'339,7"),
-    ("reported", change("tables", 6, "rows", 0, 0, to=1), "tables[6].rows[0][0]", "text"),
-    ("reported", change(*FIRST, "rows", 0, 1, to=None), "tables[0].rows[0][1]", "null"),
-    ("reported", change(*FIRST, "rows", 0, 1, to=True), "tables[0].rows[0][1]", "found true"),
-    ("reported", change(*FIRST, "rows", 0, 1, to={"missing": ""}), "rows[0][1].missing", "length"),
-    ("reported", change(*FIRST, "rows", 0, 1, to=0.5), "rows[0][1]", "found 0.5"),
-    ("reported", change("values", 16, "number", to=0.519), "values[16].number", "0.519"),
-    ("devices", change("devices", 0, "colour", to="green"), "devices[0]", "unknown field"),
-    ("devices", change("devices", 0, "key", to="X 1"), "devices[0].key", "regex"),
-    ("devices", change("devices", 0, "matches", to=[3090]), "matches[0]", "found 3090"),
-    ("devices", again("devices"), "devices", "twice"),
-    ("devices", again("devices", 0, "peaks"), "devices[0].peaks", "stands twice"),
-    ("devices", change(*PEAK, "unit", to="GB/s"), "peaks[0].unit", "GB/s"),
-    ("devices", change(*PEAK, "value", to=0), "peaks[0].value", "> 0"),
-    ("devices", change(*PEAK, "value", to="0o17"), "peaks[0].value", "expected float, found"),
-    ("devices", change(*PEAK, "value", to=1e300), "peaks[0].value", "1.0e+300"),
-    ("editions", change("conv_scaling", to="a.json"), "line 1: conv_scaling", "expected object"),
-    ("editions", change("conv_scaling", "roles", "gpu", to=2026), "conv_scaling.roles.gpu", "2026"),
-    ("editions", change("conv_scaling", "roles", "gpus", to="a"), "roles", "'gpus'"),
-    ("editions", drop("conv_scaling", "roles", "cpu"), "conv_scaling.roles", "cpu is missing"),
-    ("editions", change("conv_scaling", "data", to="2026"), "conv_scaling.data", "unknown field"),
-    ("editions", change("conv_scalling", to={"roles": {"cpu": "a"}}), "conv_scalling", "no study"),
-))  # fmt: skip
+#: For each kind of file: what is changed to what, a word of what is said, and, where it is not the
+#: changed one, the place that is named.
+REFUSALS: dict[str, tuple[tuple[Any, ...], ...]] = {
+    "record": (
+        ("remark", 1, "unknown field"),
+        ("study", GONE, "missing"),
+        ("cases.2.factors", GONE, "missing"),
+        ("protocol.seed", "0", 'found "0"'),
+        ("cases", {}, "found an object"),
+        ("cases.0.series.time.1", "1", 'found "1"'),
+        ("cases.0.series.time.3", -1e-3, "-0.001"),
+        ("cases.0.series.time.0", 1e300, "float <="),
+        ("cases.0.series.time.0", 1e-300, "at least 1e-12"),
+        ("cases.0.series.allocated_before.0", -1, "found -1"),
+        ("cases.0.series.allocated_before.2", 0.5, "found 0.5"),
+        ("units.time", "ms", "found 'ms'"),
+        ("units.allocated_before", "ns", "'ns'"),
+        ("units.duration", "s", "no quantity"),
+        ("units.time", GONE, "missing"),
+        ("cases.3.factors", FACTORS, "cases[1]"),
+        ("cases.3.factors", {**FACTORS, "batch": 4.0}, "cases[1]"),
+        ("cases.0.factors.pass", LONG, "<= 200"),
+        (f"cases.0.factors.{LONG}", 1, "200", "cases[0].factors"),
+        ("cases.0.reason", "no", "found 'no'"),
+        ("cases.0.status", "failed", "found null", "cases[0].reason"),
+        ("cases.0.status", "fine", "'fine'"),
+        ("layers.0.type", "conv3d", "'conv3d'", "layers[0]"),
+        ("layers.0.input_shape", [], ">= 1"),
+        ("layers.0.kernel", [MANY, 3], "4096"),
+        ("cases.1.layers.0", 1, "network 1", "cases[1].layers"),
+        ("networks.0.0.1", 5, "found layer 5", "networks[0]"),
+        ("layers.0.input_shape.0", 2, "one image", "cases[1].layers"),
+        ("cases.8.rounds.0.process", MANY, "10000"),
+        ("cases.8.rounds", TWICE, "same process twice"),
+        ("cases.8.rounds.1.policy", "lazy", "lazy"),
+        ("cases.8.rounds.1.status", "failed", "null", "cases[8].rounds[1].reason"),
+        ("cases.8.rounds.0.policy", GONE, "missing"),
+        ("cases.8.rounds.0.disturbance", LONG, "2000"),
+        ("cases.8.rounds.0.series.time.1", -1, "-1"),
+        ("environment.device", "cuda", "found null", "environment.gpu"),
+        ("environment.memory_bytes", HUGE, "int <="),
+        ("environment.load_after", -1.0, "found -1.0"),
+        ("ceilings.1.samples.0", 0, "0"),
+        ("ceilings.0.work", HUGE, "int <="),
+        ("protocol.processes", {"retained": MANY}, "10000"),
+        ("shard", {**SHARD, "number": 3}, "at most 2", "shard.number"),
+        ("started", "2026-13-01T00:00:00Z", "regex"),
+        ("started", "2026-02-03T00:00:00+01:00", "regex"),
+        ("finished", "2026-01-01T00:00:00Z", "2026-01-01"),
+        ("attachments", [{**LOGS, "name": "../x"}], "regex", "attachments[0].name"),
+        ("attachments", [{**LOGS, "name": ".hidden"}], "regex", "attachments[0].name"),
+        ("attachments", [LOGS, LOGS], "lackey.json.gz twice"),
+        ("schema", GONE, "missing"),
+        ("schema", "1", 'found "1"'),
+        ("schema", 3, "version 3, older than 4"),
+        ("schema", 99, "version 99, newer than 4"),
+    ),
+    "reported": (
+        ("remark", "x", "unknown field"),
+        ("source", "Goyal 2024", "regex"),
+        ("study", "conv_profiling", "'conv_profiling'"),
+        ("tables", TWICE, "'I' stands twice"),
+        ("values", TWICE, "'kernel_height' stands twice"),
+        ("tables.0.columns.1.key", "batch", "'batch'", "tables[0].columns"),
+        ("tables.0.columns.1.decimals", None, "null", "tables[0].columns[1]"),
+        ("tables.0.rows.2", [64], "2 cells, found 1"),
+        ("tables.0.rows.0.1", "339,738,624", "'339,7"),
+        ("tables.6.rows.0.0", 1, "text"),
+        ("tables.0.rows.0.1", None, "null"),
+        ("tables.0.rows.0.1", True, "found true"),
+        ("tables.0.rows.0.1", {"missing": ""}, "length", "rows[0][1].missing"),
+        ("tables.0.rows.0.1", 0.5, "found 0.5"),
+        ("values.16.number", 0.519, "0.519"),
+    ),
+    "devices": (
+        ("devices.0.colour", "green", "unknown field", "devices[0]"),
+        ("devices.0.key", "X 1", "regex"),
+        ("devices.0.matches", [3090], "found 3090", "matches[0]"),
+        ("devices", TWICE, "twice"),
+        ("devices.0.peaks", TWICE, "stands twice"),
+        ("devices.0.peaks.0.unit", "GB/s", "GB/s"),
+        ("devices.0.peaks.0.value", 0, "> 0"),
+        ("devices.0.peaks.0.value", "0o17", "expected float, found"),
+        ("devices.0.peaks.0.value", 1e300, "1.0e+300"),
+    ),
+    "editions": (
+        ("conv_scaling", "a.json", "expected object", "line 1: conv_scaling"),
+        ("conv_scaling.roles.gpu", 2026, "2026"),
+        ("conv_scaling.roles.gpus", "a", "'gpus'", "roles"),
+        ("conv_scaling.roles.cpu", GONE, "cpu is missing", "conv_scaling.roles"),
+        ("conv_scaling.data", "2026", "unknown field"),
+        ("conv_scalling", {"roles": {"cpu": "a"}}, "no study"),
+    ),
+}
 
 
 def assert_sentence(error: Exception, begin: str = "") -> str:
@@ -229,31 +217,95 @@ def assert_sentence(error: Exception, begin: str = "") -> str:
     return message
 
 
-@pytest.mark.parametrize("row", REFUSALS, ids=lambda row: f"{row.kind} {row.place} {row.word}"[:50])
-def test_a_fault_is_named_with_its_place(row: Refusal, tmp_path: Path) -> None:
-    kind = KINDS[row.kind]
-    path, document = tmp_path / "data" / kind.name, kind.good()
+@pytest.mark.parametrize("name", KINDS)
+def test_a_fault_is_named_with_its_place(name: str, tmp_path: Path) -> None:
+    kind = KINDS[name]
+    path = tmp_path / "data" / kind.name
     path.parent.mkdir(parents=True)
-    path.write_text(kind.write(document))
+    path.write_text(kind.write(kind.good()))
     kind.read(path)
-    row.fault(document)
-    path.write_text(kind.write(document))
-    with pytest.raises(RecordError) as caught:
-        kind.read(path)
-    message = assert_sentence(caught.value)
-    assert row.place in message
-    assert row.word in message
-    # What a list of records reads of each is refused as well, by the types that it has.
-    if row.kind == "record" and row.place.partition(".")[0] in HEADS:
+    for where, to, word, *elsewhere in REFUSALS[name]:
+        document = kind.good()
+        change(document, where, to)
+        path.write_text(kind.write(document))
         with pytest.raises(RecordError) as caught:
-            parse_head(path.read_bytes(), "data/x")
-        assert str(caught.value) == message
+            kind.read(path)
+        message = assert_sentence(caught.value)
+        place = elsewhere[0] if elsewhere else re.sub(r"\.(\d+)", r"[\1]", where)
+        assert place in message and word in message, (where, message)
+        # What a list of records reads of each is refused as well, by the types that it has.
+        if name == "record" and where.partition(".")[0] in HEADS:
+            with pytest.raises(RecordError) as caught:
+                parse_head(path.read_bytes(), "data/x")
+            assert str(caught.value) == message
 
 
-@pytest.mark.parametrize("kind", fuzz.KINDS)
-def test_no_attack_goes_wrong(kind: str, tmp_path: Path) -> None:
+# ---------------------------------------------------------------------------------------- attacks
+
+ODD: tuple[Any, ...] = (
+    None, True, 0, -1, 1.5, 5e-324, 1e308, 2**63, 10**310, "", "64", "x" * 1000, "\u202eabc",
+    "a\nb", "\x00", "{{ v }}", "\\input{x}", [], {}, [[]], {"a": 1},
+)  # fmt: skip
+WORDS = (
+    "2001-99-99", "!!python/object:os.system x", "9" * 5000, ".inf", "NaN", "yes", "<<: {a: 1}",
+    "&a x", "*a", "1e400", "[]", "{}", '"\\ud800"', "\ud800", "[" * 5000, '"a": 1, "a": 1',
+)  # fmt: skip
+
+
+def use_record(path: Path) -> None:
+    """Read a record and compute its paper, unless it says something else under the same name."""
+    data, study = path.parents[1], path.parent.name
+    stored = read_record(path, data)
+    assert stored.edited or stored.record == small(study), "unnoticed"
+    shutil.copytree(DATA / "reported", data / "reported")
+    shutil.copyfile(DATA / "devices.yaml", data / "devices.yaml")
+    found = compute(study, gather(study, data))
+    json.dumps(found.as_json(study, ()), allow_nan=False)
+    render_manuscript(factory.ROOT / "templates" / "papers" / f"{study}.qmd.j2", found)
+
+
+READERS: dict[str, Callable[[Path], Any]] = {
+    "data/editions.yaml": lambda path: read_editions(path.parent),
+    "data/devices.yaml": read_devices,
+    "data/expected.yaml": lambda path: read_expected(path.parent),
+    "data/references.bib": lambda path: check_bibliography(path.read_bytes(), path.name),
+    "data/reported/conv_scaling.json": read_reported,
+    **{f"data/{study}": use_record for study in SMALL},
+}
+
+
+def damaged(text: bytes, random: Random) -> bytes:
+    """A JSON text with another value in one place at any depth, or any text with another word."""
+    if text.startswith(b"{") and random.random() < 0.8:
+        document = json.loads(text)
+        holder, key = document, random.choice(tuple(document))
+        while isinstance(inner := holder[key], dict | list) and inner and random.random() < 0.85:
+            keys = tuple(inner) if isinstance(inner, dict) else range(len(inner))
+            holder, key = inner, random.choice(keys)
+        holder[key] = random.choice((*ODD, [holder[key]], str(holder[key])))
+        return json.dumps(document).encode()
+    words = list(re.finditer(rb"[^\s\[\]{},]+", text))
+    start, end = random.choice(words).span()
+    word = random.choice(WORDS).encode("utf-8", "surrogatepass")
+    cut = text[: random.randrange(len(text))]
+    return random.choice((text[:start] + word + text[end:], cut, word, cut + random.randbytes(2)))
+
+
+@pytest.mark.parametrize("place", READERS)
+def test_no_attack_goes_wrong(place: str, tmp_path: Path) -> None:
+    """A file that is damaged in one place is refused in one sentence, or makes a paper."""
+    whole = small(place.removeprefix("data/")) if READERS[place] is use_record else None
+    text = encode(whole) if whole else (factory.ROOT / place).read_bytes()
     for seed in range(8):
-        assert fuzz.wrong(kind, Random(f"{kind} {seed}"), tmp_path / str(seed)) == "", seed
+        path = tmp_path / str(seed) / place / (record_name(whole) if whole else "")
+        path.parent.mkdir(parents=True)
+        content = damaged(text, Random(f"{place} {seed}"))
+        path.write_bytes(packed(content) if whole else content)
+        try:
+            READERS[place](path)
+        except RidgepointError as error:
+            assert len(str(error)) <= LONGEST and path.name in str(error)
+            assert "\n" not in str(error)
 
 
 # ------------------------------------------------------------------------ what is no JSON, no YAML
@@ -267,9 +319,6 @@ SEED = b'"seed": 0'
         (SEED, b'"seed": NaN', "not valid JSON"),
         (SEED, b'"seed": 1e400', "out of range"),
         (SEED, b'"seed": ' + b"9" * 5000, "out of range"),
-        (SEED, b'"seed": 0, "seed": 7', "the field seed twice"),
-        (SEED, rb'"seed": 0, "\u0073eed": 0', "the field seed twice"),
-        (b'"batch": 1,', b'"batch": 1, "batch": 1,', "the field batch twice"),
         (b'"schema": 4', b'"schema": ' + b"9" * 5000, "out of range"),
         (b'"study"', b'"\xf6study"', "line 3: found the byte 0xf6, which is not UTF-8"),
         (TEXT, b"", "not valid JSON"),
@@ -281,38 +330,38 @@ SEED = b'"seed": 0'
     ],
     ids=lambda value: value[:30].decode("latin-1") if isinstance(value, bytes) else value,
 )
-def test_what_is_no_json_or_contradicts_itself_is_named(old: bytes, new: bytes, word: str) -> None:
+def test_what_is_no_json_is_named(old: bytes, new: bytes, word: str) -> None:
     assert old in TEXT
     with pytest.raises(RecordError) as caught:
         parse(TEXT.replace(old, new, 1), "data/x.json")
     assert word in assert_sentence(caught.value, "data/x.json: ")
 
 
+@pytest.mark.parametrize("again", [b'"source": "x",', rb'"\u0073ource": "x",'])
+def test_in_what_people_write_no_field_stands_twice(again: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "data" / "reported" / "conv_scaling.json"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(REPORTED.replace(b'"source"', again + b'"source"', 1))
+    with pytest.raises(RecordError, match="found the field source twice in one object"):
+        read_reported(path)
+
+
 YAML: tuple[tuple[str, int, str], ...] = (
     ("a: 1\nb:\n  c: 2\n  c: 3", 4, "the key c twice"),
     ("a: 1\nb: &a [x, x]\nc: [*a, *a]", 3, "the alias *a"),
-    ("- &a [*a]", 1, "the alias *a"),
     ("a: !!binary aGk=", 1, "the tag tag:yaml.org,2002:binary"),
     ("- !!python/object/apply:os.system [x]", 1, "the tag tag:yaml.org,2002:python"),
-    ("a: 1\nb: !!str 5", 2, "the tag tag:yaml.org,2002:str"),
-    ("a: ! 5", 1, "the tag !"),
     ("a: 1\n!!str b: 2", 2, "the tag tag:yaml.org,2002:str"),
+    ("a: ! 5", 1, "the tag !"),
     ("a:\n\tb: 1", 2, "cannot start any token"),
     ("a: 1\n---\nb: 2", 2, "another document"),
     ("? [a]\n: 1", 1, "a key that is no text"),
-    ('a: "\\ud800"', 1, "no character"),
     ('"\\ud800": a', 1, "no character"),
     ('a: "\\Uffffffff"', 1, "no character"),
     ("a: 1\nb: \x07", 2, "the character U+0007"),
     ("[" * 600, 1, "nested without end"),
     ("x" * 300_000, 1, "found 300,000 characters"),
 )
-YAML_READERS: dict[str, Callable[[Path], Any]] = {
-    "editions.yaml": lambda path: read_editions(path.parent),
-    "devices.yaml": read_devices,
-    "expected.yaml": lambda path: read_expected(path.parent),
-    "paper.qmd": lambda path: read_source(path.parent, path.stem),
-}
 
 
 @pytest.mark.parametrize(("text", "line", "word"), YAML, ids=lambda value: str(value)[:30])
@@ -321,18 +370,18 @@ def test_yaml_that_can_harm_is_refused(text: str, line: int, word: str, tmp_path
         parse_yaml(text)
     assert caught.value.line == line
     assert word in caught.value.what
-    for name, reader in YAML_READERS.items():
-        (tmp_path / name).write_text(f"---\n{text}\n---\n" if name.endswith("qmd") else text)
-        with pytest.raises((RecordError, RenderError)) as error:
-            reader(tmp_path / name)
-        assert name in str(error.value)
-        assert len(str(error.value)) <= LONGEST
+    (tmp_path / "editions.yaml").write_text(text)
+    with pytest.raises(RecordError, match=r"editions\.yaml: "):
+        read_editions(tmp_path)
+    (tmp_path / "paper.qmd").write_text(f"---\n{text}\n---\n")
+    with pytest.raises(RenderError, match=r"paper\.qmd"):
+        read_source(tmp_path, "paper")
 
 
 TEXTS = (
-    "2001-99-99", "2001-01-01", "12:30:00", "1:30", "0o17", "017", "0x1f", "0b1", "yes", "No", "on",
-    "OFF", "~", "Null", "TRUE", "False", ".inf", "-.INF", ".nan", "1_000", "+1", ".5", "1.", "1e",
-    "1e400", "9" * 5000, "<<",
+    "2001-99-99", "2001-01-01", "12:30:00", "1:30", "0o17", "017", "0x1f", "yes", "No", "OFF", "~",
+    "Null", "TRUE", "False", ".inf", ".nan", "1_000", "+1", ".5", "1.", "1e", "1e400", "9" * 5000,
+    "<<",
 )  # fmt: skip
 
 
@@ -355,32 +404,17 @@ FAULTS_IN_LINES = {
 }
 
 
-@pytest.mark.parametrize("text", FAULTS_IN_LINES)
-def test_a_fault_in_yaml_is_named_by_its_line(text: bytes, tmp_path: Path) -> None:
-    tmp_path = tmp_path / "data"
-    tmp_path.mkdir()
-    (tmp_path / "editions.yaml").write_bytes(text)
-    with pytest.raises(RecordError) as caught:
-        read_editions(tmp_path)
-    assert f"/editions.yaml: {FAULTS_IN_LINES[text]}" in assert_sentence(caught.value)
+def test_a_fault_in_yaml_is_named_by_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "editions.yaml"
+    path.parent.mkdir()
+    for text, said in FAULTS_IN_LINES.items():
+        path.write_bytes(text)
+        with pytest.raises(RecordError) as caught:
+            read_editions(path.parent)
+        assert f"/editions.yaml: {said}" in assert_sentence(caught.value)
+    path.write_text("# nothing named\n")
+    assert read_editions(path.parent) == {}
 
-
-def test_the_search_for_a_fault_leaves_the_content_as_it_is() -> None:
-    content: Any = {"a": {"k": 1}, "b": {"k": 1, "l": "x", "m": 2}, "c": {"k": 3}}
-    before = copy.deepcopy(content)
-    with pytest.raises(RecordError, match=r'^data/x: b\.l: expected int, found "x"; y\.$'):
-        converted(content, dict[str, dict[str, int]], "data/x", "y")
-    assert content == before
-
-
-def test_an_empty_file_names_no_edition(tmp_path: Path) -> None:
-    assert read_editions(tmp_path) == {}
-    for text in ("", "# nothing named\n"):
-        (tmp_path / "editions.yaml").write_text(text)
-        assert read_editions(tmp_path) == {}
-
-
-# ---------------------------------------------------------------------------- what is packed
 
 PACKED: dict[str, Callable[[bytes, str], Any]] = {
     "trace": read_trace,
@@ -399,7 +433,7 @@ def test_what_unpacks_to_too_much_is_refused(name: str, monkeypatch: pytest.Monk
 # --------------------------------------------------------------- what no study can compute from
 
 
-def refiled(record: Record, data: Path, fault: Fault) -> str:
+def refiled(record: Record, data: Path, fault: Callable[[Any], None]) -> str:
     """Write a changed record under the name that fits its content; the file."""
     document = json.loads(encode(record))
     fault(document)
@@ -410,26 +444,23 @@ def refiled(record: Record, data: Path, fault: Fault) -> str:
     return path.relative_to(data).as_posix()
 
 
-ONE = "conv_scaling"
-IMPOSSIBLE: tuple[tuple[str, Fault, str], ...] = (
-    (ONE, change(*LAYER, "input_shape", to=[1, 32, HUGE, 26]), "layer conv2"),
-    (ONE, change(*LAYER, "output_shape", to=[1, 64]), "layer conv2"),
-    (ONE, change(*LAYER, "padding", to=[10**30] * 2), "layer conv2"),
-    (ONE, change("cases", 0, "layers", 1, to=HUGE), "layer conv2"),
-    *(
-        (ONE, change("cases", 0, "factors", "batch", to=level), "batch")
-        for level in ("64", True, 1.5, -1, 0, 10**18 * 100)
-    ),
-    ("backend_speedup", change("cases", 0, "factors", "samples", to=10**20), "samples"),
+IMPOSSIBLE: tuple[tuple[str, str, Any, str], ...] = (
+    ("conv_scaling", "layers.0.input_shape", [1, 32, HUGE, 26], "layer conv2"),
+    ("conv_scaling", "layers.0.output_shape", [1, 64], "layer conv2"),
+    ("conv_scaling", "layers.0.padding", [10**30] * 2, "layer conv2"),
+    ("conv_scaling", "cases.0.layers.1", HUGE, "layer conv2"),
+    *(("conv_scaling", "cases.0.factors.batch", level, "batch")
+      for level in ("64", True, 1.5, 0, 10**20)),
+    ("backend_speedup", "cases.0.factors.samples", 10**20, "samples"),
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("study", "fault", "word"), IMPOSSIBLE)
+@pytest.mark.parametrize(("study", "where", "to", "word"), IMPOSSIBLE)
 def test_a_case_that_no_study_can_compute_from_is_named(
-    study: str, fault: Fault, word: str, tmp_path: Path
+    study: str, where: str, to: Any, word: str, tmp_path: Path
 ) -> None:
     data = factory.data_folder(tmp_path)
-    file = refiled(small(study), data, fault)
+    file = refiled(small(study), data, lambda document: change(document, where, to))
     with pytest.raises(RidgepointError) as caught:
         compute(study, gather(study, data))
     message = assert_sentence(caught.value, f"data/{file}: ")
@@ -443,31 +474,25 @@ def swapped(document: Any) -> None:
     one["factors"], other["factors"] = other["factors"], one["factors"]
 
 
-def test_a_record_that_a_study_fails_with_is_left_out(tmp_path: Path) -> None:
+def test_a_record_that_a_study_fails_with_is_left_out_or_named_where_it_is_alone(
+    tmp_path: Path,
+) -> None:
     study = "inference_memory"
     whole = small(study)
-    good = msgspec.structs.replace(
-        whole,
-        started="2026-10-01T10:00:00Z",
-        environment=msgspec.structs.replace(whole.environment, key="another-machine"),
-    )
+    machine = msgspec.structs.replace(whole.environment, key="another-machine")
+    good = msgspec.structs.replace(whole, started="2026-10-01T10:00:00Z", environment=machine)
     data = factory.data_folder(tmp_path)
-    write_record(good, data)
-    expected = compute_usable(study, data)[1].as_json(study, ())
     bad = refiled(whole, data, swapped)
+    with pytest.raises(RidgepointError, match=bad) as caught:
+        compute_usable(study, data)
+    assert "--debug" not in str(caught.value)
+    write_record(good, data)
     chosen, findings = compute_usable(study, data)
     (notice,) = (each for each in chosen.notices if each.startswith("left out: "))
     assert notice.startswith(f"left out: data/{bad.removesuffix('.zip')}")
     assert [item.file for item in chosen.inputs.records] == [f"{study}/{record_name(good)}"]
-    assert findings.as_json(study, ()) == expected
-
-
-def test_a_single_record_that_a_study_fails_with_is_named(tmp_path: Path) -> None:
-    data = factory.data_folder(tmp_path)
-    bad = refiled(small("inference_memory"), data, swapped)
-    with pytest.raises(RidgepointError, match=bad) as caught:
-        compute_usable("inference_memory", data)
-    assert "--debug" not in str(caught.value)
+    (data / bad).unlink()
+    assert findings.as_json(study, ()) == compute_usable(study, data)[1].as_json(study, ())
 
 
 def test_a_cut_import_beside_whole_ones_is_left_out(tmp_path: Path) -> None:
@@ -484,7 +509,7 @@ def test_a_cut_import_beside_whole_ones_is_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("study", "table", "rows"),
-    [(ONE, "III", "5"), ("training_roofline", "cores", "2")],
+    [("conv_scaling", "III", "5"), ("training_roofline", "cores", "2")],
 )
 def test_a_row_of_the_source_that_is_gone_is_named(
     study: str, table: str, rows: str, tmp_path: Path
@@ -520,8 +545,6 @@ def test_a_message_is_one_short_printable_line(text: str) -> None:
 
 
 def test_of_thousands_of_levels_a_few_are_named_on_an_axis() -> None:
-    from matplotlib.figure import Figure as Canvas
-
     points = Points("all", tuple(map(float, range(1, 5001))), (1.0,) * 5000)
     axes = Canvas().subplots()
     Scaling("x", "y", (points,), x_ticks=points.x).draw(axes)

@@ -46,9 +46,7 @@ def highest_bytes(content: bytes, place: str) -> dict[str, int]:
     ``place`` names it in messages.  Raises ``RecordError`` for a file that is cut off, is no such
     timeline, or goes back in time.
     """
-    events = strict.parse_json(
-        unpacked(content, place, _REMEDY), tuple[Event, ...], place, _REMEDY, quick=True
-    )
+    events = strict.parse_json(unpacked(content, place, _REMEDY), tuple[Event, ...], place, _REMEDY)
     strict.refuse_first(_faults(events), place, _REMEDY)
     live, most = [0] * len(CATEGORIES), [0] * len(CATEGORIES)
     for _, together in groupby(events, key=attrgetter("moment")):

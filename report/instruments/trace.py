@@ -122,7 +122,7 @@ def read_trace(content: bytes, place: str, remedy: str = _REMEDY) -> Trace:
     Raises ``RecordError`` for a file that is cut off or no trace, and for one without operators.
     """
     text = unpacked(content, place, remedy)
-    file = strict.parse_json(text, _File, place, remedy, quick=True)
+    file = strict.parse_json(text, _File, place, remedy)
     strict.refuse_first(_faults(file.events), place, remedy)
     return _trace(file)
 

@@ -166,7 +166,7 @@ def parse_import(text: bytes, place: str, remedy: str = IMPORT_AGAIN) -> Importe
 def parse_head(text: bytes, place: str) -> Head:
     """Read what a list of records tells of one; raises ``RecordError`` as ``parse`` does."""
     try:
-        return strict.parse_json(text, Head, place, REMEDY, quick=True)
+        return strict.parse_json(text, Head, place, REMEDY)
     except RecordError:
         _content(text, SCHEMA_VERSION, place, REMEDY)
         raise
@@ -174,8 +174,8 @@ def parse_head(text: bytes, place: str) -> Head:
 
 def _content(text: bytes, known: int, place: str, remedy: str) -> Any:
     """What a file says; raises ``RecordError`` for another version than the ``known`` one."""
-    content = strict.plain_json(text, place, remedy)
-    stated = content.get("schema") if isinstance(content, dict) else None
+    content = strict.parse_json(text, dict[str, Any], place, remedy)
+    stated = content.get("schema")
     if type(stated) is int and stated != known:
         newer = stated > known
         what = "update ridgepoint to build from it" if newer else "run the experiment again"
@@ -195,8 +195,7 @@ def _parsed(text: bytes, kind: type[AnyRecord], version: int, place: str, remedy
         case.pop("layers", None)
     filed = strict.converted(content, kind, place, remedy)
     record = msgspec.structs.replace(filed, cases=_whole(filed.cases, tables))
-    strict.refuse_first(_unit_faults(tables.units, record.cases), place, remedy)
-    strict.refuse_first(faults(record), place, remedy)
+    strict.refuse_first(_faults(record, tables.units), place, remedy)
     return record
 
 
@@ -255,19 +254,17 @@ def _table_faults(tables: _Tables) -> Iterator[str]:
             yield f"rows[{index}]: found another number of cells than of columns"
 
 
-def _unit_faults(units: Mapping[str, str], cases: Iterable[Case]) -> Iterator[str]:
+def _faults(record: Record | ImportedRecord, units: Mapping[str, str]) -> Iterator[str]:
+    """What the types cannot say."""
     for name, unit in units.items():
         quantity = QUANTITIES.get(name)
         if quantity is None:
             yield f"units.{name}: found a name that is no quantity of report/records/quantities.py"
         elif unit not in (("s", "ns") if quantity.unit == "s" else (quantity.unit,)):
             yield f"units.{name}: measured in {quantity.unit}, found {unit!r}"
-    for name in sorted({name for series in _series(cases) for name in series} - units.keys()):
-        yield f"units.{name}: this field is missing"
-
-
-def faults(record: Record | ImportedRecord) -> Iterator[str]:
-    """What the types cannot say."""
+    for name in sorted({name for series in _series(record.cases) for name in series}):
+        if name not in units:
+            yield f"units.{name}: this field is missing"
     yield from _own_faults(record) if isinstance(record, Record) else _import_faults(record)
     names = (attachment.name for attachment in record.attachments)
     if twice := strict.repeated(("record.json", *names)):

@@ -68,4 +68,4 @@ def read_operators(path: Path) -> tuple[NetworkOperators, ...]:
     place = place_of(path)
     text = unpacked(read_file(path, place, _REMEDY, path.parent), place, _REMEDY)
     lines = text.splitlines()
-    return tuple(parse_json(line, NetworkOperators, place, _REMEDY, quick=True) for line in lines)
+    return tuple(parse_json(line, NetworkOperators, place, _REMEDY) for line in lines)

@@ -1,8 +1,7 @@
 """Strict reading of data files: what is wrong, where, what was found, and what to do.
 
-A text is decoded to plain content, in which no field stands twice, and msgspec makes of it what was
-asked for; this module turns all errors into one sentence with the file, the field and what stands
-there.
+msgspec makes of a text what was asked for, and this module of all its errors one sentence with the
+file, the field and what stands there.  In what people write no field may stand twice.
 
 Of YAML only the plain part is read: mappings, lists, text, and null, true, false and numbers as
 JSON spells them.  ``yes``, ``017``, ``1:30``, ``.inf`` or ``2001-01-01`` are text, so that a field
@@ -59,7 +58,7 @@ def read_strictly(path: Path, kind: type[Kind], remedy: str, data: Path) -> Kind
     place = place_of(path)
     text = read_file(path, place, remedy, data)
     if path.suffix == ".json":
-        return parse_json(text, kind, place, remedy)
+        return converted(_plain_json(text, place, remedy), kind, place, remedy)
     try:
         content, root = parse_yaml(text.decode("utf-8-sig"))
     except (UnicodeDecodeError, SyntaxFaultError) as error:
@@ -67,21 +66,18 @@ def read_strictly(path: Path, kind: type[Kind], remedy: str, data: Path) -> Kind
     return converted(content, kind, place, remedy, root)
 
 
-def parse_json(
-    text: bytes, kind: type[Kind], place: str, remedy: str, *, quick: bool = False
-) -> Kind:
-    """What ``text`` says, as a ``kind``; ``quick`` does not look for fields that stand twice.
+def parse_json(text: bytes, kind: type[Kind], place: str, remedy: str) -> Kind:
+    """What ``text`` says, which a program wrote, as a ``kind``.
 
     Raises ``RecordError`` that begins with ``place`` and ends with ``remedy``.
     """
-    if quick:
-        with suppress(*_NO_JSON):
-            return msgspec.json.decode(text, type=kind)
-    return converted(plain_json(text, place, remedy), kind, place, remedy)
+    with suppress(*_NO_JSON):
+        return msgspec.json.decode(text, type=kind)
+    return converted(_plain_json(text, place, remedy), kind, place, remedy)
 
 
-def plain_json(text: bytes, place: str, remedy: str) -> Any:
-    """What ``text`` says, as mappings, lists, text and numbers; raises as ``parse_json`` does."""
+def _plain_json(text: bytes, place: str, remedy: str) -> Any:
+    """What ``text`` says, as mappings, lists, text and numbers, in which no field stands twice."""
     try:
         # msgspec refuses what json lets pass: NaN, halves of characters and numbers out of range.
         decoded = text.decode()
@@ -264,16 +260,14 @@ def _fault(error: msgspec.ValidationError, content: Any, kind: Any) -> tuple[lis
 def _steps(error: msgspec.ValidationError, content: Any, kind: Any) -> list[str]:
     """The path to what is no ``kind``, with the keys for which msgspec writes ``[...]``.
 
-    Each is the one with which alone the error is the same; the others are taken out meanwhile.
+    Each is the one with which alone the error is the same; the others are taken out of the content.
     """
     path = _path_of(error)
     steps = list(path)
-    whole: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for at, step in enumerate(path):
         holder = _value_at(content, steps[:at])
         if step != "[...]" or not isinstance(holder, dict):
             continue
-        whole.append((holder, dict(holder)))
         for key, value in dict(holder).items():
             holder.clear()
             holder[key] = value
@@ -283,9 +277,6 @@ def _steps(error: msgspec.ValidationError, content: Any, kind: Any) -> list[str]
                 if _path_of(again) == path:
                     steps[at] = key
                     break
-    for holder, before in whole:
-        holder.clear()
-        holder.update(before)
     return steps
 
 

@@ -80,4 +80,4 @@ def unpack(content: bytes, tool: str, place: str) -> tuple[CaseLogs, ...]:
 
 def _read(content: bytes, place: str) -> _File:
     text = unpacked(content, place, REMEDY)
-    return strict.parse_json(text, _File, place, REMEDY, quick=True)
+    return strict.parse_json(text, _File, place, REMEDY)
