@@ -1,15 +1,15 @@
-"""Records of measurements that others made: what is not known has a reason, and nothing is lost."""
+"""Records of measurements that others made: whole, apart from own records, and attributed."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from report.engine.gather import choose
 from report.errors import RecordError
 from report.records.filed import encode, parse_import
 from report.records.imported import (
@@ -21,7 +21,6 @@ from report.records.imported import (
 )
 from report.records.record import Case
 from report.records.store import (
-    StoredImport,
     list_imports,
     list_records,
     read_attachments,
@@ -29,15 +28,17 @@ from report.records.store import (
     write_record,
 )
 from tests import factory
+from tests.papers import compose
+
+STUDY = "conv_scaling"
 
 
-def case(network: str, measured: dict[str, list[float]], reason: str | None = None) -> Case:
+def case(network: str, *mean_time: float, reason: str | None = None) -> Case:
     return Case(
         factors={"network": network},
         status="unavailable" if reason else "ok",
         reason=reason,
-        layers=(),
-        series={name: tuple(samples) for name, samples in measured.items()},
+        series={"mean_time": mean_time} if mean_time else {},
     )
 
 
@@ -72,29 +73,6 @@ def imported(*cases: Case, **change: Any) -> ImportedRecord:
     return msgspec.structs.replace(plain, **{"missing": null, **change})
 
 
-MEASURED = {"mean_time": st.floats(1e-9, 1e3), "parameters": st.integers(0, 10**12)}
-SAMPLES = st.fixed_dictionaries(
-    {}, optional={name: st.lists(value, max_size=2) for name, value in MEASURED.items()}
-)
-
-
-@given(st.dictionaries(st.text("abc", min_size=1), st.tuples(SAMPLES, st.none() | st.just("no"))))
-def test_what_is_written_is_read_again(cases: dict[str, Any]) -> None:
-    """Whether the cases are rows of a table or not."""
-    record = imported(*(case(name, *found) for name, found in cases.items()))
-    assert parse_import(encode(record), "x.json") == record
-
-
-def test_a_written_file_is_listed_apart_from_own_records(tmp_path: Path) -> None:
-    path = write_record(imported(case("a", {"mean_time": [0.5]})), tmp_path)
-    (stored,) = list_imports("gpu_survey", tmp_path)
-    assert stored.file == path.relative_to(tmp_path).as_posix()
-    assert not stored.edited
-    assert list_records("gpu_survey", tmp_path) == ()
-    factory.edit(path, "0.5", "0.4")
-    assert read_import(path, tmp_path).edited
-
-
 #: A record of two cases in the form of a table, as files of published tables have it.
 TABLE = (
     encode(imported())
@@ -107,9 +85,11 @@ TABLE = (
 )
 
 
-def test_a_row_of_a_table_is_a_case() -> None:
-    cases = [case("a", {"mean_time": [0.5]}), case("b", {"mean_time": [0.25]})]
-    assert parse_import(TABLE.encode(), "x.json") == imported(*cases)
+def test_what_is_written_is_read_again_whether_cases_are_rows_or_not() -> None:
+    record = imported(case("a", 0.5), case("b", 0.25))
+    assert parse_import(TABLE.encode(), "x.json") == record
+    for each in (record, imported(case("a"), case("b", reason="no")), imported()):
+        assert parse_import(encode(each), "x.json") == each
 
 
 @pytest.mark.parametrize(
@@ -127,29 +107,54 @@ def test_a_row_of_a_table_is_a_case() -> None:
     ],
 )
 def test_what_cannot_be_is_refused_with_its_place(old: str, new: str, said: str) -> None:
-    text = TABLE
-    assert old in text
+    assert old in TABLE
     with pytest.raises(RecordError, match=said) as caught:
-        parse_import(text.replace(old, new, 1).encode(), "data/x.json")
+        parse_import(TABLE.replace(old, new, 1).encode(), "data/x.json")
     assert str(caught.value).startswith("data/x.json: ")
 
 
-# ---------------------------------------------------------------------- what was imported
+# ------------------------------------------------------------------------------------ in papers
 
 
-IMPORTS = [
-    stored
-    for folder in sorted((factory.ROOT / "data").glob("*/imported"))
-    for stored in list_imports(folder.parent.name, factory.ROOT / "data")
-]
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """An own record, and two of somebody else of the same study."""
+    data = factory.data_folder(tmp_path, factory.record())
+    for time in (0.5, 0.25):
+        write_record(imported(case("a", time), case("b", reason="no time"), study=STUDY), data)
+    return data
 
 
-@pytest.mark.parametrize("stored", IMPORTS, ids=lambda stored: stored.record.origin.file)
-def test_what_was_imported_is_whole(stored: StoredImport) -> None:
+def test_own_records_alone_speak_for_devices(data: Path) -> None:
+    assert len(list_records(STUDY, data)) == 1
+    theirs = list_imports(STUDY, data)
+    chosen = choose(STUDY, data)
+    assert [len(files) for files in chosen.runs] == [len(chosen.inputs.records)] == [1]
+    assert chosen.inputs.imported == theirs
+    assert chosen.as_json()["digests"].keys() == {*chosen.runs[0], *(each.file for each in theirs)}
+    assert [stored.edited for stored in theirs] == [False, False]
+    factory.edit(data / theirs[0].file, "0.", "1.")
+    assert read_import(data / theirs[0].file, data).edited
+
+
+def test_a_paper_says_who_measured(data: Path, tmp_path: Path) -> None:
+    compose(STUDY, data, factory.ROOT / "templates" / "papers", tmp_path / "source")
+    text = (tmp_path / "source" / f"{STUDY}.qmd").read_text("utf-8")
+    said = "Example 100: measured by Example Author with benchmark.py, 2 files, licence Apache-2.0"
+    assert said in text.replace("\\", "")
+    values = json.loads((tmp_path / "source" / "values.json").read_text("utf-8"))
+    (line,) = (each["line"] for each in values["imported"])
+    assert line == "Example 100: measured by Example Author, licence Apache-2.0"
+    assert len(values["records"]) == 3
+
+
+def test_what_was_imported_is_whole() -> None:
     """Its file is the one that was written, its licence lies here, and it can be found again."""
     data = factory.ROOT / "data"
-    assert not stored.edited
-    assert (factory.ROOT / "LICENSES" / f"{stored.record.origin.licence}.txt").exists()
-    assert stored.record.origin.address
-    assert stored.record.origin.commit
-    assert all(read_attachments(stored, ("*",), data).values())
+    folders = sorted(data.glob("*/imported"))
+    for stored in (item for each in folders for item in list_imports(each.parent.name, data)):
+        origin = stored.record.origin
+        assert not stored.edited
+        assert (factory.ROOT / "LICENSES" / f"{origin.licence}.txt").exists()
+        assert origin.address and origin.commit
+        assert all(read_attachments(stored, ("*",), data).values())

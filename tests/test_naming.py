@@ -67,6 +67,13 @@ def test_a_mere_brand_of_amd_is_named_with_its_microarchitecture(
 ) -> None:
     cpu = msgspec.structs.replace(device().cpu, model=brand)
     host = msgspec.structs.replace(factory.SERVER, family=family, model=model)
-    machine = device(host=host, cpu=cpu)
-    assert machine.label == f"{label}, 2 threads"
-    assert device("a", cpu=cpu).label == f"{brand}, 2 threads", "a record without its host"
+    assert device(host=host, cpu=cpu).label == f"{label}, 2 threads"
+    assert device(cpu=cpu).label == f"{brand}, 2 threads", "a record without its host"
+    assert device(cpu=cpu, name="mine", threads=1).label == "mine, 1 thread"
+
+
+@pytest.mark.parametrize(
+    ("model", "label"), [("NVIDIA H100 80GB HBM3", "NVIDIA H100"), ("80GB", "80GB")]
+)
+def test_a_gpu_is_named_without_its_memory(model: str, label: str) -> None:
+    assert device(gpu=msgspec.structs.replace(factory.GPU, model=model)).label == label
