@@ -6,38 +6,36 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from zipfile import ZipFile
 
 import msgspec
 
+from report.records.filed import parse
 from report.records.layers import Convolution, Layer
 from report.records.record import (
-    SCHEMA_VERSION,
     Cache,
     Case,
     Ceiling,
-    Code,
-    Cpu,
     Environment,
     Factor,
     Gpu,
     Host,
     Measured,
     Policy,
-    Precision,
-    Protocol,
     Record,
     Round,
     Sample,
     Status,
-    Torch,
 )
 from report.records.store import RECORD, Stored, packed, record_name, write_record
 from report.records.store import text_of as text_in
 from tests.networks import mnist_conv2
 
 ROOT = Path(__file__).parents[1]
+
+#: A record without cases and ceilings, of a CPU.
+PLAIN = parse(Path(__file__).with_name("record.json").read_bytes(), "tests/record.json")
 
 #: The layer's theory, typed in once by hand as the oracle of the tests.
 FLOPS_AN_IMAGE = 21_233_664
@@ -183,12 +181,6 @@ def rounds(
     )
 
 
-#: What differs between processes that measure a case.
-_OF_PROCESSES: Final = frozenset(
-    ("time", "cpu_time", "wait_time", "page_faults", "voluntary_switches", "involuntary_switches")
-)
-
-
 def by_processes(cases: Iterable[Case]) -> list[Case]:
     """Cases as if seven processes had measured each; the memory policy is not known.
 
@@ -197,16 +189,18 @@ def by_processes(cases: Iterable[Case]) -> list[Case]:
     """
 
     def one(case: Case, step: int) -> Case:
-        own = {name: found for name, found in case.series.items() if name in _OF_PROCESSES}
-        if case.rounds or case.status != "ok" or not own:
+        kept, times = {}, {}
+        for name, found in case.series.items():
+            (times if name.endswith("time") else kept)[name] = found
+        if not times:
             return case
-        rounds = []
-        for n in range(7):
-            factor = 1 + 1e-3 * (n * step % 7 - 3)
-            times = {k: [factor * s for s in v] for k, v in own.items() if k.endswith("time")}
-            rounds.append(round_(n + 1, own | times, policy=None))
-        rest = {name: found for name, found in case.series.items() if name not in own}
-        return msgspec.structs.replace(case, series=rest, rounds=tuple(rounds))
+        factors = [1 + 1e-3 * (n * step % 7 - 3) for n in range(7)]
+        scattered = (
+            {name: [factor * s for s in found] for name, found in times.items()}
+            for factor in factors
+        )
+        rounds = tuple(round_(n, each, policy=None) for n, each in enumerate(scattered, start=1))
+        return msgspec.structs.replace(case, series=kept, rounds=rounds)
 
     return [one(case, 1 + place % 6) for place, case in enumerate(cases)]
 
@@ -256,36 +250,8 @@ def ceilings(product: float = 2e11, copy: float = 3e10) -> tuple[Ceiling, ...]:
 
 def environment(key: str = "example-2t", gpu: Gpu | None = None, **change: Any) -> Environment:
     """A machine; ``gpu`` makes it one with an accelerator."""
-    plain = Environment(
-        device="cuda" if gpu else "cpu",
-        key=key,
-        cpu=Cpu(
-            model="Example Processor",
-            architecture="x86_64",
-            cores_available=2,
-            governor=None,
-            vector_extensions=("avx2", "fma"),
-        ),
-        gpu=gpu,
-        threads=2,
-        memory_bytes=16 * 2**30,
-        operating_system="Linux 6",
-        python="3.11.7",
-        torch=Torch(version="2.13.0", build="built for tests", cpu_capability="AVX2"),
-        precision=Precision(
-            default_dtype="float32",
-            float32_matmul="highest",
-            cuda_matmul_tf32=False,
-            cudnn_tf32=True,
-            cudnn_benchmark=False,
-            cudnn_deterministic=False,
-            deterministic_algorithms=False,
-        ),
-        load_before=0.1,
-        load_after=0.2,
-        missing={"cpu.governor": "the system shows no frequency governor"},
-    )
-    return msgspec.structs.replace(plain, **change)
+    change = {"key": key, "gpu": gpu, "device": "cuda" if gpu else "cpu", **change}
+    return msgspec.structs.replace(PLAIN.environment, **change)
 
 
 def host(**change: Any) -> Host:
@@ -303,26 +269,14 @@ def record(
     study: str = "conv_scaling",
 ) -> Record:
     """A whole record of the study."""
-    return Record(
-        schema=SCHEMA_VERSION,
+    return msgspec.structs.replace(
+        PLAIN,
         study=study,
         started=started,
-        finished="2026-12-31T23:59:59Z",
-        command=("python", "-m", "experiments", "run", "conv_scaling"),
-        code=Code(commit="0" * 40, tree_clean=True, measuring_code="0" * 64),
-        protocol=Protocol(
-            plan=plan,
-            seed=0,
-            warmup_calls=3,
-            minimum_samples=10,
-            maximum_samples=30,
-            case_budget_s=1.0,
-            timer="a clock",
-        ),
-        environment=machine or environment(),
+        protocol=msgspec.structs.replace(PLAIN.protocol, plan=plan),
+        environment=machine or PLAIN.environment,
         ceilings=ceilings() if peaks is None else peaks,
         cases=tuple(layer_cases() if cases is None else cases),
-        attachments=(),
     )
 
 

@@ -23,6 +23,7 @@ from hypothesis.stateful import (
 
 from report.engine.cache import INDEX
 from tests import factory, tiny
+from tests.render.site_checks import dead_links
 from tests.tiny import STUDY, TEMPLATE, replace
 
 Change = Callable[[Path], None]
@@ -324,3 +325,13 @@ def test_the_check_accepts_more_formats_than_are_asked_for(built: Path) -> None:
     for asked in ("--html", "--pdf"):
         ended = tiny.build(built, "--check", asked)
         assert (ended.code, ended.said) == (0, "")
+
+
+def test_the_site_is_whole_by_itself(built: Path, tmp_path: Path) -> None:
+    """Copied elsewhere, no link of it is dead, and the index and the page lead to the PDF."""
+    site = shutil.copytree(built / "out" / "html", tmp_path / "published")
+    assert dead_links(site) == []
+    paper = (built / "out" / "pdf" / f"{STUDY}.pdf").read_bytes()
+    assert (site / STUDY / f"{STUDY}.pdf").read_bytes() == paper
+    assert f'href="{STUDY}/{STUDY}.pdf"' in (site / "index.html").read_text("utf-8")
+    assert f'href="{STUDY}.pdf"' in (site / STUDY / "index.html").read_text("utf-8")

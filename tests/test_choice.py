@@ -51,10 +51,6 @@ def the_choice(*items: Stored) -> Choice:
     return choice
 
 
-def days(items: Any) -> list[str]:
-    return [item.record.started[8:10] for item in items]
-
-
 # ------------------------------------------------------------------------------ the one that speaks
 
 OLD, QUICK, OTHER = run(1), run(2, plan="quick"), run(2, "b")
@@ -154,59 +150,55 @@ def test_an_edition_is_rewritten_and_other_lines_stay(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------- pooling
 
 
+def days(choice: Choice) -> list[str]:
+    return [item.record.started[8:10] for item in choice.used]
+
+
 def test_full_runs_of_one_measurement_are_pooled_newest_first() -> None:
     choice = the_choice(measured(1), measured(3), measured(2))
-    assert (days([choice.primary]), days(choice.others), choice.left) == (["03"], ["02", "01"], ())
+    assert (days(choice), choice.left) == (["03", "02", "01"], ())
     words = "used as cpu, the newest full run of its machine, pooled with 2 other runs"
     assert fate([choice], choice.primary.file) == (True, words)
     assert fate([choice], choice.others[0].file)[1].startswith("pooled with 20261103T100000Z-")
 
 
-CODE, PROTOCOL, MACHINE = "code", "protocol", "environment"
-
-
-@pytest.mark.parametrize(
-    ("other", "why"),
-    [
-        (run(1, "example-2t"), "of a format that is not pooled"),
-        (replaced(measured(1), CODE, measuring_code="1" * 64), "measured by other code"),
-        (replaced(measured(1), PROTOCOL, warmup_calls=9), "by another protocol (warmup_calls)"),
-        (
-            replaced(measured(1), PROTOCOL, seed=1, budget_s=2.0),
-            "another protocol (seed, budget_s)",
-        ),
-        (replaced(measured(1), MACHINE, threads=1), "measured with another threads"),
-        (replaced(measured(1), MACHINE, variables={"A": "1"}), "with another variables"),
-        (replaced(measured(1), MACHINE, host=factory.host(flags=("a",))), "with another host"),
-    ],
+HOST, TWIN = (factory.host(flags=("avx2",), machine=machine) for machine in ("m1", "m2"))
+BASE = replaced(measured(2), "environment", host=HOST)
+UNLIKE: tuple[tuple[str, dict[str, Any], str | None], ...] = (
+    # Processors of one kind are pooled whatever their number and load.
+    ("environment", {"host": TWIN, "load_before": 9.0}, None),
+    ("protocol", {"processes": {}}, "of a format that is not pooled"),
+    ("code", {"measuring_code": "1" * 64}, "measured by other code"),
+    ("protocol", {"seed": 1, "budget_s": 2.0}, "measured by another protocol (seed, budget_s)"),
+    ("environment", {"threads": 1}, "measured with another threads"),
+    ("environment", {"variables": {"A": "1"}}, "measured with another variables"),
+    ("environment", {"host": None}, "measured with another host"),
 )
-def test_a_run_of_another_measurement_is_left_with_the_reason(other: Stored, why: str) -> None:
+
+
+@pytest.mark.parametrize(("part", "change", "why"), UNLIKE)
+def test_what_makes_another_measurement(part: str, change: dict[str, Any], why: str | None) -> None:
+    assert unlike(BASE.record, replaced(BASE, part, **change).record) == why
+
+
+def test_a_run_of_another_measurement_is_left_with_the_reason() -> None:
+    other = replaced(measured(1), "code", measuring_code="1" * 64)
     choice = the_choice(measured(2), other)
-    ((left, reason),) = choice.left
-    assert (choice.others, left.file) == ((), other.file)
-    assert reason.startswith("older and ") and reason.endswith(why)
-    assert fate([choice], other.file) == (False, f"not used, {reason}")
-
-
-def test_processors_of_one_kind_are_pooled_whatever_their_number_and_load() -> None:
-    one, twin = (factory.host(flags=("avx2",), machine=machine) for machine in ("m1", "m2"))
-    same = replaced(measured(2), MACHINE, host=one).record
-    assert unlike(same, replaced(measured(2), MACHINE, host=twin, load_before=9.0).record) is None
+    assert (choice.others, choice.left[0][0].file) == ((), other.file)
+    assert fate([choice], other.file) == (False, "not used, older and measured by other code")
 
 
 def test_of_pooled_runs_the_one_with_most_files_speaks_for_all() -> None:
     counts = Attachment(name="lackey.json.gz", sha256="0" * 64, meaning="counts")
-    counted = factory.stored(msgspec.structs.replace(measured(2).record, attachments=(counts,)))
-    choice = the_choice(measured(1), counted, measured(3))
-    assert choice.primary.file == counted.file
-    assert days(choice.others) == ["03", "01"]
-    assert "kept more files than newer ones" in fate([choice], counted.file)[1]
+    choice = the_choice(measured(1), measured(2, attachments=(counts,)), measured(3))
+    assert days(choice) == ["02", "03", "01"]
+    assert "kept more files than newer ones" in fate([choice], choice.primary.file)[1]
 
 
 def test_a_run_that_allocates_otherwise_is_not_pooled() -> None:
     odd = measured(1, held=12288)
     choice = the_choice(odd, measured(2), measured(3))
-    assert days(choice.others) == ["02"]
+    assert days(choice) == ["03", "02"]
     ((left, why),) = choice.left
     assert left.file == odd.file
     assert "allocated_after is 16,384, not 12,288, for batch 4" in why
@@ -225,14 +217,12 @@ def test_what_varies_within_a_run_contradicts_nothing() -> None:
 
 def test_pooled_runs_reach_the_study_with_the_record_that_speaks(tmp_path: Path) -> None:
     older, newer = measured(1), measured(2)
-    data = factory.data_folder(tmp_path, older.record, newer.record)
-    found = choose("conv_scaling", data)
+    found = choose("conv_scaling", factory.data_folder(tmp_path, older.record, newer.record))
     assert found.runs == ((newer.file, older.file),)
     assert list(found.origin["records"]) == [newer.file, older.file]
     assert found.as_json()["digests"].keys() == {older.file, newer.file}
-    inputs = found.inputs
-    assert [stored.file for stored in inputs.records] == [newer.file]
-    assert inputs.files == (newer.file, older.file)
+    assert [stored.file for stored in found.inputs.records] == [newer.file]
+    assert found.inputs.files == (newer.file, older.file)
 
 
 @pytest.mark.parametrize(("key", "said"), [("m-1t", "m-1t-0"), ("m-1t-cff32c", "no record of")])

@@ -1,13 +1,8 @@
-"""Intervals cover what they promise; closed forms; scipy as oracle; errors.
-
-The simulations are seeded and their bounds allow for the noise of the simulation itself, so that
-they always give the same answer.
-"""
+"""Medians, rates, lines and proportions: closed forms, scipy and numpy as oracles, errors."""
 
 from __future__ import annotations
 
 import math
-import statistics
 from dataclasses import replace
 from typing import Any
 
@@ -28,30 +23,7 @@ from report.statistics.estimates import (
     rate_over,
 )
 
-#: Name → (how to draw, true median).
-SKEWED = {
-    "exponential": (lambda rng, size: rng.exponential(1.0, size), math.log(2)),
-    "lognormal": (lambda rng, size: rng.lognormal(0.0, 1.5, size), 1.0),
-    "pareto": (lambda rng, size: 1 + rng.pareto(1.1, size), 2 ** (1 / 1.1)),
-}
-values = st.floats(1e-6, 1e6)
-samples_of = st.lists(values, min_size=1, max_size=60)
-
-
-def slack(confidence: float, trials: int) -> float:
-    """Three standard deviations of a simulated coverage."""
-    return 3 * math.sqrt(confidence * (1 - confidence) / trials)
-
-
-@pytest.mark.parametrize("n", [6, 9, 10, 25, 80])
-@pytest.mark.parametrize("kind", SKEWED)
-def test_median_intervals_cover_the_median_of_skewed_samples(kind: str, n: int) -> None:
-    draw, truth = SKEWED[kind]
-    trials = draw(np.random.default_rng(20240601), (1500, n))
-    found = [median_interval(row) for row in trials.tolist()]
-    covered = sum(e.low <= truth <= e.high for e in found) / len(found)
-    assert covered >= 0.95 - slack(0.95, len(found))
-    assert {e.confidence for e in found} == {0.95}
+BATCHES = [16, 32, 64, 128, 256]
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.975, 0.99])
@@ -88,13 +60,6 @@ def test_medians_by_hand(samples: Any, confidence: float, expected: Estimate) ->
     assert median_interval(samples, confidence) == expected
 
 
-@given(samples_of)
-def test_an_interval_contains_its_median(samples: list[float]) -> None:
-    found = median_interval(samples)
-    assert found.value == statistics.median(samples)
-    assert min(samples) <= found.low <= found.value <= found.high <= max(samples)
-
-
 # -------------------------------------------------------------------------- rates and ratios
 
 
@@ -116,14 +81,13 @@ def test_levels_and_samples_that_are_all_the_same() -> None:
 
 # ------------------------------------------------------------------------------------- lines
 
-BATCHES = [16, 32, 64, 128, 256]
-
 
 @pytest.mark.parametrize("relative", [True, False])
-def test_exact_points_give_the_exact_line(relative: bool) -> None:
-    fit = linear_fit(BATCHES, [73_984 + 147_456 * b for b in BATCHES], relative)
-    assert fit.slope == Estimate(147_456, 147_456, 147_456, 5, 0.95)
-    assert fit.intercept == Estimate(73_984, 73_984, 73_984, 5, 0.95)
+def test_exact_points_give_the_exact_line_in_any_order(relative: bool) -> None:
+    for batches in (BATCHES, BATCHES[::-1], [64, 16, 256, 32, 128]):
+        fit = linear_fit(batches, [73_984 + 147_456 * b for b in batches], relative)
+        assert fit.slope == Estimate(147_456, 147_456, 147_456, 5, 0.95)
+        assert fit.intercept == Estimate(73_984, 73_984, 73_984, 5, 0.95)
 
 
 @given(
@@ -138,48 +102,20 @@ def test_every_exact_line_is_found(slope: int, intercept: int, x: list[int]) -> 
 
 
 @pytest.mark.parametrize("relative", [True, False])
-def test_fit_intervals_cover_the_line(relative: bool) -> None:
-    rng = np.random.default_rng(11)
-    x = np.repeat([1, 2, 4, 8, 16, 32], 3).astype(float)
-    truth = 0.5 + 0.25 * x
-    noise = rng.normal(0.0, 0.03, (1500, x.size))
-    y = truth * (1 + noise) if relative else truth + noise
-    fits = [linear_fit(x.tolist(), row, relative) for row in y.tolist()]
-    for name, value in (("slope", 0.25), ("intercept", 0.5)):
-        found = [getattr(fit, name) for fit in fits]
-        covered = sum(e.low <= value <= e.high for e in found) / len(found)
-        assert abs(covered - 0.95) <= slack(0.95, len(found)) + 0.005
-
-
-def test_a_weighted_fit_solves_the_weighted_normal_equations() -> None:
+def test_a_fit_solves_the_normal_equations(relative: bool) -> None:
     x, y = [1.0, 2.0, 4.0, 8.0, 16.0], [1.2, 1.9, 4.4, 7.6, 16.9]
-    fit = linear_fit(x, y)
+    fit = linear_fit(x, y, relative)
     # Dividing each equation by y turns relative errors into equal ones.
-    design = np.array([[1 / b, a / b] for a, b in zip(x, y, strict=True)])
-    solution, residual, *_ = np.linalg.lstsq(design, np.ones(5), rcond=None)
+    weights = [1 / b if relative else 1.0 for b in y]
+    design = np.array([[w, a * w] for a, w in zip(x, weights, strict=True)])
+    target = np.array([b * w for b, w in zip(y, weights, strict=True)])
+    solution, residual, *_ = np.linalg.lstsq(design, target, rcond=None)
     assert (fit.intercept.value, fit.slope.value) == pytest.approx(tuple(solution))
     # Student's interval with three degrees of freedom, from the scatter and the design.
     errors = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * residual[0] / 3)
     for found, error in zip((fit.intercept, fit.slope), errors, strict=True):
         assert found.high - found.value == pytest.approx(3.182446 * error)
         assert found.value - found.low == pytest.approx(3.182446 * error)
-
-
-@given(
-    st.lists(st.tuples(st.integers(1, 50), values), min_size=3, max_size=20),
-    st.randoms(use_true_random=False),
-    st.booleans(),
-)
-def test_the_order_of_points_does_not_matter(
-    points: list[tuple[int, float]], random: object, relative: bool
-) -> None:
-    if len({x for x, _ in points}) < 2:
-        points = [*points, (51, 1.0)]
-    shuffled = points.copy()
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
-    fits = [linear_fit(*zip(*order, strict=True), relative) for order in (points, shuffled)]
-    assert fits[0] == fits[1]
-    assert fits[0].slope.low <= fits[0].slope.value <= fits[0].slope.high
 
 
 def test_growth_in_proportion_has_the_exponent_one() -> None:
