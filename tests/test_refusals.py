@@ -19,6 +19,7 @@ from matplotlib.figure import Figure as Canvas
 
 from figures.characters import visible
 from figures.panels import Points, Scaling
+from figures.scaling import draw
 from report.commands.check import read_expected
 from report.engine.computing import compute, compute_usable
 from report.engine.gather import gather
@@ -547,5 +548,5 @@ def test_a_message_is_one_short_printable_line(text: str) -> None:
 def test_of_thousands_of_levels_a_few_are_named_on_an_axis() -> None:
     points = Points("all", tuple(map(float, range(1, 5001))), (1.0,) * 5000)
     axes = Canvas().subplots()
-    Scaling("x", "y", (points,), x_ticks=points.x).draw(axes)
+    draw(Scaling("x", "y", (points,), x_ticks=points.x), axes)
     assert 10 < len(axes.get_xticks()) <= 25
