@@ -1,28 +1,38 @@
-"""Numbers as they are printed, in sentences too: no digit beyond what is known, and none lost."""
+"""Numbers, tables and any text as each output prints them: no digit beyond what is known, and no
+character taken for markup."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import re
+from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import pypandoc
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from report.errors import StudyError
 from report.evidence.devices import Devices
 from report.missing import Missing
 from report.paper.details import details
 from report.paper.findings import Inputs
 from report.paper.manuscript import provenance
+from report.paper.tables import Column, Table, table_of, to_csv, to_latex, to_markdown
 from report.paper.values import NOT_MEASURED, Value, declare
 from report.quantity.expression import exact, measured
 from report.quantity.intervals import Process
 from report.statistics.estimates import Estimate
+from report.system.spreadsheet import csv_of
+from report.text.escape import bibtex, latex, latex_source, markdown, math_text
 from report.text.format import (
     MINUS,
+    MISSING,
     NO_BREAK,
     SIGNIFICANT_DIGITS,
     Scale,
@@ -35,7 +45,6 @@ from report.text.format import (
     scale_to,
 )
 from tests.papers import reported
-from tests.test_tables import rows_of
 
 PREFIXES = {"n": -9, "µ": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15}
 NUMBERS = st.floats(1e-12, 1e15)
@@ -55,27 +64,16 @@ def read(text: str) -> Fraction:
     return Fraction(text.replace(",", "").replace(MINUS, "-"))
 
 
-@pytest.mark.parametrize(
-    ("number", "decimals", "text"),
-    [
-        (1234567, 0, "1,234,567"),
-        (0.5, 2, "0.50"),
-        (-1234.5, 1, f"{MINUS}1,234.5"),
-        (1250, -2, "1,200"),
-        (1_251, -2, "1,300"),
-        (-0.001, 2, "0.00"),
-        (999.96, 1, "1,000.0"),
-    ],
-)
-def test_digits(number: float, decimals: int, text: str) -> None:
-    assert digits(number, decimals) == text
-
-
 @given(SIGNED, st.integers(-3, 8))
+@example(-1234.5, 1)
+@example(1250, -2)
+@example(-0.001, 2)
+@example(999.96, 1)
 def test_a_printed_number_lies_within_half_a_place(number: float, decimals: int) -> None:
-    place = Fraction(10) ** -decimals
-    error = abs(read(digits(number, decimals)) - Fraction(number))
-    assert error <= place / 2 * (1 + Fraction(1, 10**9))
+    place, text = Fraction(10) ** -decimals, digits(number, decimals)
+    assert abs(read(text) - Fraction(number)) <= place / 2 * (1 + Fraction(1, 10**9))
+    assert text.startswith(MINUS) == (number < 0 and read(text) != 0)
+    assert len(text.partition(".")[2]) == max(decimals, 0)
     assert abs(read(plain(number)) - Fraction(number)) <= abs(Fraction(number)) * 51 / 10**5
 
 
@@ -89,31 +87,6 @@ def test_whole_numbers_are_printed_in_full(number: int) -> None:
 def test_what_is_no_number_is_never_printed(number: float) -> None:
     with pytest.raises(ValueError, match="cannot be printed"):
         plain(number)
-
-
-@pytest.mark.parametrize(
-    ("value", "half", "text"),
-    [
-        (0.8271, 0.1191, "830 ms"),
-        (12.3456, 0.2, "12.35 s"),
-        (12.3456, 0.4, "12.3 s"),
-        (12.3456, 2.0, "12.3 s"),
-        (12.3456, 40.0, "10 s"),
-        (12.3456, 1e-9, "12.35 s"),
-        (0.0, 2e-6, "0.0 µs"),
-        # An interval that is wider than its number sets the prefix.
-        (1e-9, 1e-3, "0.0 ms"),
-        (1.0, 1e300, "0 Ps"),
-    ],
-)
-def test_an_interval_decides_the_digits(value: float, half: float, text: str) -> None:
-    found = Estimate(value, value - half, value + half, 30, 0.95)
-    assert quantity_text(found, "s").replace(NO_BREAK, " ") == text
-
-
-@pytest.mark.parametrize(("value", "decimals"), [(5_308_416.0, 0), (0.0, 0), (1.5, 3), (0.25, 4)])
-def test_exact_data_have_no_width(value: float, decimals: int) -> None:
-    assert decimals_of(Estimate(value, value, value, 30, 0.95)) == decimals
 
 
 @given(estimates())
@@ -146,6 +119,10 @@ def test_a_prefix_leaves_one_to_three_digits(number: float, unit: str) -> None:
     assert read(shown) >= 1 or prefix == ("n" if unit == "s" else "")
 
 
+def around(value: float, half: float) -> Estimate:
+    return Estimate(value, value - half, value + half, 30, 0.95)
+
+
 @pytest.mark.parametrize(
     ("number", "unit", "style", "text"),
     [
@@ -161,11 +138,23 @@ def test_a_prefix_leaves_one_to_three_digits(number: float, unit: str) -> None:
         (3, "1", "exact", "3"),
         (2.0, "1", "measured", "2"),
         (12_345.0, "FLOP/B", "measured", "12,340 FLOP/B"),
+        # An interval decides the digits, and one that is wider than its number the prefix.
+        (around(0.8271, 0.1191), "s", "measured", "830 ms"),
+        (around(12.3456, 0.2), "s", "measured", "12.35 s"),
+        (around(12.3456, 0.4), "s", "measured", "12.3 s"),
+        (around(12.3456, 2.0), "s", "measured", "12.3 s"),
+        (around(12.3456, 40.0), "s", "measured", "10 s"),
+        (around(12.3456, 1e-9), "s", "measured", "12.35 s"),
+        (around(0.0, 2e-6), "s", "measured", "0.0 µs"),
+        (around(1e-9, 1e-3), "s", "measured", "0.0 ms"),
+        (around(1.0, 1e300), "s", "measured", "0 Ps"),
+        # Without a width it is exact.
+        (around(5_308_416.0, 0.0), "1", "measured", "5,308,416"),
+        (around(1.5, 0.0), "1", "measured", "1.500"),
     ],
 )
-def test_quantities(number: float, unit: str, style: str, text: str) -> None:
-    shown = quantity_text(number, unit, style)  # type: ignore[arg-type]
-    assert shown == text.replace(" ", NO_BREAK)
+def test_quantities(number: float | Estimate, unit: str, style: Any, text: str) -> None:
+    assert quantity_text(number, unit, style) == text.replace(" ", NO_BREAK)
 
 
 def test_a_column_is_shown_in_one_unit() -> None:
@@ -179,14 +168,9 @@ def test_a_column_is_shown_in_one_unit() -> None:
 
 # --------------------------------------------------------------------------------------- values
 
-TIME = Value(
-    "time_largest",
-    "Time | largest",
-    Estimate(0.0125, 0.012, 0.013, 30, 0.95),
-    "s",
-    "median",
-    ("conv_scaling/a_b.json",),
-)
+FILE = "conv_scaling/a_b.json"
+HALF = Estimate(0.0125, 0.012, 0.013, 30, 0.95)
+TIME = Value("time_largest", "Time | largest", HALF, "s", "median", (FILE,))
 EXACT = Value("flops", "Work", 21_233_664, "FLOP", "2 · MAC", style="exact")
 SHARE = Value("share", "Share", Estimate(0.5, 0.45, 0.55, 9, 0.9), "1", "a / b", style="percent")
 GONE = Value("gone", "Gone", Missing("no run is in the data directory"), "B", "median")
@@ -216,27 +200,33 @@ GROUPS = Value("groups", "Groups", Estimate(2.0, 1.0, 3.0, 9, 0.0, bimodal=True)
 def test_a_value_in_a_sentence(
     value: Value, plain: str, about: str, bare: str, interval: str
 ) -> None:
-    written = (str(value), value.about, value.bare, value.interval)
-    document = "\n\n".join(written)
-    shown = pypandoc.convert_text(document, "plain", format="markdown").strip().split("\n\n")
-    assert [text.replace(NO_BREAK, " ") for text in shown] == [plain, about, bare, interval]
-    assert all(text.endswith(f"](#{value.anchor}){{.value}}") for text in written)
+    link = f"](#{value.anchor}){{.value}}"
+    shown = [text.replace(NO_BREAK, " ").replace("\\", "") for text in
+             (str(value), value.about, value.bare, value.interval)]  # fmt: skip
+    assert shown == [f"[{text}{link}" for text in (plain, about, bare, interval)]
 
 
-def test_a_value_in_a_formula() -> None:
-    assert EXACT.math == r"21{,}233{,}664\,\text{FLOP}"
-    assert GONE.math == r"\text{not measured}"
-    assert TIME.anchor == "v-time-largest"
+@pytest.mark.parametrize(
+    ("text", "math"),
+    [
+        (EXACT.plain, r"21{,}233{,}664\,\text{FLOP}"),
+        ("21,233", "21{,}233"),
+        (f"{MINUS}5{NO_BREAK}%", r"-5\,\text{\%}"),
+        (f"2.5{NO_BREAK}µs", r"2.5\,\text{µs}"),
+    ],
+)
+def test_numbers_in_formulas(text: str, math: str) -> None:
+    assert math_text(text) == math
+    assert (EXACT.math, GONE.math) == (math_text(EXACT.plain), r"\text{not measured}")
 
 
 def test_every_number_leads_to_its_line() -> None:
     values = (TIME, EXACT, SHARE, GONE)
-    text = provenance(values, asked=["conv_scaling/a_b.json"])
-    document = json.loads(pypandoc.convert_text(text, "json", format="markdown"))
+    document = pandoc_json(provenance(values, asked=[FILE]))
     assert all(f'"{value.anchor}"' in json.dumps(document) for value in values)
     _, *rows = rows_of(document["blocks"][0])
     assert [[cell.replace(NO_BREAK, " ") for cell in row] for row in rows] == [
-        ["Time | largest", "12.5 ms", "median", "30", "conv_scaling/a_b.json (chosen by --use)"],
+        ["Time | largest", "12.5 ms", "median", "30", f"{FILE} (chosen by --use)"],
         ["Work", "21,233,664 FLOP", "2 · MAC", "", "theory"],
         ["Share", "50 %", "a / b", "9", "theory"],
         ["Gone", "no run is in the data directory", "median", "", "none"],
@@ -251,15 +241,240 @@ def test_a_number_opens_with_its_samples_and_its_formula_in_numbers() -> None:
     opened = details([rate, GONE], nothing)
     assert opened["values"]["v-gone"]["reason"] == "no run is in the data directory"
     shown = opened["values"]["v-rate"]
-    assert (shown["formula"], shown["numbers"]) == (
-        "work / time",
-        f"4{NO_BREAK}FLOP / 590{NO_BREAK}ms",
-    )
+    numbers = f"4{NO_BREAK}FLOP / 590{NO_BREAK}ms"
+    assert (shown["formula"], shown["numbers"]) == ("work / time", numbers)
     assert (shown["sources"], shown["series"]) == (["b.zip", "a.zip"], [0])
     (series,) = opened["series"]
-    assert (series["low"], series["high"], series["n"]) == (
-        f"500{NO_BREAK}ms",
-        f"750{NO_BREAK}ms",
-        6,
-    )
+    ends = f"500{NO_BREAK}ms", f"750{NO_BREAK}ms", 6
+    assert (series["low"], series["high"], series["n"]) == ends
     assert series["processes"] == [[0, 0, 0, 0], [0, 0, 250, 500], [0, 0, 500, 1000]]
+
+
+# --------------------------------------------------------------------------------------- tables
+
+NO_GPU = Missing("no GPU here")
+NO_ROOM = Missing("out of memory on A|B: 5 GiB*")
+
+TABLE = Table(
+    "tbl-sample",
+    (
+        Column("Device"),
+        Column("Batch", "1"),
+        Column("Time", "s", "ms"),
+        Column("Share", "1", "%"),
+        Column("Memory", "B"),
+    ),
+    (
+        ("A|B, 2 threads", 1, HALF, 0.5, 147_456),
+        ("C_1 <x>", 1024, NO_ROOM, NO_GPU, 150_994_944),
+        ("[D]", 16, around(0.25, 0.0), NO_GPU, NO_ROOM),
+    ),
+    notes=("Own: A|B.",),
+    sources=("conv_scaling/x.json",),
+)
+
+
+def pandoc_json(text: str) -> Any:
+    return json.loads(pypandoc.convert_text(text, "json", format="markdown+smart"))
+
+
+def text_of(part: Any) -> str:
+    """The plain text of a part of pandoc's document, superscripts as ^x^."""
+    if isinstance(part, list):
+        return "".join(text_of(item) for item in part)
+    if not isinstance(part, dict):
+        return ""
+    if part["t"] == "Str":
+        return str(part["c"])
+    if part["t"] in ("Space", "SoftBreak"):
+        return " "
+    if part["t"] == "Superscript":
+        return f"^{text_of(part['c'])}^"
+    return text_of(part.get("c", []))
+
+
+def rows_of(block: dict[str, Any]) -> list[list[str]]:
+    assert block["t"] == "Table"
+    _, _, _, head, bodies, _ = block["c"]
+    rows = [*head[1], *(row for body in bodies for row in body[3])]
+    return [[text_of(cell[4]) for cell in row[1]] for row in rows]
+
+
+def test_markdown_holds_the_cells_the_notes_and_the_caption() -> None:
+    document = pandoc_json(to_markdown(TABLE, r"Times of \*every\* case_1"))
+    ((_, (table, notes, caption)),) = (div["c"] for div in document["blocks"])
+    assert rows_of(table) == [
+        ["Device", "Batch", "Time (ms)", "Share (%)", "Memory (B)"],
+        ["A|B, 2 threads", "1", "12.5 [12.0, 13.0]", "50", "147,456"],
+        ["C_1 <x>", "1,024", f"{MISSING}^a^", f"{MISSING}^b^", "150,994,944"],
+        ["[D]", "16", "250", f"{MISSING}^b^", f"{MISSING}^a^"],
+    ]
+    assert text_of(notes) == "Own: A|B. ^a^ out of memory on A|B: 5 GiB* ^b^ no GPU here"
+    assert text_of(caption) == "Times of *every* case_1"
+
+
+def test_json_and_csv_hold_raw_numbers() -> None:
+    data = TABLE.as_json()
+    assert [f"{column['name']} [{column['unit']}]" for column in data["columns"]] == [
+        "Device []", "Batch [1]", "Time [s]", "Time, low [s]", "Time, high [s]", "Share [1]",
+        "Memory [B]",
+    ]  # fmt: skip
+    assert data["rows"] == [
+        ["A|B, 2 threads", 1, 0.0125, 0.012, 0.013, 0.5, 147_456],
+        ["C_1 <x>", 1024, None, None, None, None, 150_994_944],
+        ["[D]", 16, 0.25, 0.25, 0.25, None, None],
+    ]
+    assert data["notes"] == ["Own: A|B.", NO_ROOM.reason, NO_GPU.reason]
+    assert data["sources"] == ["conv_scaling/x.json"]
+    head, *rows = csv.reader(io.StringIO(to_csv(TABLE)))
+    assert head[2:4] == ["Time [s]", "Time, low [s]"]
+    assert rows == [["" if cell is None else str(cell) for cell in row] for row in data["rows"]]
+
+
+@pytest.mark.parametrize(
+    ("levels", "note"),
+    [
+        ((0.95,), "Own: A|B."),
+        ((0.95, 0.75), "Intervals hold at 75 to 95 %."),
+        ((0.75,), "Intervals hold at 75 %."),
+        ((0.5,), "Round brackets: the range of few measurements, no interval."),
+    ],
+)
+def test_intervals_of_a_low_level_say_so(levels: tuple[float, ...], note: str) -> None:
+    rows = tuple(("A", 1, replace(HALF, confidence=level), 0.5, 1) for level in levels)
+    assert replace(TABLE, rows=rows).note_texts()[-1] == ("", note)
+
+
+P = r">{\raggedright\arraybackslash}p{%s\linewidth}"
+
+
+@pytest.mark.parametrize(
+    ("texts", "wide", "types"),
+    [
+        (("x" * 22, "y" * 22), False, "llr"),
+        # 62 characters less gaps and the number leave 49, by the length of each text.
+        (("x" * 30, "y" * 60), False, f"{P % '0.355'}{P % '0.527'}r"),
+        (("x" * 30, "y" * 60), True, "llr"),
+        # A column of text is never narrower than one that is not broken.
+        (("x" * 30, "y" * 900), True, f"{P % '0.172'}{P % '0.869'}r"),
+        (("x" * 22, "y" * 60), False, f"l{P % '0.435'}r"),
+    ],
+)
+def test_texts_share_what_numbers_leave(texts: tuple[str, str], wide: bool, types: str) -> None:
+    columns = (Column("A"), Column("B"), Column("Number", "1"))
+    made = to_latex(Table("tbl-x", columns, ((*texts, 123456),), wide=wide))
+    assert made.startswith(rf"\begin{{tabular}}{{@{{}}{types}@{{}}}}")
+
+
+def test_names_break_before_a_table_is_made_smaller() -> None:
+    columns = tuple(Column(f"Name of column {n}", "B", "MB") for n in range(5))
+    made = to_latex(Table("tbl-x", columns, ((1e6,) * 5,)))
+    assert made.count(r"Name of\\column") == 5 and made.count("(MB)") == 5
+    assert "Name of column 0\\" in to_latex(Table("tbl-x", columns[:2], ((1e6,) * 2,)))
+
+
+BYTES, SECONDS = exact("size", "B", 5, "b.json"), exact("time", "s", 0.5, "a.json")
+
+
+def test_rows_of_cells_by_heading_make_a_table() -> None:
+    times = {1: SECONDS, 2: NO_GPU}
+    rows = [{"Batch": n, "Time (ms)": time, "Size": BYTES} for n, time in times.items()]
+    table = table_of("tbl-x", rows, digits={"Time (ms)": 1})
+    assert [column.heading for column in table.columns] == ["Batch", "Time (ms)", "Size (B)"]
+    assert table.texts() == [
+        [("1", ""), ("500", ""), ("5", "")],
+        [("2", ""), (MISSING, "a"), ("5", "")],
+    ]
+    assert table.sources == ("a.json", "b.json")
+
+
+@pytest.mark.parametrize(
+    ("rows", "word"),
+    [
+        (({"Batch": 1}, {"Size": 1}), "headings"),
+        (({"Size": BYTES}, {"Size": SECONDS}), "B and s"),
+        (({"Time (h)": SECONDS},), "h is not s with a decimal prefix"),
+    ],
+)
+def test_a_bad_table_is_refused(rows: Any, word: str) -> None:
+    with pytest.raises((StudyError, ValueError), match=word):
+        table_of("tbl-x", rows)
+
+
+@pytest.mark.parametrize("text", ["=cmd|", "+1", "-1", "@SUM", "\tx"])
+def test_a_spreadsheet_computes_no_cell(text: str) -> None:
+    assert next(csv.reader([csv_of([[text]]).rstrip("\n")])) == [f"'{text}"]
+    assert csv_of([[-1, None, "a=1"]]) == "-1,,a=1\n", "numbers and other texts stay as they are"
+
+
+# ------------------------------------------------------------------------------------- any text
+
+#: Characters that mean something to pandoc or LaTeX, beside ordinary ones.
+RISKY = "\\`*_{}[]()<>#|@$^~'\"&%!-+=:;.,?/1aA \n\t"
+TEXT = st.text(
+    st.sampled_from(RISKY) | st.characters(exclude_categories=["Cs", "Cc", "Cn"]), max_size=40
+)
+SEPARATOR = "ENDOFONETEXT"
+
+
+def squeezed(text: str) -> str:
+    return re.sub(r"[\t-\r \x85\u2028\u2029]+", " ", text).strip(" ")
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.lists(TEXT.filter(squeezed), min_size=12, max_size=12))
+@example(["1. one", "- two", "a) b", "(ii) c", ": d", "Table: e", "% f", "# g", "+ h", "--- i"])
+@example(['it\'s "so"', "a...b--c---d", "&copy; &#65;", "x^2^ H~2~O", "~~no~~", "[a](b)", "<b>"])
+@example(["@key", "a@b.c", "https://x.y/z", "$x$ and $y$", "\\(z\\)", "{{< meta x >}}", "![a](b)"])
+@example(["===", "***", "- - -", "| a | b |", "    code", "= x", "\\", "[^1]: note", "[a]: b"])
+def test_pandoc_prints_escaped_text_as_it_stands(texts: list[str]) -> None:
+    # A separator first: the first line of a document may be its title.
+    document = f"\n\n{SEPARATOR}\n\n".join(["", *(markdown(squeezed(text)) for text in texts)])
+    how = {"format": "markdown+smart", "extra_args": ["--wrap=none"]}
+    shown = pypandoc.convert_text(document, "plain", **how).split(SEPARATOR)[1:]
+    assert [part.strip("\n") for part in shown] == [squeezed(text) for text in texts]
+
+
+_COMMAND = re.compile(r"\\(?:[&%$#_{},]|text[a-z]+\{\}|hspace\{0pt\})")
+
+
+@given(TEXT)
+@example("".join(map(chr, range(0x20, 0x250))))
+@example("漢字 🙂 \u0301 ﬁ Ⅳ ᵀ ﬀ")
+def test_latex_is_a_line_without_a_raw_special_or_unknown_character(text: str) -> None:
+    escaped = latex(text)
+    assert "\n" not in markdown(text) + escaped
+    rest = _COMMAND.sub("", escaped).replace("{}", "")
+    assert not set(rest) & set('\\&%$#_{}^<>`"')
+    assert latex_source(rest) == rest
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("log₂ n ≥ 3×µ", "log₂ n ≥ 3×µ"),
+        ("a---b", "a-{}-{}-b"),
+        ("''", "'{}'"),
+        ("[1, 2]", "{}[1, 2]"),
+        ("*", "{}*"),
+        ("漢", "‹U+6F22›"),
+        ("ﬁ", "fi"),
+        ("m" * 30, rf"{'m' * 12}\hspace{{0pt}}{'m' * 12}\hspace{{0pt}}{'m' * 6}"),
+        ("a_name/of/several/parts",
+         r"a\_\hspace{0pt}name/\hspace{0pt}of/\hspace{0pt}several/\hspace{0pt}parts"),
+    ],
+)  # fmt: skip
+def test_latex_prints_each_sign_and_breaks_long_words(text: str, escaped: str) -> None:
+    assert latex(text) == escaped
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("Müller, Ł. and Ñandú", r"M{\"{u}}ller, {\L}. and {\~{N}}and{\'{u}}"),
+        ("龙", r"{{\guilsinglleft U+9F99\guilsinglright}}"),
+        ("2 × 3", "2 {×} 3"),
+    ],
+)
+def test_bibtex_can_cut_no_letter_in_two(text: str, written: str) -> None:
+    assert bibtex(text) == written

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from figures.panels import Drawing, Points, Scaling
+from figures.render import Rendered, render
 from report.render.html import Publication, page_edition, write_page
 from report.render.latex import latex_edition, write_latex
 from report.render.pandoc import convert
@@ -30,22 +32,10 @@ print-style: ieee
 PUBLICATION = Publication(Settings())
 
 
-def draw_figures(folder: Path) -> None:
-    """Draw the two figures of the sample as PDF and SVG."""
-    import matplotlib as mpl
-
-    mpl.use("agg")
-    import matplotlib.pyplot as plt
-
-    batches = [16, 32, 64, 128, 256]
-    for name, draw in {"time": "plot", "memory": "bar"}.items():
-        with mpl.rc_context({"svg.hashsalt": name, "pdf.fonttype": 42, "font.size": 8}):
-            figure, axes = plt.subplots(figsize=(3.5, 2.3), layout="constrained")
-            getattr(axes, draw)([str(batch) for batch in batches], [b * 0.22 for b in batches])
-            axes.set(xlabel="Batch size", ylabel=name)
-            figure.savefig(folder / f"{name}.pdf", metadata={"CreationDate": None})
-            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
-            plt.close(figure)
+def drawn(quantity: str) -> Rendered:
+    """A figure of the sample."""
+    line = Points("Forward", (16, 256), (3.5, 56.0))
+    return render(Drawing((Scaling("Batch", f"{quantity} (s)", (line,)),)), f"s/fig-{quantity}")
 
 
 def page_of(
@@ -84,7 +74,10 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("source") / "sample"
     shutil.copytree(SAMPLE, folder)
     (folder / "figures").mkdir()
-    draw_figures(folder / "figures")
+    for name in ("time", "memory"):
+        figure = drawn(name)
+        (folder / "figures" / f"{name}.pdf").write_bytes(figure.pdf)
+        (folder / "figures" / f"{name}.svg").write_bytes(figure.svg)
     return folder
 
 
@@ -93,10 +86,7 @@ def write(paper: Path, tmp_path: Path) -> Callable[[str], Path]:
     """Writes a small paper ``p.qmd`` with the sample's figures and bibliography; its folder."""
 
     def make(body: str, head: str = HEAD) -> Path:
-        folder = tmp_path / "p"
-        folder.mkdir(exist_ok=True)
-        shutil.copytree(paper / "figures", folder / "figures", dirs_exist_ok=True)
-        shutil.copyfile(paper / "references.bib", folder / "references.bib")
+        folder = shutil.copytree(paper, tmp_path / "p", dirs_exist_ok=True)
         (folder / "p.qmd").write_text(head + body, "utf-8")
         return folder
 

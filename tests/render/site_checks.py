@@ -141,38 +141,57 @@ def not_found(browser: webdriver.Chrome, site: Path, root: str) -> list[str]:
     return missed
 
 
-class _Links(HTMLParser):
-    """The ids of a page, and where it leads."""
+#: Elements without an end.
+_VOID = {"meta", "link", "img", "br", "hr", "input", "col"}
+
+
+class Page(HTMLParser):
+    """Every element with its attributes; fails where elements are not closed in order."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.ids: set[str] = set()
-        self.leads: list[str] = []
+        self.text = text
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.open: list[str] = []
         self.feed(text)
+        assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        for name, value in attrs:
-            if name == "id" and value:
-                self.ids.add(value)
-            elif name in ("href", "src") and value:
-                self.leads.append(value)
+        self.handle_startendtag(tag, attrs)
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in _VOID:
+            assert self.open.pop() == tag
+
+    def all(self, tag: str) -> list[dict[str, str]]:
+        """The attributes of every element of a kind."""
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    def values(self, *names: str) -> list[str]:
+        """What the attributes of these names say, of all elements."""
+        return [words for _, each in self.elements for name, words in each.items() if name in names]
 
 
 def dead_links(site: Path) -> list[str]:
     """Links within the site that lead to no file or no element."""
-    pages = {page: _Links(page.read_text("utf-8")) for page in site.rglob("*.html")}
+    pages = {page: Page(page.read_text("utf-8")) for page in site.rglob("*.html")}
     dead = []
-    for page, links in pages.items():
-        for link in links.leads:
+    for path, page in pages.items():
+        for link in page.values("href", "src"):
             parts = urllib.parse.urlsplit(link)
             if parts.scheme or parts.netloc:
                 continue
-            path = urllib.parse.unquote(parts.path)
-            target = (page.parent / path).resolve() if path else page.resolve()
+            target = (path.parent / urllib.parse.unquote(parts.path)).resolve()
+            target = target if parts.path else path.resolve()
             there = target.is_file() and target.is_relative_to(site.resolve())
-            ids = pages[target].ids if target in pages else set()
+            ids = pages[target].values("id") if target in pages else ()
             if not there or (parts.fragment and urllib.parse.unquote(parts.fragment) not in ids):
-                dead.append(f"{page.relative_to(site)}: {link}")
+                dead.append(f"{path.relative_to(site)}: {link}")
     return dead
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import html.parser
+import html
 import itertools
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -16,40 +15,7 @@ from report.render.search import index_of_paper
 from report.render.shell import PAPER_SCRIPTS, Settings
 from report.render.site import Paper, record_pages, render_page
 from tests.render.conftest import page_of
-
-VOID = {"meta", "link", "img", "br", "hr", "input", "col"}
-
-
-@dataclass
-class Page(html.parser.HTMLParser):
-    """Every element with its attributes; fails where elements are not closed in order."""
-
-    text: str
-    elements: list[tuple[str, dict[str, str]]] = field(default_factory=list)
-    open: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        super().__init__()
-        self.feed(self.text)
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_startendtag(tag, attrs)
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {name: value or "" for name, value in attrs}))
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in VOID:
-            assert self.open.pop() == tag
-
-    def all(self, tag: str) -> list[dict[str, str]]:
-        return [attributes for name, attributes in self.elements if name == tag]
-
-    def values(self, name: str) -> list[str]:
-        return [attributes[name] for _, attributes in self.elements if name in attributes]
+from tests.render.site_checks import Page
 
 
 @pytest.fixture(scope="module")
