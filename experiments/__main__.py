@@ -26,15 +26,14 @@ from experiments.harness.record_check import check_records
 from experiments.harness.run import StoppedError, close, run
 from experiments.harness.runtime import INSTALL, INSTALLS
 from experiments.harness.status import status
-from experiments.harness.study import UsageError
 from experiments.importers.command import import_files
 from experiments.options import parser, request_of
 from experiments.theory.command import theory
-from report.errors import RidgepointError
+from report.errors import MeasurementError, OutputError, RidgepointError, UsageError
 from report.records import ENDING
 from report.records.choice import fate_of
 from report.records.record import Record
-from report.system.streams import check_output, complete, open_streams
+from report.system.streams import check_output, open_streams
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -43,41 +42,29 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str]) -> int:
     """Do what ``arguments`` say; return the exit code."""
     try:
-        commands = parser()
-        complete(commands)
-        code = _COMMANDS[(options := commands.parse_args(arguments)).command](options)
+        options = parser().read(arguments)
+        code = _COMMANDS[options.command](options)
         check_output()
         return code
     except (RidgepointError, ModuleNotFoundError, OSError, KeyboardInterrupt) as error:
         if "--debug" in arguments:
             traceback.print_exception(error)
-        sentence, code = _explained(error)
-        print(sentence, file=sys.stderr)
-        return code
+        explained = _explained(error)
+        print(explained, file=sys.stderr)
+        return explained.exit_code
 
 
-def _explained(error: BaseException) -> tuple[str, int]:
-    """One sentence and the exit code."""
+def _explained(error: BaseException) -> RidgepointError:
+    """The error as one that says in one sentence what to do."""
     match error:
-        case UsageError():
-            return str(error), 2
-        case StoppedError():
-            return str(error), error.exit_code
-        case KeyboardInterrupt():
-            return _explained(StoppedError("Interrupted before the run began.", error))
+        case RidgepointError():
+            return error
         case ModuleNotFoundError():
             install = INSTALLS.get(error.name or "", INSTALL)
-            return f"{error.name} is not installed; install it with: {install}", 1
+            return MeasurementError(f"{error.name} is not installed; install it with: {install}")
         case OSError():
-            return f"{error.filename or 'A file'}: {error.strerror or error}.", 1
-    return str(error), 1
-
-
-def _list(options: argparse.Namespace) -> int:
-    """All studies in a line each, or all about those that are named."""
-    named = [registry.described(registry.load(name)) for name in options.study]
-    print("\n\n".join(named) if named else registry.overview())
-    return 0
+            return OutputError(f"{error.filename or 'A file'}: {error.strerror or error}.")
+    return StoppedError("Interrupted before the run began.", KeyboardInterrupt(*error.args))
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -104,7 +91,7 @@ def _close(options: argparse.Namespace) -> int:
 
 
 _COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
-    "list": _list,
+    "list": lambda options: registry.list_studies(options.study),
     "run": _run,
     "submit": _submit,
     "close": _close,

@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 from experiments.harness.progress import Observer
 from experiments.harness.request import Request
 from experiments.harness.run import StoppedError, close, run
-from experiments.harness.study import CeilingSize, CounterChoice, Device, UsageError
-from report.errors import RidgepointError
+from experiments.harness.study import CeilingSize, CounterChoice, Device
+from report.errors import RidgepointError, UsageError
 
 
 class Part(NamedTuple):

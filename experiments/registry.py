@@ -6,12 +6,14 @@ torch at its top, so that listing the studies stays quick and works without torc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from experiments.harness.study import Study, UsageError
+from experiments.harness.study import Study
 from experiments.harness.text import period_text
+from report.errors import UsageError
 from report.records.record import Protocol
 
 #: Study → module: every file beside this one that defines ``STUDY``.
@@ -31,30 +33,32 @@ def load(name: str) -> Study:
     return study
 
 
-def overview() -> str:
-    """A line a study: its name, the cases and the time limit of a full run, and its question."""
-    lines = [f"{'STUDY':<18} {'CASES':>5}  {'TIME LIMIT':>10}  QUESTION"]
+def list_studies(names: Sequence[str]) -> int:
+    """Print all studies in a line each, or all about those that are named."""
+    if names:
+        print("\n\n".join(_described(load(name)) for name in names))
+        return 0
+    print(f"{'STUDY':<18} {'CASES':>5}  {'TIME LIMIT':>10}  QUESTION")
     for study in map(load, STUDIES):
         cases = len(study.cases(study.levels(quick=False)))
         longest = period_text(study.full.budget_s) if study.full.budget_s else "–"
-        lines.append(f"{study.name:<18} {cases:>5}  {longest:>10}  {study.question}")
+        print(f"{study.name:<18} {cases:>5}  {longest:>10}  {study.question}")
     more = "A full run stops timing at its limit; what is measured once and counted comes on top."
-    return "\n".join((*lines, "", f"{more} list STUDY tells its factors and plans."))
+    print(f"\n{more} list STUDY tells its factors and plans.")
+    return 0
 
 
-def described(study: Study) -> str:
+def _described(study: Study) -> str:
     """A study with its factors and plans."""
     lines = [f"{study.name}: {study.question}"]
     for factor in study.factors:
         more = " (--set takes any whole number from 1 on)" if factor.any_count else ""
         lines.append(f"  factor {factor.name}: {', '.join(map(str, factor.levels))}{more}")
-    for where, device in (("", "cpu"), (" with --device cuda", "cuda")):
-        each = study.on(device)
-        for plan in (each.full, each.quick) if device == "cpu" or study.on_gpu else ():
-            quick = plan.plan == "quick"
-            cases = len(each.cases(each.levels(quick=quick)))
-            option = " (--quick)" if quick and not where else where
-            lines.append(f"  {plan.plan} plan{option}: {cases} cases, {_effort(plan)}")
+    for device in ("cpu", "cuda") if study.on_gpu else ("cpu",):
+        each, where = study.on(device), "" if device == "cpu" else " --device cuda"
+        for option, plan in (("", each.full), (" --quick", each.quick)):
+            cases = len(each.cases(each.levels(quick=bool(option))))
+            lines.append(f"  run {study.name}{option}{where}: {cases} cases, {_effort(plan)}")
     return "\n".join(lines)
 
 

@@ -45,8 +45,17 @@ def _escaped(match: re.Match[str]) -> str:
 class RidgepointError(Exception):
     """Something a user can mend; the message says where and how, in one line."""
 
+    #: What a command that fails with it exits with.
+    exit_code = 1
+
     def __init__(self, message: str) -> None:
         super().__init__(one_line(message))
+
+
+class UsageError(RidgepointError):
+    """The command line asks for something that does not exist; the message lists what does."""
+
+    exit_code = 2
 
 
 class RecordError(RidgepointError):

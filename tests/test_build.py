@@ -163,35 +163,6 @@ def test_without_tex_auto_takes_typst_and_says_how_to_get_latex(
         choose_engine("latex", lacking)
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "told"),
-    [
-        (["--version"], 0, "ridgepoint 0."),
-        (["conv_scalin"], 2, "did you mean conv_scaling?"),
-        (["--jobs", "0"], 2, "at least 1"),
-        (["--engine", "word"], 2, "typst"),
-        *(
-            (["--use", "x", *other], 2, f"leave it out with {other[0]}\n")
-            for other in (
-                ["--list"],
-                ["--check"],
-                ["--diff", "HEAD"],
-                ["--verify"],
-                ["--serve", "0"],
-            )
-        ),
-    ],
-)
-def test_the_command_line_answers_in_a_sentence(
-    words: list[str], code: int, told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    try:
-        assert build.main(words) == code
-    except SystemExit as ended:
-        assert ended.code == code
-    assert told in "".join(capsys.readouterr())
-
-
 def test_a_build_says_in_few_lines_what_it_made_from_which_records_and_by_what(
     tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,6 +1,6 @@
 """Verifying: what is compared, how a difference is told, and builds that depend on one thing each.
 
-The builds are those of a made-up project; ``test_walkthrough`` verifies this one.
+The builds are those of a made-up project, but for the last.
 """
 
 from __future__ import annotations
@@ -12,12 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from report.commands.verify import (
-    MANIFEST,
-    unlike_environments,
-    verify,
-    where_unlike,
-)
+from report.commands.verify import ENVIRONMENTS, MANIFEST, build_twice, where_unlike
 from report.engine.pipeline import Request
 from report.errors import OutputError, RenderError
 from tests import tiny
@@ -29,32 +24,34 @@ BUILD = """
 import argparse, locale, os, sys, time
 from pathlib import Path
 parser = argparse.ArgumentParser()
-for name in ("--engine", "--jobs", "--out", "--data"):
-    parser.add_argument(name)
-for name in ("--html", "--quiet"):
-    parser.add_argument(name, action="store_true")
-parser.add_argument("study")
-options = parser.parse_args()
-out = Path(options.out)
+parser.add_argument("--out", type=Path)
+parser.add_argument("--data", type=Path)
+(out, data) = vars(parser.parse_known_args()[0]).values()
 (out / "html").mkdir(parents=True)
 (out / "manifest.json").write_text("{}")
 (out / ".index.json").write_text(os.getcwd())
-(out / "html" / "data").write_bytes(Path(options.data, "record").read_bytes())
-(out / "html" / "page").write_bytes(b"first line\\n" + repr(EXPRESSION).encode())
+(out / "html" / "data").write_bytes((data / "record").read_bytes())
+(out / "html" / "page").write_bytes(b"first line\\n" + repr((EXPRESSION)).encode())
 """
-
-
-def project_of(folder: Path, expression: str) -> Path:
-    program = BUILD.replace("EXPRESSION", expression).encode()
-    return write_files(folder, {"build.py": program, "data/record": b"measured"})
-
-
-def requested(tmp_path: Path, data: Path) -> Request:
-    return Request(("study",), ("html",), tmp_path / "out", "typst", 1, data)
 
 
 def silent(words: str, share: float) -> None:
     """No progress."""
+
+
+def project_of(folder: Path, expression: str) -> Path:
+    """A project whose page holds the value of an expression of Python."""
+    program = BUILD.replace("EXPRESSION", expression).encode()
+    rooms = dict.fromkeys((f"{room}/file" for room in ("report", "figures", "templates")), b"")
+    data = {"data/record": b"measured", "data/devices.yaml": b""}
+    return write_files(folder / "project", {"build.py": program, **data, **rooms})
+
+
+def verified(folder: Path, data: Path | None = None) -> tuple[dict[str, str], dict[str, str]]:
+    """What two builds of the project in ``folder`` give."""
+    project = folder / "project"
+    request = Request(("study",), ("html",), folder / "out", data=data or project / "data")
+    return build_twice(request, project, silent)
 
 
 @pytest.mark.parametrize(
@@ -63,75 +60,53 @@ def silent(words: str, share: float) -> None:
     ids=["folder", "time zone", "locale", "hash seed", "umask"],
 )
 def test_a_build_that_depends_on_its_environment_is_caught(tmp_path: Path, expression: str) -> None:
-    project = project_of(tmp_path / "project", expression)
-    done = verify(requested(tmp_path, project / "data"), project, silent)
-    assert list(done.differences) == ["html/page"]
-    assert "line 2" in done.differences["html/page"]
-    assert any("html/page" in line for line in done.lines())
-    assert not (tmp_path / "out" / MANIFEST).exists()
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {".lock", done.kept.name}
-    for each in unlike_environments():
-        assert (done.kept / each.folder / "out" / "html" / "page").is_file(), "can be looked at"
+    project_of(tmp_path, expression)
+    _, differences = verified(tmp_path)
+    assert list(differences) == ["html/page"] and differences["html/page"].startswith("byte ")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {".lock", "verify"}
+    for each in ENVIRONMENTS.values():
+        assert (tmp_path / "out/verify" / each.folder / "out/html/page").is_file(), "to be read"
 
 
 @pytest.mark.skipif(shutil.which("sha256sum") is None, reason="sha256sum is not installed")
 def test_two_builds_of_the_same_bytes_give_a_manifest_that_sha256sum_checks(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project = project_of(tmp_path / "project", "'the same'")
-    elsewhere = (project / "data").rename(tmp_path / "records of mine")
-    request, told = requested(tmp_path, elsewhere), list[float]()
-    done = verify(request, project, lambda words, share: told.append(share))
-    assert done.differences == {} and 0 <= min(told) <= max(told) <= 1
-    assert {path.name for path in request.out.iterdir()} == {".lock", MANIFEST}
-    assert list(done.files) == ["html/data", "html/page", "manifest.json"], "and nothing else"
-    write_files(request.out, {"html/data": b"measured", "manifest.json": b"{}"})
-    for page, code in ((b"first line\n'the same'", 0), (b"of other papers", 1)):
-        write_files(request.out, {"html/page": page})
-        check = ["sha256sum", "--check", "--strict", MANIFEST]
-        assert subprocess.run(check, cwd=request.out, check=False).returncode == code
-
-
-@needs_latex
-def test_a_paper_gives_the_same_bytes_in_both_environments(tmp_path: Path) -> None:
-    project, out = tiny.write_project(tmp_path / "project"), tmp_path / "out"
-    request = Request((tiny.STUDY,), ("html", "pdf"), out, "latex", 1, project / "data")
-    assert verify(request, project, silent).differences == {}
-
-
-def test_a_folder_of_records_alone_is_built_beside_the_project_s_data(tmp_path: Path) -> None:
-    seen = "[p.name for p in Path(options.data).parent.glob('*data/*')]"
-    project = project_of(tmp_path / "project", f"sorted({seen})")
-    write_files(project, {"data/devices.yaml": b""})
+    """Here of records alone, beside the project's data; nothing that the user has set is seen."""
+    for name in ("PYTHONINSPECT", "LC_NUMERIC", "LANGUAGE"):
+        monkeypatch.setenv(name, "mine")
+    seen = "[p.name for p in data.parent.glob('*data/*')]"
+    project_of(tmp_path, f"sorted({seen}), 'mine' in os.environ.values()")
     alone = write_files(tmp_path / "alone", {"record": b"of mine"})
-    done = verify(requested(tmp_path, alone), project, silent)
-    found = b"first line\n['devices.yaml', 'record', 'record']"
-    assert done.files["html/page"] == hashlib.sha256(found).hexdigest()
-    assert done.files["html/data"] == hashlib.sha256(b"of mine").hexdigest()
+    files, differences = verified(tmp_path, alone)
+    page = b"first line\n(['devices.yaml', 'record', 'record'], False)"
+    made = {"html/data": b"of mine", "html/page": page, "manifest.json": b"{}"}
+    assert not differences
+    assert files == {name: hashlib.sha256(text).hexdigest() for name, text in made.items()}
+    out = write_files(tmp_path / "out", made)
+    for content, code in ((page, 0), (b"of other papers", 1)):
+        write_files(out, {"html/page": content})
+        check = ["sha256sum", "--check", "--strict", MANIFEST]
+        assert subprocess.run(check, cwd=out, check=False).returncode == code
 
 
-def test_a_file_that_cannot_be_copied_is_named(tmp_path: Path) -> None:
-    project = project_of(tmp_path / "project", "''")
+def test_what_cannot_be_built_or_copied_is_a_sentence(tmp_path: Path) -> None:
+    project = project_of(tmp_path, "sys.exit('error: x.bib: not there')")
+    with pytest.raises(RenderError, match=r"the first build failed: x\.bib"):
+        verified(tmp_path)
     lost = project / "data" / "lost"
     lost.symlink_to("nowhere")
     with pytest.raises(OutputError, match=rf"^{lost}: .*\(No such file or directory\)"):
-        verify(requested(tmp_path, project / "data"), project, silent)
-
-
-def test_a_build_that_fails_is_a_sentence(tmp_path: Path) -> None:
-    project = project_of(tmp_path / "project", "sys.exit('error: x.bib: not there')")
-    with pytest.raises(RenderError, match=r"the first build failed: x\.bib"):
-        verify(requested(tmp_path, project / "data"), project, silent)
+        verified(tmp_path)
     assert [path.name for path in (tmp_path / "out").iterdir()] == [".lock"]
 
 
 @pytest.mark.parametrize(
     ("one", "other", "where"),
     [
-        (b"a\nb\n", b"a\nb\nc\n", "byte 5, line 3: "),
-        (b"a\nb", b"a\nb\nc", "byte 4, line 2: "),
-        (b"x" * 100 + b"1", b"x" * 100 + b"2", f"{'x' * 30}1' and '{'x' * 30}2'"),
-        (b"\xff(D:2026)", b"\xff(D:2034)", "byte 7, line 1: "),
+        (b"a\nb\n", b"a\nb\nc\n", r"byte 5: 'a\nb\n' and 'a\nb\nc\n'"),
+        (b"x" * 100 + b"1", b"x" * 100 + b"2", f"byte 101: '{'x' * 30}1' and '{'x' * 30}2'"),
+        (b"\xff(D:2026)", b"\xff(D:2034)", "byte 7: '\ufffd(D:2026)' and '\ufffd(D:2034)'"),
         (None, b"", "only the second build has it"),
         (b"", None, "only the first build has it"),
     ],
@@ -141,18 +116,12 @@ def test_where_contents_differ(
 ) -> None:
     for name, content in (("one", one), ("other", other)):
         write_files(tmp_path, {} if content is None else {name: content})
-    assert where in where_unlike(tmp_path / "one", tmp_path / "other")
+    assert where_unlike(tmp_path / "one", tmp_path / "other") == where
 
 
-def test_the_environments_differ_and_the_user_s_own_reaches_neither(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, second = unlike_environments()
-    assert first.folder != second.folder and first.umask != second.umask
-    assert not first.variables.items() & second.variables.items()
-    for name in ("PYTHONINSPECT", "LC_NUMERIC", "LANGUAGE"):
-        monkeypatch.setenv(name, "mine")
-    project = project_of(tmp_path / "project", "'mine' in os.environ.values()")
-    verify(requested(tmp_path, project / "data"), project, silent)
-    (line,) = (tmp_path / "out" / MANIFEST).read_text().splitlines()[1:2]
-    assert line.startswith(hashlib.sha256(b"first line\nFalse").hexdigest())
+@needs_latex
+def test_a_paper_gives_the_same_bytes_in_both_environments(tmp_path: Path) -> None:
+    project, out = tiny.write_project(tmp_path / "project"), tmp_path / "out"
+    request = Request((tiny.STUDY,), ("html", "pdf"), out, "latex", 1, project / "data")
+    files, differences = build_twice(request, project, silent)
+    assert files and not differences

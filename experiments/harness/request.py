@@ -19,8 +19,8 @@ from experiments.harness.study import (
     Factors,
     Levels,
     Study,
-    UsageError,
 )
+from report.errors import UsageError
 from report.records.pooling import OPTION
 from report.records.record import Factor as Level
 from report.records.record import Protocol, Shard

@@ -6,8 +6,8 @@ import os
 import sys
 from typing import Any, Final
 
-from experiments.harness.study import Device, UsageError
-from report.errors import MeasurementError
+from experiments.harness.study import Device
+from report.errors import MeasurementError, UsageError
 
 INSTALL: Final = "python -m pip install -e '.[experiments]'"
 _NETWORKS: Final = (

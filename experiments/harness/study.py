@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from report.errors import MeasurementError
+from report.errors import MeasurementError, UsageError
 from report.records.layers import Layer
 from report.records.record import Factor as Level
 from report.records.record import Measured, Protocol
@@ -32,10 +32,6 @@ Levels: TypeAlias = Mapping[str, tuple[Level, ...]]
 SEED: Final = 0
 #: The timer of a plan that leaves it to the harness, which takes that of the device.
 UNSET: Final = "unset"
-
-
-class UsageError(MeasurementError):
-    """The command line asks for something that does not exist; the message lists what does."""
 
 
 class UnavailableError(MeasurementError):

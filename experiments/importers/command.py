@@ -13,10 +13,9 @@ from typing import Final
 
 import msgspec
 
-from experiments.harness.study import UsageError
 from experiments.importers import profiles, tidy_csv, timm_csv
 from experiments.importers.imported import FETCH_AGAIN, Imported, RefusedError, Source
-from report.errors import RecordError
+from report.errors import RecordError, UsageError
 from report.records.filed import encode, parse_import
 from report.records.files import read_file
 from report.records.imported import IMPORT_SCHEMA, ImportedRecord, Origin, nullable

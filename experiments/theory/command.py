@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from experiments.harness.study import UsageError
 from experiments.theory.networks import FORMS
-from report.errors import MeasurementError
+from report.errors import MeasurementError, UsageError
 from report.records.operations import ITEM_BYTES
 from report.theory.allocator import Options, options_of
 
@@ -40,8 +39,8 @@ OPTIONS: Final = """
 --dtype  float32|bfloat16|float16 [float32]  type of parameters and images
 --device-peaks  DEVICE  also the least time and the attainable rate on a device of
   data/devices.yaml, such as A100, or on the measured roofs of a record (a .zip file)
---device  cpu|cuda [cpu]  where the memory is predicted: on this processor, or (see docs/gpu.md)
-  on a GPU, which need not be there
+--device  cpu|cuda [cpu]  where the memory is predicted: on this processor, or on a GPU,
+  which need not be there (see docs/measuring.md)
 --allocator  OPTIONS  with --device cuda: options of PyTorch's allocator, such as
   expandable_segments:True; default: PYTORCH_ALLOC_CONF
 --fits  LIMIT  the largest batch whose memory fits into 8GB, a GPU of data/devices.yaml such as

@@ -8,7 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from experiments.harness.study import UsageError
+from report.errors import UsageError
 
 if TYPE_CHECKING:
     from experiments.harness.operators import Build

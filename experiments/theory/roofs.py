@@ -8,7 +8,7 @@ from statistics import median
 from typing import Literal, NamedTuple
 
 from experiments.harness.code import ROOT
-from experiments.harness.study import UsageError
+from report.errors import UsageError
 from report.evidence import ceilings
 from report.evidence.devices import Device, Devices, Operation, read_devices
 from report.records import ENDING

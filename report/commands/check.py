@@ -7,6 +7,7 @@ the reported values that are known to fail their audit.  ``--accept`` writes it.
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -14,12 +15,14 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from report.commands.arguments import request_of
+from report.commands.console import shown
 from report.engine.computing import compute_usable
 from report.engine.pipeline import Request, look
 from report.engine.steps import ARTIFACTS, RECORDS
+from report.engine.use import accept_records
 from report.errors import RidgepointError, unwritable
 from report.paper.manuscript import render_manuscript
-from report.paper.prose import check_prose
 from report.records.strict import read_strictly, refuse_first
 from report.studies import STUDIES
 
@@ -43,6 +46,35 @@ class Expected(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _FILE: Final[Any] = dict[str, Expected] | None
 
 
+def check(options: Namespace) -> int:
+    """Print what is stale or not as expected; returns 1 if anything is."""
+    found = faults(request_of(options))
+    print(*found, sep="\n", end="\n" if found else "")
+    return 1 if found else 0
+
+
+def accept(options: Namespace) -> int:
+    """Make the records of --use the edition; write down today's verdicts and audits as expected.
+
+    Studies that are not asked for stay as they are.  Raises ``RidgepointError`` for a study that
+    cannot be computed, or a folder without permission.
+    """
+    request = request_of(options)
+    for study, files in request.use.items():
+        print(shown(accept_records(study, request.data, files)))
+    request, path = request._replace(use={}), request.data / EXPECTED
+    stale = look(request).stale
+    now = {study: _results(_content(study, request, stale)[0]) for study in request.studies}
+    content = msgspec.to_builtins({**read_expected(request.data), **now}, str_keys=True)
+    text = yaml.safe_dump(content, allow_unicode=True, sort_keys=True, width=100)
+    try:
+        path.write_text(_HEAD + text, "utf-8")
+    except OSError as error:
+        raise unwritable(error) from error
+    print(shown(path))
+    return 0
+
+
 def faults(request: Request) -> tuple[str, ...]:
     """What is wrong, a sentence each; nothing is written.
 
@@ -64,24 +96,7 @@ def faults(request: Request) -> tuple[str, ...]:
             said += differences(study, expected[study], _results(content))
         left_out += [f"{study}: {each['why']}" for each in listed if each.get("left_out")]
     outdated = (f"{step} is stale: {why}." for step, why in found.stale.items())
-    return (*said, *_typed(request), *left_out, *outdated)
-
-
-def accept_results(request: Request) -> Path:
-    """Write what the papers say now as expected; studies that are not asked for stay as they are.
-
-    Raises ``RidgepointError`` for a study that cannot be computed, or a folder without permission.
-    """
-    stale = look(request).stale
-    now = {study: _results(_content(study, request, stale)[0]) for study in request.studies}
-    content = msgspec.to_builtins({**read_expected(request.data), **now}, str_keys=True)
-    path = request.data / EXPECTED
-    text = yaml.safe_dump(content, allow_unicode=True, sort_keys=True, width=100)
-    try:
-        path.write_text(_HEAD + text, "utf-8")
-    except OSError as error:
-        raise unwritable(error) from error
-    return path
+    return (*said, *left_out, *outdated)
 
 
 def read_expected(data: Path) -> dict[str, Expected]:
@@ -132,14 +147,3 @@ def _content(
     manuscript = render_manuscript(request.papers / f"{study}.qmd.j2", findings)
     content = {**findings.as_json(study, ()), "unsupported": manuscript.unsupported}
     return content, [*map(dict, chosen.listing)]
-
-
-def _typed(request: Request) -> Iterator[str]:
-    for study in request.studies:
-        template = request.papers / f"{study}.qmd.j2"
-        try:
-            check_prose(template, template.read_text("utf-8"))
-        except RidgepointError as error:
-            yield str(error)
-        except (OSError, UnicodeDecodeError) as error:
-            yield f"templates/papers/{template.name}: cannot be read ({error}); restore it."

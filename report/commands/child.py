@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
 from report.engine.pipeline import Request
 from report.system.processes import started
-
-#: How long a build may take to tidy up when it is stopped.
-_GRACE_S: Final = 10.0
 
 
 def run_build(
@@ -28,7 +22,7 @@ def run_build(
 
     Returns what went wrong, a line for each thing, None if nothing did.
     """
-    # Not in the terminal's group, so that Ctrl-C reaches it once and from here.
+    # Not in the terminal's group, so that Ctrl-C reaches only what has started it.
     with started(
         [sys.executable, str(project / "build.py"), *_words(request), "--quiet"],
         cwd=project,
@@ -40,16 +34,10 @@ def run_build(
         errors="replace",
         umask=umask,
     ) as process:
-        try:
-            _, said = process.communicate()
-        except BaseException:
-            process.send_signal(signal.SIGINT)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(_GRACE_S)
-            raise
+        _, said = process.communicate()
+    errors = f"\n{said.strip()}".replace("\nerror: ", "\n").strip()
     if process.returncode == 0:
         return None
-    errors = f"\n{said.strip()}".replace("\nerror: ", "\n").strip()
     return errors or f"build.py ended with the exit code {process.returncode}."
 
 

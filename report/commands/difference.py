@@ -9,16 +9,18 @@ import json
 import os
 import re
 import shutil
-import stat
 import subprocess
+import sys
 import zipfile
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from report.commands.console import shown
+from report.commands.arguments import request_of
+from report.commands.console import announcer, say, shown
 from report.engine.cache import file_digest
 from report.engine.pipeline import Announce, Outcome, Request, build
 from report.engine.place import install, only_build, stage_in
@@ -28,8 +30,6 @@ from report.render.shell import PAPER_SCRIPTS, Settings, render_template, write_
 from report.studies import STUDIES
 from report.text.format import NO_BREAK, Style, quantity_text
 
-#: What a git hook sets, and what would lead git elsewhere than to the folder it is asked about.
-_OF_A_HOOK: Final = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
 #: A number of the prose with the link to its line in the list of provenance.
 _LINKED: Final = re.compile(r"(?<!\\)\[((?:\\.|[^\[\]\\])*)\]\(#v-[\w-]+\)\{\.value\}")
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
@@ -65,16 +65,30 @@ class Studied(NamedTuple):
         return f"{', '.join(counts)} differ." if counts else "its data are the same."
 
 
+def diff(options: Namespace) -> int:
+    """Print what other data would make the papers say, and write the page that shows it.
+
+    Returns 1 if a study cannot be built from today's data.
+    """
+    request = request_of(options)
+    origins, studies = difference(request, options.diff, announcer(quiet=options.quiet))
+    page = shown(request.out / "diff" / "index.html")
+    say("\n".join(lines(origins, studies, page)).replace(NO_BREAK, " "))
+    if options.debug:
+        traces = (side.trace for each in studies for side in each.refused.values())
+        print("".join(traces), end="", file=sys.stderr)
+    return int(any("new" in each.refused for each in studies))
+
+
 def difference(
     request: Request, against: str, announce: Announce
-) -> tuple[str, tuple[Studied, ...]]:
+) -> tuple[dict[str, str], tuple[Studied, ...]]:
     """Compare the papers from ``against``, a git revision or a directory, with those of today.
 
-    Returns what to print, and the outcome of each study.  Writes ``diff/`` below ``request.out``
-    in one step.  Raises ``RidgepointError`` if there are no data to compare with, or the page
-    cannot be written.
+    Returns which data the old and the new ones are, and the outcome of each study.  Writes
+    ``diff/`` below ``request.out`` in one step.  Raises ``RidgepointError`` if there are no data to
+    compare with, or the page cannot be written.
     """
-    page = request.out / "diff" / "index.html"
     waiting = partial(announce, "waiting for a build to end", 0.0)
     with only_build(request.out, waiting), stage_in(request.out) as scratch:
         data, words = find_data(against, request.data, scratch)
@@ -82,10 +96,10 @@ def difference(
         studies = tuple(_study_all(request, data, scratch, announce))
         try:
             _write_page(origins, studies, scratch)
-            install(scratch / "diff", page.parent)
+            install(scratch / "diff", request.out / "diff")
         except OSError as error:
             raise unwritable(error) from error
-    return "\n".join(_text(origins, studies, shown(page))).replace(NO_BREAK, " "), studies
+    return origins, studies
 
 
 def _study_all(request: Request, old: Path, scratch: Path, announce: Announce) -> Iterator[Studied]:
@@ -96,8 +110,7 @@ def _study_all(request: Request, old: Path, scratch: Path, announce: Announce) -
     changed = tuple(study for study in files if files[study])
     failed: dict[str, tuple[Outcome, ...]] = {}
     for age, side in sides.items() if changed else ():
-        asked = side._replace(studies=changed, out=scratch / age)
-        failed[age] = build(asked, announce).failed
+        failed[age] = build(side._replace(studies=changed, out=scratch / age), announce).failed
     for study, found in files.items():
         refused = {age: each for age in failed for each in failed[age] if each.study == study}
         built = found and not refused
@@ -128,7 +141,7 @@ def _write_page(origins: Mapping[str, str], studies: Sequence[Studied], scratch:
     (folder / "index.html").write_text(page, "utf-8", newline="\n")
 
 
-def _text(origins: Mapping[str, str], studies: Sequence[Studied], page: str) -> Iterator[str]:
+def lines(origins: Mapping[str, str], studies: Sequence[Studied], page: str) -> Iterator[str]:
     """The difference for a terminal or a log; of long lists the beginning."""
     yield from (f"{age}: {words}" for age, words in origins.items())
     yield "The code and the prose are today's on both sides; only the data differ."
@@ -234,10 +247,7 @@ def _unpack(against: str, commit: str, data: Path, target: Path) -> None:
     try:
         if _git(data, *pack) is None:
             raise zipfile.BadZipFile(f"it has no {data.name}/")
-        with zipfile.ZipFile(archive) as files:  # which lets no name lead out of the folder
-            if any(stat.S_ISLNK(item.external_attr >> 16) for item in files.infolist()):
-                raise zipfile.BadZipFile("they hold a link")
-            files.extractall(target)
+        zipfile.ZipFile(archive).extractall(target)  # lets no name lead out of the folder
     except (zipfile.BadZipFile, OSError) as error:
         raise RecordError(
             f"--diff {against}: the data of that revision cannot be unpacked ({error}); name a "
@@ -247,7 +257,8 @@ def _unpack(against: str, commit: str, data: Path, target: Path) -> None:
 
 def _git(folder: Path, *arguments: str) -> str | None:
     """What git prints when it is run in ``folder``; None if it fails or is not installed."""
-    environment = {key: text for key, text in os.environ.items() if key not in _OF_A_HOOK}
+    # A hook's variables would lead git elsewhere.
+    environment = {key: text for key, text in os.environ.items() if not key.startswith("GIT_")}
     command = ["git", "-C", str(folder), *arguments]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

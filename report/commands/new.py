@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from argparse import Namespace
 from pathlib import Path
 from typing import Final
 
+from report.commands.console import shown
 from report.engine.pipeline import ROOT
 from report.errors import StudyError, unwritable
 
@@ -21,6 +23,14 @@ _FILES: Final = {
 _SLUG: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 #: A title that fits into a line of code, and has nothing that markup or Python takes for its own.
 _TITLE: Final = re.compile(r"[^\\\"\'{}\n\x00-\x1f]{1,72}")
+
+
+def new(options: Namespace) -> int:
+    """Write the files of a study, and say what to run next."""
+    slug, title = options.new
+    print(*map(shown, new_study(slug, title)), "", "Next:", sep="\n")
+    print(*(f"  {command}" for command in next_commands(slug)), sep="\n")
+    return 0
 
 
 def new_study(slug: str, title: str, *, root: Path = ROOT) -> list[Path]:
@@ -44,26 +54,18 @@ def new_study(slug: str, title: str, *, root: Path = ROOT) -> list[Path]:
         if target.exists():
             place = target.relative_to(root)
             raise StudyError(f"{place} is there already; choose another name than {slug}.")
-    return _write(targets, {"SLUG": slug, "TITLE": title.strip()}, root)
-
-
-def _write(targets: dict[Path, str], words: dict[str, str], root: Path) -> list[Path]:
     made: list[Path] = []
     try:
         for target, source in targets.items():
             text = (root / "templates" / "study" / source).read_text("utf-8")
-            for mark, word in words.items():
-                text = text.replace(mark, word)
-            if not target.parent.is_dir():
-                target.parent.mkdir()
-                made.append(target.parent)
+            target.parent.mkdir(exist_ok=True)
             made.append(target)
-            target.write_text(text, "utf-8")
+            target.write_text(text.replace("SLUG", slug).replace("TITLE", title.strip()), "utf-8")
     except OSError as error:
-        for path in reversed(made):
-            path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
+        for path in made:
+            path.unlink(missing_ok=True)
         raise unwritable(error) from error
-    return [path for path in made if path.is_file()]
+    return made
 
 
 def next_commands(slug: str) -> tuple[str, ...]:

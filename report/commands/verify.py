@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
-import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from argparse import Namespace
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from report.commands.arguments import request_of
 from report.commands.child import run_build
-from report.engine.cache import SCRATCH
-from report.engine.pipeline import Announce, Request
+from report.commands.console import announcer, say
+from report.engine.cache import INDEX, file_digest
+from report.engine.pipeline import ROOT, Announce, Request
 from report.engine.place import install, only_build, stage_in
 from report.errors import OutputError, RenderError, first_uncopied, unwritable
 
 #: In the format of ``sha256sum``, for ``cd out && sha256sum -c MANIFEST.sha256``.
 MANIFEST: Final = "MANIFEST.sha256"
-#: What a build keeps for itself: the times of this machine's files, a lock, and scratch folders;
-#: and what other commands than a build write.
-_NOT_BUILT: Final = (".index.json", ".lock", MANIFEST, "diff/", "verify/", SCRATCH)
-#: What a build needs of the project; of its data, what a folder of records alone lacks.
-_NEEDED: Final = ("build.py", "pyproject.toml", "report", "figures", "templates", "data")
-#: The language that is most unlike English to programs: the capital of i is not I.
-_TURKISH: Final = "tr_TR.utf8"
+#: Where both builds are kept if they differ.
+BOTH: Final = "verify"
+#: What a build needs of the project.
+_NEEDED: Final = ("build.py", "report", "figures", "templates", "data")
 #: How many bytes are printed of what differs.
 _BYTES: Final = 60
 
@@ -34,125 +31,113 @@ _BYTES: Final = 60
 class Environment(NamedTuple):
     """Where and how one build runs; ``folder`` is relative to that of both."""
 
-    name: str
     folder: str
     umask: int
     variables: Mapping[str, str]
 
-    def words(self) -> str:
-        """What differs, in one line."""
-        varied = "".join(f", {key}={value}" for key, value in self.variables.items())
-        return f"{self.name}: folder {self.folder}, umask {self.umask:03o}{varied}"
+
+#: Two environments that differ in everything that papers must not depend on.
+ENVIRONMENTS: Final = {
+    "first": Environment(
+        "first",
+        0o022,
+        # Python takes this locale for UTF-8 unless it is told not to.
+        {"TZ": "UTC0", "LC_ALL": "C", "PYTHONHASHSEED": "0"}
+        | {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    ),
+    "second": Environment(
+        "second/a folder/très profond",
+        0o077,
+        {"TZ": "FAR-13:45", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "4242"},
+    ),
+}
 
 
-def unlike_environments() -> tuple[Environment, Environment]:
-    """Two that differ in everything; the second speaks Turkish where this system does."""
-    known = ""
-    with suppress(OSError):
-        known = subprocess.run(["locale", "-a"], capture_output=True, text=True, check=False).stdout
-    first = {"TZ": "UTC0", "LC_ALL": "C", "PYTHONHASHSEED": "0"}
-    # Python takes this locale for UTF-8 unless it is told not to.
-    first |= {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    foreign = _TURKISH if _TURKISH in known else "C.UTF-8"
-    second = {"TZ": "FAR-13:45", "LC_ALL": foreign, "PYTHONHASHSEED": "4242"}
-    far = "second/a folder/très profond"
-    return Environment("first", "first", 0o022, first), Environment("second", far, 0o077, second)
+def verify(options: Namespace) -> int:
+    """Build twice from nothing, and print whether the bytes are the same."""
+    request = request_of(options)
+    files, differences = build_twice(request, ROOT, announcer(quiet=options.quiet))
+    if differences:
+        say(f"Files that differ: {len(differences)}")
+        print(*(f"  {name}: {where}" for name, where in differences.items()), sep="\n")
+        print(f"Both builds are kept in {request.out / BOTH}; {MANIFEST} was not written.")
+    else:
+        say(
+            f"The same bytes: {len(files)} files, built twice from nothing, each time in another "
+            f"folder, time zone, locale, hash seed and umask.\n{request.out / MANIFEST}"
+        )
+    return 1 if differences else 0
 
 
-class Verified(NamedTuple):
-    """What two builds from nothing gave: the digest of each file, and where files differ first.
-
-    ``kept`` is where both builds lie if they differ, or the list of digests.
-    """
-
-    files: Mapping[str, str]
-    differences: Mapping[str, str]
-    kept: Path
-
-    def lines(self) -> Iterator[str]:
-        """What to print."""
-        yield from (each.words() for each in unlike_environments())
-        if self.differences:
-            yield f"Files that differ: {len(self.differences)}"
-            yield from (f"  {name}: {where}" for name, where in self.differences.items())
-            yield f"Both builds are kept in {self.kept}; {MANIFEST} was not written."
-        else:
-            yield f"The same bytes: {len(self.files)} files, built twice from nothing."
-            yield str(self.kept)
-
-
-def verify(request: Request, project: Path, announce: Announce) -> Verified:
+def build_twice(
+    request: Request, project: Path, announce: Announce
+) -> tuple[dict[str, str], dict[str, str]]:
     """Build what ``request`` asks for twice from nothing and compare the bytes.
 
     Each build is a process of its own in a fresh copy of ``project``.  If they are the same,
-    ``MANIFEST.sha256`` is written to ``request.out``.
+    ``MANIFEST.sha256`` is written to ``request.out``, else both are kept there.  Returns the digest
+    of each file, and where those that differ do so first.
 
     Raises ``RenderError`` if a build fails, and ``OutputError`` if copies or manifest cannot be
     written.
     """
     waiting = partial(announce, "waiting for a build to end", 0.0)
     with only_build(request.out, waiting), stage_in(request.out) as stage:
-        both, outs = stage / "verify", []
-        for turn, each in enumerate(unlike_environments()):
-            announce(f"the {each.name} build", turn / 2)
-            outs.append(_build(each, request, project, both / each.folder))
+        outs = [stage / BOTH / each.folder / "out" for each in ENVIRONMENTS.values()]
+        for turn, name in enumerate(ENVIRONMENTS):
+            announce(f"the {name} build", turn / 2)
+            _build(name, request._replace(out=outs[turn]), project)
         files, others = map(files_of, outs)
         differ = sorted({name for name, _ in files.items() ^ others.items()})
         differences = {name: where_unlike(*(out / name for out in outs)) for name in differ}
         digests = "".join(f"{digest}  {name}\n" for name, digest in files.items())
-        found = both if differences else stage / MANIFEST
+        kept = BOTH if differences else MANIFEST
         try:
             (stage / MANIFEST).write_text(digests, "utf-8", newline="\n")
-            install(found, request.out / found.name)
+            install(stage / kept, request.out / kept)
         except OSError as error:
             raise unwritable(error) from error
-    return Verified(files, differences, request.out / found.name)
+    return files, differences
 
 
-def _build(environment: Environment, request: Request, project: Path, folder: Path) -> Path:
-    """Build in a copy of the project and of other data than its own; returns ``folder/out``."""
+def _build(name: str, request: Request, project: Path) -> None:
+    """Build in a copy of the project, beside ``request.out``, and of other data than its own."""
+    environment, folder = ENVIRONMENTS[name], request.out.parent
     data = folder / ("data" if request.data == project / "data" else "other data")
+    copied = {folder / needed: project / needed for needed in _NEEDED} | {data: request.data}
     hidden = shutil.ignore_patterns("__pycache__", ".*")
     try:
-        for name in (name for name in _NEEDED if (project / name).exists()):
-            if (project / name).is_dir():
-                shutil.copytree(project / name, folder / name, ignore=hidden)
-            else:
-                folder.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(project / name, folder / name)
-        if not data.exists():
-            shutil.copytree(request.data, data, ignore=hidden)
+        folder.mkdir(parents=True)
+        for target, source in copied.items():
+            copy = partial(shutil.copytree, ignore=hidden) if source.is_dir() else shutil.copyfile
+            copy(source, target)
     except OSError as error:
         file, _, why = first_uncopied(error)
         raise OutputError(
-            f"{file}: cannot be copied to {request.out} ({why}); mend the file, or take an --out "
-            "with more room."
+            f"{file}: cannot be copied to be built elsewhere ({why}); restore the file, or take an "
+            "--out with more room."
         ) from error
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("LC_", "LANG", "PYTHON"))}
     own = {**kept, **environment.variables, "PYTHONIOENCODING": "utf-8"}
-    asked = request._replace(out=folder / "out", data=data)
-    failure = run_build(asked, folder, own, environment.umask)
-    if failure is not None:
-        raise RenderError(f"--verify: the {environment.name} build failed: {failure}")
-    return asked.out
+    if failure := run_build(request._replace(data=data), folder, own, environment.umask):
+        raise RenderError(f"--verify: the {name} build failed: {failure}")
 
 
 def files_of(out: Path) -> dict[str, str]:
-    """Each built file below ``out``, relative to it, and its SHA-256 in hexadecimal; sorted."""
-    every = (path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file())
-    built = sorted(name for name in every if not name.startswith(_NOT_BUILT))
-    return {name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in built}
+    """Each file that a build has made below ``out``, relative to it, and its SHA-256; sorted."""
+    every = sorted(path for path in out.rglob("*") if path.is_file())
+    built = (path for path in every if path.name not in (INDEX, ".lock"))
+    return {path.relative_to(out).as_posix(): file_digest(str(path)) or "" for path in built}
 
 
 def where_unlike(first: Path, second: Path) -> str:
-    """Where two unequal files differ first: the byte, its line, and what is around it in both."""
+    """Where two unequal files differ first: the byte, and what is around it in both."""
     for path, name in ((second, "first"), (first, "second")):
         if not path.is_file():
             return f"only the {name} build has it"
-    one, other = first.read_bytes(), second.read_bytes()
-    shorter = min(len(one), len(other))
-    place = next((i for i in range(shorter) if one[i] != other[i]), shorter)
+    both = [path.read_bytes() for path in (first, second)]
+    unlike = (place for place, (one, other) in enumerate(zip(*both, strict=False)) if one != other)
+    place = next(unlike, min(map(len, both)))
     begin = max(0, place - _BYTES // 2)
-    line = 1 + one.count(b"\n", 0, place)
-    shown = (each[begin : begin + _BYTES].decode("utf-8", "replace") for each in (one, other))
-    return f"byte {place + 1}, line {line}: {' and '.join(map(repr, shown))}"
+    shown = (each[begin : begin + _BYTES].decode("utf-8", "replace") for each in both)
+    return f"byte {place + 1}: {' and '.join(map(repr, shown))}"

@@ -1,4 +1,4 @@
-"""What surrounds a command: its packages, its shell, and streams that lead wherever they may.
+"""What surrounds a command: its packages, and streams that lead wherever they may.
 
 The work matters more than what is said of it, so that output that cannot be written is dropped.
 Where the output is the result, ``check_output`` lets the command fail.  A stream that is closed
@@ -11,7 +11,6 @@ from __future__ import annotations
 import io
 import os
 import sys
-from argparse import ArgumentParser
 from importlib.util import find_spec
 from typing import IO, Any
 
@@ -68,14 +67,3 @@ def require_packages() -> None:
             f"error: the packages of this project are not installed for {sys.executable}; run "
             "'source .venv/bin/activate' first, or install them as README.md says."
         )
-
-
-def complete(parser: ArgumentParser) -> None:
-    """Answer a shell that asks how a command line may go on, and exit; else nothing.
-
-    argcomplete is imported for such a question only, since every command comes by here.
-    """
-    if "_ARGCOMPLETE" in os.environ:
-        import argcomplete
-
-        argcomplete.autocomplete(parser)

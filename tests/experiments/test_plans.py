@@ -13,7 +13,8 @@ from experiments.conv_profiling import HELD_OUT, KNOWN
 from experiments.harness import counting, measure
 from experiments.harness.journal import Journal
 from experiments.harness.request import Request
-from experiments.harness.study import Device, Factors, Session, UsageError
+from experiments.harness.study import Device, Factors, Session
+from report.errors import UsageError
 from report.records.record import Case, Policy
 from tests.experiments.conftest import make_environment, make_header, of
 

@@ -1,0 +1,295 @@
+"""What ``build.py`` does beside building: ``--use``, ``--check``, ``--accept``, ``--new``."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import build
+from report.commands.check import EXPECTED, Expected, differences, faults, read_expected
+from report.commands.new import new_study
+from report.engine.gather import choose
+from report.engine.pipeline import ROOT, Request
+from report.engine.use import named_records
+from report.errors import RecordError, StudyError
+from report.records.editions import Edition, read_editions
+from report.records.record import Record
+from report.records.store import record_name, write_record
+from report.studies import STUDIES
+from tests import factory, folders
+
+STUDY, OTHER = "conv_scaling", "conv_profiling"
+CASES = factory.layer_cases((1, 4))
+FULL = factory.record(CASES)
+QUICK = factory.record(CASES, started="2026-11-02T10:00:00Z", plan="quick")
+ELSEWHERE = factory.record([], started="2026-11-03T10:00:00Z", study=OTHER)
+
+
+def file_of(record: Record) -> str:
+    return f"{record.study}/{record_name(record)}"
+
+
+def words(folder: Path, *more: str) -> list[str]:
+    places = ["--out", str(folder / "out"), "--data", str(folder / "data")]
+    return [STUDY, "--html", "--jobs", "1", *places, *more]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A full and a quick record of one machine, and the page that is built from the first."""
+    folder = tmp_path_factory.mktemp("built")
+    factory.data_folder(folder, FULL, QUICK, ELSEWHERE)
+    assert build.main(words(folder)) == 0
+    return folder
+
+
+@pytest.fixture
+def folder(built: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(built, tmp_path / "built")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return factory.data_folder(tmp_path, FULL, QUICK, ELSEWHERE)
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "told"),
+    [
+        ("--version", 0, "ridgepoint 0."),
+        ("--list", 0, "conv_scaling       How glibc"),
+        ("conv_scalin", 2, "did you mean conv_scaling?"),
+        ("--jobs 0", 2, "'0' is not a whole number from 1 on"),
+        ("--engine word", 2, "typst"),
+        ("--check --verify", 2, "--verify is not possible together with --check"),
+        ("--watch --diff HEAD", 2, "--watch is not possible together with --diff"),
+        *(
+            (f"--use x {other}", 2, f"leave it out with {other.split()[0]}.")
+            for other in ("--list", "--check", "--diff HEAD", "--verify", "--serve 0")
+        ),
+    ],
+)
+def test_the_command_line_answers_in_a_sentence(
+    line: str, code: int, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert build.main(line.split()) == code
+    out, err = capsys.readouterr()
+    assert told in (err if code else out) and err.count("\n") == (code == 2)
+
+
+# ------------------------------------------------------------------------- which record is meant
+
+
+def test_a_record_is_named_by_a_path_or_by_a_part_of_its_name(data: Path, tmp_path: Path) -> None:
+    quick, elsewhere, root = file_of(QUICK), file_of(ELSEWHERE), Path("/")
+    link = tmp_path / "link"
+    link.symlink_to(data)
+    of_quick = {STUDY: (quick,)}
+    for texts, studies, here, expected in (
+        ([f"data/{quick}"], [STUDY], tmp_path, of_quick),
+        ([str(data / quick)], [STUDY], root, of_quick),
+        ([str(link / quick)], [STUDY], root, of_quick),
+        ([quick.removesuffix(".zip")], [STUDY], root, of_quick),
+        (["20261102"], [STUDY], root, of_quick),
+        ([quick, "20261102", "20261101"], [STUDY], root, {STUDY: (quick, file_of(FULL))}),
+        (["latest"], [STUDY, OTHER, "gpu_survey"], root, {**of_quick, OTHER: (elsewhere,)}),
+        (["20261103"], STUDIES, root, {OTHER: (elsewhere,)}),
+    ):
+        assert named_records(texts, studies, data, here) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "study", "told"),
+    [
+        ("nothing", STUDY, "no such record in"),
+        ("devices.yaml", STUDY, "no such record in"),
+        ("other.json", STUDY, "no such record in"),
+        ("latest", "gpu_survey", "no record of these studies in"),
+        ("example-2t", STUDY, f"{file_of(FULL)} and {file_of(QUICK)} have this in their names"),
+        (file_of(ELSEWHERE), STUDY, f"a record of {OTHER}, which this build does not make"),
+    ],
+)
+def test_a_record_that_cannot_be_meant_is_refused(
+    text: str, study: str, told: str, data: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(RecordError) as caught:
+        named_records([text], [study], data, tmp_path)
+    (line,) = str(caught.value).splitlines()
+    assert line.startswith(f"--use {text}: ") and told in line
+
+
+def test_a_build_uses_it_says_so_and_the_next_one_does_not(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, manifest = folder / f"out/html/{STUDY}/index.html", folder / "out/manifest.json"
+    use, plain = ("--use", "20261102"), (page.read_bytes(), manifest.read_bytes())
+    assert build.main(words(folder, *use, "--dry-run")) == 0
+    change = f"{STUDY}/study: what --use names changed from none to {file_of(QUICK)}"
+    assert change in capsys.readouterr().out
+    assert build.main(words(folder, *use)) == 0
+    told = capsys.readouterr().out
+    values = json.loads((folder / f"out/values/{STUDY}.json").read_text("utf-8"))
+    assert values["records"] == values["asked"] == [file_of(QUICK)]
+    assert b"chosen by --use" in page.read_bytes() and b"chosen by --use" not in plain[0]
+    assert f"{STUDY}: 2 records, 1 used" in told and file_of(QUICK) not in told
+    assert build.main(words(folder, *use, "--explain")) == 0
+    told = capsys.readouterr().out
+    assert "Nothing to do" in told
+    assert f"data/{file_of(QUICK)}: used as cpu, as --use names it" in told
+    assert f"data/{file_of(FULL)}: not used, --use names another" in told
+    assert build.main(words(folder, "--check")) == 1
+    change = f"{STUDY}/study is stale: what --use names changed from {file_of(QUICK)} to none."
+    assert change in capsys.readouterr().out
+    assert build.main(words(folder)) == 0
+    assert (page.read_bytes(), manifest.read_bytes()) == plain
+
+
+def test_what_is_accepted_is_the_edition(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A new machine, then a run on it, then a quick one, which displaces neither."""
+    machine = factory.environment("other-1t")
+    first, again, quick = (
+        factory.record(CASES, machine, started=f"2026-11-0{day}T10:00:00Z", plan=plan)
+        for day, plan in ((5, "full"), (6, "full"), (7, "quick"))
+    )
+    editions = data / "editions.yaml"
+    editions.write_text(f"{STUDY}: {{roles: {{cpu: example-2t}}}}\n")
+
+    def used(*asked: str) -> dict[str, str]:
+        return dict(choose(STUDY, data, asked).inputs.roles)
+
+    write_record(first, data)
+    assert used() == {"cpu": file_of(FULL)}, "nobody has named the new machine"
+    command = words(data.parent, "--use", "latest", "--accept")
+    assert build.main(command) == 0
+    assert read_editions(data)[STUDY] == Edition(
+        {"cpu": "other-1t"}, compared=("example-2t",), date="2026-11-05"
+    )
+    assert used() == {"cpu": file_of(first)}
+    write_record(again, data)
+    assert used() == {"cpu": file_of(again)}, "a later run changes the paper"
+    write_record(quick, data)
+    before = editions.read_bytes()
+    assert used() == {"cpu": file_of(again)}
+    assert used(file_of(quick)) == {"cpu": file_of(quick)}
+    assert build.main(command) == 1
+    assert "does not replace the full run in the role cpu" in capsys.readouterr().err
+    assert editions.read_bytes() == before
+
+
+# ------------------------------------------------------------------------------- what is checked
+
+VERDICTS = st.sampled_from(["supported", "refuted", "undecided", "not measured"])
+NAMES = st.text("abc", min_size=1, max_size=3)
+RESULTS = st.builds(
+    Expected, st.dictionaries(NAMES, VERDICTS), st.lists(NAMES, unique=True).map(tuple)
+)
+
+
+@given(RESULTS, RESULTS)
+def test_every_other_verdict_and_every_new_failure_is_told(old: Expected, new: Expected) -> None:
+    told = list(differences(STUDY, old, new))
+    changed = [claim for claim in old.claims if old.claims[claim] != new.claims.get(claim)]
+    assert len(told) == len(changed) + len(set(new.audits) - set(old.audits))
+    assert list(differences(STUDY, new, new)) == []
+
+
+def test_a_built_paper_passes_and_what_is_amiss_is_told_and_nothing_written(folder: Path) -> None:
+    data, out = folder / "data", folder / "out"
+    request = Request((STUDY,), ("html",), out, "typst", data=data)
+    assert faults(request) == (), "without expectations only what is stale counts"
+    assert build.main(words(folder, "--accept")) == 0
+    assert faults(request) == ()
+    claim, verdict = next(iter(read_expected(data)[STUDY].claims.items()))
+    expected = data / EXPECTED
+    expected.write_text(expected.read_text("utf-8").replace(f"{claim}: {verdict}", f"{claim}: x"))
+    papers = Path(shutil.copytree(ROOT / "templates" / "papers", folder / "papers"))
+    template = papers / f"{STUDY}.qmd.j2"
+    (out / f"html/{STUDY}/index.html").unlink()
+    before = folders.digests(folder)
+    assert faults(request) == (
+        told := f"{STUDY}: the claim {claim} is {verdict}; it was x.",
+        f"{STUDY}/document is stale: html/{STUDY}/index.html is missing.",
+        *(
+            f"site/{step} is stale: it follows from {STUDY}/document."
+            for step in ("quarto", "index")
+        ),
+    )
+    assert build.main(words(folder, "--check")) == 1
+    assert folders.digests(folder) == before
+    shutil.rmtree(out)
+    assert told in faults(request), "also of what is not built yet"
+    template.write_text(template.read_text("utf-8") + "\nIt took 93.1 ms.\n", "utf-8")
+    typed = faults(request._replace(papers=papers))
+    assert any("the number 93.1 is typed into the prose" in fault for fault in typed)
+
+
+# ------------------------------------------------------------------------- new studies and shells
+
+SLUG, TITLE = "layer_height", "How the rate of a layer grows with its width"
+
+
+@pytest.mark.parametrize(
+    ("slug", "title"), [("a", "A"), ("a" * 40, "w" * 72), (SLUG, TITLE)], ids=len
+)
+def test_a_new_study_passes_the_lint_untouched(slug: str, title: str, tmp_path: Path) -> None:
+    """``test_walkthrough`` measures, builds and tests one."""
+    for room in ("experiments", "report/studies", "templates/papers", "tests"):
+        (tmp_path / room).mkdir(parents=True)
+    shutil.copytree(ROOT / "templates" / "study", tmp_path / "templates" / "study")
+    shutil.copyfile(ROOT / "pyproject.toml", tmp_path / "pyproject.toml")
+    made = [path for path in new_study(slug, title, root=tmp_path) if path.suffix == ".py"]
+    # What is ours is not there, so that the order of imports cannot be told.
+    for lint in (("format", "--check"), ("check", "--ignore", "I001")):
+        command = [sys.executable, "-m", "ruff", *lint, *map(str, made)]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("slug", "title", "complaint"),
+    [
+        *((slug, TITLE, "cannot be the name") for slug in ("Layer", "../x", "a__b", "a" * 41)),
+        ("layer", 'a "quoted" title', "without quotes"),
+        ("layer", "two\nlines", "one line"),
+        ("layer", "{% raw %}", "braces"),
+        ("layer", " ", "one line"),
+        ("conv_scaling", TITLE, "is there already"),
+    ],
+)
+def test_what_cannot_be_a_study_is_refused(slug: str, title: str, complaint: str) -> None:
+    with pytest.raises(StudyError, match=complaint):
+        new_study(slug, title)
+
+
+@pytest.mark.parametrize(
+    ("command", "line", "expected"),
+    [
+        (["build.py"], "build.py --eng", {"--engine"}),
+        (["build.py"], "build.py conv_s", {"conv_scaling"}),
+        (["-m", "experiments"], "experiments run --dev", {"--device"}),
+    ],
+)
+def test_a_shell_is_told_how_a_line_goes_on(
+    command: list[str], line: str, expected: set[str], tmp_path: Path
+) -> None:
+    answer = tmp_path / "answer"
+    asked = {
+        "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_IFS": "\n",
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line)),
+    }
+    subprocess.run(
+        [sys.executable, *command], cwd=ROOT, env={**os.environ, **asked}, check=True, timeout=60
+    )
+    assert {word.strip() for word in answer.read_text().splitlines()} == expected
