@@ -186,13 +186,30 @@ def cards(devices: Devices, names: Collection[str]) -> dict[str, Card]:
     return found
 
 
+class _Tally(NamedTuple):
+    """All operators of a network: multiply-adds, weights and results, and whether each is kept.
+
+    Of all that they read: how much, from how far, and by which operator.
+    """
+
+    multiply_adds: Vector
+    weights: Vector
+    writes: Vector
+    kept: npt.NDArray[np.bool_]
+    elements: Vector
+    distance: Vector
+    reader: npt.NDArray[np.intp]
+
+
 @cache
-def _tally(network: NetworkOperators) -> tuple[Vector, Vector]:
-    """Multiply-adds, weights and results of all operators; what they read, from how far, which."""
+def _tally(network: NetworkOperators) -> _Tally:
     operators = network.operators
-    counts = ([o.multiply_adds, o.weights, o.writes] for o in operators)
-    reads = ([r.elements, r.distance, i] for i, o in enumerate(operators) for r in o.reads)
-    return np.array([*counts], float).reshape(-1, 3).T, np.array([*reads], float).reshape(-1, 3).T
+    counts = [[o.multiply_adds, o.weights, o.writes] for o in operators]
+    reads = [[r.elements, r.distance, i] for i, o in enumerate(operators) for r in o.reads]
+    multiply_adds, weights, writes = np.array(counts, float).reshape(-1, 3).T
+    elements, distance, reader = np.array(reads, float).reshape(-1, 3).T
+    kept = np.array([o.name in KEPT for o in operators], bool)
+    return _Tally(multiply_adds, weights, writes, kept, elements, distance, reader.astype(np.intp))
 
 
 def moved(network: NetworkOperators, batch: int, cache: float = 0.0) -> Vector:
@@ -200,20 +217,20 @@ def moved(network: NetworkOperators, batch: int, cache: float = 0.0) -> Vector:
 
     A tensor is not read from memory where all that was touched since fits into the ``cache`` (B).
     """
-    (_, weights, writes), (elements, distance, operator) = _tally(network)
-    far = (distance < 0) | (ELEMENT * batch * distance > cache)
-    read = np.bincount(operator[far].astype(int), elements[far], len(weights))
-    found: Vector = ELEMENT * (weights + batch * (read + writes))
+    all_of_it = _tally(network)
+    far = (all_of_it.distance < 0) | (ELEMENT * batch * all_of_it.distance > cache)
+    count = len(all_of_it.weights)
+    read = np.bincount(all_of_it.reader[far], all_of_it.elements[far], count)
+    found: Vector = ELEMENT * (all_of_it.weights + batch * (read + all_of_it.writes))
     return found
 
 
 def limits(
     network: NetworkOperators, batch: int, card: Card, cache: float = 0.0
-) -> tuple[list[float], list[float]]:
+) -> tuple[Vector, Vector]:
     """The time of each operator (s) by the peak of ``card``, and by its bandwidth."""
-    work = 2 * batch * _tally(network)[0][0]
-    memory = moved(network, batch, cache)
-    return (work / card.peak).tolist(), (memory / card.bandwidth).tolist()
+    work: Vector = 2 * batch * _tally(network).multiply_adds
+    return work / card.peak, moved(network, batch, cache) / card.bandwidth
 
 
 @cache
@@ -221,9 +238,14 @@ def seconds(network: NetworkOperators, batch: int, card: Card, way: Way) -> floa
     """The time of one batch (s) that the roofline of ``card`` allows."""
     times = limits(network, batch, card, card.cache if way == "cached" else 0.0)
     if way == "network":
-        return max(map(sum, times))
-    slower = zip(network.operators, map(max, *times), strict=True)
-    return sum(time for operator, time in slower if way != "merged" or operator.name in KEPT)
+        return max(map(_sum, times))
+    slower = np.maximum(*times)
+    return _sum(slower[_tally(network).kept] if way == "merged" else slower)
+
+
+def _sum(numbers: Vector) -> float:
+    """The sum from the first to the last, the same on every processor and version of numpy."""
+    return float(numbers.cumsum()[-1]) if numbers.size else 0.0
 
 
 class Comparison(NamedTuple):
@@ -324,7 +346,7 @@ class Pairs:
         """Operations for each byte that the operators of a network move."""
         found = {}
         for name, (row, _, network) in self.known.items():
-            work = sum(2 * row.batch * each.multiply_adds for each in network.operators)
+            work = 2 * row.batch * sum(each.multiply_adds for each in network.operators)
             found[name] = work / float(moved(network, row.batch).sum())
         return self._of_theory(f"FLOP a byte({self.comparison.name})", found)
 

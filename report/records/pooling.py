@@ -78,16 +78,21 @@ def contradiction(one: Record, other: Record) -> str | None:
 def _contradictions(one: Case, other: Case) -> Iterator[str]:
     if one.layers != other.layers:
         yield "other layers ran"
-    for quantity in sorted(FIXED):
-        first, second = _values(one, quantity), _values(other, quantity)
-        if len(first) == len(second) == 1 and first != second:
-            yield f"{quantity} is {second.pop():,}, not {first.pop():,},"
+    first, second = _fixed(one), _fixed(other)
+    for quantity in sorted(first.keys() & second.keys()):
+        old, new = first[quantity], second[quantity]
+        if len(old) == len(new) == 1 and old != new:
+            yield f"{quantity} is {new.pop():,}, not {old.pop():,},"
 
 
-def _values(case: Case, quantity: str) -> set[float]:
-    """The different values of all samples, whatever the policy."""
-    rounds = (r.samples(quantity) for r in case.rounds if r.status == "ok")
-    return {sample for samples in (case.samples(quantity), *rounds) for sample in samples}
+def _fixed(case: Case) -> dict[str, set[float]]:
+    """The different values of what is the same in every run, whatever the policy."""
+    found: dict[str, set[float]] = {}
+    well = (each.series for each in case.rounds if each.status == "ok")
+    for series in (case.series, *well):
+        for quantity in FIXED & series.keys():
+            found.setdefault(quantity, set()).update(series[quantity])
+    return found
 
 
 # ------------------------------------------------------------------------------ which make one run

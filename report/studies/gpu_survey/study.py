@@ -296,7 +296,8 @@ def example(p: Survey) -> Iterator[Bars]:
 def _bounded(network: NetworkOperators, batch: int, card: Card) -> tuple[float, float]:
     """Microseconds an image in operators that arithmetic bounds, and in those that memory does."""
     found = [0.0, 0.0]
-    for arithmetic, memory in zip(*limits(network, batch, card), strict=True):
+    by_peak, by_bandwidth = (times.tolist() for times in limits(network, batch, card))
+    for arithmetic, memory in zip(by_peak, by_bandwidth, strict=True):
         found[memory > arithmetic] += max(arithmetic, memory) * MICRO / batch
     return found[0], found[1]
 
