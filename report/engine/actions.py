@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from report.engine.task import Task, load, save, write_json
 from report.records.files import shared
 
 if TYPE_CHECKING:
+    from report.records.store import Stored, StoredImport
     from report.render.html import Publication
     from report.render.pandoc import Edition
     from report.render.site import Paper
@@ -43,7 +44,8 @@ _QUICK, _BLOCK = 1, 2**20
 def study(task: Task) -> tuple[str, ...]:
     """Choose the records and compute the study; figures are described in a file of their own.
 
-    The setting ``use`` names records that the user wants in this build.
+    What a reader may download of the records is written from the same reading.  The setting
+    ``use`` names records that the user wants in this build.
     """
     from report.engine.computing import compute_usable
     from report.paper.details import details
@@ -58,30 +60,26 @@ def study(task: Task) -> tuple[str, ...]:
     save(findings, folder / FINDINGS)
     opened = details(findings.values.values(), chosen.inputs)
     write_json({**opened, "machines": machines(chosen.inputs.records)}, folder / DETAILS)
+    if chosen.files:
+        _write_samples(chosen.files, task)
     return chosen.notices
 
 
-def samples(task: Task) -> None:
-    """Write every sample of the chosen records, one a row, and the records; nothing without any."""
+def _write_samples(files: Sequence[Stored | StoredImport], task: Task) -> None:
+    """Write every sample of the records, one a row, and copy the records."""
     from report.instruments.counters.logs import gzip_writer
     from report.records.frames import write_samples
-    from report.records.store import read_import, read_record
 
-    folder, chosen = task.artifacts(), _read(task.artifacts() / CHOSEN)
-    files = [file for runs in chosen["runs"] for file in runs]
-    records = [read_record(task.data / file, task.data) for file in files]
-    imported = [read_import(task.data / file, task.data) for file in chosen["imported"]]
-    if not (records or imported):
-        return
+    folder = task.artifacts()
     with (
         (folder / SAMPLES).open("wb") as file,
         io.BufferedWriter(gzip_writer(file, _QUICK), _BLOCK) as packed,
         io.TextIOWrapper(packed, "utf-8", newline="\n") as stream,
     ):
-        write_samples((*records, *imported), stream)
+        write_samples(files, stream)
     (folder / RECORDS_FOLDER).mkdir()
-    for name in (*files, *chosen["imported"]):
-        shutil.copyfile(task.data / name, folder / RECORDS_FOLDER / Path(name).name)
+    for each in files:
+        shutil.copyfile(task.data / each.file, folder / RECORDS_FOLDER / Path(each.file).name)
 
 
 def figures(task: Task) -> None:

@@ -73,14 +73,19 @@ class Chosen:
             for stored in self.inputs.records
         )
 
+    @property
+    def files(self) -> tuple[Stored | StoredImport, ...]:
+        """All records that are used, as their files hold them."""
+        runs = (run for stored in self.inputs.records for run in stored.runs)
+        return (*(part for run in runs for part in run.shards), *self.inputs.imported)
+
     def as_json(self) -> dict[str, Any]:
         """What tells one choice from another; notices tell nothing of the numbers."""
-        own = (part for each in self.inputs.records for run in each.runs for part in run.shards)
         return {
             "runs": self.runs,
             "imported": [item.file for item in self.inputs.imported],
             "roles": self.inputs.roles,
-            "digests": {item.file: item.sha256 for item in (*own, *self.inputs.imported)},
+            "digests": {item.file: item.sha256 for item in self.files},
             "origin": self.origin,
         }
 

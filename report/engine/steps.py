@@ -2,8 +2,7 @@
 
 ====================  =======================================================================
 ``<study>/study``     which records the paper uses, values, tables, claims, and a description of
-                      every figure
-``<study>/samples``   those records, and every sample of them as a table, for the page's reader
+                      every figure; those records, and every sample of them as a table
 ``<study>/figures``   the figures in both of their formats
 ``<study>/document``  the document with tables, downloads and bibliography, and what pandoc writes
                       of it: the page, the sources of LaTeX and Typst, and what lists of studies say
@@ -26,7 +25,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from report.records import OPERATORS
+from report.records import ENDING, OPERATORS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 Engine: TypeAlias = Literal["auto", "latex", "typst"]
@@ -82,7 +81,6 @@ _FILES: Final[Mapping[str, tuple[str, ...]]] = {
         *_COMPUTING, f"data/{_STUDY}/", f"data/reported/{_STUDY}.json", "data/editions.yaml",
         "data/devices.yaml", f"data/{OPERATORS}",
     ),
-    "samples": (*_BASE, "report/instruments/"),
     "figures": (*_BASE, "figures/", "templates/fonts/"),
     "document": _DOCUMENT,
     "pdf": (*_PRINTING, *_TYPST),
@@ -92,9 +90,11 @@ _FILES: Final[Mapping[str, tuple[str, ...]]] = {
 #: What each kind of step reads of other steps, by how the names of their outputs begin or end.
 _READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "study": {},
-    "samples": {"study": (CHOSEN,)},
     "figures": {"study": (DRAWINGS,)},
-    "document": {"study": (CHOSEN, FINDINGS, DETAILS), "figures": ("",), "samples": ("",)},
+    "document": {
+        "study": (CHOSEN, FINDINGS, DETAILS, SAMPLES, ENDING),
+        "figures": ("",),
+    },
     "pdf": {"figures": ("qmd/",), "document": ("qmd/", "tex/", TYPST)},
     "quarto": {"figures": ("qmd/",), "document": ("qmd/", ENTRY)},
     "index": {"study": (RECORDS, DETAILS), "document": (ENTRY, "values/", "index.html")},
@@ -103,7 +103,6 @@ _PAGES: Final = ("jinja2", "markupsafe", "msgspec", "pypandoc_binary", "pyyaml")
 #: The packages that each kind of step depends on, with what they are built on; of a PDF by engine.
 _PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "study": ("msgspec", "numpy", "pyyaml", "scipy"),
-    "samples": ("msgspec", "pyyaml"),
     "figures": (
         "contourpy", "cycler", "fonttools", "kiwisolver", "matplotlib", "numpy", "packaging",
         "pillow", "pyparsing", "python_dateutil",
@@ -173,19 +172,14 @@ def study_steps(study: str, request: Request, files: Sequence[str], formats: str
 
     ``formats`` are those of its document: ``page``, and ``print`` if a PDF is wanted or there.
     """
-    wanted = {
-        "study": True,
-        "samples": "page" in formats,
-        "figures": True,
-        "document": True,
-        "pdf": "pdf" in request.outputs,
-    }
+    actions = ["study", "figures", "document"]
+    if "pdf" in request.outputs:
+        actions.append("pdf")
     settings: dict[str, dict[str, str]] = {
         "study": {"use": ", ".join(request.use.get(study, ()))},
         "document": {"formats": formats, "style": request.style or ""},
         "pdf": {"engine": request.engine},
     }
-    actions = [action for action, is_wanted in wanted.items() if is_wanted]
     return [
         _step(study, action, [study], files, actions, settings.get(action, {}))
         for action in actions

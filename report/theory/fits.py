@@ -86,19 +86,19 @@ def fits(captured: Callable[[int, int | None], Theory], limit: int) -> Fits:
     whole = captured(BATCH, PROBE)
     if not whole.scales:
         return searched(lambda batch: captured(batch, None), limit)
-    rooms = [(limit - fixed) // each for fixed, each in Captured(whole.network).living if each]
-    return searched(scaling(whole), limit, near=min(rooms, default=MOST))
+    return scaled(whole, limit)
 
 
-def scaling(whole: Theory) -> Callable[[int], Theory]:
-    """Makes the theory of a network that was captured at ``BATCH`` for other batches."""
+def scaled(whole: Theory, limit: int) -> Fits:
+    """The same of a network that was captured at ``BATCH`` and is alike at every other batch."""
     now = Captured(whole.network)
     past = Captured(msgspec.structs.replace(whole.network, operators=whole.history))
 
     def at(batch: int) -> Theory:
         return replace(whole, network=now.at(batch), history=past.at(batch).operators)
 
-    return at
+    rooms = [(limit - fixed) // each for fixed, each in now.living if each]
+    return searched(at, limit, near=min(rooms, default=MOST))
 
 
 def searched(at: Callable[[int], Theory], limit: int, near: int | None = None) -> Fits:

@@ -54,10 +54,15 @@ def load(operator: Operator) -> Load | None:
     kind = kind_of(operator)
     if kind is None:
         return None
-    products = _PRODUCTS.get(operator.base)
-    macs = products(operator) if products else 0
+    macs = multiply_adds(operator)
     effective = int(macs * _share_of_data(operator)) if macs else 0
     return Load(kind, Macs(macs), _traffic(operator, kind), Macs(effective))
+
+
+def multiply_adds(operator: Operator) -> int:
+    """The multiply-adds of an operator; none of one that is not known."""
+    products = _PRODUCTS.get(operator.base)
+    return products(operator) if products else 0
 
 
 def kind_of(operator: Operator) -> Kind | None:

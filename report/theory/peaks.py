@@ -14,13 +14,13 @@ from functools import lru_cache
 from typing import Final
 
 from report.records.operations import Network, Operator
-from report.theory.conditions import Conditions, Workspace
+from report.theory.conditions import NOTHING, Conditions, Workspace
 from report.theory.convolution_workspaces import ALLOCATED, PENDING
 from report.theory.networks import Captured
 from report.theory.reconciliation import Term
 from report.theory.terms import SHAPES
 from report.theory.timeline import resident
-from report.theory.workspaces import workspace
+from report.theory.workspaces import takes_nothing, workspace
 
 PARAMETERS: Final = "Parameters"
 STATISTICS: Final = "Running statistics"
@@ -71,7 +71,13 @@ class Peak:
 @lru_cache(maxsize=4096)
 def peak(captured: Captured, batch: int, conditions: Conditions) -> Peak:
     """The first moment of an inference at which most is alive; the record's runs ask for few."""
-    first = {n: workspace(captured.operator(n, batch), conditions) for n in set(captured.alike)}
+    operators = captured.network.operators
+    first = {
+        n: NOTHING
+        if takes_nothing(operators[n])
+        else workspace(captured.operator(n, batch), conditions)
+        for n in set(captured.alike)
+    }
     taken = [first[number] for number in captured.alike]
     totals = [
         fixed + each * batch + found.amount

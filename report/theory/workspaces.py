@@ -46,18 +46,27 @@ Rule: TypeAlias = Callable[[Operator, Conditions], Workspace]
 
 def workspace(operator: Operator, conditions: Conditions) -> Workspace:
     """What an operator takes at its largest moment, as far as rules tell."""
-    if kind_of(operator) in ("view", "creation"):
+    if takes_nothing(operator):
         return NOTHING
-    types = {tensor.dtype for found in operator.reads.values() for tensor in found}
+    types = _types(operator)
     if types <= _TRIED:
-        if operator.base in TAKES_NOTHING:
-            return NOTHING
         rule = _ALL.get(operator.base)
         return UNKNOWN if rule is None else rule(operator, conditions)
     rule = _IN_REDUCED_PRECISION.get(operator.base)
     if rule is None or not types <= _TRIED | {"bfloat16", "float16"}:
         return UNKNOWN
     return rule(operator, conditions)._replace(complete=False)
+
+
+def takes_nothing(operator: Operator) -> bool:
+    """Whether an operator takes nothing, whatever the extents of its tensors."""
+    if kind_of(operator) in ("view", "creation"):
+        return True
+    return operator.base in TAKES_NOTHING and _types(operator) <= _TRIED
+
+
+def _types(operator: Operator) -> set[str]:
+    return {tensor.dtype for found in operator.reads.values() for tensor in found}
 
 
 def _taking(amount: int | None, name: str = "Workspace", formula: str = "") -> Workspace:

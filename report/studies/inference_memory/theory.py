@@ -11,7 +11,7 @@ from report.records.layers import Layer
 from report.records.record import Environment
 from report.studies.inference_memory.subject import Call, Limit
 from report.theory.conditions import Conditions, conditions_of
-from report.theory.fits import Fits, scaling, searched
+from report.theory.fits import Fits, scaled
 from report.theory.network import Theory
 from report.theory.networks import Captured, Way, captured
 from report.theory.peaks import Peak, peak
@@ -41,4 +41,4 @@ def fits(limit: Limit, conditions: Conditions) -> Fits | Missing:
     found = network(Call(limit.network, limit.image, 1, limit.layout))
     if isinstance(found, Missing):
         return found
-    return searched(scaling(Theory(found.network, conditions)), limit.bytes)
+    return scaled(Theory(found.network, conditions), limit.bytes)

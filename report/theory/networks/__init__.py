@@ -22,7 +22,7 @@ from report.missing import Missing
 from report.records.layers import Layer
 from report.records.operations import Network, Operator, Setting, Tensor
 from report.theory.conditions import Layout
-from report.theory.operators import load
+from report.theory.operators import multiply_adds
 from report.theory.roofline import at_batch
 from report.theory.shapes import parameter_count
 from report.theory.timeline import living
@@ -83,8 +83,8 @@ class Captured:
     @cached_property
     def per_image(self) -> int:
         """The multiply-adds of the forward pass on an image."""
-        loads = (load(each) for each in self.network.operators if each.phase == "forward")
-        return sum(found.multiply_adds for found in loads if found is not None) // BATCH
+        forward = (each for each in self.network.operators if each.phase == "forward")
+        return sum(map(multiply_adds, forward)) // BATCH
 
     @cached_property
     def alike(self) -> tuple[int, ...]:
