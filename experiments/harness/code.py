@@ -22,7 +22,7 @@ def identify(study: str, root: Path = ROOT) -> tuple[Code, dict[str, str]]:
 
     ``study`` is the name of a file of ``experiments``.
     """
-    digest = hash_of(measuring_sources(study, root), root)
+    digest = _hash(measuring_sources(study, root), root)
     top, commit = _git(root, "rev-parse", "--show-toplevel"), _git(root, "rev-parse", "HEAD")
     # A folder inside somebody else's checkout is not one.
     if not (top and commit and Path(top).samefile(root)):
@@ -49,11 +49,8 @@ def measuring_sources(study: str, root: Path) -> tuple[Path, ...]:
     return tuple(sorted(found, key=lambda path: path.relative_to(root).as_posix()))
 
 
-def hash_of(files: Iterable[Path], root: Path) -> str:
-    """SHA-256 over relative names and contents, in the order given; line ends are ``\\n``.
-
-    git writes others where it is set to (``core.autocrlf``), and the code is the same.
-    """
+def _hash(files: Iterable[Path], root: Path) -> str:
+    """SHA-256 over relative names and contents; git may write other line ends (core.autocrlf)."""
     digest = hashlib.sha256()
     for path in files:
         content = path.read_bytes().replace(b"\r\n", b"\n")
