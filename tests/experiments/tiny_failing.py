@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tiny_study import STUDY as PLAIN
 
-from experiments.harness.study import CaseFile, Factors, Session, UnavailableError
+from experiments.harness.study import CaseFile, Factor, Factors, Levels, Session, UnavailableError
 from report.records.layers import Flatten
 from report.records.record import Measured
 
@@ -24,6 +24,9 @@ REASONS = {
     "die": ("failed", "killed, most likely for lack of memory"),
     "exit": ("failed", "ended with exit code 3"),
 }
+#: Ways to leave files, of which the last two do not go together.
+FILES = ("own file", "another file", "same file", "same file again", "no file")
+CLASHING = ("clashing file", "clashing file again")
 
 
 class OutOfMemoryError(RuntimeError):
@@ -52,16 +55,29 @@ def memory(factors: Factors, session: Session) -> Measured:
 
 
 def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
-    match factors["way"]:
-        case "own file":
-            return (CaseFile(f"trace-{factors['size']}", "what it holds", b"\x00\xff"),)
+    match str(factors["way"]).removesuffix(" again"):
+        case "own file" | "another file" as way:
+            return (CaseFile(f"trace-{way[:3]}", "what it holds", b"\x00\xff"),)
         case "same file":
             return (CaseFile("images.json", "what it holds", b"1,797 digits"),)
-        case "other file":
-            return (CaseFile("trace", "what it holds", bytes([int(factors["size"])])),)
+        case "clashing file":
+            return (CaseFile("trace", "what it holds", str(factors["way"]).encode()),)
         case "no file":
             raise MemoryError
     return ()
 
 
-STUDY = replace(PLAIN, memory=memory, files=files, layers=lambda factors: (LAYER,))
+def cases(levels: Levels) -> tuple[Factors, ...]:
+    """All but those that clash, which have to be asked for."""
+    asked = levels["way"]
+    return tuple({"way": way} for way in asked if len(asked) == 2 or way not in CLASHING)
+
+
+STUDY = replace(
+    PLAIN,
+    factors=(Factor("way", ("well", *REASONS, *FILES, *CLASHING, "well again")),),
+    cases=cases,
+    memory=memory,
+    files=files,
+    layers=lambda factors: (LAYER,),
+)

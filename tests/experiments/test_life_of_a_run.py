@@ -1,0 +1,241 @@
+"""A run from its command to its record: cases that fail, what ends it early, and what goes on."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import tiny_failing
+from tiny_failing import FILES, LAYER, REASONS
+
+from experiments import registry
+from experiments.__main__ import main
+from experiments.harness import counting, environment, runtime, worker
+from experiments.harness.journal import read_journal
+from experiments.harness.progress import Observer
+from report.errors import MeasurementError
+from report.records.pooling import missing_shards, runs_of, whole
+from report.records.record import Record
+from report.records.store import read_attachments, read_study
+from tests.experiments.conftest import FOLDER, Driver, finished, make_environment
+
+LIMIT_S = 120
+#: Does what a command says, in this process; its exit code and all that it prints.
+Command = Callable[..., tuple[int, str]]
+
+
+def record_in(data: Path, *missing: int) -> Record:
+    """The only run, of all its shards but for those ``missing``."""
+    (run,) = runs_of(read_study("tiny", data))
+    assert missing_shards(run) == missing
+    assert list((data / "tiny").glob(".*.journal.jsonl")) == []
+    return whole(run).record
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
+    monkeypatch.setattr(runtime, "start_torch", lambda device, threads: sys)
+    monkeypatch.setattr(environment, "gather", lambda *_, name: make_environment(name=name))
+    monkeypatch.setenv("PYTHONPATH", str(FOLDER))
+    monkeypatch.setenv("TINY_HELD", str(tmp_path))
+
+    def do(words: str, study: str = "tiny_timed", stop: int | None = None) -> tuple[int, str]:
+        """A run is interrupted as soon as ``stop`` cases have ended."""
+        monkeypatch.setitem(registry.STUDIES, "tiny", study)
+        seen = Observer.progressed, Observer.begin
+
+        def progressed(self: Observer, text: str, done: float) -> None:
+            nonlocal stop
+            seen[0](self, text, done)
+            stop = stop and stop - 1
+            if stop == 0:
+                raise KeyboardInterrupt
+
+        def begin(self: Observer, text: str) -> None:
+            seen[1](self, text)
+            if stop == 0:
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Observer, "progressed", progressed)
+            patch.setattr(Observer, "begin", begin)
+            code = main([*shlex.split(words), "--records", str(tmp_path)])
+        return code, "".join(capsys.readouterr())
+
+    return do
+
+
+# ---------------------------------------------------------------------------------- what each gives
+
+
+@pytest.mark.parametrize(
+    ("forks", "words"), [(True, ""), (False, "--set way=well,raise,die,exit,'well again'")]
+)
+def test_a_case_that_fails_is_an_outcome_and_the_others_go_on(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, forks: bool, words: str
+) -> None:
+    if forks and not worker.can_fork("cpu"):
+        pytest.skip("cases share their process here")
+    monkeypatch.setattr(worker, "can_fork", lambda device: forks)
+    code, said = command(f"run tiny --threads 1 --debug {words}", "tiny_failing")
+    assert code == 0 and "Traceback" in said
+    (stored,) = read_study("tiny", tmp_path)
+    ways = [str(case.factors["way"]) for case in stored.record.cases]
+    for way, case in zip(ways, stored.record.cases, strict=True):
+        status, reason = REASONS.get(way, ("ok", ""))
+        assert (case.status, case.layers) == (status, (LAYER,)), way
+        assert reason in (case.reason or "") and bool(case.series) == (status == "ok"), way
+    if words:
+        assert ways == ["die", "exit", "raise", "well", "well again"]
+        return
+    assert ways == ["well", *REASONS, *FILES, "well again"]
+    assert "way=no file leaves no file: Memory ran out." in said
+    place = f"cases[{ways.index('no file')}].files"
+    assert stored.record.environment.missing[place] == "Memory ran out."
+    assert read_attachments(stored, ("*",), tmp_path) == {
+        "images.json": b"1,797 digits",
+        "trace-ano": b"\x00\xff",
+        "trace-own": b"\x00\xff",
+    }
+
+
+@pytest.mark.parametrize(
+    ("study", "words", "said"),
+    [
+        ("tiny_failing", "--set 'way=clashing file,clashing file again'",
+         "trace: way=clashing file again leaves another file of this name"),
+        ("only_here", "", "could not start: ModuleNotFoundError: No module named 'only_here'"),
+    ],
+)  # fmt: skip
+def test_what_ends_a_run(
+    command: Command, monkeypatch: pytest.MonkeyPatch, study: str, words: str, said: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "only_here", tiny_failing)
+    code, messages = command(f"run tiny --threads 1 {words}", study)
+    assert code == 1 and said in messages
+
+
+# ------------------------------------------------------------------ real signals to real processes
+
+
+def held_at(driver: Driver, size: str, *words: str, kept: int) -> subprocess.Popen[str]:
+    """A run that waits in the case ``size``, with ``kept`` further cases on the disk."""
+    before, already = driver.finished(), len(driver.measured())
+    process = driver.start(*words, hold=size)
+    deadline = time.monotonic() + LIMIT_S
+    while size not in driver.measured()[already:] or driver.finished() < before + kept:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "the case was never reached"
+        time.sleep(0.02)
+    return process
+
+
+def test_a_run_goes_on_after_each_signal(driver: Driver) -> None:
+    words: tuple[str, ...] = ()
+    for number, code, size, kept, of_all in (
+        (signal.SIGINT, 130, "2", 1, 1),
+        (signal.SIGTERM, 143, "4", 2, 3),
+        (signal.SIGKILL, -9, "6", 2, 5),
+    ):
+        process = held_at(driver, size, *words, kept=kept)
+        process.send_signal(number)
+        returned, messages = finished(process)
+        assert returned == code and "Traceback" not in messages
+        if number != signal.SIGKILL:
+            assert f"{of_all} of 6 cases are kept (close tiny makes them a record" in messages
+            assert "continue with: python -m experiments run tiny" in messages
+            assert messages.rstrip().endswith("--resume")
+        assert read_study("tiny", driver.data) == () and len(driver.journals()) == 1
+        words = ("--resume",)
+    with driver.journals()[0].open("ab") as stream:
+        stream.write(b'{"kind":"fin')  # as if it had been cut off while writing
+    returned, messages = finished(driver.start("--resume"))
+    assert returned == 0, messages
+    record = record_in(driver.data)
+    ended = [(case.factors["size"], case.status) for case in record.cases]
+    assert ended == [(size, "ok") for size in range(1, 7)]
+    assert "--resume" not in record.command
+    assert driver.measured() == ["1", "2", "2", "3", "4", "4", "5", "6", "6"]
+
+
+# ---------------------------------------------------------------- the same without a new process
+
+
+def damaged(folder: Path) -> str:
+    """Damage the only journal, without loss; what is said of it when it is read."""
+    (path,) = (folder / "tiny").glob(".*.journal.jsonl")
+    with path.open("ab") as stream:
+        stream.write(b"\0\n{\n")
+    left = "damaged lines left out: 2; what they held counts as not measured"
+    return f"{path.name}: {left}."
+
+
+def test_an_interrupted_shard_goes_on_as_that_shard(tmp_path: Path, command: Command) -> None:
+    code, said = command("run tiny --threads 1 --shard 2/2", stop=1)
+    assert code == 130 and "1 of 3 cases are kept" in said
+    assert said.endswith(f" --threads 1 --shard 2/2 --records {tmp_path} --resume\n")
+    code, said = command("run tiny --threads 1 --shard 1/2 --resume")
+    assert code == 1 and "shard.number 2, now 1" in said
+    for shard, expected in (
+        ("2/2", damaged(tmp_path)),
+        ("1/2", ""),
+        ("2/2", "Already measured; skipping."),
+    ):
+        code, said = command(f"run tiny --threads 1 --shard {shard} --if-missing")
+        assert code == 0 and expected in said
+    record = record_in(tmp_path)
+    assert [case.samples("allocated_peak") for case in record.cases] == [(n,) for n in range(1, 7)]
+
+
+def test_runs_whose_machines_are_gone_become_records_of_what_they_measured(
+    tmp_path: Path, command: Command
+) -> None:
+    command("run tiny --threads 1 --shard 1/2", stop=2)
+    (path,) = (tmp_path / "tiny").glob(".*.journal.jsonl")
+    _, said = command("run tiny --threads 1 --shard 2/2", stop=0)
+    assert "nothing is kept" in said and len(list((tmp_path / "tiny").iterdir())) == 1
+    with read_journal(path):
+        code, said = command("close tiny")
+        assert code == 1 and f"that no process is at (found {path.name})" in said
+    damage, last_outcome = damaged(tmp_path), datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    code, said = command("close tiny")
+    assert code == 0 and damage in said
+    record = record_in(tmp_path, 2)
+    found = [case.samples("allocated_peak") for case in record.cases]
+    assert found == [(1,), (), (3,), (), (), ()]
+    assert record.cases[1].reason == "This was left to shard 2 of 2."
+    assert record.cases[4].reason == "The run was ended before this was measured."
+    ended = "the run was ended before this was measured"
+    assert record.environment.missing["ceilings.after"] == ended
+    assert record.finished == last_outcome.strftime("%Y-%m-%dT%H:%M:%SZ")
+    code, said = command("close tiny")
+    assert code == 1 and "tiny has no unfinished run in" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        ("--shard 1/2", "3 of 3 cases are kept (close tiny makes them a record as they are); "),
+        ("--shard 2/2 --set size=1", "0 of 0 cases are kept; "),  # which close could not use
+    ],
+)
+def test_an_error_leaves_the_command_that_goes_on_whole(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, words: str, kept: str
+) -> None:
+    def count(*_: object) -> None:
+        raise MeasurementError(f"The counter broke: {'x' * 900}.")
+
+    monkeypatch.setattr(counting, "count", count)
+    code, said = command(f"run tiny --threads 1 {words}")
+    assert code == 1 and "…" in said
+    assert f" {kept}continue with: python -m experiments run tiny --" in said
+    assert said.endswith(f" --records {tmp_path} --resume\n")
