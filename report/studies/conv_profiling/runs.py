@@ -121,22 +121,37 @@ class Run(any_study.Run):
         What tensor cores did counts too.
         """
         factors = shape.factors(batch, pass_)
+        tensor = self.repeated("ncu_tensor_core_flops", factors)
+        theory = exact("theory", "FLOP", 2 * shape.multiply_adds(batch, pass_))
+        return named("operations ÷ theory", (self._on_cuda_cores(factors) + tensor) / theory)
+
+    def _on_cuda_cores(self, factors: Factors) -> Quantity:
+        """Additions + multiplications + 2 · fused, which tensor cores do not add to."""
         adds, multiplies, fused = (
             self.repeated(f"ncu_fp32_{kind}", factors)
             for kind in ("additions", "multiplications", "multiply_adds")
         )
-        tensor = self.repeated("ncu_tensor_core_flops", factors)
-        units = counted_in("FLOP", adds + multiplies + 2 * fused)
-        theory = exact("theory", "FLOP", 2 * shape.multiply_adds(batch, pass_))
-        return named("operations ÷ theory", (units + tensor) / theory)
+        return counted_in("FLOP", adds + multiplies + 2 * fused)
+
+    def seen(self, batch: int) -> Quantity:
+        """What the source's counters see of a forward call with TF32 on (FLOP)."""
+        return named("operations seen", self._on_cuda_cores(_fast(batch)))
+
+    def on_tensor_cores(self, batch: int) -> Quantity:
+        """What the tensor cores did in the same call (FLOP)."""
+        return self.repeated("ncu_tensor_core_flops", _fast(batch))
 
     def workspace(self, batch: int) -> Quantity:
         """Bytes beside its output that a forward call with TF32 has at its peak."""
-        factors = {**BASE.factors(batch), "precision": "tfloat32"}
         peak, after = (
-            self.repeated(f"requested_{moment}", factors) for moment in ("peak", "after")
+            self.repeated(f"requested_{moment}", _fast(batch)) for moment in ("peak", "after")
         )
         return named("workspace", peak - after)
+
+
+def _fast(batch: int) -> Factors:
+    """The example's forward call with TF32 on."""
+    return {**BASE.factors(batch), "precision": "tfloat32"}
 
 
 def runs(records: Sequence[Stored]) -> tuple[Run, ...]:

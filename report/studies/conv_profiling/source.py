@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from report.evidence.audit import (
@@ -18,11 +18,9 @@ from report.evidence.audit import (
 from report.evidence.reported import Reported
 from report.instruments.trace import CountedKernel, read_trace
 from report.paper.findings import Inputs
-from report.quantity.expression import Quantity, absent, exact
-from report.quantity.operations import counted_in
+from report.quantity.expression import Quantity, exact
 from report.records.layers import Convolution
 from report.studies.conv_profiling import theory
-from report.studies.conv_profiling.subject import SHOWN_BATCH
 from report.theory.shapes import elements, weight_count
 
 #: TensorBoard's KB, and the MB of the programs that print a network's summary.
@@ -71,6 +69,11 @@ class TensorCall(NamedTuple):
         sizes = {"input_copy": self.layer.input_shape, "weight_copy": (weight_count(self.layer),)}
         return elements(sizes.get(kernel, self.layer.output_shape))
 
+    def scaling(self) -> Quantity:
+        """What the product adds and multiplies for each output, beside its sums."""
+        count = self.product.additions + self.product.multiplications
+        return exact("operations", "1", count) / self.written("product")
+
 
 def tensor_calls(inputs: Inputs) -> tuple[TensorCall, ...]:
     """AlexNet's convolutions on tensor cores in a published trace, with counters of each kernel.
@@ -88,22 +91,6 @@ def tensor_calls(inputs: Inputs) -> tuple[TensorCall, ...]:
                 if call.bias.multiply_adds == call.written("bias"):
                     found.append(call)
     return tuple(found)
-
-
-def seen(calls: Iterable[TensorCall], choose: Callable[..., Quantity]) -> Quantity:
-    """What the counters of CUDA cores would see of the source's call, over theory.
-
-    A copy multiplies once an element, the bias is a multiply-add an output, and what the product
-    adds and multiplies for each output is what the published trace shows.
-    """
-    batch = exact("B", "1", SHOWN_BATCH)
-    shares = []
-    for call in calls:
-        of_product = call.product.additions + call.product.multiplications
-        each = exact("operations", "1", of_product) / call.written("product") + 2
-        seen = batch * theory.INPUTS + theory.WEIGHTS + batch * theory.OUTPUTS * each
-        shares.append(counted_in("FLOP", seen) / theory.work(SHOWN_BATCH))
-    return choose(*shares) if shares else absent("seen", "1", "no trace of an A100 is there")
 
 
 # ------------------------------------------------------------------------------------- audit

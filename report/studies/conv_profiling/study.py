@@ -32,6 +32,9 @@ SHOWN: Final = Call(Dimensions(33, 65, 3, 28), 8, "layer")
 FOURIER: Final = Call(Dimensions(32, 64, 5, 28), 1, "layer")
 #: Savings below this share of theory are no finding.
 MARGIN: Final = 0.1
+#: With TF32 on, batches that a GPU computes on its tensor cores, and others on the ordinary units.
+ON_TENSOR_CORES: Final = (SHOWN_BATCH, 512)
+ON_CUDA_CORES: Final = (1, 8)
 
 
 class Paper:
@@ -137,6 +140,7 @@ study.values(
         "kernels": lambda p: exact("kernels", "1", p.reported.count("profiled_kernels"), p.file),
         "alignment": lambda p: exact("alignment", "B", SCRATCHPAD_ALIGNMENT),
         "small_input": lambda p: exact("largest unfolded input", "1", SMALL_INPUT),
+        "ordinary_batch": lambda p: exact("batch on ordinary units", "1", max(ON_CUDA_CORES)),
         "many_images": lambda p: exact("images that go to oneDNN", "1", MANY_IMAGES),
     }
 )
@@ -194,14 +198,28 @@ study.values(
         "tensor_layers": lambda p: exact("layers on tensor cores", "1", len(theory.ALEXNET)),
     }
 )
+
+
+def _seen_of(p: Paper, choose: Callable[..., Quantity]) -> Quantity:
+    """What the counters of CUDA cores would see of the source's call, over theory."""
+    nothing = absent("operations", "1", "no trace of an A100 is there")
+    scaling = choose(*(call.scaling() for call in p.tensor)) if p.tensor else nothing
+    return theory.seen(SHOWN_BATCH, scaling) / theory.work(SHOWN_BATCH)
+
+
 study.values(
     {
-        "seen_least": lambda p: source.seen(p.tensor, at_most),
-        "seen_most": lambda p: source.seen(p.tensor, at_least),
-        "printed_least": lambda p: theory.C_OUT * source.seen(p.tensor, at_most),
-        "printed_most": lambda p: theory.C_OUT * source.seen(p.tensor, at_least),
+        "seen_least": lambda p: _seen_of(p, at_most),
+        "seen_most": lambda p: _seen_of(p, at_least),
+        "printed_least": lambda p: theory.C_OUT * _seen_of(p, at_most),
+        "printed_most": lambda p: theory.C_OUT * _seen_of(p, at_least),
     },
     "percent",
+)
+study.values(
+    {"own_seen": lambda fast: fast.seen(SHOWN_BATCH) / theory.work(SHOWN_BATCH)},
+    "percent",
+    of=lambda p: p.fast,
 )
 study.values(
     {
@@ -332,6 +350,21 @@ def _blind(p: Paper) -> Several:
 def _copies_multiply(p: Paper) -> Several:
     copies = [(kernel, "multiplications") for kernel in ("input_copy", "weight_copy")]
     return _tensor(p, 1, *copies, ("bias", "multiply_adds"))
+
+
+@study.claim("seen-as-predicted", of=lambda p: p.fast)
+def _seen(run: Run) -> Several:
+    return all_of(*((run.seen(b) / theory.seen(b, 2)).exactly(1) for b in ON_TENSOR_CORES))
+
+
+@study.claim("tensor-cores-are-theory", of=lambda p: p.fast)
+def _tensor_cores(run: Run) -> Several:
+    return all_of(*((run.on_tensor_cores(b) / theory.work(b)).exactly(1) for b in ON_TENSOR_CORES))
+
+
+@study.claim("small-batches-seen", of=lambda p: p.fast)
+def _small_batches(run: Run) -> Several:
+    return all_of(*(run.seen(b) / theory.work(b) > 1 for b in ON_CUDA_CORES))
 
 
 @study.claim("workspace-is-copies", of=lambda p: p.fast)

@@ -42,6 +42,17 @@ def work(batch: int) -> Quantity:
     return named("work", flops(exact("B", "1", batch) * MULTIPLY_ADDS))
 
 
+def seen(batch: int, of_product: Quantity | int) -> Quantity:
+    """What counters of CUDA cores see of a forward call on tensor cores (FLOP).
+
+    A copy multiplies once an element, the product adds and multiplies ``of_product`` times an
+    output when it scales it, and the bias is a multiply-add an output.
+    """
+    images = exact("B", "1", batch)
+    each = images * INPUTS + WEIGHTS + images * OUTPUTS * (of_product + 2)
+    return named("operations seen", counted_in("FLOP", each))
+
+
 def for_every_image(batch: int) -> Quantity:
     """The source's rule: the bytes of one image, parameters included, times the batch size."""
     return named("parameters for every image", exact("B", "1", batch) * IMAGE_BYTES)
