@@ -471,9 +471,9 @@ def test_latex_prints_each_sign_and_breaks_long_words(text: str, escaped: str) -
 @pytest.mark.parametrize(
     ("text", "written"),
     [
-        ("Müller, Ł. and Ñandú", r"M{\"{u}}ller, {\L}. and {\~{N}}and{\'{u}}"),
+        ("Müller, Ł.", r"M{\relax ü}ller, {\relax Ł}."),
         ("龙", r"{{\guilsinglleft U+9F99\guilsinglright}}"),
-        ("2 × 3", "2 {×} 3"),
+        ("2 × 3 – 4", r"2 {\relax ×} 3 – 4"),
     ],
 )
 def test_bibtex_can_cut_no_letter_in_two(text: str, written: str) -> None:

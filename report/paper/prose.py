@@ -10,63 +10,78 @@ and no result).  A number that Jinja prints as it was typed,
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from report.errors import TemplateError
 
-_CODE: Final = re.compile(r"^(```|~~~).*?^\1|`[^`\n]+`", re.DOTALL | re.MULTILINE)
-_JINJA: Final = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{##.*?##\}", re.DOTALL)
-#: What Jinja prints without computing it.
-_LITERAL: Final = re.compile(r"(?<=\{\{)[-+]?\s*(?:\"[^\"]*\"|'[^']*'|\d[\d.]*)")
-#: As pandoc reads it: no space inside the dollars, no digit behind the last one.
-_MATH: Final = re.compile(
-    r"\$\$.*?\$\$|(?<![\\$])\$(?=[^\s$])[^$\n]*?(?<=[^\s\\])\$(?!\d)", re.DOTALL
+#: Not within a word (float32, conv_2) and not the second part of a number that was skipped.
+_NUMBER: Final = r"(?P<number>(?<![^\W_])(?<![^\W_]_)(?<!\d[.,])\d[\d.,]*(?:\s?%)?)"
+_JINJA: Final = r"\{\{.*?\}\}|\{%.*?%\}|\{\#\#.*?\#\#\}"
+#: What prose is made of, each as far as it goes; what is matched first is not looked into, but for
+#: the parts that have a name.
+_PROSE: Final = re.compile(
+    rf"""
+    ^(?P<fence>```|~~~).*?^(?P=fence) | `[^`\n]+`
+    | \{{\{{ (?P<literal> [-+]?\s* (?: "[^"]*" | '[^']*' | \d[\d.]* )) .*?\}}\}}
+    | {_JINJA}
+    | (?P<math> \$\$.*?\$\$
+      # As pandoc reads it: no space inside the dollars, no digit behind the last one.
+      | (?<![\\$])\$(?=[^\s$])[^$\n]*?(?<=[^\s\\])\$(?!\d) )
+    | <!--.*?--> | \]\([^)]*\) | https?://\S+
+    | @[\w:./+-]*\w                 # citations and cross references
+    | \b[A-Z]\w*[A-Z]\w*-\d+\b      # names with two capitals, such as ResNet-50
+    # The attributes of a heading, a link, a figure, a formula or a div: ids, classes, key=value.
+    | (?P<attributes> \{{(?:[#.=-]|[\w-]+=)[^{{}}\n]*\}} | ^:::.*?$ )
+    | {_NUMBER}
+    """,
+    re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
-_FRONT: Final = re.compile(r"\A---\n.*?^---$", re.DOTALL | re.MULTILINE)
-_MARKUP: Final = (
-    re.compile(r"<!--.*?-->", re.DOTALL),
-    re.compile(r"\]\([^)]*\)"),  # link targets
-    re.compile(r"https?://\S+"),
-    re.compile(r"@[\w:./+-]*\w"),  # citations and cross references
-    re.compile(r"\b[A-Z]\w*[A-Z]\w*-\d+\b"),  # names with two capitals, such as ResNet-50
+_IN_LITERAL: Final = re.compile(_NUMBER)
+#: Exponents and indices, and coefficients right before a variable, belong to a formula.
+_IN_MATH: Final = re.compile(
+    rf"{_JINJA}"
+    r"|[\^_]\s*(?:\d{1,2}(?!\d)|\{[^{}]*\})"
+    r"|(?<![\w.,])\d{1,2}(?=(?:\s*\\cdot\s+)?(?:[A-Za-z](?![A-Za-z])|\())"
+    r"|(?P<number>(?<![\w.])(?:\d+[.,]\d+|\d{2,}|[3-9]))",
+    re.DOTALL,
 )
-#: Attributes of a heading, a link, a figure, a formula or a div: ids, classes and key=value.
-_ATTRIBUTES: Final = re.compile(r"\{(?:[#.=-]|[\w-]+=)[^{}\n]*\}|^:::.*$", re.MULTILINE)
 #: Attributes that a reader reads.
 _SHOWN: Final = re.compile(r"(?<=[\w-](?:alt|cap)=\")[^\"]*(?=\")|(?<=title=\")[^\"]*(?=\")")
+_FRONT: Final = re.compile(r"\A---\n.*?^---$", re.DOTALL | re.MULTILINE)
 _FRONT_TEXT: Final = re.compile(
     r"^(?:title|subtitle|abstract|description|keywords):.*?(?=^\w|^---)", re.DOTALL | re.MULTILINE
-)
-#: Not within a word (float32, conv_2) and not the second part of a number that was skipped.
-_TYPED: Final = re.compile(r"(?<![^\W_])(?<![^\W_]_)(?<!\d[.,])\d[\d.,]*(?:\s?%)?")
-_TYPED_IN_MATH: Final = re.compile(r"(?<![\w.])(?:\d+[.,]\d+|\d{2,}|[3-9])")
-#: Exponents and indices, and coefficients right before a variable: they belong to a formula.
-_OF_FORMULA: Final = re.compile(
-    r"[\^_]\s*(?:\d{1,2}(?!\d)|\{[^{}]*\})"
-    r"|(?<![\w.,])\d{1,2}(?=(?:\s*\\cdot\s+)?(?:[A-Za-z](?![A-Za-z])|\())"
 )
 
 
 def typed_results(template: str) -> tuple[tuple[int, str], ...]:
     """The numbers typed into the prose of ``template`` as (line, number), in their order."""
-    code = _masked(template, _CODE)
-    literals = _only(_only(code, _JINJA), _LITERAL)
-    text = _masked(code, _JINJA)
-    math = _masked(_only(text, _MATH), _OF_FORMULA)
-    prose = _masked(text, _MATH)
-    for pattern in _MARKUP:
-        prose = _masked(prose, pattern)
-    front = _FRONT.match(prose)
-    shown = _only(front.group(), _FRONT_TEXT) if front else ""
-    prose = _masked(prose, _FRONT)
-    read = _only(_only(prose, _ATTRIBUTES), _SHOWN)
-    prose = _masked(prose, _ATTRIBUTES)
-    found = [
-        *_found(math, _TYPED_IN_MATH),
-        *(hit for part in (shown, read, literals, prose) for hit in _found(part, _TYPED)),
-    ]
-    return tuple((text.count("\n", 0, at) + 1, number) for at, number in sorted(found))
+    front = _FRONT.match(template)
+    end = front.end() if front else 0
+    shown = [match.span() for match in _FRONT_TEXT.finditer(template, 0, end)]
+    return tuple(
+        (template.count("\n", 0, at) + 1, number)
+        for part in (*shown, (end, len(template)))
+        for at, number in _typed(template, part, _PROSE)
+    )
+
+
+def _typed(
+    template: str, part: tuple[int, int], pattern: re.Pattern[str]
+) -> Iterator[tuple[int, str]]:
+    """The numbers of a part of ``template``, each with its place."""
+    for match in pattern.finditer(template, *part):
+        found = match.groupdict()
+        if found.get("number"):
+            yield match.start(), match["number"].rstrip(".,")
+        elif found.get("literal"):
+            yield from _typed(template, match.span("literal"), _IN_LITERAL)
+        elif found.get("math"):
+            yield from _typed(template, match.span(), _IN_MATH)
+        elif found.get("attributes"):
+            for shown in _SHOWN.finditer(template, *match.span()):
+                yield from _typed(template, shown.span(), _PROSE)
 
 
 def check_prose(path: Path, template: str) -> None:
@@ -82,28 +97,3 @@ def check_prose(path: Path, template: str) -> None:
             f"templates/papers/{path.name}:{line}: the number {number} is typed into the "
             f"prose{more}; print a computed value instead, or put a name into `code`."
         )
-
-
-def _found(text: str, pattern: re.Pattern[str]) -> list[tuple[int, str]]:
-    """Every match as (position, number)."""
-    return [(match.start(), match.group().rstrip(".,")) for match in pattern.finditer(text)]
-
-
-def _blank(text: str) -> str:
-    """Spaces in place of ``text``; lines stay lines, and every position stays what it was."""
-    return re.sub(r"[^\n]", " ", text)
-
-
-def _masked(text: str, pattern: re.Pattern[str]) -> str:
-    """``text`` with everything blanked that ``pattern`` matches."""
-    return pattern.sub(lambda match: _blank(match.group()), text)
-
-
-def _only(text: str, pattern: re.Pattern[str]) -> str:
-    """``text`` with everything blanked that ``pattern`` does not match."""
-    pieces: list[str] = []
-    end = 0
-    for match in pattern.finditer(text):
-        pieces += [_blank(text[end : match.start()]), match.group()]
-        end = match.end()
-    return "".join([*pieces, _blank(text[end:])])

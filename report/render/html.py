@@ -14,7 +14,7 @@ from report.render.pandoc import TEMPLATES, Edition
 from report.render.problems import filter_problem
 from report.render.shell import PAPER_SCRIPTS, Settings, render_template
 from report.render.source import Source
-from report.text.escape import bibtex, latex
+from report.text.escape import latex
 from report.text.format import first_names
 
 #: The entry that readers cite the paper by, beside the page.
@@ -123,11 +123,11 @@ def _check_links(page: str, paper: Source) -> None:
 
 
 def _entry(page: str, paper: Source, publication: Publication) -> str:
-    """How the paper is cited, for BibTeX in ASCII, in the plain words of the page's head."""
+    """How the paper is cited, for BibTeX, in the plain words of the page's head."""
 
     def plain(name: str) -> list[str]:
         texts = re.findall(_META.format(name), page)
-        return [f"{{{bibtex(latex(html.unescape(text)))}}}" for text in texts]
+        return [f"{{{latex(html.unescape(text))}}}" for text in texts]
 
     day, url = publication.measured, _address(paper, publication)
     fields = {

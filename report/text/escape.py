@@ -53,17 +53,7 @@ _DOUBLED: Final = re.compile(r"(?<=-)-|(?<=')'|(?<=,),")
 _LIGATURES: Final = re.compile("[\ufb00-\ufb06]")
 
 #: Code points, and all but ASCII and the quotation marks and dashes of a title.
-_BEYOND_ASCII: Final = re.compile("‹[^›]*›|[^\\x00-\\x7f–—‘’“”]")
-_ACCENTS: Final = {
-    "\u0300": "`", "\u0301": "'", "\u0302": "^", "\u0303": "~", "\u0304": "=", "\u0306": "u",
-    "\u0307": ".", "\u0308": '"', "\u030a": "r", "\u030b": "H", "\u030c": "v", "\u0323": "d",
-    "\u0327": "c", "\u0328": "k",
-}  # fmt: skip
-_LETTERS: Final = {
-    "ß": "ss", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L",
-    "đ": "dj", "Đ": "DJ", "ð": "dh", "Ð": "DH", "þ": "th", "Þ": "TH", "ı": "i", "ŋ": "ng",
-    "Ŋ": "NG",
-}  # fmt: skip
+_BEYOND_ASCII: Final = re.compile("‹([^›]*)›|([^\\x00-\\x7f–—‘’“”])")
 
 #: A word that may break in a narrow column: after a sign, else after a few letters.
 _LONG_WORD: Final = re.compile(r"\S{21,}")
@@ -93,21 +83,18 @@ def latex_source(text: str) -> str:
 
 
 def bibtex(text: str) -> str:
-    """A bibliography whose letters are ASCII and commands of LaTeX, and whose signs are in braces.
+    """A bibliography in which each letter beyond ASCII is one to BibTeX, and each sign in braces.
 
-    BibTeX takes bytes for letters, and would cut one in two where it shortens a name.
+    BibTeX takes bytes for letters, and would cut one in two where it shortens a name; what follows
+    a command in braces it takes for one letter.
     """
-    return _BEYOND_ASCII.sub(lambda match: _in_bibtex(match.group()), latex_source(text))
+    return _BEYOND_ASCII.sub(_in_bibtex, latex_source(text))
 
 
-def _in_bibtex(text: str) -> str:
-    if text in _LETTERS:
-        return rf"{{\{_LETTERS[text]}}}"
-    if text.startswith("‹"):
-        # Twice in braces, so that neither names are shortened nor titles set in lower case.
-        return rf"{{{{\guilsinglleft {text[1:-1]}\guilsinglright}}}}"
-    base, mark = (*unicodedata.normalize("NFD", text), "")[:2]
-    return rf"{{\{_ACCENTS[mark]}{{{base}}}}}" if mark in _ACCENTS else f"{{{text}}}"
+def _in_bibtex(match: re.Match[str]) -> str:
+    points, char = match.groups()
+    # Twice in braces, so that neither names are shortened nor titles set in lower case.
+    return rf"{{{{\guilsinglleft {points}\guilsinglright}}}}" if points else rf"{{\relax {char}}}"
 
 
 def math_text(text: str) -> str:
