@@ -33,7 +33,7 @@ ROOMS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "experiments: studies": (1_650, ("experiments",)),
     "experiments/importers": (700, ("experiments/importers",)),
     "experiments/backends": (900, ("experiments/backends",)),
-    "experiments/networks + datasets": (1_300, ("experiments/networks", "experiments/datasets")),
+    "experiments/networks + datasets": (1_300, ("experiments/networks", "experiments/datasets.py")),
     "experiments/theory": (700, ("experiments/theory",)),
     "experiments/cluster": (150, ("experiments/cluster",)),
     "experiments: command line": (300, _COMMAND_LINE),

@@ -39,7 +39,7 @@ from report.records.layers import DType, Layer
 from report.records.record import Measured
 
 if TYPE_CHECKING:
-    from experiments.datasets.images import Images, Split
+    from experiments.datasets import Images, Split
 
 #: The source's hidden layer, and its iterations.
 HIDDEN: Final = 10

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final, cast
 import msgspec
 
 from experiments.harness.limits import limited
-from experiments.harness.measure import build, measure_memory, measure_time
+from experiments.harness.measure import build, measure_memory, measure_time, refuse_emulated
 from experiments.harness.study import (
     FULL,
     QUICK,
@@ -172,8 +172,6 @@ def subject(factors: Factors) -> Subject:
 
 def memory(factors: Factors, session: Session) -> Measured:
     """The bytes of a call, which is called before: where memory runs out, outside the profiler."""
-    from experiments.networks.variants import refuse_emulated
-
     refuse_emulated(factors.get("precision"), factors.get("batch"), session.device, most=0)
     if factors["subject"] == "limit":
         from experiments.inference_limits import largest_batch

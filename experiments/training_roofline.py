@@ -39,6 +39,7 @@ from experiments.harness.measure import (
     layers_of_case,
     measure_memory,
     measure_time,
+    refuse_emulated,
     subject_of,
     training,
 )
@@ -134,8 +135,6 @@ def subject(factors: Factors) -> Subject:
 
 def memory(factors: Factors, session: Session) -> Measured:
     """Bytes of a step on a GPU; refuses what a processor would take far too long for."""
-    from experiments.networks.variants import refuse_emulated
-
     refuse_emulated(factors["precision"], factors["batch"], session.device, _EMULATED)
     if session.device == "cpu":
         return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import torch
 from torch import nn
@@ -25,8 +25,15 @@ from report.records.layers import (
     Softmax,
 )
 
-Common: TypeAlias = dict[str, Any]
-Convert: TypeAlias = Callable[[Any, Common], Layer]
+_ACTIVATIONS: Final[dict[type[nn.Module], str]] = {
+    nn.ReLU: "relu",
+    nn.ReLU6: "relu6",
+    nn.Sigmoid: "sigmoid",
+    nn.Tanh: "tanh",
+    nn.GELU: "gelu",
+    nn.SiLU: "silu",
+    nn.Hardswish: "hardswish",
+}
 
 
 def layers_of(module: nn.Module, *inputs: torch.Tensor, root: str = "layer") -> tuple[Layer, ...]:
@@ -61,15 +68,42 @@ def layers_of(module: nn.Module, *inputs: torch.Tensor, root: str = "layer") -> 
 
 
 def _described(name: str, module: nn.Module, source: torch.Tensor, output: torch.Tensor) -> Layer:
-    for kind, convert in _CONVERTERS:
+    kind: Callable[..., Layer]
+    facts: dict[str, Any] = {}
+    match module:
+        case nn.Conv2d() | nn.ConvTranspose2d():
+            kind, facts = Convolution, _convolution(name, module)
+        case nn.Linear():
+            kind, facts = Linear, {"bias": module.bias is not None}
+        case nn.MaxPool2d() | nn.AvgPool2d() | nn.AdaptiveAvgPool2d() | nn.AdaptiveMaxPool2d():
+            kind, facts = Pooling, _pooling(name, module, source, output)
+        case nn.BatchNorm1d() | nn.BatchNorm2d():
+            kind, facts = BatchNorm, {"affine": module.affine}
+        case nn.Softmax() | nn.LogSoftmax():
+            kind, facts = Softmax, {"log": isinstance(module, nn.LogSoftmax)}
+        case nn.Dropout() | nn.Dropout2d():
+            kind, facts = Dropout, {"probability": module.p}
+        case nn.Flatten():
+            kind = Flatten
+        case Add():
+            kind = Addition
+        case OptionAShortcut():
+            kind, facts = PaddedShortcut, {"stride": _pair(module.stride)}
+        case _:
+            kind, facts = Activation, {"function": _function(name, module)}
+    return kind(
+        name=name,
+        input_shape=tuple(source.shape),
+        output_shape=tuple(output.shape),
+        dtype=str(output.dtype).removeprefix("torch."),
+        **facts,
+    )
+
+
+def _function(name: str, module: nn.Module) -> str:
+    for kind, function in _ACTIVATIONS.items():
         if isinstance(module, kind):
-            common = {
-                "name": name,
-                "input_shape": tuple(source.shape),
-                "output_shape": tuple(output.shape),
-                "dtype": str(output.dtype).removeprefix("torch."),
-            }
-            return convert(module, common)
+            return function
     raise MeasurementError(
         f"Layer {name}: {type(module).__name__} is not a layer that ridgepoint describes; "
         "add it to report/records/layers.py and experiments/harness/capture.py."
@@ -77,85 +111,41 @@ def _described(name: str, module: nn.Module, source: torch.Tensor, output: torch
 
 
 def _pair(value: int | tuple[int, ...]) -> tuple[int, int]:
-    if isinstance(value, int):
-        return (value, value)
-    height, width = value
-    return (height, width)
+    height, width = (value, value) if isinstance(value, int) else value
+    return height, width
 
 
-def _padding(module: nn.Conv2d | nn.ConvTranspose2d, name: str) -> tuple[int, int]:
-    """Padding in elements a side, also where torch was given the word «valid» or «same»."""
+def _convolution(name: str, module: nn.Conv2d | nn.ConvTranspose2d) -> dict[str, Any]:
+    # In elements a side, also where torch was given the word «valid» or «same».
     left, right, top, bottom = module._reversed_padding_repeated_twice
     if (left, top) != (right, bottom):
         raise MeasurementError(
             f"Layer {name}: padding='same' with an even kernel pads one side more than the other; "
             "give the padding in numbers."
         )
-    return top, left
+    return {
+        "kernel": _pair(module.kernel_size),
+        "stride": _pair(module.stride),
+        "padding": (top, left),
+        "dilation": _pair(module.dilation),
+        "groups": module.groups,
+        "bias": module.bias is not None,
+        "transposed": isinstance(module, nn.ConvTranspose2d),
+    }
 
 
-def _convolution(module: nn.Conv2d | nn.ConvTranspose2d, common: Common) -> Layer:
-    return Convolution(
-        **common,
-        kernel=_pair(module.kernel_size),
-        stride=_pair(module.stride),
-        padding=_padding(module, common["name"]),
-        dilation=_pair(module.dilation),
-        groups=module.groups,
-        bias=module.bias is not None,
-        transposed=isinstance(module, nn.ConvTranspose2d),
-    )
-
-
-def _pooling(module: nn.MaxPool2d | nn.AvgPool2d, common: Common) -> Layer:
-    return Pooling(
-        **common,
-        mode="max" if isinstance(module, nn.MaxPool2d) else "average",
-        kernel=_pair(module.kernel_size),
-        stride=_pair(module.stride),
-        padding=_pair(module.padding),
-    )
-
-
-def _adaptive(module: nn.AdaptiveAvgPool2d | nn.AdaptiveMaxPool2d, common: Common) -> Layer:
-    """Where the output divides the input the windows are all equal and do not overlap."""
-    sizes = list(zip(common["input_shape"][-2:], common["output_shape"][-2:], strict=True))
-    if any(source % target for source, target in sizes):
+def _pooling(name: str, module: Any, source: torch.Tensor, output: torch.Tensor) -> dict[str, Any]:
+    """Of an adaptive one the windows, which are equal where the output divides the input."""
+    mode = "max" if isinstance(module, nn.MaxPool2d | nn.AdaptiveMaxPool2d) else "average"
+    if isinstance(module, nn.MaxPool2d | nn.AvgPool2d):
+        kernel, stride, padding = map(_pair, (module.kernel_size, module.stride, module.padding))
+        return {"mode": mode, "kernel": kernel, "stride": stride, "padding": padding}
+    (*_, high, wide), (*_, rows, columns) = source.shape, output.shape
+    if high % rows or wide % columns:
         raise MeasurementError(
-            f"Layer {common['name']}: adaptive pooling from {sizes[0][0]}x{sizes[1][0]} to "
-            f"{sizes[0][1]}x{sizes[1][1]} has windows of different sizes, which ridgepoint cannot "
-            "describe; use an input size that is a multiple."
+            f"Layer {name}: adaptive pooling from {high}x{wide} to {rows}x{columns} has windows of "
+            "different sizes, which ridgepoint cannot describe; use an input size that is a "
+            "multiple."
         )
-    window = _pair(tuple(source // target for source, target in sizes))
-    mode: Any = "max" if isinstance(module, nn.AdaptiveMaxPool2d) else "average"
-    return Pooling(**common, mode=mode, kernel=window, stride=window, padding=(0, 0))
-
-
-def _activation(module: nn.Module, common: Common) -> Layer:
-    function = next(name for kind, name in _ACTIVATIONS.items() if isinstance(module, kind))
-    return Activation(**common, function=function)
-
-
-_ACTIVATIONS: Final[dict[type[nn.Module], Any]] = {
-    nn.ReLU: "relu",
-    nn.ReLU6: "relu6",
-    nn.Sigmoid: "sigmoid",
-    nn.Tanh: "tanh",
-    nn.GELU: "gelu",
-    nn.SiLU: "silu",
-    nn.Hardswish: "hardswish",
-}
-_CONVERTERS: Final[tuple[tuple[type[nn.Module] | tuple[type[nn.Module], ...], Convert], ...]] = (
-    ((nn.Conv2d, nn.ConvTranspose2d), _convolution),
-    (nn.Linear, lambda m, common: Linear(**common, bias=m.bias is not None)),
-    ((nn.MaxPool2d, nn.AvgPool2d), _pooling),
-    ((nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d), _adaptive),
-    ((nn.BatchNorm1d, nn.BatchNorm2d), lambda m, common: BatchNorm(**common, affine=m.affine)),
-    (tuple(_ACTIVATIONS), _activation),
-    (nn.Softmax, lambda m, common: Softmax(**common, log=False)),
-    (nn.LogSoftmax, lambda m, common: Softmax(**common, log=True)),
-    ((nn.Dropout, nn.Dropout2d), lambda m, common: Dropout(**common, probability=m.p)),
-    (nn.Flatten, lambda m, common: Flatten(**common)),
-    (Add, lambda m, common: Addition(**common)),
-    (OptionAShortcut, lambda m, common: PaddedShortcut(**common, stride=_pair(m.stride))),
-)
+    window = (high // rows, wide // columns)
+    return {"mode": mode, "kernel": window, "stride": window, "padding": (0, 0)}

@@ -29,18 +29,26 @@ from __future__ import annotations
 
 import mmap
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from experiments.harness import machine, runtime, timing
 from experiments.harness.journal import Ceilings
 from experiments.harness.study import SEED, CeilingSize, Device
 from experiments.harness.timing import Duration, Workload
-from report.errors import MeasurementError
 from report.instruments.gates import BEYOND_CACHES
-from report.records.record import Cache, Ceiling, Moment, capacities, last_capacity
+from report.records.record import (
+    Cache,
+    Ceiling,
+    Moment,
+    Peak,
+    WorkUnit,
+    capacities,
+    last_capacity,
+)
 
 #: Samples of each ceiling, whose best is what papers call the ceiling; and of the price of a page.
 RUNS: Final[dict[CeilingSize, int]] = {"large": 12, "small": 8}
@@ -77,6 +85,29 @@ _PAGED: Final = 64 * 2**20
 _MORE_FAULTS: Final = 1.02
 
 
+class Program(NamedTuple):
+    """What is sampled, and what the ceiling says of it."""
+
+    call: Callable[[], object]
+    operation: Peak
+    instrument: str
+    size: str
+    work: int
+    dtype: str = "float32"
+    work_unit: WorkUnit = "FLOP"
+    working_set: int | None = None
+
+    def durations(self, device: Device, runs: int) -> list[Duration]:
+        """Samples of a call each, after a warm-up."""
+        workload, clock = Workload(self.call), timing.CLOCKS[device]
+        return [clock(workload) for _ in range(_WARMUP + runs)][_WARMUP:]
+
+    def ceiling(self, moment: Moment, durations: Sequence[Duration]) -> Ceiling:
+        """The ceiling that samples show."""
+        facts = {name: value for name, value in self._asdict().items() if name != "call"}
+        return Ceiling(moment=moment, samples=tuple(each.wall for each in durations), **facts)
+
+
 def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> Ceilings:
     """All ceilings, in this process; raises what torch raises.
 
@@ -84,55 +115,33 @@ def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> 
     """
     torch = runtime.start_torch(device, threads)
     torch.manual_seed(SEED)
-    meter = _Meter(device, moment, RUNS[size])
+    found, reason = [], None
     with torch.device(device), torch.no_grad(), timing.collector_off():
-        ceilings = [*_arithmetic(torch, meter, SIDES[device, size])]
-        ceilings += _bandwidth(torch, meter, threads)
-        try:
-            ceilings += () if device == "cuda" else (_page_mapping(moment),)
-        except MeasurementError as error:
-            return Ceilings(ceilings=tuple(ceilings), reason=str(error))
-    return Ceilings(ceilings=tuple(ceilings))
-
-
-class _Meter(NamedTuple):
-    """Samples calls on a device at a moment of the run."""
-
-    device: Device
-    moment: Moment
-    runs: int
-
-    def durations(self, call: Callable[[], object]) -> list[Duration]:
-        """Samples of a call each, after a warm-up."""
-        workload, clock = Workload(call), timing.CLOCKS[self.device]
-        return [clock(workload) for _ in range(_WARMUP + self.runs)][_WARMUP:]
-
-    def ceiling(self, call: Callable[[], object], **facts: Any) -> Ceiling:
-        """The ceiling that a call shows; ``facts`` are the other fields."""
-        samples = tuple(each.wall for each in self.durations(call))
-        return Ceiling(moment=self.moment, samples=samples, **facts)
+        arithmetic = _arithmetic(torch, device, SIDES[device, size])
+        # Each is sampled before the arrays of the next are made.
+        for program in chain(arithmetic, _bandwidth(torch, device, threads)):
+            found.append(program.ceiling(moment, program.durations(device, RUNS[size])))
+        if device == "cpu":
+            durations = _PAGE_MAPPING.durations(device, _PAGE_RUNS)
+            reason = page_problem([each.page_faults or 0 for each in durations])
+            if reason is None:
+                found.append(_PAGE_MAPPING.ceiling(moment, durations))
+    return Ceilings(ceilings=tuple(found), reason=reason)
 
 
 # ----------------------------------------------------------------------------------- arithmetic
 
 
-def _arithmetic(torch: Any, meter: _Meter, sides: tuple[int, ...]) -> Iterator[Ceiling]:
+def _arithmetic(torch: Any, device: Device, sides: tuple[int, ...]) -> Iterator[Program]:
     """Products and a convolution in each type that the device multiplies by itself."""
-    for dtype in _dtypes(torch, meter.device):
+    for dtype in _dtypes(torch, device):
         fast, kind = dtype == "tfloat32", getattr(torch, dtype.replace("tfloat", "float"))
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = fast
         for side in sides:
-            for name, call in _products(torch, kind, meter.device, side):
-                yield meter.ceiling(
-                    call,
-                    operation="matrix_product",
-                    instrument=name,
-                    dtype=dtype,
-                    size=f"{side}x{side}x{side}",
-                    work=2 * side**3,
-                    work_unit="FLOP",
-                )
-        yield _convolution(torch, meter, dtype, kind)
+            for name, call in _products(torch, kind, device, side):
+                size = f"{side}x{side}x{side}"
+                yield Program(call, "matrix_product", name, size, 2 * side**3, dtype)
+        yield _convolution(torch, device, dtype, kind)
 
 
 def _dtypes(torch: Any, device: Device) -> tuple[str, ...]:
@@ -147,7 +156,7 @@ def _dtypes(torch: Any, device: Device) -> tuple[str, ...]:
 def _products(
     torch: Any, kind: Any, device: Device, side: int
 ) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Programs that multiply square matrices, by name; each is sampled before the next."""
+    """Programs that multiply square matrices, by name."""
     left, right = torch.randn(side, side).to(kind), torch.randn(side, side).to(kind)
     out = torch.empty(side, side, dtype=kind)
     yield "torch.mm", lambda: torch.mm(left, right, out=out)
@@ -159,31 +168,24 @@ def _products(
         yield "oneDNN product", lambda: linear(blocked)
 
 
-def _convolution(torch: Any, meter: _Meter, dtype: str, kind: Any) -> Ceiling:
+def _convolution(torch: Any, device: Device, dtype: str, kind: Any) -> Program:
     """Images channels last, the layout that both oneDNN and cuDNN take without reordering them."""
-    batch, channels, last = _IMAGES[meter.device], _CHANNELS, torch.channels_last
+    batch, channels, last = _IMAGES[device], _CHANNELS, torch.channels_last
     layer = torch.nn.Conv2d(channels, channels, _KERNEL, bias=False).to(kind)
     layer = layer.to(memory_format=last)
     images = torch.randn(batch, channels, _SIDE, _SIDE).to(kind).to(memory_format=last)
-    return meter.ceiling(
-        lambda: layer(images),
-        operation="convolution",
-        instrument="torch.nn.Conv2d",
-        dtype=dtype,
-        size=f"{batch}x{channels}x{_SIDE}x{_SIDE}, {_KERNEL}x{_KERNEL} to {channels} channels",
-        work=2 * batch * (channels * _KERNEL * (_SIDE - _KERNEL + 1)) ** 2,  # without padding
-        work_unit="FLOP",
-    )
+    size = f"{batch}x{channels}x{_SIDE}x{_SIDE}, {_KERNEL}x{_KERNEL} to {channels} channels"
+    work = 2 * batch * (channels * _KERNEL * (_SIDE - _KERNEL + 1)) ** 2  # without padding
+    return Program(lambda: layer(images), "convolution", "torch.nn.Conv2d", size, work, dtype)
 
 
 # ------------------------------------------------------------------------------------ bandwidth
 
 
-def _bandwidth(torch: Any, meter: _Meter, threads: int) -> Iterator[Ceiling]:
+def _bandwidth(torch: Any, device: Device, threads: int) -> Iterator[Program]:
     """All ways to move bytes over all working sets."""
-    sets: tuple[int, ...] = (_ON_GPU,)
-    cached = 0
-    if meter.device == "cpu":
+    sets, cached = (_ON_GPU,), 0
+    if device == "cpu":
         import psutil  # type: ignore[import-untyped]
 
         caches, room = machine.caches(), int(psutil.virtual_memory().available) // 4
@@ -191,9 +193,9 @@ def _bandwidth(torch: Any, meter: _Meter, threads: int) -> Iterator[Ceiling]:
         cached = last_capacity(caches, threads) or 0
     for wanted in sets:
         if wanted >= _WORTH_CALLING:
-            yield from _moving(torch, meter, wanted)
+            yield from _moving(torch, device, wanted)
         if wanted <= cached:
-            yield _copying(meter, threads, wanted)
+            yield from _copying(threads, wanted)
 
 
 def working_sets(caches: tuple[Cache, ...], threads: int, cores: int, room: int) -> tuple[int, ...]:
@@ -206,33 +208,27 @@ def working_sets(caches: tuple[Cache, ...], threads: int, cores: int, room: int)
     return tuple(sorted({min(each, room) for each in (*halves, beyond)}))
 
 
-def _moving(torch: Any, meter: _Meter, wanted: int) -> Iterator[Ceiling]:
+def _moving(torch: Any, device: Device, wanted: int) -> Iterator[Program]:
     """Functions of PyTorch; the arrays are written before, so that they have pages."""
 
-    def ceiling(operation: str, name: str, arrays: int, call: Callable[[], object]) -> Ceiling:
-        moved = _FLOAT_BYTES * arrays * elements[arrays]
-        size = f"{elements[arrays]} elements"
-        return meter.ceiling(call, operation=operation, instrument=name, size=size, **_bytes(moved))
+    def arrays(count: int) -> list[Any]:
+        return [torch.ones(-(-wanted // (_FLOAT_BYTES * count))) for _ in range(count)]
 
-    elements = {arrays: -(-wanted // (_FLOAT_BYTES * arrays)) for arrays in (2, 3)}
-    first, second = torch.ones(elements[2]), torch.ones(elements[2])
-    yield ceiling("copy", "torch.copy_", 2, lambda: first.copy_(second))
-    if meter.device == "cpu":
-        yield ceiling("read", "torch.dot", 2, lambda: torch.dot(first, second))
+    a, b = arrays(2)
+    size, moved = f"{len(a)} elements", 2 * _FLOAT_BYTES * len(a)
+    moves = {"size": size, "work": moved, "work_unit": "B", "working_set": moved}
+    yield Program(lambda: a.copy_(b), "copy", "torch.copy_", **moves)
+    if device == "cpu":
+        yield Program(lambda: torch.dot(a, b), "read", "torch.dot", **moves)
     else:
-        whole = torch.ones(2 * elements[2])
-        yield ceiling("read", "torch.sum", 2, whole.sum)
-    a, b, c = (torch.ones(elements[3]) for _ in "abc")
-    yield ceiling("triad", "torch.add", 3, lambda: torch.add(b, c, alpha=3.0, out=a))
+        yield Program(torch.ones(2 * len(a)).sum, "read", "torch.sum", **moves)
+    to, one, other = arrays(3)
+    triad = partial(torch.add, one, other, alpha=3.0, out=to)
+    size, moved = f"{len(to)} elements", 3 * _FLOAT_BYTES * len(to)
+    yield Program(triad, "triad", "torch.add", size, moved, work_unit="B", working_set=moved)
 
 
-def _bytes(working_set: int, times: int = 1) -> dict[str, Any]:
-    """What a ceiling of bandwidth says of so many bytes, all of which move so many times."""
-    moved = {"work": working_set * times, "work_unit": "B"}
-    return {"dtype": "float32", "working_set": working_set, **moved}
-
-
-def _copying(meter: _Meter, threads: int, wanted: int) -> Ceiling:
+def _copying(threads: int, wanted: int) -> Iterator[Program]:
     """Copies between two blocks a thread, all of them together a working set, many in one call.
 
     NumPy takes a block for one element, of which an array has many in one place, by a stride of 0.
@@ -251,46 +247,16 @@ def _copying(meter: _Meter, threads: int, wanted: int) -> Ceiling:
     ]
     with ThreadPoolExecutor(threads) as pool:
         every = partial(pool.map, lambda each: np.copyto(*each), arrays)
-        return meter.ceiling(
-            partial(np.copyto, *arrays[0]) if threads == 1 else lambda: list(every()),
-            operation="copy",
-            instrument="numpy.copyto",
-            size=f"{block // _FLOAT_BYTES} elements a thread",
-            **_bytes(2 * block * threads, copies),
+        call = partial(np.copyto, *arrays[0]) if threads == 1 else lambda: list(every())
+        size, moved = f"{block // _FLOAT_BYTES} elements a thread", 2 * block * threads
+        yield Program(
+            call, "copy", "numpy.copyto", size, moved * copies, work_unit="B", working_set=moved
         )
 
 
 # ---------------------------------------------------------------------------------------- pages
 
-
-def _page_mapping(moment: Moment) -> Ceiling:
-    """Samples of mapping 64 MiB page by page, on one thread, as most faults of a framework happen.
-
-    Raises ``MeasurementError`` where not every page faulted once.
-    """
-    pages = _PAGED // mmap.PAGESIZE
-    durations = _Meter("cpu", moment, _PAGE_RUNS).durations(_touched)
-    check_faults(pages, [each.page_faults or 0 for each in durations])
-    return Ceiling(
-        operation="page_mapping",
-        moment=moment,
-        dtype="uint8",
-        size=f"{pages} pages of {mmap.PAGESIZE} B",
-        work=pages,
-        work_unit="1",
-        samples=tuple(each.wall for each in durations),
-        instrument="mmap",
-        working_set=_PAGED,
-    )
-
-
-def check_faults(pages: int, faults: list[int]) -> None:
-    """Raise ``MeasurementError`` unless about as many ``faults`` as ``pages`` happened in each."""
-    typical = statistics.median(faults)
-    if not pages <= typical <= _MORE_FAULTS * pages:
-        raise MeasurementError(
-            f"page mapping: {pages} pages were touched, but {typical:g} page faults happened"
-        )
+_PAGES: Final = _PAGED // mmap.PAGESIZE
 
 
 def _touched() -> Any:
@@ -302,3 +268,24 @@ def _touched() -> Any:
         memory.madvise(mmap.MADV_NOHUGEPAGE)
     numpy.frombuffer(memory, dtype=numpy.uint8)[:: mmap.PAGESIZE] = 1
     return memory
+
+
+def page_problem(faults: Sequence[int]) -> str | None:
+    """Why samples are no price of a page; None where about as many faults as pages happened."""
+    typical = statistics.median(faults)
+    if _PAGES <= typical <= _MORE_FAULTS * _PAGES:
+        return None
+    return f"page mapping: {_PAGES} pages were touched, but {typical:g} page faults happened"
+
+
+#: 64 MiB page by page, on one thread, as most faults of a framework happen.
+_PAGE_MAPPING: Final = Program(
+    _touched,
+    "page_mapping",
+    "mmap",
+    f"{_PAGES} pages of {mmap.PAGESIZE} B",
+    _PAGES,
+    dtype="uint8",
+    work_unit="1",
+    working_set=_PAGED,
+)

@@ -9,7 +9,16 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from experiments.harness import memory, timing
-from experiments.harness.study import SEED, Device, Factors, Precision, Session, Study, Subject
+from experiments.harness.study import (
+    SEED,
+    Device,
+    Factors,
+    Precision,
+    Session,
+    Study,
+    Subject,
+    UnavailableError,
+)
 from experiments.harness.timing import Workload
 from report.records.layers import Layer
 from report.records.record import Case, Measured, Status
@@ -115,6 +124,36 @@ def precisely(precision: Precision, device: Device) -> AbstractContextManager[ob
     if precision in ("float32", "tfloat32"):
         return nullcontext()
     return torch.autocast(device, dtype=getattr(torch, precision))
+
+
+#: What asks oneDNN for its kernels of 16 bits, which not every processor has.
+_KERNELS: Final = {
+    "bfloat16": "_is_mkldnn_bf16_supported",
+    "float16": "_is_mkldnn_fp16_supported",
+}
+
+
+def refuse_emulated(precision: object, batch: object, device: str, most: int) -> None:
+    """Raise ``UnavailableError`` for more than ``most`` images in 16 bits that oneDNN has not here.
+
+    torch then computes element by element, hundreds of times slower than in float32.  What has no
+    ``batch`` is refused too.
+    """
+    if device != "cpu" or precision not in _KERNELS or has_kernels(str(precision)):
+        return
+    if not isinstance(batch, int) or batch > most:
+        raise UnavailableError(
+            f"oneDNN has no {precision} kernels for this processor; what it does instead is "
+            f"measured at batch {most} at most, since it takes far too long."
+        )
+
+
+def has_kernels(precision: str) -> bool:
+    """Whether oneDNN, which computes torch's convolutions, has kernels of 16 bits here."""
+    import torch
+
+    there = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return there and bool(getattr(torch.ops.mkldnn, _KERNELS[precision])())
 
 
 def training(subject: Subject, device: Device) -> tuple[nn.Module, Workload]:

@@ -144,8 +144,8 @@ def measured(
         debug(said)
         if last is None:
             raise MeasurementError(f"The process that measures could not start: {last_line(said)}.")
-        place = next((p for p, (case, _) in enumerate(together) if case in left), None)
-        if place is not None:
-            del left[together[place][0]]
+        first = next((case for case in together if case[0] in left), None)
+        if first is not None:
+            del left[first[0]]
             reason = worker.ended(code) or "Its process ended early."
-            yield worker.lost(study, part, place, "failed", reason, time.monotonic() - last)
+            yield worker.lost(study, part, first, "failed", reason, time.monotonic() - last)

@@ -69,6 +69,8 @@ _FLOAT32: Final = re.compile(r"^==\d+== +F32 +[\d,]+ +[\d,]+ +([\d,]+)\n", re.MU
 _ASKED: Final = re.compile(r"tried to allocate ([\d.,]+ ?(?:bytes|[KMGT]?i?B))", re.IGNORECASE)
 
 Role: TypeAlias = Literal["memory", "time", "ceilings", "lackey", "ncu"]
+#: A case with its number in the run.
+Numbered: TypeAlias = tuple[int, Factors]
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,10 +85,14 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     module: str = ""
     policy: Policy = "default"
     forks: bool = False
-    cases: tuple[tuple[int, Factors], ...] = ()
+    cases: tuple[Numbered, ...] = ()
     counted: tuple[str, ...] = ()
     compute_capability: str = ""
     ceilings: tuple[CeilingSize, Moment] = ("none", "before")
+
+
+#: What measures a case: its study, the task, its number and factors.
+Act: TypeAlias = Callable[[Study, Task, int, Factors], Last]
 
 
 def can_fork(device: Device) -> bool:
@@ -104,42 +110,49 @@ def work(task: Task, say: Callable[[Message], None], folder: Path) -> None:
     study: Study = importlib.import_module(task.module).STUDY.on(task.session.device)
     _prepare(study, task)
     say(Ready())
-    act: dict[Role, Callable[[Study, Task, int], Iterator[Message]]] = {
+    acts: dict[Role, Act] = {
         "memory": _remember,
         "time": _time,
         "lackey": partial(_count, folder),
         "ncu": _profile,
     }
-    # Nothing is timed while lackey counts.
-    at_once = runtime.cores_available() if task.role == "lackey" else 1
-    running: dict[int, int] = {}
-    began = time.monotonic()
+    if task.forks:
+        _in_children(study, task, acts[task.role], say)
+    else:
+        for case in task.cases:
+            say(_attempted(study, task, case, acts[task.role]))
 
-    def measure(place: int) -> None:
-        began, failure = time.monotonic(), None
-        try:
-            for message in act[task.role](study, task, place):
-                say(message)
-        except Exception as error:
-            traceback.print_exc()
-            failure = outcome_of(error)
-        _release(task.session.device)  # only now, since the exception's frames held its tensors
-        if failure is not None:
-            say(lost(study, task, place, *failure, time.monotonic() - began))
+
+def _attempted(study: Study, task: Task, case: Numbered, act: Act) -> Last:
+    """What comes of a case, whatever it raises."""
+    began = time.monotonic()
+    try:
+        return act(study, task, *case)
+    except Exception as error:
+        traceback.print_exc()
+        failure = outcome_of(error)
+    finally:  # only now, since the exception's frames held its tensors
+        _release(task.session.device)
+    return lost(study, task, case, *failure, time.monotonic() - began)
+
+
+def _in_children(study: Study, task: Task, act: Act, say: Callable[[Message], None]) -> None:
+    """Let each case have a child of its own, of which several run where nothing is timed."""
+    at_once = runtime.cores_available() if task.role == "lackey" else 1
+    running: dict[int, Numbered] = {}
+    began = time.monotonic()
 
     def reap() -> None:
         child, code = os.wait()
-        place, reason = running.pop(child, None), ended(os.waitstatus_to_exitcode(code))
-        if place is not None and reason is not None:
-            say(lost(study, task, place, "failed", reason, time.monotonic() - began))
+        case, reason = running.pop(child, None), ended(os.waitstatus_to_exitcode(code))
+        if case is not None and reason is not None:
+            say(lost(study, task, case, "failed", reason, time.monotonic() - began))
 
-    for place in range(len(task.cases)):
-        if not task.forks:
-            measure(place)
-            continue
+    for case in task.cases:
         if len(running) == at_once:
             reap()
-        running[fork(partial(measure, place), LIMIT_S)] = place
+        measure = partial(_attempted, study, task, case, act)
+        running[fork(lambda measure=measure: say(measure()), LIMIT_S)] = case
         began = time.monotonic()
     while running:
         reap()
@@ -163,22 +176,17 @@ def outcome_of(error: Exception) -> tuple[Status, str]:
     return "failed", f"{type(error).__name__}: {first_line(str(error))}"
 
 
-def lost(study: Study, task: Task, place: int, status: Status, reason: str, seconds: float) -> Last:
+def lost(
+    study: Study, task: Task, case: Numbered, status: Status, reason: str, seconds: float
+) -> Last:
     """What is said of a case of which nothing was measured, and that took so long."""
-    index, factors = task.cases[place]
-    match task.role:
-        case "memory":
-            return Finish(case=index, outcome=unmeasured(study, factors, status, reason))
-        case "time":
-            round_ = Round(
-                process=task.session.process,
-                policy=task.policy,
-                status=status,
-                reason=reason,
-                disturbance=None,
-                series={},
-            )
-            return Ended(case=index, round=round_, seconds=seconds)
+    index, factors = case
+    if task.role == "memory":
+        return Finish(case=index, outcome=unmeasured(study, factors, status, reason))
+    if task.role == "time":
+        process, policy = task.session.process, task.policy
+        failed = Round(process=process, policy=policy, status=status, reason=reason, series={})
+        return Ended(case=index, round=failed, seconds=seconds)
     return Count(case=index, missing=dict.fromkeys(task.counted, reason))
 
 
@@ -240,9 +248,9 @@ def ended(code: int) -> str | None:
 # ------------------------------------------------------------------------------ times and bytes
 
 
-def _remember(study: Study, task: Task, place: int) -> Iterator[Message]:
+def _remember(study: Study, task: Task, index: int, factors: Factors) -> Finish:
     """The bytes of a case with its layers, and its files."""
-    (index, factors), session = task.cases[place], task.session
+    session = task.session
     layers = layers_of_case(study, factors)
     measured = (study.memory or partial(measure_memory, study))(factors, session)
     files, unfiled = (), None
@@ -252,12 +260,12 @@ def _remember(study: Study, task: Task, place: int) -> Iterator[Message]:
         traceback.print_exc()
         unfiled = outcome_of(error)[1]
     outcome = Case(factors=factors, layers=layers, series=measured)
-    yield Finish(case=index, outcome=outcome, files=files, unfiled=unfiled)
+    return Finish(case=index, outcome=outcome, files=files, unfiled=unfiled)
 
 
-def _time(study: Study, task: Task, place: int) -> Iterator[Message]:
+def _time(study: Study, task: Task, index: int, factors: Factors) -> Ended:
     """What this process measures of a case, and what disturbed it meanwhile."""
-    (index, factors), session = task.cases[place], task.session
+    session = task.session
     start, before = time.monotonic(), quiet.read()
     if task.policy == "traced":
         series = policies.traced(build(study, factors, session.device))
@@ -266,27 +274,24 @@ def _time(study: Study, task: Task, place: int) -> Iterator[Message]:
     round_ = Round(
         process=session.process,
         policy=task.policy,
-        status="ok",
-        reason=None,
         disturbance=quiet.disturbance(before, quiet.read(), session.threads),
         series=series,
     )
-    yield Ended(case=index, round=round_, seconds=time.monotonic() - start)
+    return Ended(case=index, round=round_, seconds=time.monotonic() - start)
 
 
 # -------------------------------------------------------------------------- multiply-adds (lackey)
 
 
-def _count(folder: Path, study: Study, task: Task, place: int) -> Iterator[Message]:
+def _count(folder: Path, study: Study, task: Task, index: int, factors: Factors) -> Count:
     """The float32 operations of a second call."""
-    index, factors = task.cases[place]
     workload = build(study, factors, "cpu")
     levels = []
     for _ in range(2):
         workload.once()
         levels.append(_float32_operations(folder))
     count = levels[1] - levels[0]
-    yield Count(case=index, series=dict.fromkeys(task.counted, (count,)))
+    return Count(case=index, series=dict.fromkeys(task.counted, (count,)))
 
 
 def _float32_operations(folder: Path) -> int:
@@ -321,18 +326,17 @@ def _calibrate(compute_capability: str) -> None:
         _release("cuda")
 
 
-def _profile(study: Study, task: Task, place: int) -> Iterator[Message]:
+def _profile(study: Study, task: Task, index: int, factors: Factors) -> Count:
     """Profile calls after a warm-up; what they execute is in the table that ncu prints."""
     from report.instruments.counters.ncu import case_range
 
-    index, factors = task.cases[place]
     workload = build(study, factors, "cuda")
     workload.once()
     for call in range(CALLS):
         workload.reset()
         with _profiled(case_range(factors, call)):
             workload.call()
-    yield Count(case=index)
+    return Count(case=index)
 
 
 @contextmanager

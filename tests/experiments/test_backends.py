@@ -19,7 +19,7 @@ from experiments.backends import perceptron
 from experiments.backends.case import Case, Images, Part, prepared, times
 from experiments.backends.libraries import ON_GPU, Library, load
 from experiments.backends.perceptron import Operations, Parameters, accuracy, iteration, loss
-from experiments.datasets.images import digits
+from experiments.datasets import digits
 from experiments.harness.study import QUICK, SEED, UnavailableError
 from report.studies.backend_speedup.source import OPERATIONS, PERFORMANCE
 from report.studies.backend_speedup.subject import CALLS

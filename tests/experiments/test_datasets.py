@@ -4,17 +4,51 @@ from __future__ import annotations
 
 import gzip
 import json
+import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from image_files import IDX, idx, some_images, some_labels, write_idx
 
-from experiments.datasets import DataSetError, handwritten
-from experiments.datasets import mnist_folder as module
-from experiments.datasets.mnist_folder import mnist
+from experiments import datasets
+from experiments.datasets import DataSetError, handwritten, mnist
+from report.errors import MeasurementError
+from tests.experiments.conftest import measured
 
-IMAGES, LABELS = IDX["train", "images"], IDX["train", "labels"]
+IMAGES, LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
+
+
+def some_images(count: int, seed: int = 0, side: int = 28) -> Any:
+    return np.random.RandomState(seed).randint(0, 256, (count, side, side)).astype(np.uint8)
+
+
+def some_labels(count: int) -> Any:
+    return (np.arange(count) % 10).astype(np.uint8)
+
+
+def idx(array: Any) -> bytes:
+    """Images or labels with their header, written here apart from what reads them."""
+    magic = {1: 2049, 3: 2051}[array.ndim]
+    return struct.pack(f">{1 + array.ndim}I", magic, *array.shape) + bytes(array.tobytes())
+
+
+#: 20 images to train on, and 10 others to test on.
+FILES = {
+    IMAGES: idx(some_images(20, 1)),
+    LABELS: idx(some_labels(20)),
+    "t10k-images-idx3-ubyte": idx(some_images(10, 2)),
+    "t10k-labels-idx1-ubyte": idx(some_labels(10)),
+}
+
+
+def written(folder: Path, packed: bool = False, **changed: bytes) -> Path:
+    """A folder with the files, of which some are ``changed``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in {**FILES, **changed}.items():
+        path = folder / (f"{name}.gz" if packed else name)
+        path.write_bytes(gzip.compress(content) if packed else content)
+    return folder
 
 
 def refused(folder: Path) -> str:
@@ -40,28 +74,26 @@ def test_the_digits_are_the_same_bytes_everywhere() -> None:
 def test_all_images_are_there_once_with_their_labels(
     tmp_path: Path, packed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_HELD_OUT", 4)
-    images = mnist(write_idx(tmp_path, packed=packed))
+    monkeypatch.setattr(datasets, "_HELD_OUT", 4)
+    images = mnist(written(tmp_path, packed))
     pixels = np.concatenate([images.test.pixels, images.train.pixels])
     order = np.random.RandomState(0).permutation(30)
     assert np.array_equal(pixels, np.concatenate([some_images(20, 1), some_images(10, 2)])[order])
     assert (len(images.test.labels), len(images.train.labels)) == (4, 26)
     labels = np.concatenate([images.test.labels, images.train.labels])
     assert np.array_equal(labels, np.concatenate([some_labels(20), some_labels(10)])[order])
-    assert all(name in images.source for name in IDX.values())
+    assert all(name in images.source for name in FILES)
     assert str(tmp_path) not in images.source
 
 
 def test_nothing_there(tmp_path: Path) -> None:
     assert "found no folder" in refused(tmp_path / "absent")
     assert f"found no {IMAGES} and no {LABELS}" in refused(tmp_path)
-    (tmp_path / "file").touch()
-    assert "found no folder" in refused(tmp_path / "file")
-    (write_idx(tmp_path) / LABELS).unlink()
+    (written(tmp_path) / LABELS).unlink()
     assert f"found no {LABELS}," in refused(tmp_path)
 
 
-WHOLE = idx(some_images(20, 1))
+WHOLE = FILES[IMAGES]
 ODD_LABELS = some_labels(20)
 ODD_LABELS[7] = 26
 
@@ -83,26 +115,25 @@ ODD_LABELS[7] = 26
     ],
 )
 def test_a_broken_file(tmp_path: Path, name: str, content: bytes, place: str, words: str) -> None:
-    file = write_idx(tmp_path) / name
     for packed in (False, True):
-        file.write_bytes(gzip.compress(content) if packed else content)
-        sentence = refused(tmp_path)
-        assert sentence.startswith(f"{name}: {place}") and words in sentence
-
-
-def test_a_small_file_that_unpacks_to_too_much(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("report.records.files.LARGEST_UNPACKED", 2**21)
-    file = write_idx(tmp_path, packed=True) / f"{IMAGES}.gz"
-    file.write_bytes(gzip.compress(bytes(2**23)))
-    assert "found more than 2,097,152 B" in refused(tmp_path)
+        sentence = refused(written(tmp_path / str(packed), packed, **{name: content}))
+        assert sentence.startswith(f"{name}{'.gz' if packed else ''}: {place}")
+        assert words in sentence
 
 
 def test_another_set_in_the_clothes_of_mnist(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fashion-MNIST has the same format and the same counts; it is brighter."""
-    monkeypatch.setattr(module, "_WHOLE", 20)
-    sentence = refused(write_idx(tmp_path))
+    monkeypatch.setattr(datasets, "_WHOLE", 20)
+    sentence = refused(written(tmp_path))
     assert sentence.startswith(IMAGES) and "0.5020" in sentence and "0.1307" in sentence
+
+
+def test_a_broken_data_set_ends_the_run_with_one_sentence(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    folder = written(tmp_path / "broken", **{IMAGES: WHOLE[:-1]})
+    with pytest.raises(MeasurementError, match=IMAGES) as told:
+        measured("backend_speedup", tmp_path / "records", "--data", str(folder))
+    assert "\n" not in str(told.value)
+    assert not (tmp_path / "records").exists()

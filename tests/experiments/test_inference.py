@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from experiments import inference_memory as study
+from experiments.harness import measure
 from experiments.harness.measure import build
 from experiments.harness.study import Factors, Session, UnavailableError
 from report.missing import Missing
@@ -48,12 +49,10 @@ def test_every_way_to_run_a_network_gives_the_same_scores(changes: dict[str, Any
 def test_half_precision_without_kernels_is_unavailable(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from experiments.networks import variants
-
-    monkeypatch.setattr(variants, "has_kernels", lambda precision: False)
+    monkeypatch.setattr(measure, "has_kernels", lambda precision: False)
     with pytest.raises(UnavailableError, match="no bfloat16 kernels"):
         study.memory(study.inference("LeNet-5", 2, precision="bfloat16"), session)
-    variants.refuse_emulated("bfloat16", 2, "cuda", most=0)
+    measure.refuse_emulated("bfloat16", 2, "cuda", most=0)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the limit needs glibc")

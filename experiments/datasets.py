@@ -1,0 +1,261 @@
+"""Handwritten digits to train on: scikit-learn's without a download, or MNIST from a folder.
+
+MNIST comes in its own IDX files, plain or gzipped.  IDX is a big-endian magic number and sizes,
+then unsigned bytes: 2,049 for labels (one size, their count), 2,051 for images (count, rows,
+columns); see yann.lecun.com/exdb/mnist.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from report.errors import MeasurementError, RecordError
+from report.records.files import LARGEST_UNPACKED, unpacked
+
+Bytes: TypeAlias = NDArray[np.uint8]
+
+#: Every held-out part is drawn from this seed.
+SEED: Final = 0
+#: Of scikit-learn's digits one in so many is held out.
+_HELD_OUT_OF: Final = 5
+#: They count the ink in blocks of 4 × 4 pixels: 0 to 16; here they have MNIST's size.
+_BRIGHTEST: Final = 16
+_SIDE: Final = 28
+
+
+@lru_cache(maxsize=1)
+def handwritten(folder: Path | None) -> Images:
+    """MNIST from ``folder``, or without one the digits of scikit-learn, scaled to its size.
+
+    Kept between cases: a whole MNIST takes seconds.  Raises ``DataSetError``.
+    """
+    return digits() if folder is None else mnist(folder)
+
+
+class Split(NamedTuple):
+    """Images that serve one purpose, with their labels, both in 8 bits without a sign.
+
+    ``pixels`` has the shape (images, height, width), 0 is black and 255 the brightest; ``labels``
+    counts the classes from 0.
+    """
+
+    pixels: Bytes
+    labels: Bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """A set of labelled images, split into what is trained on and what is tested on.
+
+    ``name`` is a slug; ``source`` says where the images come from and what was done to them, and
+    ``split`` how the two parts were made, both as clauses that fit into a sentence.
+    """
+
+    name: str
+    source: str
+    train: Split
+    test: Split
+    split: str
+
+    @property
+    def identity(self) -> bytes:
+        """Which images these are, as JSON: counts, and the SHA-256 of all shapes and bytes."""
+        digest = hashlib.sha256()
+        for pixels, labels in (self.train, self.test):
+            # Images of one channel, as they were when the first records were made.
+            for array in (pixels[:, np.newaxis], labels):
+                digest.update(f"{array.shape}".encode())
+                digest.update(array.tobytes())
+        content = {
+            "name": self.name,
+            "source": self.source,
+            "split": self.split,
+            "classes": list("0123456789"),
+            "digest": digest.hexdigest(),
+            "train": {"images": len(self.train.labels)},
+            "test": {"images": len(self.test.labels)},
+        }
+        return json.dumps(content, sort_keys=True).encode() + b"\n"
+
+
+def held_out(name: str, source: str, pixels: Bytes, labels: Bytes, count: int) -> Images:
+    """The images, of which ``count`` are drawn for testing without regard to their labels.
+
+    Both parts keep the order of the permutation.
+    """
+    total = len(labels)
+    # RandomState and not default_rng: only its stream is promised to stay the same for ever.
+    order = np.random.RandomState(SEED).permutation(total)
+    test, train = order[:count], order[count:]
+    said = f"{count:,} of {total:,} images, drawn at random (seed {SEED}), are held out for testing"
+    return Images(
+        name, source, Split(pixels[train], labels[train]), Split(pixels[test], labels[test]), said
+    )
+
+
+def digits() -> Images:
+    """1,797 handwritten digits of 8 × 8 pixels, scaled to 28 × 28.
+
+    They are the test part of UCI's Optical Recognition of Handwritten Digits, as
+    ``sklearn.datasets.load_digits`` brings them along.  A fifth is held out at random.
+    """
+    from sklearn.datasets import load_digits  # type: ignore[import-untyped]
+
+    bunch: Any = load_digits()
+    labels = bunch.target.astype(np.uint8)
+    source = (
+        f"load_digits of scikit-learn: {len(labels):,} digits of 8×8 pixels, scaled to "
+        f"{_SIDE}×{_SIDE} by bilinear interpolation between pixel centres"
+    )
+    pixels = bilinear(bunch.images.astype(np.int64), _SIDE, _BRIGHTEST)
+    return held_out("digits", source, pixels, labels, len(labels) // _HELD_OUT_OF)
+
+
+def bilinear(images: NDArray[np.integer], size: int, brightest: int) -> Bytes:
+    """``(N, n, n)`` with values from 0 to ``brightest`` as ``(N, size, size)``, 0 to 255.
+
+    Bilinear interpolation between the centres of pixels, the edge pixels continued outwards, as
+    ``torch.nn.functional.interpolate(mode="bilinear", align_corners=False)`` does.  All of it is
+    done in whole numbers and rounded once (half upwards), so that nothing depends on how a machine
+    rounds.
+    """
+    weights = _weights(images.shape[-1], size)
+    sums = weights @ images.astype(np.int64) @ weights.T
+    whole = (2 * size) ** 2 * brightest
+    scaled: Bytes = ((2 * 255 * sums + whole) // (2 * whole)).astype(np.uint8)
+    return scaled
+
+
+def _weights(old: int, new: int) -> NDArray[np.int64]:
+    """How much each old pixel gives to each new one along an axis, ``(new, old)``.
+
+    The weights of a new pixel add up to ``2 * new``.
+    """
+    # The centre of new pixel i lies at (i + 1/2) * old / new - 1/2 = doubled / (2 * new).
+    doubled = np.clip((2 * np.arange(new) + 1) * old - new, 0, 2 * new * (old - 1))
+    left, share = np.divmod(doubled, 2 * new)
+    weights = np.zeros((new, old), dtype=np.int64)
+    rows = np.arange(new)
+    weights[rows, left] += 2 * new - share
+    weights[rows, np.minimum(left + 1, old - 1)] += share
+    return weights
+
+
+# ------------------------------------------------------------------------------- MNIST's own files
+
+#: Its last byte is the number of sizes that follow.
+_MAGIC: Final = {"labels": 2049, "images": 2051}
+
+#: Where downloads of MNIST lie below the folder that was named: torchvision's comes second.
+_BELOW: Final = (".", "MNIST/raw", "raw")
+_FILES: Final = (
+    "train-images-idx3-ubyte",
+    "train-labels-idx1-ubyte",
+    "t10k-images-idx3-ubyte",
+    "t10k-labels-idx1-ubyte",
+)
+#: Mean brightness of MNIST's 60,000 training images; PyTorch's example normalises with it.  Other
+#: sets come in the same format and size (Fashion-MNIST: 0.286).
+_MEAN: Final = 0.1307
+_WHOLE: Final = 60_000
+_WORD: Final = 4
+#: Of all images, in place of MNIST's own 10,000: as in the source study.
+_HELD_OUT: Final = 1_000
+
+
+class DataSetError(MeasurementError):
+    """A file or folder of images cannot be used; the message says where, what, and what should."""
+
+
+def _refusal(path: Path, place: str, content: str, expected: str) -> DataSetError:
+    """One sentence; ``place`` is a byte, or empty for the file as a whole."""
+    where = f"{path}: {place}" if place else f"{path}"
+    return DataSetError(f"{where}: found {content}, expected {expected}.")
+
+
+def mnist(folder: Path) -> Images:
+    """MNIST, ``(28, 28)`` an image, from IDX files in ``folder``; 1,000 images are held out.
+
+    Raises ``DataSetError`` that names the file, the place in it, what was found there and what was
+    expected.
+    """
+    found = {name: path for name in _FILES if (path := _find(folder, name))}
+    if lacking := [name for name in _FILES if name not in found]:
+        content = f"no {' and no '.join(lacking)}" if folder.is_dir() else "no folder"
+        raise _refusal(folder, "", content, "all four files of MNIST, each plain or .gz")
+    files = tuple(found.values())
+    pixels, labels = zip(*(_read(*files[at : at + 2]) for at in (0, 2)), strict=True)
+    _check_brightness(pixels[0], files[0])
+    source = f"MNIST from the IDX files {', '.join(path.name for path in files)}"
+    return held_out("mnist", source, np.concatenate(pixels), np.concatenate(labels), _HELD_OUT)
+
+
+def _find(folder: Path, name: str) -> Path | None:
+    """The first there is, plain before gzipped; some archives write a point before ``idx``."""
+    names = [n + end for n in (name, name.replace("-idx", ".idx")) for end in ("", ".gz")]
+    places = (folder / below / n for below in _BELOW for n in names)
+    return next((place for place in places if place.is_file()), None)
+
+
+def _read(images: Path, labels: Path) -> tuple[Bytes, Bytes]:
+    pixels, digits = idx("images", images), idx("labels", labels)
+    if len(pixels) != len(digits):
+        wanted = f"{len(pixels):,}, one for each image in {images.name}"
+        raise _refusal(labels, "byte 4", f"a count of {len(digits):,} labels", wanted)
+    return pixels, digits
+
+
+def idx(kind: str, path: Path) -> Bytes:
+    """Images ``(N, 28, 28)`` or labels ``(N,)`` from 0 to 9, unpacked if the file is gzipped.
+
+    Raises ``DataSetError`` for a file of another format, an empty, truncated or overlong one, and
+    images of another size.
+    """
+    try:
+        with path.open("rb") as stream:
+            packed = stream.read(LARGEST_UNPACKED + 1)
+        content = unpacked(packed, str(path), "a whole gzip file of MNIST's size is expected")
+    except RecordError as error:
+        raise DataSetError(str(error)) from error
+    except OSError as error:
+        raise DataSetError(f"{path}: cannot be read ({error.strerror or error}).") from error
+    magic = _MAGIC[kind]
+    header = _WORD * (1 + magic % 256)
+    number, *shape = (int.from_bytes(content[at : at + _WORD]) for at in range(0, header, _WORD))
+    if number != magic:
+        wanted = f"the magic number {magic:,} of MNIST's files"
+        raise _refusal(path, "byte 0", f"the number {number:,}", wanted)
+    if len(content) < header or not shape[0]:
+        raise _refusal(
+            path, f"byte {_WORD}", "no entry", f"a header of {header} bytes with a count"
+        )
+    if shape[1:] not in ([], [_SIDE, _SIDE]):
+        sides = "×".join(f"{side:,}" for side in shape[1:])
+        raise _refusal(path, "byte 8", f"images of {sides} pixels", f"MNIST's {_SIDE}×{_SIDE}")
+    whole = header + prod(shape)
+    if len(content) != whole:
+        wanted = f"{whole:,} bytes, as its header announces {shape[0]:,} entries"
+        raise _refusal(path, "", f"{len(content):,} bytes", wanted)
+    values = np.frombuffer(content, np.uint8, offset=header).reshape(shape)
+    if kind == "labels" and (wrong := np.flatnonzero(values > 9)).size:
+        place, label = f"byte {header + wrong[0]:,}", values[wrong[0]]
+        raise _refusal(path, place, f"the label {label}", "a digit from 0 to 9")
+    return values
+
+
+def _check_brightness(pixels: Bytes, path: Path) -> None:
+    """Refuse another set in MNIST's clothes, where all 60,000 training images are there."""
+    mean = float(pixels.mean()) / 255
+    if len(pixels) == _WHOLE and abs(mean - _MEAN) > 0.001:
+        found = f"{_WHOLE:,} images with a mean brightness of {mean:.4f}"
+        expected = f"MNIST's {_MEAN} (Fashion-MNIST and others come in the same format)"
+        raise _refusal(path, "", found, expected)
