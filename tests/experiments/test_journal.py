@@ -60,19 +60,15 @@ def test_a_damaged_line_costs_no_other(written: Journal, garbage: bytes, place: 
 
 
 @pytest.mark.parametrize("begins", [b"", b'{"kind":"finish"}\n', b'{"kind":"run","journal":4}\n'])
-def test_what_does_not_begin_with_a_run_is_refused(tmp_path: Path, begins: bytes) -> None:
-    path = tmp_path / ".x.journal.jsonl"
+def test_what_is_no_journal_is_a_fault_and_stops_nothing(written: Journal, begins: bytes) -> None:
+    path = written.path.with_name(".x.journal.jsonl")
     path.write_bytes(begins)
-    with pytest.raises(MeasurementError, match="does not begin with its run"):
-        read_journal(path)
-    assert path.read_bytes() == begins
-
-
-def test_a_journal_that_cannot_be_read_is_a_fault_and_stops_nothing(written: Journal) -> None:
-    written.path.with_name(".x.journal.jsonl").mkdir()
-    found, (fault,) = unfinished(written.path.parent)
+    written.path.with_name(".y.journal.jsonl").mkdir()
+    found, (foreign, unreadable) = unfinished(path.parent)
     assert [journal.path for journal in found] == [written.path]
-    assert str(fault).startswith(".x.journal.jsonl: cannot be read (")
+    assert str(foreign).startswith(".x.journal.jsonl: the journal does not begin with its run")
+    assert str(unreadable).startswith(".y.journal.jsonl: cannot be read (")
+    assert path.read_bytes() == begins
 
 
 def test_only_one_process_writes(written: Journal) -> None:

@@ -16,23 +16,16 @@ from experiments.harness import quiet
 from experiments.harness.quiet import Reading, disturbance
 from tests.experiments.conftest import Notes
 
-START = Reading(
-    at_s=100.0, processors=2, busy_s=1000.0, steal_s=10.0, own_s=50.0, waits_s={1: 1.0, 2: 2.0}
-)
-
 
 def later(
     wall: float = 10.0, used: float = 0.0, own: float = 0.0, stolen: float = 0.0, wait: float = 0.0
 ) -> Reading:
-    """``START`` after ``wall`` s in which others used ``used`` processor seconds, and so on."""
-    return Reading(
-        at_s=100.0 + wall,
-        processors=2,
-        busy_s=1000.0 + used + own,
-        steal_s=10.0 + stolen,
-        own_s=50.0 + own,
-        waits_s={1: 1.0 + wait, 2: 2.0},
-    )
+    """A reading after ``wall`` s in which others used ``used`` processor seconds, and so on."""
+    busy = 1000.0 + used + own
+    return Reading(100.0 + wall, 2, busy, 10.0 + stolen, 50.0 + own, {1: 1.0 + wait, 2: 2.0})
+
+
+START = later(wall=0.0)
 
 
 @pytest.mark.parametrize(
@@ -92,39 +85,16 @@ def test_what_rounding_to_ticks_adds_up_to_never_counts() -> None:
     assert alarms <= 4
 
 
-STAT = """\
-cpu  300 30 60 5000 10 6 9 12 3 0
-cpu0 100 10 20 2500 5 2 3 4 1 0
-cpu1 200 20 40 2500 5 4 6 8 2 0
-intr 26741777 0 0
-"""
-
-
 def test_what_linux_counts_is_read() -> None:
-    assert quiet.parse_stat(STAT, {0, 1}) == (pytest.approx(4.05), pytest.approx(0.12))
-    assert quiet.parse_stat(STAT, {1}) == (pytest.approx(2.70), pytest.approx(0.08))
+    stat = (
+        "cpu  9 9 9 9\ncpu0 100 10 20 2500 5 2 3 4 1 0\ncpu1 200 20 40 2500 5 4 6 8 2 0\nintr 2\n"
+    )
+    assert quiet.parse_stat(stat, {0, 1}) == (pytest.approx(4.05), pytest.approx(0.12))
+    assert quiet.parse_stat(stat, {1}) == (pytest.approx(2.70), pytest.approx(0.08))
     assert quiet.parse_stat("", {0}) == (0, 0)
     assert quiet.parse_wait("35203162 1500000000 7\n") == pytest.approx(1.5)
     if hasattr(os, "sysconf"):
         assert os.sysconf("SC_CLK_TCK") == pytest.approx(1 / quiet.TICK_S)
-
-
-class Machine:
-    """A machine whose others use ``loads`` processors, one a second, and then the last for ever."""
-
-    def __init__(self, patch: pytest.MonkeyPatch, *loads: float) -> None:
-        self.loads = loads
-        self.seconds = 0
-        self.used = 0.0
-        patch.setattr(quiet, "unavailable", lambda: None)
-        patch.setattr(quiet, "read", lambda: later(wall=float(self.seconds), used=self.used))
-        patch.setattr(quiet, "busiest", lambda: ("cc1",))
-        patch.setattr(time, "sleep", self.sleep)
-        patch.setattr(time, "monotonic", lambda: float(self.seconds))
-
-    def sleep(self, seconds: float) -> None:
-        self.used += self.loads[min(self.seconds, len(self.loads) - 1)]
-        self.seconds += 1
 
 
 @pytest.mark.parametrize(
@@ -139,9 +109,15 @@ def test_waiting_for_five_quiet_seconds_says_what_disturbs(
     seconds: int,
     left: str,
 ) -> None:
-    machine = Machine(monkeypatch, *loads)
+    """Others use ``loads`` processors, one a second, and then the last for ever."""
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", lambda _: slept.append(loads[: len(slept) + 1][-1]))
+    monkeypatch.setattr(time, "monotonic", lambda: float(len(slept)))
+    monkeypatch.setattr(quiet, "unavailable", lambda: None)
+    monkeypatch.setattr(quiet, "read", lambda: later(wall=float(len(slept)), used=sum(slept)))
+    monkeypatch.setattr(quiet, "busiest", lambda: ("cc1",))
     quiet.wait_quiet(2.0, notes.note, 2)
-    assert machine.seconds == seconds
+    assert len(slept) == seconds
     if seconds == 120:
         assert left in (last := notes.notes.pop()) and last.endswith("Measuring all the same.")
     assert len(notes.notes) == seconds // 10, "a line every ten seconds"
@@ -160,10 +136,8 @@ def test_without_proc_nobody_waits_and_nothing_disturbs(
 
 @pytest.mark.skipif(quiet.unavailable() is not None, reason="this system says nothing of others")
 def test_busy_loops_on_this_machine_are_seen() -> None:
-    loops = [
-        subprocess.Popen([sys.executable, "-c", "while True: pass"])
-        for _ in range(2 * len(os.sched_getaffinity(0)))
-    ]
+    program = [sys.executable, "-c", "while True: pass"]
+    loops = [subprocess.Popen(program) for _ in range(2 * len(os.sched_getaffinity(0)))]
     try:
         assert "python" in str(quiet.watched(seconds=0.3))
     finally:
