@@ -8,7 +8,7 @@ import pytest
 
 from report.missing import Missing
 from report.paper.findings import Findings
-from report.records.record import Case, Record
+from report.records.record import Case
 from report.studies.conv_scaling.study import findings
 from report.theory.reconciliation import Reconciliation
 from tests import factory, papers
@@ -20,56 +20,49 @@ OUTPUTS = OUTPUT_BYTES // 4
 BATCHES = (1, 16, 64, 256)
 
 
-def counted(batch: int, passes: int = 1, **off: int) -> dict[str, list[int]]:
+def counted(batch: int, *, padding: int = 0, additions: int = 0, tensor: int = 0) -> dict[str, Any]:
     """Counters that add to theory one addition and one multiplication an output element."""
-    work = FLOPS_AN_IMAGE * batch * passes // 2 + off.get("padding", 0)
-    adds, multiplies = OUTPUTS * batch + off.get("additions", 0), OUTPUTS * batch
-    tensor = off.get("tensor", 0)
-    work -= tensor // 2
-    return {
-        "ncu_fp32_additions": [adds] * 2,
-        "ncu_fp32_multiplications": [multiplies] * 2,
-        "ncu_fp32_multiply_adds": [work] * 2,
-        "ncu_cuda_core_flops": [adds + multiplies + 2 * work] * 2,
-        "ncu_tensor_core_flops": [tensor] * 2,
+    fused = (FLOPS_AN_IMAGE * batch - tensor) // 2 + padding
+    adds, multiplies = OUTPUTS * batch + additions, OUTPUTS * batch
+    counts = {
+        "ncu_fp32_additions": adds,
+        "ncu_fp32_multiplications": multiplies,
+        "ncu_fp32_multiply_adds": fused,
+        "ncu_cuda_core_flops": adds + multiplies + 2 * fused,
+        "ncu_tensor_core_flops": tensor,
     }
+    return {name: [count] * 2 for name, count in counts.items()}
 
 
-def gpu_case(batch: int, **change: Any) -> Case:
-    time = factory.scattered(1e-5 * batch)
-    return factory.case(batch, time=time, memory={**counted(batch), **change})
+def gpu_case(batch: int, **counters: Any) -> Case:
+    memory = {**counted(batch), **counters}
+    return factory.case(batch, time=factory.scattered(1e-5 * batch), memory=memory)
 
 
-def gpu_record(*cases: Case) -> Record:
-    return factory.record(
-        cases or [gpu_case(batch) for batch in BATCHES],
-        factory.environment("example-100", factory.GPU),
-    )
-
-
-def of(*cases: Case) -> Findings:
-    return findings(inputs_of(STUDY, gpu_record(*cases), factory.record()))
-
-
-def device_work(result: Findings) -> list[Reconciliation]:
-    found = result.reconciliations
-    return [each for id_, each in found.items() if id_.startswith("device-work")]
+def of(*cases: Case) -> tuple[Findings, list[Reconciliation]]:
+    """What the study finds of a GPU's run of these cases, and how their work is explained."""
+    gpu = factory.record(cases, factory.environment("example-100", factory.GPU))
+    result = findings(inputs_of(STUDY, gpu, factory.record()))
+    work = result.reconciliations.items()
+    return result, [each for id_, each in work if id_.startswith("device-work")]
 
 
 def test_counters_of_a_gpu_are_led_back_to_theory() -> None:
-    result = of()
+    result, work = of(*map(gpu_case, BATCHES))
     papers.assert_whole(STUDY, result)
-    for batch, found in zip(BATCHES, device_work(result), strict=True):
+    for batch, found in zip(BATCHES, work, strict=True):
         assert found.start.amount == FLOPS_AN_IMAGE * batch
         assert [term.amount for term in found.terms] == [OUTPUTS * batch, OUTPUTS * batch, 0, 0]
         assert found.explained
     (sixteen,) = (row for row in result.tables["tbl-work"].rows if row[0] == 16)
     assert sixteen[-3:] == (FLOPS_AN_IMAGE * 16 // 2, OUTPUTS * 16, OUTPUTS * 16)
     assert result.claims["device-work-explained"].verdict == "supported"
+    uncounted, _ = of(factory.case(64, time=factory.scattered(1e-3), memory=factory.memory(1, 2)))
+    assert uncounted.claims["device-work-explained"].verdict == "not measured"
 
 
-WHOLE = FLOPS_AN_IMAGE * 64
-TENSOR = counted(64, tensor=WHOLE)
+ALL = FLOPS_AN_IMAGE * 64
+TENSOR = counted(64, tensor=ALL)
 
 
 @pytest.mark.parametrize(
@@ -82,8 +75,8 @@ TENSOR = counted(64, tensor=WHOLE)
         # Moves in half precision are no work.
         ({"ncu_cuda_core_flops": [10**12] * 2}, (1, 1, 0, 0), 0),
         # Work of tensor cores is missing from the counters, where they are counted.
-        (TENSOR, (1, 1, 0, -WHOLE // (OUTPUTS * 64)), 0),
-        ({**TENSOR, "ncu_tensor_core_flops": ()}, (1, 1, 0, 0), -WHOLE),
+        (TENSOR, (1, 1, 0, -ALL // (OUTPUTS * 64)), 0),
+        ({**TENSOR, "ncu_tensor_core_flops": ()}, (1, 1, 0, 0), -ALL),
         # What a kernel pads is not explained.
         (counted(64, padding=500), (1, 1, 0, 0), 1000),
     ],
@@ -92,14 +85,8 @@ def test_terms_are_what_counters_and_theory_say(
     counters: dict[str, Any], amounts: tuple[int, ...], residual: int
 ) -> None:
     """``amounts`` are those of the terms, in outputs of the layer."""
-    result = of(gpu_case(64, **counters))
-    (found,) = device_work(result)
+    _, (found,) = of(gpu_case(64, **counters))
     assert not isinstance(found.measured, Missing)
     assert found.measured.amount - found.end == residual
     assert tuple(term.amount for term in found.terms) == tuple(n * OUTPUTS * 64 for n in amounts)
     assert found.explained == (residual == 0)
-
-
-def test_what_was_not_counted_is_missing() -> None:
-    result = of(factory.case(64, time=factory.scattered(1e-3), memory=factory.memory(1, 2)))
-    assert result.claims["device-work-explained"].verdict == "not measured"

@@ -16,7 +16,8 @@ from report.records.store import Stored
 from tests import factory
 from tests.papers import value_of
 
-FORWARD = {"subject": "layer", "batch": 4, "pass": "forward", "layout": "contiguous"}
+CASE = {"subject": "layer", "batch": 4, "pass": "forward", "layout": "contiguous"}
+changed = msgspec.structs.replace
 
 
 def test_levels_are_those_of_the_cases_and_keep_their_type() -> None:
@@ -31,36 +32,28 @@ def test_levels_are_those_of_the_cases_and_keep_their_type() -> None:
 
 def in_rounds(*rounds: Round) -> Run:
     """The run of the forward pass in these rounds."""
-    case = msgspec.structs.replace(factory.case(4), rounds=rounds)
+    case = changed(factory.case(4), rounds=rounds)
     return Run(factory.stored(factory.record([case])), "a")
 
 
 def test_a_series_is_told_process_by_process() -> None:
-    bytes_ = {"allocated_peak": [7]}
     run = in_rounds(
-        factory.round_(2, {"time": [0.5, 0.25], **bytes_}),
+        factory.round_(2, {"time": [0.5, 0.25], "allocated_peak": [7]}),
         factory.round_(1, {"time": [0.75]}),
         factory.round_(3, {}, status="failed", reason="It broke."),
     )
-    found = run.by_process("time", FORWARD)
+    found = run.by_process("time", CASE)
     assert not isinstance(found, Missing)
     assert [(p.name, p.samples) for p in found] == [("2", (0.5, 0.25)), ("1", (0.75,))]
-    assert run.samples("time", FORWARD) == (0.5, 0.25, 0.75)
-    # Only one process measured it.
-    assert run.fixed("allocated_peak", FORWARD) == 7
-    assert isinstance(run.by_process("cpu_time", FORWARD), Missing)
-
-
-def test_bytes_that_differ_between_processes_are_not_fixed() -> None:
-    rounds = (factory.round_(i, {"allocated_peak": [i]}) for i in (1, 2))
-    found = in_rounds(*rounds).fixed("allocated_peak", FORWARD)
-    assert isinstance(found, Missing)
-    assert "differed between repetitions" in found.reason
+    assert run.samples("time", CASE) == (0.5, 0.25, 0.75)
+    assert run.fixed("allocated_peak", CASE) == 7, "which only one process measured"
+    assert isinstance(run.by_process("cpu_time", CASE), Missing)
+    differing = in_rounds(*(factory.round_(i, {"allocated_peak": [i]}) for i in (1, 2)))
+    bytes_ = differing.fixed("allocated_peak", CASE)
+    assert isinstance(bytes_, Missing) and "differed between repetitions" in bytes_.reason
 
 
 # ---------------------------------------------------------------------------------- pooled runs
-
-CASE = {"batch": 4, "layout": "contiguous", "pass": "forward", "subject": "layer"}
 
 
 def of_day(day: int, *times: tuple[float, ...], **change: Any) -> Stored:
@@ -73,6 +66,11 @@ NEW = of_day(3, (1.0, 1.1), (1.2, 1.3))
 OLD = of_day(2, (1.0, 1.2), (1.2, 1.4))
 LAST = of_day(1, (1.3,))
 POOLED = Run(replace(NEW, others=(OLD, LAST)), "a")
+BROKEN = factory.case(4, status="failed", reason="It broke.")
+FAILED = factory.stored(changed(OLD.record, cases=(BROKEN,)))
+SLOW = of_day(1, (2.0,))
+#: Of a time that the clock cannot tell.
+SHORT = Run(replace(of_day(1, (0.0, 1e-8)), others=(NEW,)), "a")
 
 
 def test_a_series_has_the_processes_of_all_runs() -> None:
@@ -84,14 +82,9 @@ def test_a_series_has_the_processes_of_all_runs() -> None:
         Process(LAST.file, "1", (1.3,)),
     )
     assert POOLED.samples("time", CASE) == (1.0, 1.1, 1.2, 1.3)
-
-
-FAILED = factory.stored(
-    msgspec.structs.replace(
-        OLD.record, cases=(factory.case(4, status="failed", reason="It broke."),)
-    )
-)
-SLOW = of_day(1, (2.0,))
+    # What is the same in every run comes from the record.
+    assert POOLED.repeated("allocated_after", CASE).sources == (NEW.file,)
+    assert SHORT.by_process("time", CASE) == Missing("below timer resolution on a")
 
 
 @pytest.mark.parametrize(
@@ -112,24 +105,11 @@ def test_a_value_names_the_files_of_all_runs_that_it_is_from(
     assert run.series("time", CASE).files == tuple(stored.file for stored in sources)
 
 
-def test_what_is_the_same_in_every_run_comes_from_the_record() -> None:
-    held = POOLED.by_process("allocated_after", CASE)
-    assert not isinstance(held, Missing)
-    assert [process.run for process in held] == [NEW.file]
-    assert POOLED.repeated("allocated_after", CASE).sources == (NEW.file,)
-
-
-def test_a_pooled_time_that_the_clock_cannot_tell_is_missing() -> None:
-    found = Run(replace(of_day(1, (0.0, 1e-8)), others=(NEW,)), "a").by_process("time", CASE)
-    assert found == Missing("below timer resolution on a")
-
-
 def test_a_ceiling_is_the_best_of_all_runs() -> None:
-    fast = factory.stored(msgspec.structs.replace(OLD.record, ceilings=factory.ceilings(3e11)))
+    fast = factory.stored(changed(OLD.record, ceilings=factory.ceilings(3e11)))
     run = Run(replace(NEW, others=(fast,)), "a")
     alone, both = (r.peak_rate("matrix_product") for r in (Run(NEW, "a"), run))
-    assert value_of(alone) == pytest.approx(2e11)
-    assert value_of(both) == pytest.approx(3e11)
+    assert (value_of(alone), value_of(both)) == pytest.approx((2e11, 3e11))
     assert both.sources == (NEW.file, fast.file)
     # All that is said of one run stays with it: its own work over its own time.
     assert value_of(run.peak_rate("copy")) == pytest.approx(3e10)
