@@ -300,10 +300,9 @@ def _fake(module: nn.Module, mode: FakeTensorMode, device: Device) -> None:
         if id(tensor) not in known:
             kind, where = tensor.dtype, torch.device(device)
             bare = torch.empty_strided(tensor.shape, tensor.stride(), dtype=kind, device="meta")
-            known[id(tensor)] = FakeTensor(
-                mode, bare, where,
-                requires_grad=tensor.requires_grad, _is_param=isinstance(tensor, nn.Parameter),
-            )  # fmt: skip
+            made = FakeTensor(mode, bare, where).requires_grad_(tensor.requires_grad)
+            made._is_param = isinstance(tensor, nn.Parameter)  # which makes it an nn.Parameter
+            known[id(tensor)] = made
         return known[id(tensor)]
 
     originals = []  # kept, so that no new tensor is taken for one that is gone

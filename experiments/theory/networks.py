@@ -87,16 +87,18 @@ def import_timm() -> Any:
 
 @cache  # since definitions last as long as their library is held
 def _let_torchvision_import() -> Any:
-    """Declare two operators that torchvision's own code would define.
+    """Where torchvision does not import, declare two operators that its library would define.
 
     There is no torchvision for a CPU build of torch, and the general one cannot load its library;
     its networks use none of these operators.
     """
     import torch
 
-    if "torchvision" in sys.modules:
-        return None
-    library = torch.library.Library("torchvision", "FRAGMENT")
-    for operator in ("nms", "qnms"):
-        library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    return library
+    try:
+        import torchvision  # type: ignore[import-untyped] # noqa: F401
+    except RuntimeError:
+        library = torch.library.Library("torchvision", "FRAGMENT")
+        for operator in ("nms", "qnms"):
+            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        return library
+    return None
