@@ -1,4 +1,4 @@
-"""Which records a paper uses of each machine, and in which role: named, filled, pooled, asked."""
+"""Which records a paper uses of each machine and in which role, runs pooled and shards merged."""
 
 from __future__ import annotations
 
@@ -8,15 +8,30 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from report.engine.gather import choose
 from report.errors import RecordError
-from report.records.choice import Choice, choices_of, choose_records, fate
+from report.instruments.counters.logs import CaseLogs, joined_logs, pack
+from report.records.choice import Choice, choices_of, choose_records, fate, fate_of
 from report.records.editions import Edition, read_editions, write_edition
-from report.records.pooling import contradiction, unlike
-from report.records.record import Attachment, Record
-from report.records.store import Stored, list_records, write_record
+from report.records.pooling import (
+    contradiction,
+    measures_case,
+    measures_process,
+    merged,
+    missing_shards,
+    runs_of,
+    unlike,
+    whole,
+)
+from report.records.record import Attachment, Case, Ceiling, Record, Shard
+from report.records.store import Stored, list_records, record_name, write_record
 from tests import factory
+
+STUDY = "conv_scaling"
+changed = msgspec.structs.replace
 
 
 def run(day: int, key: str = "a", plan: str = "full", **machine: Any) -> Stored:
@@ -33,8 +48,8 @@ def measured(day: int, **change: Any) -> Stored:
 
 def replaced(stored: Stored, part: str, **change: Any) -> Stored:
     """The run with other fields in a part of its record."""
-    new = msgspec.structs.replace(getattr(stored.record, part), **change)
-    return factory.stored(msgspec.structs.replace(stored.record, **{part: new}))
+    new = changed(getattr(stored.record, part), **change)
+    return factory.stored(changed(stored.record, **{part: new}))
 
 
 def named(*items: Stored, **roles: Any) -> Edition:
@@ -47,7 +62,7 @@ def the_choice(*items: Stored) -> Choice:
     with TemporaryDirectory() as folder:
         for item in items:
             write_record(item.record, Path(folder))
-        (choice,) = choices_of(list_records("conv_scaling", Path(folder)), Path(folder))
+        (choice,) = choices_of(list_records(STUDY, Path(folder)), Path(folder))
     return choice
 
 
@@ -139,9 +154,9 @@ def test_an_edition_is_rewritten_and_other_lines_stay(tmp_path: Path) -> None:
     text = "# head\nconv_profiling:\n  # why\n  roles: {cpu: a}\n\ngpu_survey:\n  roles: {cpu: a}\n"
     path.write_text(text)
     edition = Edition({"cpu": "b", "gpu": ("conv_scaling/x.json",)}, ("c",), "2026-11-02")
-    write_edition("conv_scaling", edition, tmp_path)
+    write_edition(STUDY, edition, tmp_path)
     assert path.read_text().startswith(text)
-    for study in ("conv_scaling", "conv_profiling", "gpu_survey"):
+    for study in (STUDY, "conv_profiling", "gpu_survey"):
         write_edition(study, edition, tmp_path)
         assert read_editions(tmp_path)[study] == edition
     assert path.read_text().startswith("# head\nconv_profiling:\n  roles:\n    cpu: b\n")
@@ -217,7 +232,7 @@ def test_what_varies_within_a_run_contradicts_nothing() -> None:
 
 def test_pooled_runs_reach_the_study_with_the_record_that_speaks(tmp_path: Path) -> None:
     older, newer = measured(1), measured(2)
-    found = choose("conv_scaling", factory.data_folder(tmp_path, older.record, newer.record))
+    found = choose(STUDY, factory.data_folder(tmp_path, older.record, newer.record))
     assert found.runs == ((newer.file, older.file),)
     assert list(found.origin["records"]) == [newer.file, older.file]
     assert found.as_json()["digests"].keys() == {older.file, newer.file}
@@ -228,7 +243,161 @@ def test_pooled_runs_reach_the_study_with_the_record_that_speaks(tmp_path: Path)
 @pytest.mark.parametrize(("key", "said"), [("m-1t", "m-1t-0"), ("m-1t-cff32c", "no record of")])
 def test_a_bad_record_stands_for_its_own_machine_alone(tmp_path: Path, key: str, said: str) -> None:
     data = factory.data_folder(tmp_path, measured(1).record)
-    (data / "conv_scaling" / f"20261102T100000Z-{key}-00000000.zip").write_bytes(b"")
+    (data / STUDY / f"20261102T100000Z-{key}-00000000.zip").write_bytes(b"")
     (data / "editions.yaml").write_text("conv_scaling: {roles: {cpu: m-1t}}\n")
     with pytest.raises(RecordError, match=said):
-        choose("conv_scaling", data)
+        choose(STUDY, data)
+
+
+# ------------------------------------------------------------------------------------------ shards
+
+SWEEP = "a" * 64
+
+
+def shard_of(record: Record, number: int, of: int) -> Record:
+    """What shard ``number`` would have measured, had it found the same samples."""
+    shard = Shard(number=number, of=of, sweep=SWEEP)
+
+    def case(index: int, found: Case) -> Case:
+        rounds = tuple(r for r in found.rounds if measures_process(shard, r.process))
+        if measures_case(shard, index):
+            return changed(found, rounds=rounds)
+        if any(r.status == "ok" for r in rounds):
+            return changed(found, rounds=rounds, series={})
+        reason = "This was left to another shard."
+        return changed(found, rounds=rounds, series={}, status="unavailable", reason=reason)
+
+    def ceiling(each: Ceiling) -> Ceiling:
+        """A run of samples for each shard, in their order."""
+        n = len(each.samples)
+        return changed(each, samples=each.samples[(number - 1) * n // of : number * n // of])
+
+    return changed(
+        record,
+        cases=tuple(case(index, found) for index, found in enumerate(record.cases)),
+        ceilings=tuple(map(ceiling, record.ceilings)),
+        command=(*record.command, "--shard", f"{number}/{of}"),
+        shard=shard,
+    )
+
+
+def split(record: Record, of: int) -> list[Record]:
+    return [shard_of(record, number, of) for number in range(1, of + 1)]
+
+
+def timed(**change: Any) -> Record:
+    """A made-up record of four cases in eight processes, one of which never fits into memory."""
+    cases = [
+        changed(
+            factory.case(batch, memory=factory.memory(batch, batch)),
+            rounds=factory.rounds([[1.0 + batch + k, 2.0] for k in range(8)]),
+        )
+        for batch in (1, 4, 16)
+    ]
+    cases += [factory.case(64, status="out_of_memory", reason="It needs more memory.")]
+    plain = factory.record(cases)
+    protocol = changed(plain.protocol, processes={"retained": 8}, budget_s=60.0)
+    return changed(plain, **{"protocol": protocol, **change})
+
+
+def number(item: Stored) -> int:
+    assert item.record.shard is not None
+    return item.record.shard.number
+
+
+@given(st.integers(1, 8), st.randoms())
+def test_the_shards_of_a_record_merge_to_that_record_in_any_order(of: int, random: Any) -> None:
+    record = timed()
+    items = [factory.stored(one) for one in split(record, of)]
+    random.shuffle(items)
+    (run,) = runs_of(items)
+    assert missing_shards(run) == ()
+    assert whole(run).record == record
+    if of > 2:
+        (run,) = runs_of([each for each in items if number(each) not in (2, of)])
+        assert missing_shards(run) == (2, of)
+
+
+def test_of_a_shard_that_was_measured_twice_the_newest_counts() -> None:
+    parts = [factory.stored(one) for one in split(timed(), 4)]
+    again = factory.stored(changed(parts[1].record, started="2026-11-02T10:00:00Z"))
+    run, left = runs_of([*parts, again])
+    assert (run.parts[1], left.parts) == (again, (parts[1],))
+    assert whole(run).record.cases == timed().cases
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        # Of eight planned processes; those beyond repeat what was disturbed.
+        ([(1, 9), (2, 9)], [1, 2, 9, 10]),
+        ([(7, 8, 9, 10), (8, 9)], [7, 8, 8, 9, 10, 11]),
+        ([(9,), (), (9, 10)], [9, 11, 14]),
+    ],
+)
+def test_processes_that_repeat_what_was_disturbed_have_numbers_of_their_own(
+    own: list[tuple[int, ...]], expected: list[int]
+) -> None:
+    parts = []
+    for each, numbers in zip(split(timed(), len(own)), own, strict=True):
+        rounds = tuple(factory.round_(n, {"time": (1.0,)}) for n in numbers)
+        parts.append(changed(each, cases=(changed(each.cases[0], rounds=rounds),)))
+    assert [r.process for r in merged(parts).cases[0].rounds] == expected
+
+
+def test_shards_of_unlike_runs_are_not_merged() -> None:
+    one, other = split(timed(), 2)
+    for change in (
+        {"shard": Shard(number=2, of=2, sweep="b" * 64)},
+        {"shard": Shard(number=2, of=3, sweep=SWEEP)},
+        {"shard": Shard(number=1, of=2, sweep=SWEEP), "started": "2026-11-02T10:00:00Z"},
+        {"cases": other.cases[:2]},
+        {"code": changed(other.code, measuring_code="1" * 64)},
+        {"environment": changed(other.environment, threads=1)},
+    ):
+        items = [factory.stored(one), factory.stored(changed(other, **change))]
+        assert [run.files for run in runs_of(items)] == [(found.file,) for found in items]
+
+
+def test_the_logs_of_two_shards_are_one_file() -> None:
+    logs = [CaseLogs(case=n, logs={"call": str(n)}) for n in range(4)]
+    named = Attachment(name="lackey.json.gz", sha256="0" * 64, meaning="counts")
+    parts = [changed(one, attachments=(named,)) for one in split(timed(), 2)]
+    assert merged(parts).attachments == (named,)
+    whole_file = joined_logs(pack("lackey", logs[::2]), pack("lackey", logs[1::2]), "here")
+    assert whole_file == pack("lackey", logs)
+    assert joined_logs(whole_file, whole_file, "here") == whole_file
+
+
+def test_a_whole_run_wins_over_a_newer_sweep_that_lacks_a_shard(tmp_path: Path) -> None:
+    one, other = split(timed(started="2026-11-05T10:00:00Z"), 2)
+    data = factory.data_folder(tmp_path, timed(), one)
+    run, first, second = (f"{STUDY}/{record_name(r)}" for r in (timed(), one, other))
+    assert choose(STUDY, data).runs == ((run,),)
+    assert fate_of(STUDY, first, data) == (
+        False,
+        "not used, an incomplete sweep beside a full one, merged from 1 of 2 shards, missing 2",
+    )
+    write_record(other, data)
+    assert choose(STUDY, data).runs == ((first, second, run),)
+    assert fate_of(STUDY, first, data)[1] == (
+        "used as cpu, the newest full run of its machine, merged from 2 shards, pooled with 1 "
+        "other run"
+    )
+    name = first.partition("/")[2]
+    assert (
+        fate_of(STUDY, second, data)[1] == f"merged with {name}, shard 2 of 2, merged from 2 shards"
+    )
+
+
+def test_a_shard_that_contradicts_the_others_is_not_merged(tmp_path: Path) -> None:
+    one, other = split(timed(), 2)
+    odd = changed(other, cases=(changed(other.cases[0], layers=()), *other.cases[1:]))
+    data = factory.data_folder(tmp_path, one, odd)
+    first, second = (f"{STUDY}/{record_name(r)}" for r in (one, odd))
+    assert choose(STUDY, data).runs == ((first,),)
+    used, words = fate_of(STUDY, second, data)
+    name = first.partition("/")[2]
+    assert not used
+    assert words.startswith("not used, not the same measurement: other layers ran for batch 1, ")
+    assert words.endswith(f" as in {name}")

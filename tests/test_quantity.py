@@ -368,19 +368,10 @@ def autoregressive(rho: float, n: int) -> Draw:
     """Calls of one process, each like the one before; their true median is 0."""
 
     def draw(chance: random.Random) -> Quantity:
-        state, samples = chance.gauss(0, 1), []
-        for _ in range(n):
-            samples.append(state)
-            state = rho * state + (1 - rho**2) ** 0.5 * chance.gauss(0, 1)
+        samples = [chance.gauss(0, 1)]
+        while len(samples) < n:
+            samples.append(rho * samples[-1] + (1 - rho**2) ** 0.5 * chance.gauss(0, 1))
         return series("x", samples)
-
-    return draw
-
-
-def processes(count: int) -> Draw:
-    def draw(chance: random.Random) -> Quantity:
-        centres = [chance.gauss(0, 1) for _ in range(count)]
-        return series("x", *([c + chance.gauss(0, 0.1) for _ in range(10)] for c in centres))
 
     return draw
 
@@ -389,24 +380,20 @@ def drifting(chance: random.Random) -> Quantity:
     return series("x", [(i - 20) / 10 + chance.gauss(0, 0.3) for i in range(41)])
 
 
-def shifted(runs: int, shift: float) -> Draw:
-    """Runs that are shifted by chance; the scatter of their processes is 1."""
+def shifted(
+    groups: int, shift: float, of: Callable[..., Quantity], size: int, scatter: float = 1
+) -> Draw:
+    """Groups that are shifted by chance, and the scatter of their samples."""
 
     def draw(chance: random.Random) -> Quantity:
-        centres = [chance.gauss(0, shift) for _ in range(runs)]
-        return of_runs(*[[c + chance.gauss(0, 1) for _ in range(3)] for c in centres])
+        centres = [chance.gauss(0, shift) for _ in range(groups)]
+        return of(*[[c + chance.gauss(0, scatter) for _ in range(size)] for c in centres])
 
     return draw
 
 
-def fitted(start: float, fit: Callable[[dict[int, Quantity]], Quantity]) -> Draw:
-    """Points of the line with slope 2 from a start, with a relative error of 2 %."""
-
-    def draw(chance: random.Random) -> Quantity:
-        levels = (1, 2, 4, 8, 16, 32)
-        return fit({x: series("t", [(start + 2.0 * x) * chance.gauss(1, 0.02)]) for x in levels})
-
-    return draw
+def of_processes(*samples: list[float]) -> Quantity:
+    return series("x", *samples)
 
 
 #: Name → what is drawn how often, its true value, and the level that is reached if not the stated:
@@ -414,16 +401,13 @@ def fitted(start: float, fit: Callable[[dict[int, Quantity]], Quantity]) -> Draw
 POPULATIONS: dict[str, tuple[Draw, int, float, float | None]] = {
     "independent": (autoregressive(0.0, 30), 400, 0, None),
     "autocorrelation 0.9": (autoregressive(0.9, 200), 400, 0, None),
-    "three processes": (processes(3), 400, 0, None),
-    "twelve processes": (processes(12), 400, 0, None),
+    "three processes": (shifted(3, 1, of_processes, 10, 0.1), 400, 0, None),
+    "twelve processes": (shifted(12, 1, of_processes, 10, 0.1), 400, 0, None),
     "drifting": (drifting, 400, 0, None),
-    "two runs": (shifted(2, 0.25), 600, 0, None),
-    "three runs": (shifted(3, 0.25), 600, 0, None),
-    "two far runs": (shifted(2, 10.0), 600, 0, 0.5),
-    "three far runs": (shifted(3, 10.0), 600, 0, 0.75),
-    "slope": (fitted(3, lambda over: slope(over, "s", relative=True)), 200, 2, None),
-    "line at 0": (fitted(3, lambda over: intercept(over, "s", relative=True)), 200, 3, None),
-    "growth": (fitted(0, growth), 200, 1, None),
+    "two runs": (shifted(2, 0.25, of_runs, 3), 600, 0, None),
+    "three runs": (shifted(3, 0.25, of_runs, 3), 600, 0, None),
+    "two far runs": (shifted(2, 10.0, of_runs, 3), 600, 0, 0.5),
+    "three far runs": (shifted(3, 10.0, of_runs, 3), 600, 0, 0.75),
 }
 
 

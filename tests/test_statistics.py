@@ -122,6 +122,9 @@ def test_growth_in_proportion_has_the_exponent_one() -> None:
     assert growth_exponent(BATCHES, [21_233_664 * b for b in BATCHES]) == Estimate(1, 1, 1, 5, 0.95)
     assert growth_exponent([1, 2, 3], [5.0, 20.0, 45.0]).value == 2.0
     assert growth_exponent([1, 2, 3], [5.0, 5.0, 5.0]).value == 0.0
+    x, y = [1, 2, 4, 8], [1.0, 2.1, 3.9, 8.2]
+    logarithms = (list(map(math.log, each)) for each in (x, y))
+    assert growth_exponent(x, y) == linear_fit(*logarithms, relative=False).slope
 
 
 # ------------------------------------------------------------------------------------ errors
