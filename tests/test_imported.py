@@ -12,13 +12,7 @@ import pytest
 from report.engine.gather import choose
 from report.errors import RecordError
 from report.records.filed import encode, parse_import
-from report.records.imported import (
-    IMPORT_SCHEMA,
-    ImportedEnvironment,
-    ImportedRecord,
-    Origin,
-    nullable,
-)
+from report.records.imported import ImportedRecord
 from report.records.record import Case
 from report.records.store import (
     list_imports,
@@ -31,6 +25,8 @@ from tests import factory
 from tests.papers import compose
 
 STUDY = "conv_scaling"
+#: A record of two cases in the form of a table, as files of published tables have it.
+TABLE = Path(__file__).with_name("imported.json").read_text("utf-8")
 
 
 def case(network: str, *mean_time: float, reason: str | None = None) -> Case:
@@ -44,45 +40,7 @@ def case(network: str, *mean_time: float, reason: str | None = None) -> Case:
 
 def imported(*cases: Case, **change: Any) -> ImportedRecord:
     """A record of a GPU of which nothing but the name is known."""
-    plain = ImportedRecord(
-        schema=IMPORT_SCHEMA,
-        study="gpu_survey",
-        origin=Origin(
-            author="Example Author",
-            address=None,
-            commit="aa4b585",
-            licence="Apache-2.0",
-            instrument="benchmark.py",
-            instrument_version=None,
-            format="timm_csv",
-            file="results.csv",
-            sha256="0" * 64,
-            imported="2026-11-23T04:00:00Z",
-            given={},
-        ),
-        environment=ImportedEnvironment(device="cuda", key="example-100", model="Example 100"),
-        started=None,
-        finished=None,
-        conditions={"precision": "amp"},
-        rounding={"mean_time": 1e-6},
-        missing={},
-        cases=cases,
-        attachments=(),
-    )
-    null = {name: "not said" for name, value in nullable(plain).items() if value is None}
-    return msgspec.structs.replace(plain, **{"missing": null, **change})
-
-
-#: A record of two cases in the form of a table, as files of published tables have it.
-TABLE = (
-    encode(imported())
-    .decode()
-    .replace(
-        '"units": {}',
-        '"units": {"mean_time":"s"}, "factors": ["network"], "columns": ["mean_time"], '
-        '"rows": [[["a"],[0.5]], [["b"],[0.25]]]',
-    )
-)
+    return msgspec.structs.replace(parse_import(TABLE.encode(), "x.json"), cases=cases, **change)
 
 
 def test_what_is_written_is_read_again_whether_cases_are_rows_or_not() -> None:
