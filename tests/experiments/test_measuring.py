@@ -8,24 +8,30 @@ from __future__ import annotations
 import gzip
 import json
 import mmap
+import platform
 import socket
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from experiments import registry
+from experiments import inference_memory, registry
 from experiments.conv_profiling import LARGEST_TRACE
-from experiments.harness import ceilings, memory
-from experiments.harness.measure import layers_of_case
+from experiments.harness import ceilings, measure, memory
+from experiments.harness.measure import build, layers_of_case
 from experiments.harness.record_check import checks_of
+from experiments.harness.study import QUICK, Factors, Session, UnavailableError
 from report.instruments.trace import read_trace
+from report.missing import Missing
 from report.records.filed import encode
 from report.records.quantities import QUANTITIES
 from report.records.record import Case
 from report.records.store import Stored, read_attachments, record_name
+from report.studies.inference_memory import theory
+from report.studies.inference_memory.subject import Limit
+from report.theory.conditions import Conditions, vector_block
 from tests.experiments.conftest import ROOT, measured
 
 #: A batch of a thousand million images fits into no machine: 86 TB.
@@ -156,3 +162,48 @@ def test_training_from_scratch_learns_and_says_what_its_library_is(
     (timed,) = found.case(subject="scaling").rounds
     assert {"time", "call_time", "product_alone_time"} <= set(timed.series)
     assert set(found.files) == {"images.json", "backend.numpy.json"}
+
+
+def test_tiles_give_the_same_scores() -> None:
+    torch = pytest.importorskip("torch")
+    case = partial(inference_memory.inference, "ResNet-20", 2, image=64)
+    cases = case(), case(execution="tiled_layers", tile=16)
+    plain, tiled = (build(inference_memory.STUDY, each, "cpu").call() for each in cases)
+    torch.testing.assert_close(tiled, plain, rtol=1e-3, atol=1e-3 * float(plain.abs().max()))  # type: ignore[attr-defined]
+
+
+def test_half_precision_without_kernels_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setattr(measure, "has_kernels", lambda precision: False)
+    with pytest.raises(UnavailableError, match="no bfloat16 kernels"):
+        inference_memory.memory(
+            inference_memory.inference("LeNet-5", 2, precision="bfloat16"), Session("cpu", QUICK)
+        )
+    measure.refuse_emulated("bfloat16", 2, "cuda", most=0)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the limit needs glibc")
+def test_a_real_limit_parts_the_batches_that_theory_parts() -> None:
+    """In a process of its own, since the limit's preparation changes the C library's heap."""
+    torch = pytest.importorskip("torch")
+    from multiprocessing import get_context
+
+    with get_context("spawn").Pool(1) as pool:
+        tried, ran = pool.apply(_searched)
+    last = dict(zip(tried, ran, strict=True))
+    largest = max(batch for batch, ran in last.items() if ran)
+    assert last[largest + 1] == 0
+    conditions = Conditions(block=vector_block(torch.backends.cpu.get_cpu_capability()))
+    fits = theory.fits(Limit("ResNet-20", 32, "contiguous", 16, 0, 0), conditions)
+    assert not isinstance(fits, Missing) and fits.largest == largest
+
+
+def _searched() -> tuple[Any, Any]:
+    import torch
+
+    from experiments.inference_limits import largest_batch
+
+    torch.set_num_threads(1)
+    case: Factors = {"subject": "limit", "network": "ResNet-20", "image": 32}
+    found = largest_batch(inference_memory.subject({**case, "layout": "contiguous"}), 16 * 2**20)
+    return found["batch_tried"], found["batch_ran"]

@@ -7,7 +7,7 @@ import mmap
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +20,7 @@ from experiments.harness.ceilings import page_problem, working_sets
 from experiments.harness.timing import Workload
 from report.errors import MeasurementError
 from report.records.quantities import QUANTITIES
-from report.records.record import Cache, Measured
+from report.records.record import Cache
 
 MIB = 2**20
 
@@ -52,52 +52,46 @@ def test_events_are_cut_by_the_marks_and_ordered_by_time(monkeypatch: pytest.Mon
 # ---------------------------------------------------------------------------------- on a GPU
 
 
+#: Bytes of live tensors -> what the allocator says of them: blocks are multiples of 512 B.
+SIZES: dict[str, Callable[[Iterable[int]], int]] = {
+    "requested": sum,
+    "allocated": lambda sizes: sum(-(-size // 512) * 512 for size in sizes),
+    "reserved": lambda sizes: 2 * MIB if sizes else 0,
+}
+
+
 class Cuda:
-    """Enough of ``torch.cuda``: blocks are multiples of 512 B, in a segment while any lives."""
+    """Enough of ``torch.cuda`` to allocate, to keep statistics and to write a history."""
 
     def __init__(self) -> None:
         self.live: dict[int, int] = {}
-        self.peak: dict[str, int] = {}
+        self.levels: list[tuple[int, ...]] = []
         self.trace: list[dict[str, Any]] = []
         self.recording, self.backend = False, "native"
-        self.reserved = 0
-        self.calls: list[str] = []
 
     def take(self, size: int) -> int:
-        if not self.reserved:
-            self._note("segment_alloc", 0, 2 * MIB)
-        self.reserved = 2 * MIB
         address = next(n for n in count(1) if n not in self.live)  # again as soon as it is free
         self.live[address] = size
-        self._note("alloc", address, size)
-        self.peak = {name: max(self.peak.get(name, 0), now) for name, now in self._now().items()}
+        self.note("segment_alloc", 0, 2 * MIB)
+        self.note("alloc", address, size)
+        self.levels.append(tuple(self.live.values()))
         return address
 
     def free(self, address: int) -> None:
-        self._note("free_requested", address, self.live[address])
-        self._note("free_completed", address, self.live.pop(address))
+        self.note("free_requested", address, self.live[address])
+        self.note("free_completed", address, self.live.pop(address))
 
-    def _note(self, action: str, address: int, size: int) -> None:
+    def note(self, action: str, address: int, size: int) -> None:
         if self.recording:
             self.trace.append({"action": action, "addr": address, "size": size})
 
-    def _now(self) -> dict[str, int]:
-        return {
-            "requested_bytes.all": sum(self.live.values()),
-            "allocated_bytes.all": sum(-(-size // 512) * 512 for size in self.live.values()),
-            "reserved_bytes.all": self.reserved,
-        }
-
-    def reset_peak(self) -> None:
-        self.peak = self._now()
-
     def statistics(self) -> dict[str, int]:
-        now = {f"{name}.current": size for name, size in self._now().items()}
-        return now | {f"{name}.peak": size for name, size in self.peak.items()}
-
-    def empty_cache(self) -> None:
-        self.calls.append("empty_cache")
-        self.reserved = 2 * MIB if self.live else 0
+        now = tuple(self.live.values())
+        return {
+            f"{kind}_bytes.all.{moment}": max(map(size, levels))
+            for kind, size in SIZES.items()
+            for moment, levels in (("current", [now]), ("peak", [now, *self.levels]))
+        }
 
     def record(self, enabled: str | None, context: str | None = "all") -> None:
         assert enabled is None or context is None, "stacks are of no use and cost time"
@@ -112,21 +106,20 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cuda]:
     made = Cuda()
     stand_in = SimpleNamespace(
         synchronize=lambda: None,
-        empty_cache=made.empty_cache,
-        reset_peak_memory_stats=made.reset_peak,
+        empty_cache=lambda: None,
+        reset_peak_memory_stats=made.levels.clear,
         memory_stats=made.statistics,
         current_device=lambda: 1,
         get_allocator_backend=lambda: made.backend,
         memory=SimpleNamespace(_record_memory_history=made.record, _snapshot=made.snapshot),
     )
-    own = SimpleNamespace(_cuda_clearCublasWorkspaces=lambda: made.calls.append("workspaces"))
+    own = SimpleNamespace(_cuda_clearCublasWorkspaces=lambda: None)
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=stand_in, _C=own))
     yield made
     gc.collect()  # tensors of one test must not be freed in the next
 
 
-@pytest.fixture
-def build(cuda: Cuda) -> Callable[[], Workload]:
+def test_statistics_of_three_calls_and_the_requests_that_led_there(cuda: Cuda) -> None:
     """A layer of 1000 B that takes a workspace of 700 B and leaves a result of 600 B."""
 
     class Tensor:
@@ -136,7 +129,7 @@ def build(cuda: Cuda) -> Callable[[], Workload]:
         def __del__(self) -> None:
             cuda.free(self.address)
 
-    def made() -> Workload:
+    def build() -> Workload:
         weights = Tensor(1000)
 
         def call() -> object:
@@ -148,50 +141,27 @@ def build(cuda: Cuda) -> Callable[[], Workload]:
 
         return Workload(call)
 
-    return made
-
-
-REQUESTS = {
-    "memory_events": (700, 600, -700),
-    "memory_events_before": (1000, 700, 600, -700, -600),
-    "memory_owners": (0, 1, 2, 1, 2, 3, 4, 3),
-}
-STATISTICS = {
-    f"{kind}_{moment}": (size,) * 3
-    for kind, sizes in {
-        "allocated": (1024, 2048, 3072),
-        "requested": (1000, 1600, 2300),
-        "reserved": (2 * MIB,) * 3,
-    }.items()
-    for moment, size in zip(("before", "after", "peak"), sizes, strict=True)
-}
-
-
-def measured(build: Callable[[], Workload]) -> Measured:
-    found = memory.measure_cuda(build)
-    assert all(QUANTITIES[name].admits(samples) for name, samples in found.items())
-    return found
-
-
-def test_statistics_of_three_calls_and_the_requests_that_led_there(
-    build: Callable[[], Workload], cuda: Cuda
-) -> None:
+    requests = {
+        "memory_events": (700, 600, -700),
+        "memory_events_before": (1000, 700, 600, -700, -600),
+        "memory_owners": (0, 1, 2, 1, 2, 3, 4, 3),
+    }
+    sizes = {"allocated": (1024, 2048, 3072), "requested": (1000, 1600, 2300)}
+    statistics = {
+        f"{kind}_{moment}": (size,) * 3
+        for kind, each in {**sizes, "reserved": (2 * MIB,) * 3}.items()
+        for moment, size in zip(("before", "after", "peak"), each, strict=True)
+    }
     for _ in range(2):  # a second case begins with nothing again
-        assert measured(build) == REQUESTS | STATISTICS
-    assert not cuda.recording
-    assert cuda.calls == ["workspaces", "empty_cache"] * 2
-
-
-def test_what_is_not_known_of_requests_is_left_out(
-    build: Callable[[], Workload], cuda: Cuda
-) -> None:
+        found = memory.measure_cuda(build)
+        assert found == requests | statistics and not cuda.recording
+        assert all(QUANTITIES[name].admits(samples) for name, samples in found.items())
     kept = cuda.take(10)  # so that the allocator cannot be emptied
-    found = measured(build)
-    assert found["memory_events"] == REQUESTS["memory_events"]
-    assert {"memory_events_before", "memory_owners"}.isdisjoint(found)
+    found = memory.measure_cuda(build)
+    assert {n: s for n, s in found.items() if n in requests} == {"memory_events": (700, 600, -700)}
     cuda.free(kept)
     cuda.backend = "cudaMallocAsync"  # which keeps no history
-    assert measured(build) == STATISTICS
+    assert memory.measure_cuda(build) == statistics
 
 
 # ------------------------------------------------------------------------------- in the system
