@@ -94,6 +94,7 @@ LAPTOP = {1: 1107 * WORK[SMALL], 32: 359 * WORK[HEAVY], 64: 366 * WORK[HEAVY]}
 CLOUD = {1: 650 * WORK[SMALL], 32: 111 * WORK[HEAVY], 64: 117 * WORK[HEAVY]}
 PRINTED = ratio({**LAPTOP, 128: 31 * WORK[HEAVY]}, {**CLOUD, 128: 120 * WORK[HEAVY]}, 48.7e12)
 CORRECTED = ratio(LAPTOP, CLOUD, CHIP)
+REPLACED = ratio({**LAPTOP, 128: LAPTOP[64]}, {**CLOUD, 128: 120 * WORK[HEAVY]}, CHIP)
 BY_PRINT = (36.2 + 15.5 + 16.1) / (11.4 + 8.5 + 8.6) * CHIP / 48.7e12
 #: ResNet-18 on the T4 by the printed rate, and what that needs of the highest clock.
 BY_RATE = 0.362 * 8.1e12 / 5.46e9
@@ -108,11 +109,13 @@ def startup(efficiency: float, peak: float, work: float, images: float, batch: i
 EXPECTED: Mapping[str, float] = {
     "audited": 58, "differing": 18, "images": 9469, "paradox_printed": 2.9,
     "inflation": PRINTED / CORRECTED, "inflation_by_print": 21 / 7.28 / BY_PRINT,
+    "inflation_replaced": PRINTED / REPLACED,
     "paradox": CORRECTED, "paradox_slow": BY_PRINT / CLOCK,
     "even_clock": 1000, "printed_memory": 12e9,
     "small_ratio": 650 / 1107 * CHIP / 8.1e12, "small_by_print": 36.2 / 11.4 * CHIP / 48.7e12,
     "heavy_ratio": (111 + 117) / (359 + 366) * CHIP / 8.1e12,
-    "t4_clock": CLOCK, "t4_low": 1120, "t4_ridge": 8.1e12 / 320e9,
+    "t4_low": 1120, "t4_ridge": 8.1e12 / 320e9, "rtx_ridge": CHIP / BUS,
+    "t4_bandwidth": 320e9, "t4_printed_bandwidth": 300e9,
     "laptop_peak": CHIP, "peak_factor": 48.7e12 / CHIP,
     "laptop_bandwidth": BUS, "laptop_memory": 12.9e9,
     "startup_most": startup(0.161, 8.1e12, 12.27e9, 120, 128),

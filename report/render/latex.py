@@ -49,7 +49,7 @@ _PDFLATEX: Final = (
 _TIME_LIMIT_S: Final = 120.0
 
 #: What every paper's folder holds, and what it holds in a one-column style.
-_STYLE_FILES: Final = ("ridgepoint.sty", "latexmkrc", "README")
+_STYLE_FILES: Final = ("ridgepoint.sty", "ridgepoint.bib", "latexmkrc", "README")
 _ONE_COLUMN_FILES: Final = ("onecolumn.sty",)
 
 _ERROR = re.compile(r"^(?:\./)?([^\s:]+):(\d+): (.+)$", re.MULTILINE)

@@ -276,6 +276,14 @@ local function inline_image(element)
   return tex(graphic(part))
 end
 
+--- One that takes less than half a column stays in one.
+local function listing(code)
+  local _, breaks = code.text:gsub("\n", "")
+  if breaks < 24 then
+    return { block("\\begingroup\\interlinepenalty=10000"), code, block("\\endgroup") }
+  end
+end
+
 function latex.plain(text)
   return pandoc.MetaInlines({ pandoc.Str(text) })
 end
@@ -286,9 +294,9 @@ end
 
 function latex.finish(doc)
   doc = bibliography.replaced(doc, block("\\bibliographystyle{IEEEtran}\n\\bibliography{"
-    .. "references}"), cited)
+    .. "ridgepoint,references}"), cited)
   doc = words.in_text(doc, tex("\\ridgepointbreak{}"))
-  return doc:walk({ Image = inline_image, Blocks = join_formulas })
+  return doc:walk({ Image = inline_image, CodeBlock = listing, Blocks = join_formulas })
 end
 
 return latex

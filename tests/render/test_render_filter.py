@@ -129,7 +129,7 @@ WRITTEN: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "citations": (
         ("Williams et al. ", ">References</h2>"),
         (r"layers \cite{krizhevsky2012}", r"Williams et al.~\cite{williams2009} bounds",
-         r"\cite[sec.~3]{paszke2019}", r"\bibliography{references}"),
+         r"\cite[sec.~3]{paszke2019}", r"\bibliography{ridgepoint,references}"),
         ("Williams et al.",),
     ),
     "footnotes": (

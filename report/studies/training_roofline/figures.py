@@ -41,7 +41,7 @@ def shares(source: Source) -> Dots:
         for place, (name, device) in enumerate((("laptop", RTX), (T4, T4)))
         for by_print in (False, True)
     ]
-    label = "Share of the layers' roofs, the dashed line (%)"
+    label = "Throughput relative to Equation (1) (%)"
     return Dots(NETWORKS, tuple(series), label, reference=100.0)
 
 

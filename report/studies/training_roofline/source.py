@@ -289,6 +289,12 @@ class Source:
             ),
         )
 
+    def replaced(self) -> Correction:
+        """What remains if a collapsed case had the throughput of the largest batch that ran."""
+        cases = [c for c in self.cases if c.row]
+        ran = [self.compared(c.device, c.network) if self.collapsed(c) else c for c in cases]
+        return self._correction("with the collapsed batch replaced", ran, self.share)
+
     def remainders(self) -> tuple[Correction, ...]:
         """What remains of each network, with both corrections and the T4 at its highest clock."""
         return tuple(
