@@ -10,8 +10,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import build
 from report.commands.difference import (
@@ -86,19 +84,6 @@ def test_a_change_of_the_text_is_a_sentence_or_a_row_without_markup_of_numbers(
     found = text_changes(MANUSCRIPT, MANUSCRIPT.replace(old, new))
     expected = [(before, before.replace(gone, come)) for before, gone, come in changes]
     assert [(change.old, change.new) for change in found] == expected
-
-
-sentences = st.lists(st.sampled_from(["It is so.", "It is 2 ms.", "Nothing."]), max_size=7)
-
-
-@given(sentences, sentences)
-def test_no_sentence_is_lost(one: list[str], other: list[str]) -> None:
-    changes = text_changes("\n".join(one), "\n".join(other))
-    rest = sorted(one)
-    for sentence in (part for change in changes for part in re.findall(r"[^.]+\.", change.old)):
-        rest.remove(sentence.strip())
-    come = [part.strip() for each in changes for part in re.findall(r"[^.]+\.", each.new)]
-    assert sorted([*rest, *come]) == sorted(other)
 
 
 @pytest.fixture
