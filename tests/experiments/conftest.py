@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from experiments.harness import rounds
 from experiments.harness.journal import Header
 from experiments.harness.progress import Observer
 from experiments.harness.run import run
-from experiments.harness.study import Factors, Study
+from experiments.harness.study import Study
 from experiments.options import parser, request_of
 from report.records.record import SCHEMA_VERSION, Code, Environment, Outcome
 from report.records.store import Stored, read_study
@@ -72,11 +72,6 @@ def make_environment(**changes: object) -> Environment:
         variables={"OMP_NUM_THREADS": "2"},
     )
     return msgspec.structs.replace(plain, **changes)
-
-
-def of(cases: Iterable[Factors], **levels: object) -> list[Factors]:
-    """The cases that have these levels."""
-    return [case for case in cases if levels.items() <= case.items()]
 
 
 def make_header(study: Study, **changes: object) -> Header:
@@ -170,16 +165,6 @@ def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
     """The exit code of a run and all that it said."""
     out, messages = process.communicate(timeout=120)
     return process.returncode, out + messages
-
-
-@pytest.fixture(scope="module")
-def one_thread() -> Iterator[None]:
-    """Threads that wait for each other take very long on a busy machine."""
-    torch = pytest.importorskip("torch")
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

@@ -1,24 +1,116 @@
-"""Rounds: which process measures which case, for how long, and what becomes of a disturbed one."""
+"""Times: what lies inside the window, how many samples, which process measures which case."""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import msgspec
 import pytest
 import tiny_study
 from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments import registry
-from experiments.harness import rounds, worker
+from experiments.harness import rounds, timing, worker
 from experiments.harness.journal import Ended, Finish, Journal
+from experiments.harness.measure import training
 from experiments.harness.rounds import Turn, affordable, shuffled, to_repeat, turns
-from experiments.harness.study import Session
-from report.records.record import Case, Policy, Round
+from experiments.harness.study import FULL, Session, Subject
+from experiments.harness.timing import Duration, Workload
+from report.records.record import Case, Policy, Protocol, Round
 from tests.experiments.conftest import Notes, make_header
 
-# ---------------------------------------------------------------------------------------- planning
+# -------------------------------------------------------------------------------------- one call
+
+
+def protocol(minimum: int, maximum: int, budget: float) -> Protocol:
+    samples = {"minimum_samples": minimum, "maximum_samples": maximum, "warmup_calls": 2}
+    return msgspec.structs.replace(FULL, **samples, case_budget_s=budget)
+
+
+@given(minimum=st.integers(1, 40), extra=st.integers(0, 40), calls=st.integers(1, 200))
+def test_samples_stay_between_minimum_and_maximum(minimum: int, extra: int, calls: int) -> None:
+    """With a fake clock: a call lasts 1 s and the budget is worth ``calls`` of them."""
+    taken: list[Workload] = []
+
+    def clock(workload: Workload) -> Duration:
+        taken.append(workload)
+        return Duration(1.0, None)
+
+    plan = protocol(minimum, minimum + extra, float(calls))
+    durations = timing.repeated(Workload(lambda: None), plan, clock, lambda: float(len(taken)))
+    assert len(durations) == min(max(calls, minimum), minimum + extra)
+
+
+def test_every_call_starts_from_the_same_state_and_its_result_is_freed_outside_the_window(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    order: list[str] = []
+
+    class Result:
+        def __del__(self) -> None:
+            order.append("freed")
+
+    def tick() -> int:
+        order.append("clock")
+        return len(order)
+
+    monkeypatch.setattr(time, "perf_counter_ns", tick)
+    workload = Workload(call=Result, reset=lambda: order.append("reset"))
+    series = timing.warmed_and_repeated(workload, protocol(3, 3, 60.0), "cpu")
+    assert order == ["reset", "clock", "clock", "freed"] * (len(order) // 4)
+    assert len(order) // 4 >= 1 + 2 + 3
+    assert {name: len(samples) for name, samples in series.items()} == {"time": 3, "page_faults": 3}
+
+
+def test_cuda_events_enclose_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fake torch: the order of events and synchronisations, and milliseconds to seconds."""
+    order: list[str] = []
+
+    names = iter(("start", "end"))
+
+    def event(enable_timing: bool) -> Any:
+        assert enable_timing
+        name = next(names)
+        elapsed = {"start": lambda other: 2.5}.get(name)  # of the end none is asked for
+        return SimpleNamespace(record=lambda: order.append(name), elapsed_time=elapsed)
+
+    cuda = SimpleNamespace(Event=event, synchronize=lambda: order.append("synchronize"))
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    duration = timing.cuda_clock(Workload(call=lambda: order.append("call")))
+    assert duration == Duration(0.0025)
+    assert order == ["synchronize", "start", "call", "end", "synchronize"]
+
+
+def test_a_step_is_that_of_stochastic_gradient_descent() -> None:
+    """Momentum 0.9, weight decay 1e-4, rate 0.1, twice, by hand."""
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    parts = torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(), torch.nn.Linear(144, 5)
+    images = torch.randn(4, 3, 8, 8)
+    module, step = training(Subject(torch.nn.Sequential(*parts), images, "step"), "cpu")
+    weight = module.get_parameter("2.weight")
+    before, speed = weight.detach().clone(), torch.zeros_like(weight)
+    for _ in range(2):
+        step.once()
+        assert weight.grad is not None
+        speed = 0.9 * speed + weight.grad + 1e-4 * before
+        before = before - 0.1 * speed
+        assert torch.allclose(weight, before, atol=1e-6)
+
+
+def test_the_warm_up_of_slow_steps_ends_early() -> None:
+    slow = protocol(5, 15, 2.0)
+    assert timing.warm_up(lambda: 5.0, slow, now=iter((0.0, 5.0)).__next__) == 3
+    assert timing.warm_up(lambda: 0.001, slow) == 5  # the first, and four that are steady
+
+
+# --------------------------------------------------------------------------------- which process
 
 
 @given(st.dictionaries(st.sampled_from(["retained", "default", "jemalloc"]), st.integers(1, 9)))
@@ -40,49 +132,37 @@ def test_the_order_of_a_process_comes_from_the_seed(
     assert shuffled(sorted(cases, reverse=True), seed, turn) == order
 
 
-def ended(
-    case: int,
-    seconds: float,
-    process: int = 1,
-    policy: Policy = "retained",
-    disturbance: str | None = None,
-    reason: str | None = None,
-) -> Ended:
-    found = Round(
-        process=process,
-        policy=policy,
-        status="failed" if reason else "ok",
-        reason=reason,
-        disturbance=disturbance,
-        series={} if reason else {"time": (seconds,)},
-    )
-    return Ended(case=case, round=found, seconds=seconds)
+def ended(case: int, seconds: float, process: int = 1, **how: Any) -> Ended:
+    """A process that measured a case; ``how`` it was disturbed or failed."""
+    series = {} if "reason" in how else {"time": (seconds,)}
+    round_ = Round(process=process, policy="retained", series=series, **how)
+    return Ended(case=case, round=round_, seconds=seconds)
 
 
 @given(st.lists(st.floats(0.1, 50), min_size=1, max_size=9), st.integers(1, 9), st.floats(1, 900))
 def test_all_processes_stay_in_the_budget_and_leave_no_case_out(
     durations: list[float], processes: int, budget: float
 ) -> None:
-    cases, log, spent = range(len(durations)), list[Ended](), 0.0
-    for process in range(1, processes + 1):
-        left = processes + 1 - process
-        for case in affordable(cases, log, "retained", left, budget - spent):
-            log.append(ended(case, durations[case], process))
-            spent += durations[case]
-    counts = Counter(e.case for e in log)
-    assert set(counts) == set(cases)
+    spent, counts = budgeted(durations, processes, budget)
+    assert set(counts) == set(range(len(durations)))
     assert spent <= max(budget, sum(durations)) * (1 + 1e-9)
     if processes * sum(durations) <= budget * (1 - 1e-9):
         assert set(counts.values()) == {processes}
 
 
+def budgeted(durations: list[float], processes: int, budget: float) -> tuple[float, Counter[int]]:
+    """The time that is spent, and by how many processes each case is measured."""
+    log, spent = list[Ended](), 0.0
+    for process in range(1, processes + 1):
+        left = processes + 1 - process
+        for case in affordable(range(len(durations)), log, "retained", left, budget - spent):
+            log.append(ended(case, durations[case], process))
+            spent += durations[case]
+    return spent, Counter(e.case for e in log)
+
+
 def test_a_long_case_is_measured_by_fewer_processes() -> None:
-    log: list[Ended] = []
-    for process in range(1, 7):
-        left = 80.0 - sum(e.seconds for e in log)
-        for case in affordable(range(3), log, "retained", 7 - process, left):
-            log.append(ended(case, (1.0, 1.0, 30.0)[case], process))
-    assert Counter(e.case for e in log) == {0: 6, 1: 6, 2: 2}
+    assert budgeted([1.0, 1.0, 30.0], 6, 80.0)[1] == {0: 6, 1: 6, 2: 2}
 
 
 def test_a_disturbed_case_is_repeated_until_a_quiet_process_has_made_up_for_it() -> None:
@@ -96,16 +176,11 @@ def test_a_disturbed_case_is_repeated_until_a_quiet_process_has_made_up_for_it()
 
 
 def test_a_case_whose_rounds_all_failed_has_their_outcome() -> None:
-    case = Case(factors={"size": 1})
-    (lost,) = rounds.added(
-        [case], [ended(0, 1.0, reason="It broke."), ended(0, 1.0, 2, reason="x")]
-    )
+    case, broke = Case(factors={"size": 1}), ended(0, 1.0, status="failed", reason="It broke.")
+    (lost,) = rounds.added([case], [broke, ended(0, 1.0, 2, status="failed", reason="x")])
     assert (lost.status, lost.reason) == ("failed", "It broke.")
-    (kept,) = rounds.added([case], [ended(0, 1.0, reason="It broke."), ended(0, 1.0, 2)])
+    (kept,) = rounds.added([case], [broke, ended(0, 1.0, 2)])
     assert (kept.status, kept.samples("time")) == ("ok", (1.0,))
-
-
-# --------------------------------------------------------------------------------------- measuring
 
 
 @pytest.mark.parametrize("forks", [True, False])
