@@ -91,14 +91,19 @@ def fits(captured: Callable[[int, int | None], Theory], limit: int) -> Fits:
 
 def scaled(whole: Theory, limit: int) -> Fits:
     """The same of a network that was captured at ``BATCH`` and is alike at every other batch."""
+    rooms = [(limit - fixed) // each for fixed, each in Captured(whole.network).living if each]
+    return searched(scaling(whole), limit, near=min(rooms, default=MOST))
+
+
+def scaling(whole: Theory) -> Callable[[int], Theory]:
+    """Makes the theory of such a network for a batch."""
     now = Captured(whole.network)
     past = Captured(msgspec.structs.replace(whole.network, operators=whole.history))
 
     def at(batch: int) -> Theory:
         return replace(whole, network=now.at(batch), history=past.at(batch).operators)
 
-    rooms = [(limit - fixed) // each for fixed, each in now.living if each]
-    return searched(at, limit, near=min(rooms, default=MOST))
+    return at
 
 
 def searched(at: Callable[[int], Theory], limit: int, near: int | None = None) -> Fits:
