@@ -18,7 +18,7 @@ import msgspec
 from report.errors import RecordError
 from report.records import strict
 from report.records.imported import IMPORT_SCHEMA, ImportedRecord, nullable
-from report.records.layers import Extent, Layer
+from report.records.layers import Extent, Layer, at_batch
 from report.records.quantities import QUANTITIES
 from report.records.record import (
     SCHEMA_VERSION,
@@ -124,7 +124,7 @@ def _ref(
     batch = _batch(found)
     network = tuple(
         (layer.name, layers.setdefault(msgspec.structs.replace(layer, name=""), len(layers)))
-        for layer in (found if batch is None else _at_batch(found, 1))
+        for layer in (found if batch is None else at_batch(found, 1))
     )
     return networks.setdefault(network, len(networks)), batch or 1
 
@@ -133,17 +133,6 @@ def _batch(layers: Iterable[Layer]) -> int | None:
     """The images that all layers have in their shapes; None where they differ."""
     found = {shape[0] for layer in layers for shape in (layer.input_shape, layer.output_shape)}
     return found.pop() if len(found) == 1 else None
-
-
-def _at_batch(layers: Sequence[Layer], batch: int) -> tuple[Layer, ...]:
-    return tuple(
-        msgspec.structs.replace(
-            layer,
-            input_shape=(batch, *layer.input_shape[1:]),
-            output_shape=(batch, *layer.output_shape[1:]),
-        )
-        for layer in layers
-    )
 
 
 # -------------------------------------------------------------------------------------- reading
@@ -219,7 +208,7 @@ def _layers(ref: Ref, tables: _Tables) -> tuple[Layer, ...]:
         msgspec.structs.replace(tables.layers[number], name=name)
         for name, number in tables.networks[network]
     )
-    return layers if batch == 1 else _at_batch(layers, batch)
+    return layers if batch == 1 else at_batch(layers, batch)
 
 
 def _of_rows(tables: _Tables) -> Iterator[Case]:

@@ -9,6 +9,7 @@ Shapes are those of the tensors, batch first: ``(N, C, H, W)`` or ``(N, features
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
@@ -132,3 +133,15 @@ Layer: TypeAlias = (
     | Dropout
     | Flatten
 )
+
+
+def at_batch(layers: Iterable[Layer], batch: int) -> tuple[Layer, ...]:
+    """The same layers on ``batch`` images: the first axis of every tensor is the batch."""
+    return tuple(
+        msgspec.structs.replace(
+            layer,
+            input_shape=(batch, *layer.input_shape[1:]),
+            output_shape=(batch, *layer.output_shape[1:]),
+        )
+        for layer in layers
+    )

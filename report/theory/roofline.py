@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-import msgspec
-
 from report.records.layers import Layer
 from report.statistics.estimates import Estimate, rate_over
 from report.theory.work import (
@@ -113,15 +111,3 @@ def cached_step_load(layers: Sequence[Layer]) -> Load:
     work = total(training_loads(layers)).flops
     kept = _CACHED_UPDATE_PASSES * sum(map(parameter_bytes, layers))
     return Load(work, kept + (input_bytes(layers[0]) if layers else 0))
-
-
-def at_batch(layers: Iterable[Layer], batch: int) -> tuple[Layer, ...]:
-    """The same layers on ``batch`` images: the first axis of every tensor is the batch."""
-    return tuple(
-        msgspec.structs.replace(
-            layer,
-            input_shape=(batch, *layer.input_shape[1:]),
-            output_shape=(batch, *layer.output_shape[1:]),
-        )
-        for layer in layers
-    )

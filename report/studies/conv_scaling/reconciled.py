@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from report.evidence import executed as evidence
 from report.paper.findings import Inputs
-from report.records.layers import Convolution, Layer
+from report.records.layers import Convolution, Layer, at_batch
 from report.records.record import PASSES
 from report.studies.conv_scaling.requests import around
 from report.studies.conv_scaling.runs import Run
@@ -15,7 +15,6 @@ from report.studies.conv_scaling.source import Source
 from report.studies.conv_scaling.subject import LAYOUTS, multiply_adds, subject
 from report.text.format import NO_BREAK
 from report.theory.reconciliation import Reconciliation, Term
-from report.theory.roofline import at_batch
 from report.theory.terms import (
     allocator_rounding,
     as_flops,

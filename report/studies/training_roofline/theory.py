@@ -7,11 +7,10 @@ from typing import Final
 
 from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import counted_in, flops
-from report.records.layers import Layer
+from report.records.layers import Layer, at_batch
 from report.studies.training_roofline.subject import IMAGE
 from report.theory.networks import layers_of
 from report.theory.roofline import (
-    at_batch,
     cached_step_load,
     step_load,
     training_loads,

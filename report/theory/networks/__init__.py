@@ -19,11 +19,10 @@ import msgspec
 
 from report.errors import StudyError
 from report.missing import Missing
-from report.records.layers import Layer
+from report.records.layers import Layer, at_batch
 from report.records.operations import Network, Operator, Setting, Tensor
 from report.theory.conditions import Layout
 from report.theory.operators import multiply_adds
-from report.theory.roofline import at_batch
 from report.theory.shapes import parameter_count
 from report.theory.timeline import living
 from report.theory.work import forward_macs
