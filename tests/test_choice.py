@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from report.engine.gather import choose
 from report.errors import RecordError
 from report.instruments.counters.logs import CaseLogs, joined_logs, pack
-from report.records.choice import Choice, choices_of, choose_records, fate, fate_of
+from report.records.choice import choices_of, choose_records, fate, fate_of
 from report.records.editions import Edition, read_editions, write_edition
 from report.records.pooling import (
     contradiction,
@@ -55,15 +54,6 @@ def replaced(stored: Stored, part: str, **change: Any) -> Stored:
 def named(*items: Stored, **roles: Any) -> Edition:
     """The edition with these records as ``cpu``, and others in roles of their own."""
     return Edition({"cpu": tuple(item.file for item in items), **roles} if items else roles)
-
-
-def the_choice(*items: Stored) -> Choice:
-    """The choice among runs of one machine, of files."""
-    with TemporaryDirectory() as folder:
-        for item in items:
-            write_record(item.record, Path(folder))
-        (choice,) = choices_of(list_records(STUDY, Path(folder)), Path(folder))
-    return choice
 
 
 # ------------------------------------------------------------------------------ the one that speaks
@@ -165,16 +155,52 @@ def test_an_edition_is_rewritten_and_other_lines_stay(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------- pooling
 
 
-def days(choice: Choice) -> list[str]:
-    return [item.record.started[8:10] for item in choice.used]
+COUNTS = Attachment(name="lackey.json.gz", sha256="0" * 64, meaning="counts")
+COUNTED = measured(2, attachments=(COUNTS,))
+NEW = measured(3)
+POOLED: tuple[tuple[tuple[Stored, ...], list[str], dict[str, str]], ...] = (
+    (
+        (measured(1), NEW, measured(2)),
+        ["03", "02", "01"],
+        {
+            "03": "used as cpu, the newest full run of its machine, pooled with 2 other runs",
+            "01": f"pooled with {NEW.file.partition('/')[2]}",
+        },
+    ),
+    (
+        (replaced(measured(1), "code", measuring_code="1" * 64), measured(2)),
+        ["02"],
+        {"01": "not used, older and measured by other code"},
+    ),
+    # Of pooled runs the one with most files speaks for all.
+    (
+        (measured(1), COUNTED, NEW),
+        ["02", "03", "01"],
+        {"02": "used as cpu, a full run of its machine that kept more files than newer ones, "
+         "pooled with 2 other runs"},
+    ),
+    # One that allocates otherwise is none of them.
+    (
+        (measured(1, held=12288), measured(2), NEW),
+        ["03", "02"],
+        {"01": "not used, not the same measurement: allocated_after is 16,384, not 12,288, for "
+         "batch 4, layout contiguous, pass forward, subject layer as in "
+         f"{NEW.file.partition('/')[2]}"},
+    ),
+)  # fmt: skip
 
 
-def test_full_runs_of_one_measurement_are_pooled_newest_first() -> None:
-    choice = the_choice(measured(1), measured(3), measured(2))
-    assert (days(choice), choice.left) == (["03", "02", "01"], ())
-    words = "used as cpu, the newest full run of its machine, pooled with 2 other runs"
-    assert fate([choice], choice.primary.file) == (True, words)
-    assert fate([choice], choice.others[0].file)[1].startswith("pooled with 20261103T100000Z-")
+@pytest.mark.parametrize(("runs", "used", "fates"), POOLED)
+def test_full_runs_of_one_measurement_are_pooled(
+    runs: tuple[Stored, ...], used: list[str], fates: dict[str, str], tmp_path: Path
+) -> None:
+    files = {item.record.started[8:10]: item.file for item in runs}
+    for item in runs:
+        write_record(item.record, tmp_path)
+    (choice,) = choices_of(list_records(STUDY, tmp_path), tmp_path)
+    assert [item.record.started[8:10] for item in choice.used] == used
+    for day, words in fates.items():
+        assert fate([choice], files[day]) == (day in used, words)
 
 
 HOST, TWIN = (factory.host(flags=("avx2",), machine=machine) for machine in ("m1", "m2"))
@@ -194,29 +220,6 @@ UNLIKE: tuple[tuple[str, dict[str, Any], str | None], ...] = (
 @pytest.mark.parametrize(("part", "change", "why"), UNLIKE)
 def test_what_makes_another_measurement(part: str, change: dict[str, Any], why: str | None) -> None:
     assert unlike(BASE.record, replaced(BASE, part, **change).record) == why
-
-
-def test_a_run_of_another_measurement_is_left_with_the_reason() -> None:
-    other = replaced(measured(1), "code", measuring_code="1" * 64)
-    choice = the_choice(measured(2), other)
-    assert (choice.others, choice.left[0][0].file) == ((), other.file)
-    assert fate([choice], other.file) == (False, "not used, older and measured by other code")
-
-
-def test_of_pooled_runs_the_one_with_most_files_speaks_for_all() -> None:
-    counts = Attachment(name="lackey.json.gz", sha256="0" * 64, meaning="counts")
-    choice = the_choice(measured(1), measured(2, attachments=(counts,)), measured(3))
-    assert days(choice) == ["02", "03", "01"]
-    assert "kept more files than newer ones" in fate([choice], choice.primary.file)[1]
-
-
-def test_a_run_that_allocates_otherwise_is_not_pooled() -> None:
-    odd = measured(1, held=12288)
-    choice = the_choice(odd, measured(2), measured(3))
-    assert days(choice) == ["03", "02"]
-    ((left, why),) = choice.left
-    assert left.file == odd.file
-    assert "allocated_after is 16,384, not 12,288, for batch 4" in why
 
 
 def test_what_varies_within_a_run_contradicts_nothing() -> None:
