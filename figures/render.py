@@ -64,13 +64,12 @@ class Rendered:
 def render(drawing: Drawing, salt: str) -> Rendered:
     """Draw ``drawing``; ``salt`` (its id) keeps the ids inside several SVGs of a page apart."""
     register()
-    width = style.PAGE_INCHES if drawing.wide else style.COLUMN_INCHES
     panels = tuple(map(_legible, drawing.panels))
     own = {"svg.hashsalt": salt, "font.family": families(_texts(panels))}
     settings: dict[Any, Any] = {**mpl.rcParamsDefault, **style.RC, **own}
     # The defaults come first, so that a user's matplotlibrc changes nothing.
     with mpl.rc_context(settings):
-        figure = Figure(figsize=(width, drawing.height), layout="constrained")
+        figure = Figure(figsize=style.inches(drawing), layout="constrained")
         canvas = FigureCanvasPdf(figure)
         grid = figure.subplots(drawing.rows, len(panels) // drawing.rows, squeeze=False)
         drawn = [draw(panel, axes) for panel, axes in zip(panels, grid.flat, strict=True)]

@@ -6,7 +6,10 @@ colour vision can tell apart; every series also differs in its marker or its lin
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from figures.panels import Drawing
 
 #: Inches: a column of an IEEE page, and the 160 mm of the one-column styles, which an IEEE page
 #: holds too.  No style makes a figure smaller, so that its type is as large as is said here.
@@ -69,6 +72,11 @@ RC: Final[dict[str, object]] = {
     "pdf.fonttype": 42,
     "svg.fonttype": "path",
 }
+
+
+def inches(drawing: Drawing) -> tuple[float, float]:
+    """The width and the height of a figure."""
+    return PAGE_INCHES if drawing.wide else COLUMN_INCHES, drawing.height
 
 
 def colour(index: int) -> str:

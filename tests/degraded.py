@@ -11,7 +11,7 @@ from zlib import crc32
 
 import msgspec
 
-from report.engine.gather import gather
+from report.engine.gather import choose
 from report.engine.pipeline import ROOT
 from report.paper.findings import Inputs
 from report.records.quantities import QUANTITIES
@@ -32,7 +32,7 @@ _MANY = 500
 @cache
 def committed(study: str) -> Inputs:
     """All that the paper of ``study`` is made from; tests must not change it."""
-    return gather(study, ROOT / "data")
+    return choose(study, ROOT / "data").inputs
 
 
 def one_of_each_kind(inputs: Inputs) -> Inputs:

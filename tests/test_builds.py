@@ -51,7 +51,7 @@ def another_typst(project: Path) -> None:
 
 
 #: The steps after those of values and figures.
-WRITTEN: Final = ("document", "pdf", "site/quarto")
+WRITTEN: Final = ("document", "editions", "pdf", "site/quarto")
 #: What may be edited, where the same once more takes it back, and the steps that it makes run.
 EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
     "value in a record": (slower, ("study", "figures", *WRITTEN)),
@@ -68,7 +68,7 @@ EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
             "axes.set_xlabel(",
             "axes.set_title('x'); axes.set_xlabel(",
         ),
-        ("figures", *WRITTEN),
+        ("figures", "editions", "pdf", "site/quarto"),
     ),
     "table of the study": (
         replace(f"report/studies/{STUDY}/study.py", '"Width": row', '"Breadth": row'),
@@ -76,11 +76,11 @@ EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
     ),
     "comment in a helper": (
         replace("report/text/format.py", "\nfrom ", "\n# a comment\nfrom "),
-        ("study", "document", "pdf", "site/quarto"),
+        ("study", *WRITTEN),
     ),
     "page": (
         replace("templates/html/page.html", "<main", '<main data-new="1"'),
-        ("document",),
+        ("document", "editions"),
     ),
     "LaTeX style": (
         replace("templates/latex/ridgepoint.sty", "\n", "\n% a comment\n"),

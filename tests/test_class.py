@@ -12,7 +12,7 @@ import pytest
 import build
 from figures.panels import Dots
 from report.engine.computing import compute
-from report.engine.gather import choose, gather
+from report.engine.gather import choose
 from report.errors import RecordError
 from report.paper.findings import Findings, Inputs
 from report.paper.machines import DRAWN
@@ -118,9 +118,9 @@ def test_of_files_beside_records_only_those_that_a_study_asks_for_are_read(
     record = msgspec.structs.replace(machine(STUDY, 1), attachments=tuple(named))
     data = factory.data_folder(tmp_path)
     file = write_record(record, data, files).relative_to(data).as_posix()
-    assert gather(STUDY, data).attachments[file] == {}
+    assert choose(STUDY, data).inputs.attachments[file] == {}
     monkeypatch.setattr(f"report.studies.{STUDY}.ATTACHMENTS", ("trace.*.json.gz",))
-    assert gather(STUDY, data).attachments[file] == {"trace.layer-64.json.gz": b"trace"}
+    assert choose(STUDY, data).inputs.attachments[file] == {"trace.layer-64.json.gz": b"trace"}
 
 
 def test_the_pictures_of_an_author_lie_beside_the_template(tmp_path: Path) -> None:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import grimp
 import pytest
 
-from report.engine import cache
+from report.engine import actions, cache
 from report.engine.cache import INDEX, MANIFEST, Contents, Entry, file_digest, files_below
 from report.engine.pipeline import ROOT, Request
 from report.engine.place import install
 from report.engine.plan import World, changes
 from report.engine.programs import installed
-from report.engine.steps import ARTIFACTS, ENTRY, Step, shared_steps, study_steps
-from report.engine.task import FailedStepError, Task, do, load, save, write_json
+from report.engine.steps import Step, shared_steps, study_steps
+from report.engine.task import load, save
 from report.records import OPERATORS
 from report.studies import STUDIES
 
@@ -75,35 +78,36 @@ def test_folders_and_hidden_files_are_no_inputs(tmp_path: Path) -> None:
     assert Contents().digest(str(tmp_path)) is None
 
 
-#: What each step imports beside the study's own modules, as its function says.
-_DOES = """
-import sys
-from report.engine import actions, task
-def importing(step):
-    import ast, inspect, textwrap
-    source = textwrap.dedent(inspect.getsource(getattr(actions, step)))
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom):
-            exec(ast.unparse(node))
-importing(sys.argv[1])
-if sys.argv[1] == "study":
-    from pathlib import Path
-    from report.engine.computing import compute_usable
-    compute_usable(sys.argv[2], Path("data").resolve())
-if sys.argv[1] == "document":
-    importing("_write_page"), importing("_publication")
-names = (name for name in sys.modules if name.split(".")[0] in ("report", "figures"))
-print(*(sys.modules[name].__file__ for name in names))
-"""
+@pytest.fixture(scope="module")
+def imports() -> grimp.ImportGraph:
+    """Which module imports which, wherever in it; a step has its own way into ``actions``."""
+    graph = grimp.build_graph(
+        "report", "figures", exclude_type_checking_imports=True, cache_dir=None
+    )
+    graph.remove_module(actions.__name__)
+    return graph
+
+
+def imported_by(function: str) -> set[str]:
+    """What a function of ``actions`` imports, and those that it calls."""
+    nodes = [*ast.walk(ast.parse(inspect.getsource(getattr(actions, function))))]
+    own = {node.id for node in nodes if isinstance(node, ast.Name) and node.id[0] == "_"}
+    called = [name for name in own if inspect.isfunction(getattr(actions, name, None))]
+    imported = {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
+    return imported.union(*map(imported_by, called))
 
 
 @pytest.mark.parametrize("step", all_steps(), ids=lambda step: step.id)
-def test_a_step_depends_on_whatever_code_it_imports(step: Step) -> None:
-    command = [sys.executable, "-c", _DOES, step.id.partition("/")[2], STUDY]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    loaded = {Path(line).resolve().relative_to(ROOT).as_posix() for line in run.stdout.split()}
-    assert "report/engine/actions.py" in loaded
-    assert loaded <= set(step.files)
+def test_a_step_depends_on_whatever_code_it_imports(step: Step, imports: grimp.ImportGraph) -> None:
+    action = step.id.partition("/")[2]
+    found = {"report.engine.task", "report.records.files", *imported_by(action)}
+    if action == "study":
+        found |= {f"report.studies.{STUDY}.{name}" for name in ("study", "runs", "theory")}
+    found &= imports.modules
+    found = found.union(*map(imports.find_upstream_modules, found))
+    paths = [ROOT / module.replace(".", "/") for module in found]
+    files = [path / "__init__.py" if path.is_dir() else path.with_suffix(".py") for path in paths]
+    assert {file.relative_to(ROOT).as_posix() for file in files} <= set(step.files)
 
 
 def test_a_module_of_a_study_makes_its_own_paper_anew_and_drawing_no_values() -> None:
@@ -184,24 +188,6 @@ def test_reasons_name_what_changed(world: World) -> None:
     ]
     formats = changes({"formats": "page"}, {"formats": "page print"})
     assert list(formats) == ["the formats changed from page to page, print"]
-
-
-def test_lists_of_another_version_that_cannot_be_read_are_named(world: World) -> None:
-    code = file_digest(f"{world.root}/report/engine/run.py")
-    for study, digest in zip(STUDIES, ("old", str(code)), strict=False):
-        world.made[f"{study}/document"] = Entry({"report/engine/run.py": digest, "data/a": "old"})
-    step = shared_steps(STUDIES[:2], {}, world.request, ())[0]
-    assert world.foreign(step) == STUDIES[:1] and world.foreign(all_steps()[0]) == ()
-    stage = world.request.out / "scratch" / "site"
-    for study in STUDIES[:2]:
-        write_json({}, stage / ARTIFACTS / study / ENTRY)
-        (stage / "qmd" / study).mkdir(parents=True)
-    for foreign, told in ((STUDIES[:1], f"{world.request.out}: the lists of {STUDIES[0]} were "),
-                          ((), "site: KeyError: ")):  # fmt: skip
-        task = Task(step.id, stage, world.request.data, ROOT, step.settings, foreign)
-        with pytest.raises(FailedStepError) as caught:
-            do(task)
-        assert caught.value.args[0].startswith(told)
 
 
 def test_what_a_folder_of_records_lacks_is_the_project_s_own(world: World) -> None:

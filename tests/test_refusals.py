@@ -22,7 +22,7 @@ from figures.panels import Points, Scaling
 from figures.scaling import draw
 from report.commands.check import read_expected
 from report.engine.computing import compute, compute_usable
-from report.engine.gather import gather
+from report.engine.gather import choose
 from report.engine.task import write_json
 from report.errors import LONGEST, RecordError, RenderError, RidgepointError, StudyError
 from report.evidence.devices import read_devices
@@ -260,7 +260,7 @@ def use_record(path: Path) -> None:
     assert stored.edited or stored.record == small(study), "unnoticed"
     shutil.copytree(DATA / "reported", data / "reported")
     shutil.copyfile(DATA / "devices.yaml", data / "devices.yaml")
-    found = compute(study, gather(study, data))
+    found = compute(study, choose(study, data).inputs)
     json.dumps(found.as_json(study, ()), allow_nan=False)
     render_manuscript(factory.ROOT / "templates" / "papers" / f"{study}.qmd.j2", found)
 
@@ -472,7 +472,7 @@ def test_a_case_that_no_study_can_compute_from_is_named(
     data = factory.data_folder(tmp_path)
     file = refiled(small(study), data, lambda document: change(document, where, to))
     with pytest.raises(RidgepointError) as caught:
-        compute(study, gather(study, data))
+        compute(study, choose(study, data).inputs)
     message = assert_sentence(caught.value, f"data/{file}: ")
     assert "cases[" in message
     assert word in message
@@ -529,7 +529,7 @@ def test_a_row_of_the_source_that_is_gone_is_named(
     del next(t for t in document["tables"] if t["id"] == table)["rows"][-1]
     path.write_text(json.dumps(document), "utf-8")
     with pytest.raises(StudyError, match=rf"^data/reported/{study}\.json: .*{rows} rows"):
-        compute(study, gather(study, tmp_path / "data"))
+        compute(study, choose(study, tmp_path / "data").inputs)
 
 
 # ---------------------------------------------------------------------------------- what is shown

@@ -9,18 +9,20 @@ from __future__ import annotations
 import io
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from figures.characters import visible
 from report.engine.steps import (
-    CHOSEN,
     DETAILS,
     DRAWINGS,
     ENTRY,
     FINDINGS,
+    LATEX,
     OPENED,
+    ORIGIN,
+    PAGE,
     RECORDS,
     RECORDS_FOLDER,
     SAMPLES,
@@ -31,9 +33,9 @@ from report.engine.task import Task, load, save, write_json
 from report.records.files import shared
 
 if TYPE_CHECKING:
+    from report.paper.findings import Findings
     from report.records.store import Stored, StoredImport
     from report.render.html import Publication
-    from report.render.pandoc import Edition
     from report.render.site import Paper
     from report.render.source import Source
 
@@ -54,7 +56,7 @@ def study(task: Task) -> tuple[str, ...]:
     asked = tuple(filter(None, task.settings["use"].split(", ")))
     chosen, findings = compute_usable(task.study, task.data, asked)
     folder = task.artifacts()
-    write_json(chosen.as_json(), folder / CHOSEN)
+    write_json(chosen.origin, folder / ORIGIN)
     write_json(chosen.listing, folder / RECORDS)
     save({figure.name: figure.drawing for figure in findings.figures.values()}, folder / DRAWINGS)
     save(findings, folder / FINDINGS)
@@ -107,44 +109,64 @@ def figures(task: Task) -> None:
 
 
 def document(task: Task) -> tuple[str, ...]:
-    """Write the document and its formats.
+    """Write the document, and what pandoc makes of it for each format.
 
     The setting ``formats`` names these, ``style`` a print style in place of the paper's.
     """
     from report.engine.manuscript import write_source
     from report.render.html import page_edition
-    from report.render.latex import latex_edition, write_latex
+    from report.render.latex import latex_edition
     from report.render.pandoc import convert
     from report.render.site import in_plain_words
     from report.render.source import read_source
     from report.render.typst import typst_edition
 
     folder, source, name = task.artifacts(), task.source, task.study
-    chosen, findings = _read(folder / CHOSEN), load(folder / FINDINGS)
+    origin, findings = _read(folder / ORIGIN), load(folder / FINDINGS)
     style, formats = task.settings["style"], task.settings["formats"].split()
-    written = write_source(name, chosen["origin"], findings, task.data, task.papers, source, style)
+    written = write_source(name, origin, findings, task.data, task.papers, source, style)
     (task.stage / "values").mkdir()
     shutil.copyfile(source / "values.json", task.stage / "values" / f"{name}.json")
     paper = read_source(source, name)
-    publication = _publication(task, chosen, written, pdf="print" in formats)
-    editions: list[Edition] = [page_edition(paper, publication)]
-    editions += [latex_edition(paper), typst_edition(paper)] if "print" in formats else []
-    texts, plain = convert(paper, editions, (written["title"], written["abstract"]))
+    editions = {PAGE: page_edition(paper, _publication(task, written))}
+    if "print" in formats:
+        editions |= {LATEX: latex_edition(paper), TYPST: typst_edition(paper)}
+    plain_texts = written["title"], written["abstract"]
+    texts, plain = convert(paper, [*editions.values()], plain_texts, dict(_stand_ins(findings)))
+    for file, edition in editions.items():
+        (folder / file).write_text(texts[edition.to], "utf-8", newline="\n")
     others = [each["line"] for each in written["imported"]]
     shown = ("title", "abstract", "devices", "measured", "question", "headline", "figure")
     listed = {**{key: written[key] for key in shown}, "imported": others}
     write_json({**listed, **in_plain_words(*plain)}, folder / ENTRY)
-    if "print" in formats:
-        write_latex(paper, task.stage / "tex" / name, texts["latex"])
-        (folder / TYPST).write_text(texts["typst-citations"], "utf-8", newline="\n")
-    if "page" in formats:
-        _write_page(task, paper, publication, texts["html"])
     return tuple(written["unsupported"])
 
 
-def _publication(
-    task: Task, chosen: Mapping[str, Any], values: Mapping[str, Any], *, pdf: bool
-) -> Publication:
+def _stand_ins(findings: Findings) -> Iterator[tuple[str, str]]:
+    """What pandoc needs of the figures: that their files are there, and how large a page is."""
+    from figures.style import inches
+
+    for figure in findings.figures.values():
+        width, height = inches(figure.drawing)
+        yield f"figures/{figure.name}.svg", f'<svg width="{width:g}in" height="{height:g}in">'
+        yield f"figures/{figure.name}.pdf", ""
+        if any(figure.drawing.data()):
+            yield f"figures/{figure.name}.csv", ""
+
+
+def editions(task: Task) -> None:
+    """Write the page and the sources of LaTeX around what pandoc has made of the document."""
+    from report.render.latex import write_latex
+    from report.render.source import read_source
+
+    folder, paper = task.artifacts(), read_source(task.source, task.study)
+    if (folder / LATEX).exists():
+        write_latex(paper, task.stage / "tex" / task.study, (folder / LATEX).read_text("utf-8"))
+    if "page" in task.settings["formats"].split():
+        _write_page(task, paper)
+
+
+def _publication(task: Task, values: Mapping[str, Any]) -> Publication:
     """What the page of a study says of its measurements, and what it offers."""
     from report.render.html import Publication
     from report.render.shell import read_settings
@@ -153,23 +175,24 @@ def _publication(
         settings=read_settings(task.data),
         measured=values["measured"],
         devices=tuple(values["devices"]),
-        pdf=f"{task.study}.pdf" if pdf else None,
-        samples=SAMPLES if chosen["runs"] or chosen["imported"] else None,
+        pdf=f"{task.study}.pdf" if "print" in task.settings["formats"].split() else None,
+        samples=SAMPLES if values["records"] else None,
     )
 
 
-def _write_page(task: Task, paper: Source, publication: Publication, text: str) -> None:
-    """Write the page around what pandoc has written of it, with all that it offers and shows."""
+def _write_page(task: Task, paper: Source) -> None:
+    """Write the page with all that it offers and shows."""
     from report.render.html import write_page
 
-    page, folder = task.stage / "html" / task.study, task.artifacts()
+    page, folder, values = task.stage / "html" / task.study, task.artifacts(), "values.json"
     shutil.copytree(task.source / "tables", page / "tables", ignore=shutil.ignore_patterns("*.tex"))
-    shutil.copyfile(task.source / "values.json", page / "values.json")
+    shutil.copyfile(task.source / values, page / values)
     if (folder / SAMPLES).exists():
         shutil.copyfile(folder / SAMPLES, page / SAMPLES)
         shutil.copytree(folder / RECORDS_FOLDER, page / RECORDS_FOLDER)
     _write_opened(task, page)
-    write_page(paper, page, publication, text)
+    publication = _publication(task, _read(task.source / values))
+    write_page(paper, page, publication, (folder / PAGE).read_text("utf-8"))
 
 
 def _write_opened(task: Task, page: Path) -> None:

@@ -79,25 +79,6 @@ class Chosen:
         runs = (run for stored in self.inputs.records for run in stored.runs)
         return (*(part for run in runs for part in run.shards), *self.inputs.imported)
 
-    def as_json(self) -> dict[str, Any]:
-        """What tells one choice from another; notices tell nothing of the numbers."""
-        return {
-            "runs": self.runs,
-            "imported": [item.file for item in self.inputs.imported],
-            "roles": self.inputs.roles,
-            "digests": {item.file: item.sha256 for item in self.files},
-            "origin": self.origin,
-        }
-
-
-def gather(study: str, data: Path) -> Inputs:
-    """The inputs of ``study`` from the data directory.
-
-    Uses the machines that ``editions.yaml`` names, else all that are there.  Raises ``RecordError``
-    for the first file that cannot be used.
-    """
-    return choose(study, data).inputs
-
 
 @no_cycles()
 @each_read_once()

@@ -15,6 +15,8 @@ from report.studies import STUDIES
 
 #: The data of no study alone.
 _COMMON = ("devices.yaml", "editions.yaml", "references.bib", "site.yaml", OPERATORS)
+#: The steps of studies that those over all of them read.
+_READ: Final = ("document", "figures", "editions")
 #: What reasons call a setting of a step or a version; a package is called by its name.
 _WORDS: Final = {
     "use": "what --use names",
@@ -96,7 +98,7 @@ class World:
         written = {
             study: self.made[f"{study}/document"]
             for study in STUDIES
-            if {f"{study}/document", f"{study}/figures"} <= self.made.keys()
+            if {f"{study}/{action}" for action in _READ} <= self.made.keys()
             and (study in sure or not any(self._altered(study)))
         }
         pages = {s: self._has_paper(s) for s, e in written.items() if "page" in e.inputs["formats"]}
@@ -107,17 +109,8 @@ class World:
         return os.path.exists(self.output(paper_files(study)[1]))
 
     def _altered(self, study: str) -> Iterator[str]:
-        for action in ("document", "figures"):
+        for action in _READ:
             yield from self.altered(self.made[f"{study}/{action}"])
-
-    def foreign(self, step: Step) -> tuple[str, ...]:
-        """Of the studies that a shared step reads, those that other code than today's has made."""
-        studies = step.settings.get("studies", "").split()
-        return tuple(s for s in studies if self._is_foreign(self.made[f"{s}/document"]))
-
-    def _is_foreign(self, entry: Entry) -> bool:
-        code = ((n, digest) for n, digest in entry.inputs.items() if n.startswith("report/"))
-        return any(self.contents.digest(self.source(n)) != digest for n, digest in code)
 
     def inputs(self, step: Step, made: Mapping[str, Entry]) -> dict[str, str]:
         """What ``step`` depends on now; ``made`` holds the steps that it reads."""

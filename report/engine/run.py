@@ -1,7 +1,7 @@
-"""Running the stale steps: paper by paper on a stage, put in place when a paper is whole.
+"""Running the stale steps on a stage; a paper is put in place when it is whole.
 
-Papers are made beside each other, the steps of one after each other.  One that fails does not
-stop the others, and its old output stays where it is.
+Steps run side by side as soon as what they read is made, of one paper too.  A step that fails stops
+its own paper alone, whose old output stays where it is.
 """
 
 from __future__ import annotations
@@ -9,18 +9,19 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from concurrent.futures.process import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from report.engine.cache import Entry, write_manifest
 from report.engine.pipeline import Announce, Explain, Outcome
 from report.engine.place import lay_out, put, stage_in
 from report.engine.plan import World, outputs_read
-from report.engine.steps import Step
+from report.engine.steps import SITE, Step
 from report.engine.task import FailedStepError, Task, do
 from report.errors import RidgepointError, unwritable
 from report.system.processes import hold_signals
@@ -29,6 +30,9 @@ from report.system.processes import hold_signals
 _KILLED: Final = (
     "its process was killed, as systems do for want of memory; build again with a smaller --jobs."
 )
+#: The steps of a paper that run beside each other.
+_BESIDE: Final = ("/figures", "/document")
+_Made = TypeVar("_Made")
 
 
 def run(
@@ -38,83 +42,105 @@ def run(
 
     ``stale`` are the steps that may have to run, which say how far the build is at each moment.
     """
-    papers = {id.partition("/")[0] for id in stale} - {"site"}
-    jobs = max(1, min(world.request.jobs, len(papers)))
-    with stage_in(world.request.out) as stage, _workers(jobs) as work:
-        runner = _Runner(world, stage, work, announce, explain, stale)
-        # What takes longest comes first, so that all workers are busy to the end.
-        order = sorted(world.request.studies, key=runner.size, reverse=True)
-        if jobs == 1:
-            # In the main thread, so that a signal interrupts the work.
-            outcomes = {study: runner.build(study) for study in order}
-        else:
-            with ThreadPoolExecutor(jobs) as threads:
-                outcomes = dict(zip(order, threads.map(runner.build, order), strict=True))
-        return (*(outcomes[study] for study in world.request.studies), runner.build("site"))
+    jobs = max(1, min(world.request.jobs, sum(id.endswith(_BESIDE) for id in stale)))
+    with stage_in(world.request.out) as stage, _workers(jobs) as workers:
+        runner = _Runner(world, stage, workers, announce, explain, stale)
+        steps = [step for study in world.request.studies for step in world.study_steps(study)]
+        # What others read comes first: how long a study takes is known when it is computed.
+        runner.run(sorted(steps, key=lambda step: bool(step.reads)), jobs)
+        runner.done = {**world.made}  # what all share reads what studies have in place
+        runner.run(world.shared_steps(), jobs)
+        return tuple(runner.outcomes.get(s, Outcome(s)) for s in (*world.request.studies, SITE))
 
 
 class _Runner:
-    """Makes papers whole; what is in place is in the ``world``."""
+    """Makes papers whole; what is in place is in the ``world``.
+
+    ``done`` are the steps that have run or need not, ``outcomes`` what became of papers.
+    """
 
     def __init__(
         self,
         world: World,
         stage: Path,
-        work: Callable[[Task], Entry],
+        workers: Executor,
         announce: Announce,
         explain: Explain | None,
         stale: Iterable[str],
     ) -> None:
-        self._world, self._stage, self._work = world, stage, work
+        self._world, self._stage, self._workers = world, stage, workers
         self._announce, self._explain = announce, explain
         self._left = {*stale}
-        self._steps = len(self._left)
-        #: Held by the thread that changes ``out/`` and the entries.
-        self._placing = threading.Lock()
+        self._steps = max(len(self._left), 1)
+        self._failed: dict[str, tuple[str, ...]] = {}
+        self.done: dict[str, Entry] = {}
+        self.outcomes: dict[str, Outcome] = {}
 
-    def size(self, study: str) -> int:
-        """Bytes of a study's data, which tell how long it takes before it has been built."""
-        names = (name for name in self._world.files if name.startswith(f"data/{study}/"))
-        return sum(Path(self._world.source(name)).stat().st_size for name in names)
+    def run(self, steps: Sequence[Step], jobs: int) -> None:
+        """Run all steps, at most ``jobs`` at a time, and put each paper in place that is whole."""
+        waiting = [*steps]
+        running: dict[Future[Entry], Step] = {}
+        unfinished = {step.study for step in steps}
+        while unfinished:
+            for step in [*waiting]:
+                if len(running) < jobs and all(id in self.done for id, _ in step.reads):
+                    waiting.remove(step)
+                    if future := self._attempt(step.study, self._begin, step):
+                        running[future] = step
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                step = running.pop(future)
+                if entry := self._attempt(step.study, future.result):
+                    self.done[step.id] = entry
+            waiting = [step for step in waiting if step.study not in self._failed]
+            for study in unfinished - {step.study for step in (*waiting, *running.values())}:
+                unfinished.remove(study)
+                self._finish(study, [step.id for step in steps if step.study == study])
 
-    def build(self, study: str) -> Outcome:
-        """Build one study, or what all share; a failure is in the outcome."""
-        world, is_shared = self._world, study == "site"
-        steps = world.shared_steps() if is_shared else world.study_steps(study)
-        done: dict[str, Entry] = {}
-        made: tuple[Path, ...] = ()
-        failure: tuple[str, ...] = ()
+    def _attempt(self, study: str, act: Callable[..., _Made], *arguments: object) -> _Made | None:
+        """What ``act`` makes; if it cannot, nothing more is done for this paper."""
         try:
-            for step in steps:
-                # What all share reads what studies have in place.
-                done[step.id] = self._entry(step, world.made if is_shared else done)
-                self._left.discard(step.id)
-            with self._placing:
-                made = tuple(self._put(study, done))
+            return act(*arguments)
         except (FailedStepError, RidgepointError) as error:
-            failure = error.args
-        notices = tuple(notice for entry in done.values() for notice in entry.notices)
-        return Outcome(study, made, notices, *failure)
+            self._failed.setdefault(study, error.args)
+        except (BrokenExecutor, OSError):
+            # An OSError, if the pool notices it at this very moment.
+            self._failed.setdefault(study, (f"{study}: {_KILLED}",))
+        return None
 
-    def _entry(self, step: Step, above: Mapping[str, Entry]) -> Entry:
-        """What ``step`` makes from what is ``above``, or has made before; it is run if need be."""
-        world, stage = self._world, self._stage / step.study
-        now = world.inputs(step, above)
+    def _begin(self, step: Step) -> Future[Entry] | None:
+        """Begin ``step``, unless it is fresh."""
+        world, stage = self._world, self._stage / step.id
+        now = world.inputs(step, self.done)
         why = world.reasons(step, now)
         if not why:
-            return world.made[step.id]
+            self._left.discard(step.id)
+            self.done[step.id] = world.made[step.id]
+            return None
         if self._explain:
             self._explain(step.id, why)
-        self._announce(step.id, 1 - len(self._left) / max(self._steps, 1))
-        stage.mkdir(exist_ok=True)
-        lay_out((name for _, name in outputs_read(step, above)), world.request.out, stage)
-        data, papers = world.request.data, world.request.papers
-        task = Task(step.id, stage, data, papers, dict(step.settings), world.foreign(step))
-        return self._work(task)._replace(inputs=now)
+        self._announce(step.id, 1 - len(self._left) / self._steps)
+        self._left.discard(step.id)
+        for id, name in outputs_read(step, self.done):
+            lay_out([name], self._source(id, step.study), stage)
+        task = Task(step.id, stage, world.request.data, world.request.papers, dict(step.settings))
+        return self._workers.submit(do, task, now)
+
+    def _source(self, id: str, study: str) -> Path:
+        """Where ``study`` finds what a step has made: its own may have run in this build."""
+        stage = self._stage / id
+        return stage if id.startswith(f"{study}/") and stage.exists() else self._world.request.out
+
+    def _finish(self, study: str, ids: Iterable[str]) -> None:
+        """Put a paper in place of which no step is left."""
+        done = {id: self.done[id] for id in ids if id in self.done}
+        notices = tuple(notice for entry in done.values() for notice in entry.notices)
+        made = [] if study in self._failed else self._attempt(study, self._put, study, done)
+        failure = self._failed.get(study, ())
+        self.outcomes[study] = Outcome(study, tuple(made or ()), notices, *failure)
 
     def _put(self, study: str, done: Mapping[str, Entry]) -> list[Path]:
         """Put in place what ``done`` has made, and remember that it is there."""
-        world, out, stage = self._world, self._world.request.out, self._stage / study
+        world, out, whole = self._world, self._world.request.out, self._stage / study / "whole"
         old = {id: entry for id, entry in world.made.items() if id.startswith(f"{study}/")}
         new = _outputs(done.values())
         all_of_it = {**_outputs(old.values()), **new}
@@ -123,9 +149,10 @@ class _Runner:
         changed |= _outputs(old[id] for id in done if id in old).keys() - new.keys()
         made: list[Path] = []
         if changed:
-            kept = (name for name in there if there[name] is not None and name not in changed)
-            lay_out(kept, out, stage)
-            made = put(stage, out, changed)
+            for id, entry in done.items():
+                lay_out(changed & entry.outputs.keys(), self._source(id, study), whole)
+            lay_out((n for n in there if there[n] is not None and n not in changed), out, whole)
+            made = put(whole, out, changed)
             # To put a file in place is to touch it.
             for name in all_of_it:
                 world.contents.forget(world.output(name))
@@ -143,45 +170,41 @@ def _outputs(entries: Iterable[Entry]) -> dict[str, str]:
     return {name: digest for entry in entries for name, digest in entry.outputs.items()}
 
 
+class _Here(Executor):
+    """Does each task at once in this process, whose main thread a signal interrupts."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """What ``fn`` returns or raises, which is known already."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
 @contextmanager
-def _workers(jobs: int) -> Iterator[Callable[[Task], Entry]]:
-    """Does tasks, in processes that end with this one, whatever they do; one alone needs none.
+def _workers(jobs: int) -> Iterator[Executor]:
+    """Processes that end with this one, whatever they do; one job alone needs none.
 
     New processes, not copies of this one: a copy could wait for ever for one of this one's threads,
     which are not copied.
     """
     if jobs == 1:
-        yield do
+        yield _Here()
         return
-    context = get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_end_with_parent)
-
-    def work(task: Task) -> Entry:
-        try:
-            return pool.submit(do, task).result()
-        except (BrokenExecutor, OSError) as error:
-            # An OSError, if the pool notices it at this very moment.
-            raise FailedStepError(f"{task.id}: {_KILLED}") from error
-
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_end_with_parent)
     try:
         with hold_signals():
             for _ in range(jobs):
-                pool.submit(_import_actions)
-        yield work
+                pool.submit(os.getpid)  # which starts a process
+        yield pool
     finally:
         # The pool itself does not end a worker that is started while another is killed
         # (Python 3.11), and would wait for it for ever.
         for worker in active_children():
             worker.kill()
         pool.shutdown(cancel_futures=True)
-
-
-def _import_actions() -> None:
-    """Import what steps need while the other processes start."""
-    from figures import render
-    from report.render import html
-
-    assert render and html
 
 
 def _end_with_parent() -> None:

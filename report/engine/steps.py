@@ -4,8 +4,9 @@
 ``<study>/study``     which records the paper uses, values, tables, claims, and a description of
                       every figure; those records, and every sample of them as a table
 ``<study>/figures``   the figures in both of their formats
-``<study>/document``  the document with tables, downloads and bibliography, and what pandoc writes
-                      of it: the page, the sources of LaTeX and Typst, and what lists of studies say
+``<study>/document``  the document with tables and bibliography, what pandoc writes of it for each
+                      format, and what lists of studies say; it needs no drawing
+``<study>/editions``  the page and the sources of LaTeX, with figures and downloads
 ``<study>/pdf``       the paper by LaTeX or Typst, also beside its page, so that the page can be
                       published with it; and the LaTeX source in one archive
 ``site/quarto``       the Quarto project of all studies
@@ -33,8 +34,8 @@ Output: TypeAlias = Literal["html", "pdf"]
 
 #: Where a step leaves what only later steps read.
 ARTIFACTS: Final = ".steps"
-#: What the step ``study`` has chosen, and what it finds in that.
-CHOSEN: Final = "chosen.json"
+#: What a paper says of its data, and what the step ``study`` finds in them.
+ORIGIN: Final = "origin.json"
 FINDINGS: Final = "findings.pickle"
 #: What the page shows of a number that is opened, and the machines that were measured.
 DETAILS: Final = "details.json"
@@ -46,9 +47,13 @@ RECORDS_FOLDER: Final = "records"
 #: The descriptions of all figures of a study, and what its page shows of those that are opened.
 DRAWINGS: Final = "drawings.pickle"
 OPENED: Final = "opened.json"
-#: What lists of studies say of one, and the paper as pandoc writes it for Typst.
+#: What lists of studies say of one, and the paper as pandoc writes it for each format.
 ENTRY: Final = "entry.json"
+PAGE: Final = "paper.html"
+LATEX: Final = "paper.tex"
 TYPST: Final = "paper.typ"
+#: What all studies share, as a step calls it.
+SITE: Final = "site"
 
 #: In the name of a file, the study that a step belongs to.
 _STUDY: Final = "STUDY"
@@ -83,6 +88,7 @@ _FILES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "figures": (*_BASE, "figures/", "templates/fonts/"),
     "document": _DOCUMENT,
+    "editions": (*_PRINTING, "templates/latex/", "data/site.yaml"),
     "pdf": (*_PRINTING, *_TYPST),
     "quarto": (*_PRINTING, *_FILTER, "templates/quarto/", "templates/latex/ridgepoint.sty"),
     "index": (*_PRINTING, "templates/html/", f"data/reported/{_STUDY}.json", "data/site.yaml"),
@@ -91,13 +97,19 @@ _FILES: Final[Mapping[str, tuple[str, ...]]] = {
 _READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "study": {},
     "figures": {"study": (DRAWINGS,)},
-    "document": {
-        "study": (CHOSEN, FINDINGS, DETAILS, SAMPLES, ENDING),
+    "document": {"study": (ORIGIN, FINDINGS)},
+    "editions": {
+        "study": (DETAILS, SAMPLES, ENDING),
         "figures": ("",),
+        "document": ("qmd/", PAGE, LATEX),
     },
-    "pdf": {"figures": ("qmd/",), "document": ("qmd/", "tex/", TYPST)},
+    "pdf": {"figures": ("qmd/",), "document": ("qmd/", TYPST), "editions": ("tex/",)},
     "quarto": {"figures": ("qmd/",), "document": ("qmd/", ENTRY)},
-    "index": {"study": (RECORDS, DETAILS), "document": (ENTRY, "values/", "index.html")},
+    "index": {
+        "study": (RECORDS, DETAILS),
+        "document": (ENTRY, "values/"),
+        "editions": ("index.html",),
+    },
 }
 _PAGES: Final = ("jinja2", "markupsafe", "msgspec", "pypandoc_binary", "pyyaml")
 #: The packages that each kind of step depends on, with what they are built on; of a PDF by engine.
@@ -108,6 +120,7 @@ _PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
         "pillow", "pyparsing", "python_dateutil",
     ),
     "document": (*_PAGES, "fonttools", "numpy", "pylatex"),
+    "editions": _PAGES,
     "latex": ("tex",),
     "typst": ("fonttools", "pypandoc_binary", "pyyaml", "typst"),
     "quarto": _PAGES,
@@ -168,16 +181,17 @@ def inputs_among(files: Sequence[str], *prefixes: str) -> list[str]:
 
 
 def study_steps(study: str, request: Request, files: Sequence[str], formats: str) -> list[Step]:
-    """The steps of ``study``, where ``files`` are all inputs, sorted.
+    """The steps of ``study`` in an order of theirs, where ``files`` are all inputs, sorted.
 
     ``formats`` are those of its document: ``page``, and ``print`` if a PDF is wanted or there.
     """
-    actions = ["study", "figures", "document"]
+    actions = ["study", "figures", "document", "editions"]
     if "pdf" in request.outputs:
         actions.append("pdf")
     settings: dict[str, dict[str, str]] = {
         "study": {"use": ", ".join(request.use.get(study, ()))},
         "document": {"formats": formats, "style": request.style or ""},
+        "editions": {"formats": formats},
         "pdf": {"engine": request.engine},
     }
     return [
@@ -197,11 +211,11 @@ def shared_steps(
     steps: list[Step] = []
     if written:
         settings = {"studies": " ".join(written)}
-        steps.append(_step("site", "quarto", written, files, _READS, settings))
+        steps.append(_step(SITE, "quarto", written, files, _READS, settings))
     if pages and "html" in request.outputs:
         printed = " ".join(study for study, has_paper in pages.items() if has_paper)
         settings = {"studies": " ".join(pages), "papers": printed}
-        steps.append(_step("site", "index", [*pages], files, _READS, settings))
+        steps.append(_step(SITE, "index", [*pages], files, _READS, settings))
     return steps
 
 

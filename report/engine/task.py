@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from figures.characters import visible_in
 from report.engine.cache import Entry, file_digest
-from report.engine.steps import ARTIFACTS
+from report.engine.steps import ARTIFACTS, SITE
 from report.errors import RidgepointError, first_uncopied, one_line, unwritable
 
 #: What the system says when a folder is full, or may not be written.
@@ -27,8 +27,7 @@ _NO_ROOM: Final = frozenset(
 class Task(NamedTuple):
     """The work of one step; ``stage`` is a folder laid out like ``out/``.
 
-    It holds what the step reads, and takes what it makes.  ``foreign`` are studies of which the
-    step reads what another version of the code has written.
+    It holds what the step reads, and takes what it makes.
     """
 
     id: str
@@ -36,7 +35,6 @@ class Task(NamedTuple):
     data: Path
     papers: Path
     settings: Mapping[str, str]
-    foreign: tuple[str, ...] = ()
 
     @property
     def study(self) -> str:
@@ -60,24 +58,25 @@ class FailedStepError(Exception):
     """
 
 
-def do(task: Task) -> Entry:
-    """Run a step; returns its outputs and notices, or raises ``FailedStepError``."""
+def do(task: Task, inputs: Mapping[str, str]) -> Entry:
+    """Run a step; returns what it made from its ``inputs``, or raises ``FailedStepError``."""
     from report.engine import actions
 
+    task.stage.mkdir(parents=True, exist_ok=True)
     before = _files(task.stage)
     try:
         notices = getattr(actions, task.id.partition("/")[2])(task)
     except Exception as error:
         # A defect of ours in one study must not stop the others.  The stage is gone when this is
         # read; it stands for the folder in which it lies.
-        said = _sentence(task, error).replace(str(task.stage), str(task.stage.parents[1]))
+        said = _sentence(task, error).replace(str(task.stage), str(task.stage.parents[2]))
         raise FailedStepError(said, traceback.format_exc()) from error
     outputs = {
         name: file_digest(str(task.stage / name)) for name in sorted(_files(task.stage) - before)
     }
     if lost := [name for name, digest in outputs.items() if digest is None]:
         raise FailedStepError(f"{task.id}: {lost[0]} could not be read back; build again.", "")
-    return Entry({}, {name: str(digest) for name, digest in outputs.items()}, notices or ())
+    return Entry(inputs, {name: str(digest) for name, digest in outputs.items()}, notices or ())
 
 
 def _files(stage: Path) -> set[str]:
@@ -95,12 +94,9 @@ def _sentence(task: Task, error: Exception) -> str:
         _, target, why = first_uncopied(error)
         return str(unwritable(OSError(None, why, target)))
     found = f"{task.study}: {type(error).__name__}: {error}"
-    if task.foreign:
-        return one_line(
-            f"{task.stage.parents[1]}: the lists of {', '.join(task.foreign)} were written by "
-            f"another version ({found}); build all studies: python build.py."
-        )
-    return one_line(f"{found}; run again with --debug.")
+    # What all studies share reads what an earlier version may have made of one.
+    all_of_them = "build all studies (python build.py), or " if task.study == SITE else ""
+    return one_line(f"{found}; {all_of_them}run again with --debug.")
 
 
 def save(thing: Any, path: Path) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 from figures.characters import visible, visible_in
@@ -77,9 +78,14 @@ def pandoc_path() -> Path:
 
 
 def convert(
-    source: Source, editions: Sequence[Edition], plain: Sequence[str] = ()
+    source: Source,
+    editions: Sequence[Edition],
+    plain: Sequence[str] = (),
+    drawn_elsewhere: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[dict[Writer, str], list[str]]:
     """The text of a paper in all ``editions``, and the pieces of markdown ``plain`` as plain words.
+
+    ``drawn_elsewhere`` are files that stand in for the figures, by their places.
 
     One process does all: what it has parsed for one edition serves the others whose text is the
     same.  Every warning of pandoc is an error here, and so is every reference, citation, figure or
@@ -87,6 +93,9 @@ def convert(
     """
     job = {"editions": [_job(edition) for edition in editions], "plain": plain}
     with _working_folder(source, editions) as folder:
+        for name, text in drawn_elsewhere.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(text, "utf-8")
         finished = run(
             [pandoc_path(), "lua", f"{_OURS}/ridgepoint.lua"],
             folder,
