@@ -43,7 +43,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 class RidgepointError(Exception):
-    """Something a user can mend; the message says where and how, in one line."""
+    """Something a user can fix; the message says where and how, in one line."""
 
     #: What a command that fails with it exits with.
     exit_code = 1

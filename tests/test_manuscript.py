@@ -332,7 +332,7 @@ def test_a_damaged_entry_is_refused_by_name(
 ) -> None:
     assert old in GOOD
     (tmp_path / "references.bib").write_bytes(GOOD.replace(old, new, 1))
-    remedy = "; mend the entry, or restore the file with git."
+    remedy = "; fix the entry, or restore the file with git."
     expected = rf"^data/references\.bib: .*{re.escape(found)}.*{re.escape(remedy)}$"
     with pytest.raises(RecordError, match=expected):
         copy_bibliography(tmp_path, tmp_path / "paper")

@@ -185,7 +185,7 @@ class Check:
             return None
         fitting = _known_factors(self.derived.unit)
         exactly = (known for known in fitting if self.explained_by(known))
-        # A small factor is not told from a small error unless it fits exactly.
+        # A small factor cannot be told from a small error unless it fits exactly.
         large = (known for known in fitting if not Fraction(1, 2) < known.ratio < 2)
         nearly = (known for known in large if self.explained_by(known, _NEAR))
         return next(exactly, None) or next(nearly, None)
@@ -240,7 +240,7 @@ def check(derived: Printed, formula: str, compute: Formula, *inputs: Printed) ->
     except ZeroDivisionError:
         raise StudyError(
             f"{derived.place}: cannot be computed again as {formula}, for that divides by zero; "
-            "mend the reported values by the source."
+            "fix the reported values by the source."
         ) from None
     return Check(derived, formula, inputs, recomputed, Interval(min(corners), max(corners)))
 

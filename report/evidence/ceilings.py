@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from report.evidence.remembered import remembered
+from report.evidence.cached import cached
 from report.instruments.gates import BEYOND_CACHES
 from report.quantity.expression import Leaf, Quantity, absent, exact, measured, named
 from report.quantity.intervals import Process
@@ -69,7 +69,7 @@ def beyond_caches(found: Iterable[Ceiling], environment: Environment) -> tuple[C
 
 
 def described(ceiling: Ceiling) -> str:
-    """A ceiling as a formula names it, told from all others of its record."""
+    """A ceiling as a formula names it, unlike any other of its record."""
     plain = f"{ceiling.operation.replace('_', ' ')} {ceiling.size}"
     if ceiling.instrument is None:
         return f"{plain}, {ceiling.moment}"
@@ -98,7 +98,7 @@ class MeasuredDevice:
         device = self.stored.record.environment.device
         return measured(name, unit, processes, first, device, tuple(further))
 
-    @remembered
+    @cached
     def peak_rate(self, operation: str, moment: str = "", dtype: str = FLOAT32) -> Quantity:
         """The measured ceiling of an operation in FLOP/s, B/s or pages a second.
 

@@ -21,7 +21,7 @@ Operation: TypeAlias = Literal[
     "float32", "tfloat32", "bfloat16", "float16", "memory", "cache", "capacity"
 ]
 
-_REMEDY: Final = "mend the file by the data sheet, or restore it with git"
+_REMEDY: Final = "fix the file by the data sheet, or restore it with git"
 _UNITS: Final = {"memory": "GB/s", "cache": "MiB", "capacity": "GB"}
 #: No device is slower than this, in either unit, or faster than its inverse.
 _LEAST: Final = 1e-6

@@ -22,7 +22,7 @@ Identifier: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_]+$")]
 CitationKey: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z0-9]+$")]
 Decimals: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=12)]
 
-_REMEDY: Final = "mend the file by the source, or restore it with git"
+_REMEDY: Final = "fix the file by the source, or restore it with git"
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -72,7 +72,7 @@ class ReportedTable(Part, frozen=True):
         if len(self.rows) != rows:
             raise StudyError(
                 f"{self.place} of the reported values: expected {rows} rows, found "
-                f"{len(self.rows)}; mend the table by the source."
+                f"{len(self.rows)}; fix the table by the source."
             )
         return self
 

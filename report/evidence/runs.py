@@ -12,8 +12,8 @@ from functools import cached_property
 from statistics import median
 from typing import Final, Self, TypeAlias, TypeVar
 
+from report.evidence.cached import cached
 from report.evidence.ceilings import MeasuredDevice
-from report.evidence.remembered import remembered
 from report.instruments import gates
 from report.missing import Missing
 from report.quantity.expression import Leaf, Quantity, absent, exact
@@ -87,7 +87,7 @@ class Run(MeasuredDevice):
             for stored in (self.stored, *self.stored.others)
         )
 
-    @remembered
+    @cached
     def levels(self, /, factor: str, **where: Factor) -> tuple[Factor, ...]:
         """The levels of a factor among the cases of ``where``, ascending, also of failed cases."""
         found = {
@@ -141,7 +141,7 @@ class Run(MeasuredDevice):
         """
         return self._series(quantity, tuple(factors.items()))
 
-    @remembered
+    @cached
     def _series(self, quantity: str, levels: tuple[tuple[str, Factor], ...]) -> Leaf:
         factors = dict(levels)
         name, unit = self._described(quantity, factors), QUANTITIES[quantity].unit

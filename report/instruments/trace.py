@@ -4,7 +4,7 @@
 (complete events, ``ph`` X, with a beginning and a duration in µs), ``[memory]`` events (instants
 with the bytes that an allocator gave or took back) and, on a GPU, kernels.  A trace of CUPTI's
 range profiler (``cuda_profiler_range``) has counters of each kernel in place of its time.  Reading
-is strict and pure; what is broken is told in one sentence.
+is strict and pure; what is broken is reported in one sentence.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class _File(msgspec.Struct, frozen=True):
 def read_trace(content: bytes, place: str, remedy: str = _REMEDY) -> Trace:
     """A trace from the bytes of its file, gzipped or not; ``place`` names it in messages.
 
-    Read once, since a study tells of it in many places.  Messages end with the ``remedy``.
+    Read once, since a study reports it in many places.  Messages end with the ``remedy``.
     Raises ``RecordError`` for a file that is cut off or no trace, and for one without operators.
     """
     text = unpacked(content, place, remedy)

@@ -13,7 +13,7 @@ from typing import Final
 from report.errors import RecordError
 from report.records.strict import byte_at
 
-_REMEDY: Final = "mend the entry, or restore the file with git"
+_REMEDY: Final = "fix the entry, or restore the file with git"
 #: TeX's way around a backslash, and commands that are no letters, accents, signs or type.
 _FOREIGN: Final = re.compile(
     r"\^\^|\\(?!(?:AA|AE|L|OE?|aa|ae|b|c|d|dh|dj|emph|i|j|k|l|mathrm|mu|ng|oe?|pi|r|ss|t|th|times|"

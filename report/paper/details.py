@@ -129,7 +129,7 @@ def summary_of(study: str, findings: Findings, front: Mapping[str, Any]) -> dict
         raise TemplateError(f"{place}: found {headline!r}; write «value: words», a number a line.")
     for id in headline:
         if id not in findings.values:
-            raise TemplateError(f"{place}: {id} is no value of the study; mend the name.")
+            raise TemplateError(f"{place}: {id} is no value of the study; fix the name.")
     figures = findings.figures
     key = front.get("key-figure")
     figure = figures.get(str(key)) or next(iter(figures.values()), None)

@@ -135,7 +135,7 @@ def _of_site(stored: Stored, environment: Environment) -> dict[str, Any]:
 class Comparison(Generic[AnyRun]):
     """What a study compares of machines: the ``measure`` of a run, under a ``heading`` of tables.
 
-    It orders the machines, and is drawn.  ``reference`` is the number that tells a gain from a
+    It orders the machines, and is drawn.  ``reference`` is the number that separates a gain from a
     loss, such as 1 of a ratio.
     """
 

@@ -112,7 +112,7 @@ def _refusal(template: Path, error: Exception) -> TemplateError:
     if isinstance(error, RecursionError):
         what = "a macro or an included file calls itself without end"
     place = _place(template) + (f":{line}" if line else "")
-    return TemplateError(f"{place}: {what}; mend the template or the study's findings.")
+    return TemplateError(f"{place}: {what}; fix the template or the study's findings.")
 
 
 _MARK: Final = "chosen by --use"

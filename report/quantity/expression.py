@@ -391,7 +391,7 @@ def declared(quantity: Quantity, unit_name: str) -> Quantity:
     if quantity.unit != unit(unit_name):
         raise UnitError(
             f"{_caller()}: {quantity.formula} is in {quantity.unit}, declared in {unit_name}; "
-            "mend the formula or the unit."
+            "fix the formula or the unit."
         )
     return quantity
 

@@ -69,7 +69,7 @@ def _factors(text: str, whole: str) -> list[tuple[str, int]]:
     factors = [_FACTOR.fullmatch(part) for part in text.split("·")]
     known = [(match[1], int(match[2] or 1)) for match in factors if match and match[1] in SYMBOLS]
     if len(known) < len(factors):
-        raise UnitError(f"The unit {whole!r} is not made of {', '.join(SYMBOLS)}; mend it.")
+        raise UnitError(f"The unit {whole!r} is not made of {', '.join(SYMBOLS)}; fix it.")
     return known
 
 

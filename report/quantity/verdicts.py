@@ -49,7 +49,7 @@ def expect(text: str) -> Range:
     """The range of ``> 1.05``, ``>= 1``, ``< 2`` or ``<= 2``; raises ``StudyError``."""
     match = _EXPECTATION.fullmatch(text)
     if match is None:
-        raise StudyError(f"The expectation {text!r} is not a bound such as '> 1.05'; mend it.")
+        raise StudyError(f"The expectation {text!r} is not a bound such as '> 1.05'; fix it.")
     sign, bound = match[1], float(match[2])
     closed = sign.endswith("=")
     return Range(high=bound, closed=closed) if "<" in sign else Range(low=bound, closed=closed)

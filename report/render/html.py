@@ -113,7 +113,7 @@ def _check_links(page: str, paper: Source) -> None:
     """Refuse a link to a place that the page does not have; raises ``RenderError``."""
     there = set(_ID.findall(page))
     lost = dict.fromkeys(id_ for id_ in _INNER_LINK.findall(page) if id_ not in there)
-    remedy = "leads nowhere; add an element with that id or mend the link"
+    remedy = "leads nowhere; add an element with that id or fix the link"
     problems = (
         filter_problem(paper.document, f"#{id_}", f"the link to #{id_} {remedy}")
         for id_ in map(html.unescape, lost)

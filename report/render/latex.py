@@ -165,7 +165,7 @@ def compile_latex(folder: Path, study: str) -> tuple[bytes, bytes]:
 
 
 def _read_log(path: Path) -> str:
-    """LaTeX breaks its log at 79 characters; those breaks are mended here."""
+    """LaTeX breaks its log at 79 characters; those lines are joined here."""
     if not path.is_file():
         return ""
     text = path.read_text("utf-8", "replace")
@@ -210,6 +210,6 @@ def _check_references(document: Path, log: str) -> None:
         names = ", ".join(f"{kind.lower()} {name}" for kind, name in undefined)
         place = place_of_text(document, *(f"@{name}" for _, name in undefined))
         raise RenderError(
-            f"{place}: LaTeX does not know {names}; mend the id or add the entry to "
+            f"{place}: LaTeX does not know {names}; fix the id or add the entry to "
             f"data/{BIBLIOGRAPHY}."
         )

@@ -1,4 +1,4 @@
-"""Where to mend what a program complains of: in the template, the bibliography or a table's study.
+"""Where to fix what a program complains of: in the template, the bibliography or a table's study.
 
 pandoc, TeX and Typst read files that a build has written into a folder of its own, which is gone
 when their complaint is read.  The functions here lead back to the files that a person edits, which
@@ -92,9 +92,9 @@ def place_of_key(bibliography: Path, key: str) -> str:
 def refusal(place: str, program: str, words: str) -> RenderError:
     """One sentence that is not too long: ``place``, what ``program`` said of it, what to do."""
     said = " ".join(words.split()).rstrip(".")
-    room = LONGEST - len(f"{place}: {program} refused it (); mend that place.")
+    room = LONGEST - len(f"{place}: {program} refused it (); fix that place.")
     short = said if len(said) <= room else f"{said[: max(room - 1, 0)].rstrip()}…"
-    return RenderError(f"{place}: {program} refused it ({short}); mend that place.")
+    return RenderError(f"{place}: {program} refused it ({short}); fix that place.")
 
 
 def pandoc_refusal(document: Path, words: str) -> RenderError:

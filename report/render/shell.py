@@ -20,7 +20,7 @@ from report.records.strict import read_strictly
 from report.render import POLICY
 from report.render.pandoc import TEMPLATES
 
-_REMEDY: Final = "mend it as docs/publishing.md says, or remove the file"
+_REMEDY: Final = "fix it as docs/publishing.md says, or remove the file"
 
 #: Style sheets and scripts of all pages; files of their own, since no page may hold any.
 ASSETS: Final = "assets"

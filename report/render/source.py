@@ -119,11 +119,11 @@ def read_source(folder: Path, study: str) -> Source:
         msgspec.convert(meta, _Front)
     except SyntaxFaultError as error:
         place = f"{place_of_line(document, error.line + 1)}: the front matter"
-        raise RenderError(f"{place}: {error.what}; mend the template.") from error
+        raise RenderError(f"{place}: {error.what}; fix the template.") from error
     except msgspec.ValidationError as error:
         what, _, field = str(error).partition(" - at `$.")
         place = f"{name}: {field.rstrip('`') or 'front matter'}"
-        raise RenderError(f"{place}: {what}; mend the front matter.") from error
+        raise RenderError(f"{place}: {what}; fix the front matter.") from error
     source = Source(folder, study, meta)
     if lists := [key for key in _LISTS if meta.get(key) and not source.one_column]:
         raise RenderError(

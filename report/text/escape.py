@@ -78,8 +78,8 @@ def latex(text: str) -> str:
 def latex_source(text: str) -> str:
     """``text``, of any markup, in characters that pdfLaTeX prints; others are code points."""
     composed = unicodedata.normalize("NFC", text)
-    apart = _LIGATURES.sub(lambda match: unicodedata.normalize("NFKC", match[0]), composed)
-    return printable(apart, _in_latex)
+    separate = _LIGATURES.sub(lambda match: unicodedata.normalize("NFKC", match[0]), composed)
+    return printable(separate, _in_latex)
 
 
 def bibtex(text: str) -> str:

@@ -72,7 +72,7 @@ local function check_note(text)
     local note = str.text:match("%[%^[^%]]+%]")
     if note and text:find(note, 1, true) then
       problems.add(note, "the footnote " .. note .. " has no text; add a paragraph " .. note
-        .. ": ... or mend its name")
+        .. ": ... or fix its name")
     end
   end
 end

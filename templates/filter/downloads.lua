@@ -25,7 +25,7 @@ function downloads.written(link, writer)
   end
   if not files.exists(link.target) then
     problems.add(link.target, "the link leads to " .. link.target
-      .. ", which does not exist; mend the link")
+      .. ", which does not exist; fix the link")
   end
   return writer.download and writer.download(link) or in_print(link, name)
 end

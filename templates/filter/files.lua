@@ -38,7 +38,7 @@ function files.image(src, extension)
   end
   local path = src:match("%.%a+$") and src or (src .. "." .. extension)
   if not files.exists(path) then
-    problems.add(src, "the figure file " .. path .. " does not exist; make it or mend its name")
+    problems.add(src, "the figure file " .. path .. " does not exist; make it or fix its name")
   end
   return path
 end

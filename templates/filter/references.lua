@@ -18,7 +18,7 @@ local function reference(citation, targets, writer)
   local target = targets[id]
   if not target then
     problems.add("@" .. citation.id, "@" .. citation.id .. " refers to nothing; define #" .. id
-      .. (id:match("^sec") and " at a numbered heading" or "") .. " or mend the reference")
+      .. (id:match("^sec") and " at a numbered heading" or "") .. " or fix the reference")
     return pandoc.Inlines({ pandoc.Str("?") })
   end
   local name = citation.mode ~= "SuppressAuthor" and names[target.kind] or nil
@@ -70,7 +70,7 @@ local function citation(cite, entries, writer)
   for _, item in ipairs(items) do
     if not entries[item.id] then
       problems.add("@" .. item.id, "@" .. item.id
-        .. " is not in the bibliography; add the entry or mend the key")
+        .. " is not in the bibliography; add the entry or fix the key")
     elseif item.mode == "AuthorInText" then
       inlines:insert(pandoc.Str(author_names(entries[item.id])))
       inlines:insert(pandoc.Str("\u{a0}"))

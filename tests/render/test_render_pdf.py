@@ -29,10 +29,10 @@ OPERATORS = 63
 
 
 def pages_of(pdf: bytes) -> list[str]:
-    """The text of each page in one line, hyphenation mended and dots of contents left out."""
+    """The text of each page in one line, words joined again and dots of contents left out."""
     texts = [page.extract_text() for page in PdfReader(io.BytesIO(pdf)).pages]
-    mended = [re.sub(r"(?:[.\u2060]\s*){3,}", " ", re.sub("\u00ad\n|-\n", "", t)) for t in texts]
-    return [" ".join(text.split()) for text in mended]
+    joined = [re.sub(r"(?:[.\u2060]\s*){3,}", " ", re.sub("\u00ad\n|-\n", "", t)) for t in texts]
+    return [" ".join(text.split()) for text in joined]
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""A complaint names the file and the line to mend, as the project names them, in one sentence."""
+"""A complaint names the file and the line to fix, as the project names them, in one sentence."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_a_bad_entry_of_the_bibliography_is_named(
 def test_a_long_complaint_is_cut(broken: Callable[[str, str], Path]) -> None:
     with pytest.raises(RenderError) as caught:
         html(broken(f"Let $\\nosuch{{{'a+' * 400}a}}$.", ""))
-    assert str(caught.value).endswith("…); mend that place.")
+    assert str(caught.value).endswith("…); fix that place.")
     assert len(str(caught.value)) == 300
 
 

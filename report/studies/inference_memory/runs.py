@@ -9,7 +9,7 @@ from math import prod
 from typing import Any, Final, NamedTuple
 
 from report.evidence import runs as any_study
-from report.evidence.remembered import remembered
+from report.evidence.cached import cached
 from report.evidence.runs import labels
 from report.missing import Missing
 from report.quantity.expression import Quantity, absent, exact, named
@@ -60,7 +60,7 @@ class Run(any_study.Run):
         found = filter(None, map(call_of, self.stored.record.cases))
         return tuple(sorted(found, key=lambda call: (NETWORKS.index(call.network), call.batch)))
 
-    @remembered
+    @cached
     def chosen(self, /, **where: object) -> tuple[Call, ...]:
         """The calls with these attributes."""
         wanted = where.items()
@@ -94,12 +94,12 @@ class Run(any_study.Run):
         cases = ((call_of(case), case.layers) for case in self.stored.record.cases)
         return {call: layers for call, layers in cases if call is not None}
 
-    @remembered
+    @cached
     def network(self, call: Call) -> Captured | Missing:
         """The operators of an eager call; missing where other layers ran than were captured."""
         return theory.network(call, self._ran.get(call, ()))
 
-    @remembered
+    @cached
     def predicted(self, call: Call) -> peaks.Peak | Missing:
         """What theory says is alive at the peak of a call."""
         if self.on_gpu or call.tile is not None:
@@ -134,7 +134,7 @@ class Run(any_study.Run):
         there = exact("parameters and images", "B", peaks.before(network, call.batch))
         return named("kept bytes", before - there)
 
-    @remembered
+    @cached
     def history(self, call: Call) -> History | Missing:
         """What a GPU's allocator was asked for in a call.
 
@@ -151,7 +151,7 @@ class Run(any_study.Run):
         of_call = owners[len(before) :]  # type: ignore[index, arg-type]
         return _history(zip(events, of_call, strict=True), network, call.batch)  # type: ignore[arg-type]
 
-    @remembered
+    @cached
     def copies(self, call: Call) -> tuple[int, int, int]:
         """The convolutions of a call, those that took a workspace on a GPU, and just copies.
 

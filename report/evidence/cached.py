@@ -11,7 +11,7 @@ AnyRun = TypeVar("AnyRun")
 Asked = ParamSpec("Asked")
 
 
-def remembered(
+def cached(
     find: Callable[Concatenate[AnyRun, Asked], Found],
 ) -> Callable[Concatenate[AnyRun, Asked], Found]:
     """``find`` that computes once for each run and what is asked of it.
@@ -19,7 +19,7 @@ def remembered(
     Papers ask for one number in tables, figures and sentences.  What is asked must be hashable; 1
     and 1.0 are the same question.  The answers live as long as the run, which never changes.
     """
-    name = f"_remembered_{find.__module__}.{find.__qualname__}"
+    name = f"_cached_{find.__module__}.{find.__qualname__}"
 
     @wraps(find)
     def look_up(run: AnyRun, /, *asked: Asked.args, **named: Asked.kwargs) -> Found:
