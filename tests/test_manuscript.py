@@ -309,8 +309,8 @@ def test_whole_entries_are_accepted(content: bytes) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "found"),
     [
-        (b"year   = 2001", b"note = {x", "line 3, entry first: its braces do not close"),
-        (b"2001\n}", b"2001\n}}", "line 3, entry first: found text after its closing brace"),
+        (b"year   = 2001", b"note = {x", "line 3, entry first: expected name = {text} for"),
+        (b"2001\n}", b"2001\n}}", "line 3, entry first: expected name = {text}"),
         (b"{first,", b"{,", "line 3, entry @article{,: expected @type{key,"),
         (b"{second, ", b"{", "line 9, entry @misc{title = {Other},}: expected @type{key,"),
         (b"second", b"First", "line 9, entry First: found this key twice"),
@@ -320,11 +320,11 @@ def test_whole_entries_are_accepted(content: bytes) -> None:
         (b"Other", b"^^5cinput{x}", "entry second: title: found ^^"),
         (b"{Other}", rb'"\include{x}"', r"entry second: title: found \include"),
         (b"Other}", b"Other}, Title = {x}", "entry second: found the field title twice"),
-        (b"{Other}", b"name", "entry second: expected name = {text}, found 'title = name,"),
-        (b"{Other}", b'"open', "entry second: expected name = {text}, found"),
-        (b"Other", b"{" * 99 + b"}" * 99, "lie too deep in each other"),
+        (b"{Other}", b"name", "entry second: expected name = {text}"),
+        (b"{Other}", b'"open', "entry second: expected name = {text}"),
+        (b"Other", b"{" * 99 + b"}" * 99, "and a brace that closes it"),
         (b"% a comment", b"no comment", "line 1, between entries: found text"),
-        (b"@misc{second", b"@string{s", "entry s: expected @type{key,"),
+        (b"@misc{second", b"@string{s", "entry @string{s, title = {Other},}: expected"),
     ],
 )
 def test_a_damaged_entry_is_refused_by_name(

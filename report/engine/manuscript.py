@@ -43,8 +43,7 @@ def write_source(
     Raises ``RidgepointError`` for a template that asks for what does not exist.
     """
     template = papers / f"{study}.qmd.j2"
-    told = (origin[part] for part in ("altered", "asked", "imported"))
-    manuscript = render_manuscript(template, findings, *told)
+    manuscript = render_manuscript(template, findings, origin)
     findings = manuscript.findings
     folder.mkdir(parents=True, exist_ok=True)
     text = in_style(manuscript.text, style) if style else manuscript.text

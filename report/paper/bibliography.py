@@ -32,15 +32,17 @@ def _nested() -> str:
 
 
 _TEXT: Final = _nested()
-_START: Final = re.compile(r"^(?=@)", re.MULTILINE)
-_HEAD: Final = re.compile(r"@([A-Za-z]+)\{\s*([A-Za-z0-9][\w:./+-]*)\s*,")
-_BODY: Final = re.compile(rf"({_TEXT})\}}")
-_FIELD: Final = re.compile(
+_BLANK: Final = r"(?:[ \t]*(?:%[^\n]*)?(?:\n|\Z))*"
+_FIELD: Final = (
     r"\s*([A-Za-z-]+)\s*=\s*"
-    rf'(\{{{_TEXT}\}}|"(?:[^{{}}"]++|\{{{_TEXT}\}})*+"|\d+)\s*(?:,|\Z)\s*'
+    rf'(\{{{_TEXT}\}}|"(?:[^{{}}"]++|\{{{_TEXT}\}})*+"|\d+)\s*(?:,|(?=\}}))\s*'
 )
+_START: Final = re.compile(r"^(?=@)", re.MULTILINE)
+_HEAD: Final = re.compile(
+    r"@(?!string|preamble|comment)[A-Za-z]+\{\s*([A-Za-z0-9][\w:./+-]*)\s*,", re.IGNORECASE
+)
+_REST: Final = re.compile(rf"(?:{_FIELD})*+\s*\}}{_BLANK}")
 _PARENT: Final = re.compile(r"\bcrossref\s*=\s*[{\"]?\s*([^}\",\s]+)", re.IGNORECASE)
-_BLANK: Final = re.compile(r"(?:[ \t]*(?:%[^\n]*)?(?:\n|\Z))*")
 
 
 def check_bibliography(content: bytes, place: str) -> None:
@@ -75,14 +77,18 @@ def cited_entries(
 def _faults(text: str) -> Iterator[tuple[int, str, str]]:
     """Line, entry and fault; an entry begins with the @ at the beginning of a line."""
     before, *entries = _START.split(text)
-    if not _BLANK.fullmatch(before):
+    if not re.fullmatch(_BLANK, before):
         yield 1, "", "found text that is neither an entry nor a comment after %"
-    line = 1 + before.count("\n")
-    keys: set[str] = set()
+    line, keys = 1 + before.count("\n"), set[str]()
     for entry in entries:
         head = _HEAD.match(entry)
-        key = head[2] if head else entry[:30].partition("\n")[0]
-        for fault in _entry_faults(entry, head):
+        if head is None:
+            yield line, entry[:30].partition("\n")[0], "expected @type{key, with a key of letters"
+            return
+        key = head[1]
+        if not _REST.fullmatch(entry, head.end()):
+            yield line, key, "expected name = {text} for each field, and a brace that closes it"
+        for fault in _field_faults(entry[head.end() :]):
             yield line, key, fault
         if key.lower() in keys:
             yield line, key, "found this key twice"
@@ -90,30 +96,12 @@ def _faults(text: str) -> Iterator[tuple[int, str, str]]:
         line += entry.count("\n")
 
 
-def _entry_faults(entry: str, head: re.Match[str] | None) -> Iterator[str]:
-    if head is None or head[1].lower() in ("string", "preamble", "comment"):
-        yield "expected @type{key, with a key of letters and digits"
-        return
-    body = _BODY.match(entry, head.end())
-    if body is None:
-        yield "its braces do not close, or lie too deep in each other"
-    elif not _BLANK.fullmatch(entry, body.end()):
-        yield "found text after its closing brace"
-    else:
-        yield from _field_faults(body[1].strip())
-
-
-def _field_faults(body: str) -> Iterator[str]:
-    position, names = 0, set[str]()
-    while position < len(body):
-        field = _FIELD.match(body, position)
-        if field is None:
-            yield f"expected name = {{text}}, found {body[position : position + 30]!r}"
-            return
+def _field_faults(fields: str) -> Iterator[str]:
+    names = set[str]()
+    for field in re.finditer(_FIELD, fields):
         name = field[1].lower()
         if name in names:
             yield f"found the field {name} twice"
         names.add(name)
         if foreign := _FOREIGN.search(field[2]):
             yield f"{name}: found {foreign[0]}, where only accents and signs may be TeX"
-        position = field.end()

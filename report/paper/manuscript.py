@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import textwrap
 import traceback
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, Final
 
 import jinja2
@@ -47,21 +47,19 @@ class Manuscript:
 def render_manuscript(
     template: Path,
     findings: Findings,
-    altered: Sequence[tuple[str, str]] = (),
-    asked: Sequence[str] = (),
-    imported: Sequence[Mapping[str, Any]] = (),
+    origin: Mapping[str, Any] = MappingProxyType({}),
 ) -> Manuscript:
     """Render ``template`` with the findings of its study to Quarto markdown.
 
     The template sees ``v`` (values), ``facts``, ``claims``, and the names of ``tables`` and
-    ``figures``, and has the tags of ``templating``.  ``altered`` are the records (file, in which
-    way) that were changed after they were measured, ``asked`` those that the user named for this
-    build; the text then begins with saying so.  ``imported`` are the attributions of what others
-    measured, with which the text ends.
+    ``figures``, and has the tags of ``templating``.  ``origin`` is what the paper says of its data,
+    as ``Chosen`` has it: the text begins with the records that were ``altered`` (file, what way)
+    or ``asked`` for, and ends with the attributions of those ``imported``.
     Raises ``TemplateError`` with the template's line for an unknown name, a syntax error, or a
     number that is typed into the prose.
     """
     check_prose(template, _read(template))
+    said = {"altered": (), "asked": (), "imported": (), **origin}
     page = Page(_place(template), {**findings.tables}, {**findings.figures}, {**findings.claims})
     environment = paper_environment(page, template.parent, _SHARED)
     try:
@@ -72,12 +70,11 @@ def render_manuscript(
             figures=[*findings.figures],
             claims=findings.claims,
             facts=findings.facts,
-            provenance=provenance(findings.values.values(), asked),
+            provenance=provenance(findings.values.values(), said["asked"]),
         )
-        opening = environment.get_template(_OPENING).render(
-            altered=altered, asked=asked, empty=not findings.facts.get("measured", True)
-        )
-        ending = environment.get_template(_ENDING).render(imported=imported)
+        empty = not findings.facts.get("measured", True)
+        opening = environment.get_template(_OPENING).render(said, empty=empty)
+        ending = environment.get_template(_ENDING).render(said)
     except Exception as error:
         # A template is a program, which can fail in every way.
         raise _refusal(template, error) from error
