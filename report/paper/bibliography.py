@@ -65,7 +65,7 @@ def cited_entries(
     With ``keep_lines`` each stands in the same line as before, after lines that are empty.
     """
     before, *entries = _START.split(bibliography)
-    keyed = [(head[2] if (head := _HEAD.match(entry)) else "", entry) for entry in entries]
+    keyed = [(head[1] if (head := _HEAD.match(entry)) else "", entry) for entry in entries]
     wanted = {key for key, _ in keyed if cites(key)}
     wanted |= {parent for key, entry in keyed if key in wanted for parent in _PARENT.findall(entry)}
     return before + "".join(
