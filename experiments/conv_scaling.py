@@ -14,7 +14,7 @@ The layer is the second convolution of PyTorch's MNIST example, ``Conv2d(32, 64,
   evaluation mode at batch 1 forward, which gives the geometry of all its layers; ``variant`` is the
   layer with one thing changed, or another layer, of which only memory and executed work are
   measured, not time.
-- ``variant``: what is changed (see ``_layer``).
+- ``variant``: what is changed (see ``subject``).
 
 Forward calls alone are timed, the layer's under all that glibc can do with freed memory: keep it,
 return it by both of its thresholds or by one alone, and, to see which blocks go back, return it
@@ -24,26 +24,25 @@ under the eyes of a library that notes them.
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from experiments.harness.study import FULL, Factor, Factors, Levels, Policies, Study, Subject
 
-if TYPE_CHECKING:
-    from torch import nn
-
 CHANNELS_LAST_BATCHES: Final = range(16, 257)
 #: Powers of two, and those between 4 and 8, where glibc begins to return memory.
 BATCHES: Final = tuple(sorted({*(2**n for n in range(11)), 5, 6, 7}))
-#: The matrix product behind a linear layer takes other kernels for larger batches.
-VARIANT_BATCHES: Final = {
-    "no bias": (1, 2, 8),
-    "padding 1": (1, 2, 8),
-    "33 channels": (1, 2, 8),
-    "depthwise": (1, 2, 8),
-    "linear 784-10": (1, 2, 8, 64),
+#: The layer, and what is changed of it in each variant but the last, which is another layer.
+_LAYER: Final = {"in_channels": 32, "out_channels": 64, "kernel_size": 3}
+_CHANGES: Final[dict[str, dict[str, int]]] = {
+    "no bias": {"bias": False},
+    "padding 1": {"padding": 1},
+    "33 channels": {"out_channels": 33},
+    "depthwise": {"out_channels": 32, "padding": 1, "groups": 32},
 }
+#: The matrix product behind the linear layer takes other kernels for larger batches.
+_VARIED: Final = {**dict.fromkeys(_CHANGES, (1, 2, 8)), "linear 784-10": (1, 2, 8, 64)}
 
 #: Under lackey an image of the layer takes half a second, so that other batches are left out.
 _COUNTED: Final = frozenset({1, 2, 8, *range(16, 257)})
@@ -79,7 +78,7 @@ def _variant_cases(levels: Levels) -> list[Factors]:
             "layout": "contiguous",
         }
         for name, batch in product(levels["variant"], levels["batch"])
-        if batch in VARIANT_BATCHES[str(name)]
+        if batch in _VARIED[str(name)]
         and "forward" in levels["pass"]
         and "contiguous" in levels["layout"]
     ]
@@ -91,39 +90,24 @@ def subject(factors: Factors) -> Subject:
 
     from experiments.networks.chains import mnist_cnn
 
-    module: nn.Module
+    name = str(factors.get("variant", factors["subject"]))
+    module: torch.nn.Module
     shape: tuple[int, ...]
-    batch, name = int(factors["batch"]), str(factors.get("variant", factors["subject"]))
-    if name == "network":
-        module, shape = mnist_cnn().eval(), (1, 28, 28)
-    else:
-        module, shape = _layer(name)
+    match name:
+        case "network":
+            module, shape = mnist_cnn().eval(), (1, 28, 28)
+        case "linear 784-10":
+            module, shape = torch.nn.Linear(784, 10), (784,)
+        case _:
+            module = torch.nn.Conv2d(**{**_LAYER, **_CHANGES.get(name, {})})
+            shape = (32, 28, 28) if name == "depthwise" else (32, 26, 26)
     return Subject(
         module,
-        torch.randn(batch, *shape),
+        torch.randn(int(factors["batch"]), *shape),
         mode=factors["pass"],  # type: ignore[arg-type]
         layout=factors.get("layout", "contiguous"),  # type: ignore[arg-type]
         name="conv2",
     )
-
-
-def _layer(name: str) -> tuple[nn.Module, tuple[int, ...]]:
-    """The layer or the variant of this name, and the shape of one input."""
-    from torch import nn
-
-    shape = (32, 26, 26)
-    match name:
-        case "no bias":
-            return nn.Conv2d(32, 64, 3, 1, bias=False), shape
-        case "padding 1":
-            return nn.Conv2d(32, 64, 3, 1, padding=1), shape
-        case "33 channels":
-            return nn.Conv2d(32, 33, 3, 1), shape
-        case "depthwise":
-            return nn.Conv2d(32, 32, 3, 1, padding=1, groups=32), (32, 28, 28)
-        case "linear 784-10":
-            return nn.Linear(784, 10), (784,)
-    return nn.Conv2d(32, 64, 3, 1), shape
 
 
 def timed_under(factors: Factors) -> Policies:
@@ -148,7 +132,7 @@ STUDY: Final = Study(
         Factor("batch", levels=BATCHES, quick=(1, 4, 16, 64), any_count=True),
         Factor("pass", levels=("forward", "forward_backward")),
         Factor("layout", levels=("contiguous", "channels_last")),
-        Factor("variant", levels=tuple(VARIANT_BATCHES)),
+        Factor("variant", levels=tuple(_VARIED)),
     ),
     subject=subject,
     cases=cases,

@@ -30,21 +30,27 @@ INPUT_SHAPES: Final[dict[str, tuple[int, int, int]]] = {
 def network(name: str, *, in_place: bool = False) -> nn.Module:
     """The network called ``name``, with new weights, in training mode as torch makes it.
 
-    ``in_place`` lets ReLU overwrite its input, as torchvision does; LeNet-5 has none.  Raises
-    ``ValueError`` that lists the names.
+    ``in_place`` lets ReLU overwrite its input, as torchvision does.  Raises ``ValueError`` that
+    lists the names.
     """
     if name not in INPUT_SHAPES:
         raise ValueError(f"there is no network {name!r}; possible are {', '.join(INPUT_SHAPES)}")
+    from torch import nn
+
     from experiments.networks import chains, residual
 
-    match name.split("-"):
-        case ["LeNet", _]:
-            return chains.lenet5()
-        case ["AlexNet"]:
-            return chains.alexnet(in_place=in_place)
-        case ["VGG", _]:
-            return chains.vgg16(in_place=in_place)
-        case ["ResNet", depth]:
-            make = residual.cifar_resnet if INPUT_SHAPES[name] == _CIFAR else residual.resnet
-            return make(int(depth), in_place=in_place)
-    return residual.mobilenet_v2(in_place=in_place)
+    kind, _, depth = name.partition("-")
+    if kind == "ResNet":
+        make = residual.cifar_resnet if INPUT_SHAPES[name] == _CIFAR else residual.resnet
+        made = make(int(depth))
+    else:
+        made = {
+            "LeNet": chains.lenet5,
+            "AlexNet": chains.alexnet,
+            "VGG": chains.vgg16,
+            "MobileNetV2": residual.mobilenet_v2,
+        }[kind]()
+    for part in made.modules():
+        if isinstance(part, nn.ReLU | nn.ReLU6):
+            part.inplace = in_place
+    return made

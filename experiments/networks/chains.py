@@ -68,7 +68,7 @@ def lenet5(channels: int = 1) -> nn.Sequential:
     )
 
 
-def alexnet(*, in_place: bool = False) -> nn.Sequential:
+def alexnet() -> nn.Sequential:
     """``(N, 3, 224, 224)`` to scores ``(N, 1000)``; 61,100,840 parameters.
 
     torchvision's average pooling to 6 × 6, which does nothing at this size, is kept.
@@ -76,25 +76,25 @@ def alexnet(*, in_place: bool = False) -> nn.Sequential:
     return nn.Sequential(
         OrderedDict[str, nn.Module](
             conv1=nn.Conv2d(3, 64, 11, stride=4, padding=2),
-            relu1=nn.ReLU(in_place),
+            relu1=nn.ReLU(),
             pool1=nn.MaxPool2d(3, 2),
             conv2=nn.Conv2d(64, 192, 5, padding=2),
-            relu2=nn.ReLU(in_place),
+            relu2=nn.ReLU(),
             pool2=nn.MaxPool2d(3, 2),
             conv3=nn.Conv2d(192, 384, 3, padding=1),
-            relu3=nn.ReLU(in_place),
+            relu3=nn.ReLU(),
             conv4=nn.Conv2d(384, 256, 3, padding=1),
-            relu4=nn.ReLU(in_place),
+            relu4=nn.ReLU(),
             conv5=nn.Conv2d(256, 256, 3, padding=1),
-            relu5=nn.ReLU(in_place),
+            relu5=nn.ReLU(),
             pool3=nn.MaxPool2d(3, 2),
             average=nn.AdaptiveAvgPool2d(6),
-            **_classifier(256 * 6 * 6, in_place),
+            **_classifier(256 * 6 * 6),
         )
     )
 
 
-def vgg16(*, in_place: bool = False) -> nn.Sequential:
+def vgg16() -> nn.Sequential:
     """``(N, 3, 224, 224)`` to scores ``(N, 1000)``; 138,357,544 parameters.
 
     In each stage convolutions of 3 × 3 that keep the extents, and a pooling that halves them.
@@ -104,22 +104,22 @@ def vgg16(*, in_place: bool = False) -> nn.Sequential:
     for stage, (count, channels) in enumerate(_STAGES, start=1):
         for number in range(1, count + 1):
             parts[f"conv{stage}_{number}"] = nn.Conv2d(before, channels, 3, padding=1)
-            parts[f"relu{stage}_{number}"] = nn.ReLU(in_place)
+            parts[f"relu{stage}_{number}"] = nn.ReLU()
             before = channels
         parts[f"pool{stage}"] = nn.MaxPool2d(2)
-    parts.update(_classifier(512 * 7 * 7, in_place))
+    parts.update(_classifier(512 * 7 * 7))
     return nn.Sequential(parts)
 
 
-def _classifier(features: int, in_place: bool) -> dict[str, nn.Module]:
+def _classifier(features: int) -> dict[str, nn.Module]:
     """The three linear layers behind a flattened map of ``features`` elements an image."""
     return {
         "flatten": nn.Flatten(),
         "dropout1": nn.Dropout(0.5),
         "fc1": nn.Linear(features, _HIDDEN),
-        "relu_fc1": nn.ReLU(in_place),
+        "relu_fc1": nn.ReLU(),
         "dropout2": nn.Dropout(0.5),
         "fc2": nn.Linear(_HIDDEN, _HIDDEN),
-        "relu_fc2": nn.ReLU(in_place),
+        "relu_fc2": nn.ReLU(),
         "fc3": nn.Linear(_HIDDEN, CLASSES),
     }

@@ -38,7 +38,7 @@ _MOBILE: Final = (
 Parts: TypeAlias = Iterator[tuple[str, nn.Module]]
 
 
-def resnet(depth: int, *, in_place: bool = False) -> nn.Sequential:
+def resnet(depth: int) -> nn.Sequential:
     """``(N, 3, 224, 224)`` to scores ``(N, 1000)``; other extents are possible too.
 
     Depth 18 has basic blocks and 11,689,512 parameters, depth 50 bottlenecks and 25,557,032.  The
@@ -46,11 +46,11 @@ def resnet(depth: int, *, in_place: bool = False) -> nn.Sequential:
     al., ICCV 2015, by the channels that are put out).
     """
     deep = depth == 50
-    block = partial(_bottleneck if deep else basic, in_place=in_place)
+    block = _bottleneck if deep else basic
     network = nn.Sequential(
         OrderedDict[str, nn.Module](
             **dict(_convolution("{}", 3, CHANNELS[0], 7, 2)),
-            relu=nn.ReLU(in_place),
+            relu=nn.ReLU(),
             pool=nn.MaxPool2d(3, 2, padding=1),
             **dict(_blocks(STAGES[depth], CHANNELS, block, EXPANSION if deep else 1)),
             average=nn.AdaptiveAvgPool2d(1),
@@ -62,7 +62,7 @@ def resnet(depth: int, *, in_place: bool = False) -> nn.Sequential:
     return network
 
 
-def cifar_resnet(depth: int, *, in_place: bool = False) -> nn.Sequential:
+def cifar_resnet(depth: int) -> nn.Sequential:
     """``(N, 3, H, W)``, H = W = 32 in the paper, to scores ``(N, 10)``; depth = 6n + 2.
 
     Three stages of n blocks with 16, 32 and 64 channels; the first block of the second and third
@@ -71,11 +71,11 @@ def cifar_resnet(depth: int, *, in_place: bool = False) -> nn.Sequential:
     """
     if depth < 8 or depth % 6 != 2:
         raise ValueError(f"a residual network for CIFAR-10 has 6n + 2 layers, not {depth}")
-    block = partial(basic, in_place=in_place, shortcut=option_a, last="relu2")
+    block = partial(basic, shortcut=option_a, last="relu2")
     network = nn.Sequential(
         OrderedDict[str, nn.Module](
             **dict(_convolution("{}", 3, CIFAR_CHANNELS[0], 3)),
-            relu=nn.ReLU(in_place),
+            relu=nn.ReLU(),
             **dict(_blocks([(depth - 2) // 6] * 3, CIFAR_CHANNELS, block)),
             pool=nn.AdaptiveAvgPool2d(1),
             flatten=nn.Flatten(),
@@ -88,7 +88,7 @@ def cifar_resnet(depth: int, *, in_place: bool = False) -> nn.Sequential:
     return network
 
 
-def mobilenet_v2(*, in_place: bool = False) -> nn.Sequential:
+def mobilenet_v2() -> nn.Sequential:
     """``(N, 3, 224, 224)`` to scores ``(N, 1000)``; 3,504,872 parameters, width 1.
 
     Other extents are possible too.  Weights start as torchvision's do.
@@ -96,10 +96,10 @@ def mobilenet_v2(*, in_place: bool = False) -> nn.Sequential:
     network = nn.Sequential(
         OrderedDict[str, nn.Module](
             **dict(_convolution("first_{}", 3, 32, 3, 2)),
-            first_relu=nn.ReLU6(in_place),
-            **dict(_mobile_blocks(in_place)),
+            first_relu=nn.ReLU6(),
+            **dict(_mobile_blocks()),
             **dict(_convolution("last_{}", 320, 1280, 1)),
-            last_relu=nn.ReLU6(in_place),
+            last_relu=nn.ReLU6(),
             average=nn.AdaptiveAvgPool2d(1),
             flatten=nn.Flatten(),
             dropout=nn.Dropout(0.2),
@@ -153,58 +153,55 @@ def basic(
     before: int,
     width: int,
     stride: int,
-    in_place: bool,
     shortcut: Callable[[int, int, int], nn.Module | None] = _projection,
     last: str = "last",
 ) -> Residual:
     """Two convolutions of 3 × 3."""
+    parts = (
+        *_convolution("{}1", before, width, 3, stride),
+        ("relu1", nn.ReLU()),
+        *_convolution("{}2", width, width, 3),
+    )
+    return Residual(parts, shortcut(before, width, stride), (last, nn.ReLU()))
 
-    def parts() -> Parts:
-        yield from _convolution("{}1", before, width, 3, stride)
-        yield "relu1", nn.ReLU(in_place)
-        yield from _convolution("{}2", width, width, 3)
 
-    return Residual(parts(), shortcut(before, width, stride), (last, nn.ReLU(in_place)))
-
-
-def _bottleneck(before: int, width: int, stride: int, in_place: bool) -> Residual:
+def _bottleneck(before: int, width: int, stride: int) -> Residual:
     """1 × 1, 3 × 3 and 1 × 1; the stride stands in the middle, as in version 1.5 of this network.
 
     The paper has it in the first convolution; frameworks moved it, which takes more work and gives
     higher accuracy (NVIDIA DeepLearningExamples, ResNet-50 v1.5).
     """
     after = EXPANSION * width
+    parts = (
+        *_convolution("{}1", before, width, 1),
+        ("relu1", nn.ReLU()),
+        *_convolution("{}2", width, width, 3, stride),
+        ("relu2", nn.ReLU()),
+        *_convolution("{}3", width, after, 1),
+    )
+    return Residual(parts, _projection(before, after, stride), ("last", nn.ReLU()))
 
-    def parts() -> Parts:
-        yield from _convolution("{}1", before, width, 1)
-        yield "relu1", nn.ReLU(in_place)
-        yield from _convolution("{}2", width, width, 3, stride)
-        yield "relu2", nn.ReLU(in_place)
-        yield from _convolution("{}3", width, after, 1)
 
-    return Residual(parts(), _projection(before, after, stride), ("last", nn.ReLU(in_place)))
-
-
-def _mobile_blocks(in_place: bool) -> Parts:
+def _mobile_blocks() -> Parts:
     before = 32
     for stage, (expansion, channels, count, first) in enumerate(_MOBILE, start=1):
         for number in range(1, count + 1):
             stride = first if number == 1 else 1
-            parts = _inverted(before, channels, expansion, stride, in_place)
+            parts = _inverted(before, channels, expansion, stride)
             added = stride == 1 and before == channels
             made = Residual(parts) if added else nn.Sequential(OrderedDict(parts))
             yield f"stage{stage}_block{number}", made
             before = channels
 
 
-def _inverted(before: int, channels: int, expansion: int, stride: int, in_place: bool) -> Parts:
+def _inverted(before: int, channels: int, expansion: int, stride: int) -> Parts:
     """Few channels to many, a depthwise convolution on those, and back to few without a ReLU."""
     hidden = before * expansion
     if expansion != 1:
         yield from _convolution("expand_{}", before, hidden, 1)
-        yield "expand_relu", nn.ReLU6(in_place)
+        yield "expand_relu", nn.ReLU6()
     yield from _convolution("depthwise_{}", hidden, hidden, 3, stride, groups=hidden)
-    yield "depthwise_relu", nn.ReLU6(in_place)
+    yield "depthwise_relu", nn.ReLU6()
     yield from _convolution("project_{}", hidden, channels, 1)
 
 

@@ -97,7 +97,7 @@ def test_a_training_step_has_the_work_that_torch_counts(name: str) -> None:
 
 
 def test_a_block_computes_what_the_paper_defines() -> None:
-    block = basic(4, 8, 2, in_place=False, shortcut=option_a).eval()
+    block = basic(4, 8, 2, shortcut=option_a).eval()
     source = torch.randn(2, 4, 6, 6, generator=torch.Generator().manual_seed(3))
     main = functional.relu(block.bn1(functional.conv2d(source, block.conv1.weight, None, 2, 1)))
     main = block.bn2(functional.conv2d(main, block.conv2.weight, None, 1, 1))
@@ -180,7 +180,7 @@ def whole_numbers(module: nn.Module) -> nn.Module:
 
 
 def block(channels: int, stride: int) -> nn.Module:
-    made = basic(4, channels, stride, in_place=False, shortcut=option_a, last="relu2")
+    made = basic(4, channels, stride, shortcut=option_a, last="relu2")
     whole_numbers(made)
     for norm in (made.trunk[1], made.trunk[4]):
         norm.running_var.fill_(1.0 - norm.eps)  # so that normalising divides by exactly 1
