@@ -11,6 +11,8 @@ if __name__ == "__main__" and _ON_INTERRUPT is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 import sys
+import time
+from argparse import Namespace
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Final
@@ -19,15 +21,16 @@ from report.system.streams import check_output, open_streams, require_packages
 
 require_packages()
 
-from report.commands.arguments import parse
+from report.commands import summary
+from report.commands.arguments import parse, request_of
+from report.commands.console import announcer, clear_line
+from report.engine import pipeline
 from report.errors import RidgepointError
 
-#: What is asked for → the module of report.commands that is then imported, and its function.
-_ACTIONS: Final = {
-    "build": "building.make",
-    "version": "building.print_version",
-    "list": "building.list_studies",
-    "dry_run": "building.dry_run",
+#: What is asked for instead of a build → the module of report.commands that is then imported, and
+#: its function.
+_INSTEAD: Final = {
+    "list": "summary.list_studies",
     "check": "check.check",
     "accept": "check.accept",
     "diff": "difference.diff",
@@ -37,18 +40,48 @@ _ACTIONS: Final = {
     "watch": "serve.watch",
 }
 #: Those whose result is what they print; a build has made its papers whoever reads of it.
-_RESULTS: Final = ("version", "list", "dry_run", "check", "diff", "verify")
+_RESULTS: Final = ("list", "dry_run", "check", "diff", "verify")
+
+
+def make(options: Namespace) -> int:
+    """Build, and print what was made and what failed; returns the exit code."""
+    request, start = request_of(options), time.monotonic()
+    explain = (lambda step, why: print(f"{step}: {why}")) if options.explain else None
+    done = pipeline.build(request, announcer(quiet=options.quiet), explain)
+    clear_line()
+    for outcome in done.failed:
+        print("error:", outcome.failure, file=sys.stderr)
+        if options.debug:
+            print(outcome.trace, end="", file=sys.stderr)
+    if not options.quiet:
+        seconds = time.monotonic() - start
+        print(*summary.lines(request, done, seconds, explain=options.explain), sep="\n")
+    return 1 if done.failed else 0
+
+
+def dry_run(options: Namespace) -> int:
+    """Print what a build would run, and why."""
+    stale = pipeline.look(request_of(options)).stale
+    print("\n".join(f"{step}: {why}" for step, why in stale.items()) or "Nothing to do.")
+    return 0
+
+
+def act(options: Namespace) -> int:
+    """Do what the options ask for; returns the exit code."""
+    if options.action in _INSTEAD:
+        module, _, function = _INSTEAD[options.action].partition(".")
+        return int(getattr(import_module(f"report.commands.{module}"), function)(options))
+    return dry_run(options) if options.action == "dry_run" else make(options)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what the command line asks for; returns the exit code."""
+    """Run the command; returns the exit code."""
     try:
         options = parse(arguments)
-        module, _, function = _ACTIONS[options.action].partition(".")
-        code = getattr(import_module(f"report.commands.{module}"), function)(options)
+        code = act(options)
         if options.action in _RESULTS:
             check_output()
-        return int(code)
+        return code
     except RidgepointError as error:
         if "--debug" in arguments:
             raise

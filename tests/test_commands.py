@@ -64,7 +64,6 @@ def data(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("line", "code", "told"),
     [
-        ("--version", 0, "ridgepoint 0."),
         ("--list", 0, "conv_scaling       How glibc"),
         ("conv_scalin", 2, "did you mean conv_scaling?"),
         ("--jobs 0", 2, "'0' is not a whole number from 1 on"),

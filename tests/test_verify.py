@@ -64,8 +64,8 @@ def test_a_build_that_depends_on_its_environment_is_caught(tmp_path: Path, expre
     _, differences = verified(tmp_path)
     assert list(differences) == ["html/page"] and differences["html/page"].startswith("byte ")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {".lock", "verify"}
-    for each in ENVIRONMENTS.values():
-        assert (tmp_path / "out/verify" / each.folder / "out/html/page").is_file(), "to be read"
+    for folder, *_ in ENVIRONMENTS.values():
+        assert (tmp_path / "out/verify" / folder / "out/html/page").is_file(), "to be read"
 
 
 @pytest.mark.skipif(shutil.which("sha256sum") is None, reason="sha256sum is not installed")

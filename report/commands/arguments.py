@@ -36,7 +36,6 @@ what is said
 -q, --quiet  –  say nothing but errors and what was asked for
 --debug  –  show the traceback of an error
 instead of a build, one of
---version  –  print the version and stop
 --list  –  list the studies and stop
 --dry-run  –  say what would be run and why; write nothing
 --check  –  exit with 1 if anything is stale, a verdict or an audit is not the expected one, or a
@@ -54,8 +53,8 @@ examples:
 """
 #: What is done instead of a plain build; --serve may also say where --watch shows the pages.
 _ACTIONS: Final = (
-    "version", "list", "dry_run", "check", "accept", "verify", "diff", "new", "watch", "serve",
-)  # fmt: skip
+    *("list", "dry_run", "check", "accept", "verify", "diff", "new", "watch", "serve"),
+)
 #: What --use applies to beside a build; all else tells of the data as they are.
 _USING: Final = ("build", "dry_run", "watch", "accept")
 

@@ -82,9 +82,7 @@ def faults(request: Request) -> tuple[str, ...]:
     """
     found = look(request)
     expected = read_expected(request.data)
-    # What a paper says comes first: it is why somebody looks.
     said: list[str] = []
-    left_out: list[str] = []
     for study in request.studies:
         try:
             content, listed = _content(study, request, found.stale)
@@ -94,9 +92,9 @@ def faults(request: Request) -> tuple[str, ...]:
         said += content["unsupported"]
         if study in expected:
             said += differences(study, expected[study], _results(content))
-        left_out += [f"{study}: {each['why']}" for each in listed if each.get("left_out")]
-    outdated = (f"{step} is stale: {why}." for step, why in found.stale.items())
-    return (*said, *left_out, *outdated)
+        said += [f"{study}: {each['why']}" for each in listed if each.get("left_out")]
+    # What a paper says comes first: it is why somebody looks.
+    return (*said, *(f"{step} is stale: {why}." for step, why in found.stale.items()))
 
 
 def read_expected(data: Path) -> dict[str, Expected]:

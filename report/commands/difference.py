@@ -132,10 +132,8 @@ def _write_page(origins: Mapping[str, str], studies: Sequence[Studied], scratch:
     write_assets(folder)
     for study in (each.study for each in studies if "figures" in each.parts):
         for age in origins:
-            drawn, target = scratch / age / "qmd" / study / "figures", folder / study / age
-            target.mkdir(parents=True)
-            for path in drawn.glob("*.svg"):
-                shutil.copyfile(path, target / path.name)
+            drawn, others = scratch / age / "qmd" / study / "figures", ("*.pdf", "*.csv")
+            shutil.copytree(drawn, folder / study / age, ignore=shutil.ignore_patterns(*others))
     content = {"origins": origins, "studies": studies}
     page = render_template("diff.html.j2", Settings(), root="", scripts=PAPER_SCRIPTS, **content)
     (folder / "index.html").write_text(page, "utf-8", newline="\n")
@@ -224,44 +222,27 @@ def find_data(against: str, data: Path, scratch: Path) -> tuple[Path, str]:
     A git revision of the repository that holds ``data`` is unpacked below ``scratch``; else
     ``against`` is a directory of data.  Raises ``RecordError`` if it is neither, or holds no data.
     """
-    # git would take a name with a dash for an option.
-    asked = ("rev-parse", "--verify", "--quiet", f"{against}^{{commit}}")
-    commit = None if against.startswith("-") else _git(data, *asked)
-    if commit:
-        target = scratch / commit[:12]  # messages name the folder
-        _unpack(against, commit, data, target)
-        return target, f"revision {against}, commit {target.name}"
+    if commit := _unpacked(against, data, scratch / "revision"):
+        return scratch / "revision", f"revision {against}, commit {commit[:12]}"
     if against and any((Path(against) / name).is_dir() for name in ("reported", *STUDIES)):
         return Path(against).resolve(), f"directory {against}"
     raise RecordError(
-        f"--diff {against}: neither a git revision in the repository of {data} nor a directory of "
-        "data, which holds folders of studies; name one of them ('git fetch --unshallow' gets old "
-        "ones)."
+        f"--diff {against}: neither a git revision that holds {data} nor a directory of data, "
+        "which holds folders of studies; name one of them ('git fetch --unshallow' gets old ones)."
     )
 
 
-def _unpack(against: str, commit: str, data: Path, target: Path) -> None:
-    archive = target.with_suffix(".zip")
-    # git packs the folder that it is run in, and not the whole repository.
-    pack = ("archive", "--format=zip", f"--output={archive}", commit, "--", ".")
-    try:
-        if _git(data, *pack) is None:
-            raise zipfile.BadZipFile(f"it has no {data.name}/")
-        zipfile.ZipFile(archive).extractall(target)  # lets no name lead out of the folder
-    except (zipfile.BadZipFile, OSError) as error:
-        raise RecordError(
-            f"--diff {against}: the data of that revision cannot be unpacked ({error}); name a "
-            "later one, or a directory of data."
-        ) from error
-
-
-def _git(folder: Path, *arguments: str) -> str | None:
-    """What git prints when it is run in ``folder``; None if it fails or is not installed."""
-    # A hook's variables would lead git elsewhere.
+def _unpacked(revision: str, data: Path, target: Path) -> str:
+    """Unpack ``data`` as it was at a git revision; returns the commit, or nothing without one."""
+    # A hook's variables would lead git elsewhere, and a name with a dash is an option.
     environment = {key: text for key, text in os.environ.items() if not key.startswith("GIT_")}
-    command = ["git", "-C", str(folder), *arguments]
+    archive, words = target.with_suffix(".zip"), () if revision.startswith("-") else (revision,)
+    # git packs the folder that it is run in, and not the whole repository.
+    command = ["git", "archive", "--format=zip", f"--output={archive}", *words, "--", "."]
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    except (OSError, ValueError):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+        subprocess.run(command, cwd=data, env=environment, capture_output=True, check=True)
+    except (OSError, ValueError, subprocess.CalledProcessError):
+        return ""
+    with zipfile.ZipFile(archive) as files:  # which lets no name lead out of the folder
+        files.extractall(target)
+        return files.comment.decode()

@@ -19,6 +19,12 @@ _FILES: Final = {
     "templates/papers/SLUG.qmd.j2": "paper.qmd.j2.txt",
     "tests/test_SLUG.py": "test.py.txt",
 }
+#: What its author runs next.
+NEXT: Final = (
+    "python -m experiments run SLUG --quick",
+    "python build.py SLUG",
+    "python -m pytest tests/test_SLUG.py",
+)
 #: A word that Python, the file system and LaTeX take as a name.
 _SLUG: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 #: A title that fits into a line of code, and has nothing that markup or Python takes for its own.
@@ -29,7 +35,7 @@ def new(options: Namespace) -> int:
     """Write the files of a study, and say what to run next."""
     slug, title = options.new
     print(*map(shown, new_study(slug, title)), "", "Next:", sep="\n")
-    print(*(f"  {command}" for command in next_commands(slug)), sep="\n")
+    print(*(f"  {command.replace('SLUG', slug)}" for command in NEXT), sep="\n")
     return 0
 
 
@@ -66,12 +72,3 @@ def new_study(slug: str, title: str, *, root: Path = ROOT) -> list[Path]:
             path.unlink(missing_ok=True)
         raise unwritable(error) from error
     return made
-
-
-def next_commands(slug: str) -> tuple[str, ...]:
-    """What its author runs next."""
-    return (
-        f"python -m experiments run {slug} --quick",
-        f"python build.py {slug}",
-        f"python -m pytest tests/test_{slug}.py",
-    )

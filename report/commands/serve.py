@@ -61,7 +61,7 @@ class Handler(SimpleHTTPRequestHandler):
             page /= "index.html"
         if self.path == NEWS:
             news = {"build": build, "failure": self.server.failure}
-            body, name = json.dumps(news).encode(), ".json"
+            body, name = json.dumps(news).encode(), "news.json"
         elif self.path == SCRIPT:
             body, name = _RELOAD.read_bytes(), SCRIPT
         elif page.suffix == ".html" and page.is_file():

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 from argparse import Namespace
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from report.commands.arguments import request_of
 from report.commands.child import run_build
@@ -28,24 +27,16 @@ _NEEDED: Final = ("build.py", "report", "figures", "templates", "data")
 _BYTES: Final = 60
 
 
-class Environment(NamedTuple):
-    """Where and how one build runs; ``folder`` is relative to that of both."""
-
-    folder: str
-    umask: int
-    variables: Mapping[str, str]
-
-
-#: Two environments that differ in everything that papers must not depend on.
-ENVIRONMENTS: Final = {
-    "first": Environment(
+#: Two environments that differ in all that papers must not depend on: the folder, relative to that
+#: of both, the umask, and variables.  Python takes the locale C for UTF-8 unless it is told not to.
+ENVIRONMENTS: Final[dict[str, tuple[str, int, dict[str, str]]]] = {
+    "first": (
         "first",
         0o022,
-        # Python takes this locale for UTF-8 unless it is told not to.
         {"TZ": "UTC0", "LC_ALL": "C", "PYTHONHASHSEED": "0"}
         | {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
     ),
-    "second": Environment(
+    "second": (
         "second/a folder/très profond",
         0o077,
         {"TZ": "FAR-13:45", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "4242"},
@@ -83,7 +74,7 @@ def build_twice(
     """
     waiting = partial(announce, "waiting for a build to end", 0.0)
     with only_build(request.out, waiting), stage_in(request.out) as stage:
-        outs = [stage / BOTH / each.folder / "out" for each in ENVIRONMENTS.values()]
+        outs = [stage / BOTH / folder / "out" for folder, *_ in ENVIRONMENTS.values()]
         for turn, name in enumerate(ENVIRONMENTS):
             announce(f"the {name} build", turn / 2)
             _build(name, request._replace(out=outs[turn]), project)
@@ -102,7 +93,7 @@ def build_twice(
 
 def _build(name: str, request: Request, project: Path) -> None:
     """Build in a copy of the project, beside ``request.out``, and of other data than its own."""
-    environment, folder = ENVIRONMENTS[name], request.out.parent
+    (_, umask, variables), folder = ENVIRONMENTS[name], request.out.parent
     data = folder / ("data" if request.data == project / "data" else "other data")
     copied = {folder / needed: project / needed for needed in _NEEDED} | {data: request.data}
     hidden = shutil.ignore_patterns("__pycache__", ".*")
@@ -118,8 +109,8 @@ def _build(name: str, request: Request, project: Path) -> None:
             "--out with more room."
         ) from error
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("LC_", "LANG", "PYTHON"))}
-    own = {**kept, **environment.variables, "PYTHONIOENCODING": "utf-8"}
-    if failure := run_build(request._replace(data=data), folder, own, environment.umask):
+    own = {**kept, **variables, "PYTHONIOENCODING": "utf-8"}
+    if failure := run_build(request._replace(data=data), folder, own, umask):
         raise RenderError(f"--verify: the {name} build failed: {failure}")
 
 

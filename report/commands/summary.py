@@ -1,40 +1,22 @@
-"""The build itself, what it says of its papers and records, and what a build would do."""
+"""What a build says of its papers and records when it ends, and what studies there are."""
 
 from __future__ import annotations
 
 import json
 import re
-import sys
-import time
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
-from report.commands.arguments import TEMPLATE, request_of
-from report.commands.console import announcer, clear_line, shown
-from report.engine.pipeline import ROOT, Request, Summary, build, look
+from report.commands.arguments import TEMPLATE
+from report.commands.console import shown
+from report.engine.pipeline import ROOT, Request, Summary
 from report.engine.steps import ARTIFACTS, RECORDS
 from report.studies import STUDIES
 
 
-def make(options: Namespace) -> int:
-    """Build, and print what was made and what failed; returns the exit code."""
-    request, start = request_of(options), time.monotonic()
-    explain = (lambda step, why: print(f"{step}: {why}")) if options.explain else None
-    summary = build(request, announcer(quiet=options.quiet), explain)
-    clear_line()
-    for outcome in summary.failed:
-        print("error:", outcome.failure, file=sys.stderr)
-        if options.debug:
-            print(outcome.trace, end="", file=sys.stderr)
-    if not options.quiet:
-        seconds = time.monotonic() - start
-        print(*_said(request, summary, seconds, explain=options.explain), sep="\n")
-    return 1 if summary.failed else 0
-
-
-def _said(request: Request, summary: Summary, seconds: float, *, explain: bool) -> Iterator[str]:
-    """Where the papers are, which records they use, what is wrong with these, by which engine.
+def lines(request: Request, summary: Summary, seconds: float, *, explain: bool) -> Iterator[str]:
+    """Where the papers are, from which records, what is wrong with these, and by which engine.
 
     ``explain`` tells of every record.
     """
@@ -93,13 +75,6 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def dry_run(options: Namespace) -> int:
-    """Print what a build would run, and why."""
-    stale = look(request_of(options)).stale
-    print("\n".join(f"{step}: {why}" for step, why in stale.items()) or "Nothing to do.")
-    return 0
-
-
 def list_studies(options: Namespace) -> int:
     """Print each study with the title of its paper, where its template gives one."""
     width = max(map(len, STUDIES))
@@ -109,12 +84,4 @@ def list_studies(options: Namespace) -> int:
         found = re.search(r"^title: *(.+)$", text, re.MULTILINE)
         title = found[1].strip("\"' ") if found else ""
         print(f"{study:{width}}  {title}".rstrip())
-    return 0
-
-
-def print_version(options: Namespace) -> int:
-    """Print ``ridgepoint 0.1.0``, as pyproject.toml has it; a project is used from its checkout."""
-    text = (ROOT / "pyproject.toml").read_text("utf-8")
-    found = re.search(r'^version = "(.+)"$', text, re.MULTILINE)
-    print(f"ridgepoint {found[1] if found else 'of an unknown version'}")
     return 0
