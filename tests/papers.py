@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
+
+from pytest import approx
 
 from figures.render import render
 from report.engine.computing import compute_usable
@@ -25,6 +27,10 @@ from report.records.record import Record
 from report.statistics.estimates import Estimate
 from report.studies import find_study
 from tests import factory
+
+Made = TypeVar("Made")
+#: By what is other than in full records: what records are made of, a claim and its verdict.
+Other: TypeAlias = Mapping[str, tuple[Made, str, str]]
 
 
 @cache
@@ -70,10 +76,6 @@ def found_in(study: str, *records: Record, **how: Any) -> Findings:
     return find_study(study)(inputs_of(study, *records, **how))
 
 
-def number(found: Findings, id_: str) -> Any:
-    return found.values[id_].number
-
-
 def value_of(quantity: Quantity) -> float:
     """What a quantity was measured as."""
     found = estimate(quantity)
@@ -82,7 +84,7 @@ def value_of(quantity: Quantity) -> float:
 
 
 def value(found: Findings, id_: str) -> float:
-    content = number(found, id_)
+    content = found.values[id_].number
     assert not isinstance(content, Missing), f"{id_}: {content.reason}"
     return content.value if isinstance(content, Estimate) else content
 
@@ -91,6 +93,26 @@ def rows(found: Findings, table: str) -> list[dict[str, Any]]:
     """The rows of a table, heading → cell."""
     this = found.tables[table]
     return [dict(zip((c.name for c in this.columns), row, strict=True)) for row in this.rows]
+
+
+def assert_values(found: Findings, expected: Mapping[str, float], rel: float = 5e-3) -> None:
+    """Values of made-up records are those of closed forms."""
+    assert {id_: value(found, id_) for id_ in expected} == approx(expected, rel=rel, abs=1e-9)
+
+
+def assert_verdicts(
+    found: Findings, refuted: Collection[str], unmeasured: Collection[str] = ()
+) -> None:
+    """All other claims are supported."""
+    verdicts = {id_: claim.verdict for id_, claim in found.claims.items()}
+    expected = dict.fromkeys(verdicts, "supported") | dict.fromkeys(refuted, "refuted")
+    assert verdicts == expected | dict.fromkeys(unmeasured, "not measured")
+
+
+def assert_changes(find: Callable[[Made], Findings], other: Other[Made]) -> None:
+    """Other records change the verdict of a claim."""
+    verdicts = {kind: find(made).claims[id_].verdict for kind, (made, id_, _) in other.items()}
+    assert verdicts == {kind: expected for kind, (*_, expected) in other.items()}
 
 
 def rendered(study: str, found: Findings) -> Manuscript:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 import pytest
 
 from report.errors import StudyError
-from report.evidence.reported import Unreported
 from report.paper.findings import Findings
 from report.records.layers import Convolution
-from report.records.record import Case, Policy, Record
-from report.studies.conv_scaling.study import findings
+from report.records.record import Case, Policy, Record, Round
 from tests import factory
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
-from tests.papers import assert_whole, found_in, inputs_of, reported, rows, value
+from tests.papers import Other, assert_changes, assert_values, assert_verdicts, found_in, rows
 
 STUDY = "conv_scaling"
 MACHINE = "example-2t"
@@ -81,12 +79,12 @@ def variant(name: str, layer: Convolution, macs: int) -> Case:
     return msgspec.structs.replace(plain, factors={**plain.factors, "variant": name})
 
 
-def variants(excess: int = 0) -> list[Case]:
-    """33 output channels run as 40, and taps on padding are skipped; and ``excess``."""
+def variants() -> list[Case]:
+    """33 output channels run as 40, and taps on padding are skipped."""
     uneven = msgspec.structs.replace(factory.layer(1), output_shape=(1, 33, 24, 24))
     padded = msgspec.structs.replace(factory.layer(1), padding=(1, 1), output_shape=(1, 64, 26, 26))
     return [
-        variant("33 channels", uneven, 40 * 24 * 24 * 32 * 9 + excess),
+        variant("33 channels", uneven, 40 * 24 * 24 * 32 * 9),
         variant("padding 1", padded, (3 * 26 - 2) ** 2 * 64 * 32),
     ]
 
@@ -104,9 +102,7 @@ def record(*more: Case, slower: float = 1, key: str = MACHINE, **change: Any) ->
     cases = change.pop("cases", [layer_case(batch, slower) for batch in PAGES])
     peaks = change.pop("peaks", (*factory.ceilings(PEAK, COPY), *page_prices()))
     plain = factory.record([*cases, *more], factory.environment(key), peaks=peaks)
-    processes: dict[Policy, int] = {"retained": 6, "default": 6}
-    protocol = msgspec.structs.replace(plain.protocol, processes=processes, budget_s=60.0)
-    return msgspec.structs.replace(plain, protocol=protocol, **change)
+    return msgspec.structs.replace(plain, **change)
 
 
 def found(*records: Record) -> Findings:
@@ -143,27 +139,17 @@ VALUES: Mapping[str, float] = {
 }  # fmt: skip
 
 
-def test_values_are_those_of_closed_forms() -> None:
-    assert {id_: value(FULL, id_) for id_ in VALUES} == pytest.approx(VALUES, rel=2e-3)
-
-
 REFUTED = {"tensor-cores", "profiler-overhead", "compressed-memory"}
 #: What only a GPU's counters tell.
 OF_GPU = {"device-work-explained", "epilogue", "replays-exact"}
 
 
-def test_a_full_record_gives_a_whole_paper() -> None:
-    assert_whole(STUDY, FULL)
-    verdicts = {id_: claim.verdict for id_, claim in FULL.claims.items()}
-    assert {id_ for id_, each in verdicts.items() if each == "refuted"} == REFUTED
-    assert {id_ for id_, each in verdicts.items() if each == "not measured"} == OF_GPU
-    assert len(verdicts.keys() - REFUTED - OF_GPU) == 10
+def test_values_and_verdicts_of_a_full_record_are_those_of_closed_forms() -> None:
+    assert_values(FULL, VALUES, rel=2e-3)
+    assert_verdicts(FULL, REFUTED, OF_GPU)
     assert set(FULL.figures) == {"fig-cliff", "fig-thresholds", "fig-start", "fig-cost"}
-    assert [row["Block"] for row in rows(FULL, "tbl-blocks")][:3] == [
-        64 * INPUT_BYTES,
-        73_728,
-        64 * OUTPUT_BYTES,
-    ]
+    blocks = [row["Block"] for row in rows(FULL, "tbl-blocks")]
+    assert blocks[:3] == [64 * INPUT_BYTES, 73_728, 64 * OUTPUT_BYTES]
 
 
 def test_the_source_is_explained_to_the_last_unit() -> None:
@@ -172,35 +158,28 @@ def test_the_source_is_explained_to_the_last_unit() -> None:
         assert [term.amount for term in work.terms] == [36_864 * batch] * 2 and work.explained
 
 
-def changed(quantity: str, samples: tuple[float, ...], policy: Policy) -> Record:
-    """The record in which a series of the case of 64 images is another one."""
-    case = layer_case(64)
-    rounds_ = tuple(
-        msgspec.structs.replace(
-            each,
-            series=each.series
-            | ({quantity: samples} if each.policy == policy and quantity in each.series else {}),
-        )
-        for each in case.rounds
-    )
-    return record(
-        cases=[layer_case(1), layer_case(16), msgspec.structs.replace(case, rounds=rounds_)]
-    )
-
-
-def without(*policies: Policy) -> Record:
+def edited(change: Callable[[Round], Round | None]) -> Record:
+    """The record with every round changed, or left out where there is none."""
     cases = [
-        msgspec.structs.replace(c, rounds=tuple(r for r in c.rounds if r.policy not in policies))
-        for c in record().cases
+        msgspec.structs.replace(case, rounds=tuple(filter(None, map(change, case.rounds))))
+        for case in record().cases
     ]
     return record(cases=cases)
 
 
+def without(*policies: Policy) -> Record:
+    return edited(lambda each: None if each.policy in policies else each)
+
+
+def crowded(each: Round) -> Round:
+    """More pages than the blocks fill, where memory is returned."""
+    pages = {"page_faults": (24_000,) * 15} if each.policy == "default" else {}
+    return msgspec.structs.replace(each, series={**each.series, **pages})
+
+
 #: A made-up record, a claim, and what becomes of it.
-OTHER: Mapping[str, tuple[Record, str, str]] = {
-    "pages that blocks do not fill": (
-        changed("page_faults", (24_000,) * 15, "default"), "pages-follow", "refuted",
-    ),
+OTHER: Other[Record] = {
+    "pages that blocks do not fill": (edited(crowded), "pages-follow", "refuted"),
     "one policy alone": (without("default"), "both-slower", "not measured"),
     "no trace": (without("traced"), "cliff-predicted", "not measured"),
     "no thresholds": (
@@ -215,22 +194,8 @@ OTHER: Mapping[str, tuple[Record, str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", OTHER)
-def test_verdicts_follow_the_data(kind: str) -> None:
-    made, name, expected = OTHER[kind]
-    assert found(made).claims[name].verdict == expected
-
-
-def test_a_source_without_a_number_is_refused() -> None:
-    source = reported(STUDY)
-    first, *rest = source.table("III").rows
-    rows_ = ((*first[:-1], Unreported(missing="smudged")), *rest)
-    tables = tuple(
-        msgspec.structs.replace(t, rows=rows_) if t.id == "III" else t for t in source.tables
-    )
-    smudged = msgspec.structs.replace(source, tables=tables)
-    with pytest.raises(StudyError, match=r"row 1, total_flops: expected a whole number, found"):
-        findings(inputs_of(STUDY, source=smudged))
+def test_verdicts_follow_the_data() -> None:
+    assert_changes(found, OTHER)
 
 
 def test_another_layer_is_refused_and_another_name_is_not() -> None:

@@ -14,15 +14,23 @@ from report.missing import Missing
 from report.paper.findings import Findings
 from report.records.record import Case, Environment, Record
 from report.studies.inference_memory import theory
-from report.studies.inference_memory.runs import Run, runs
+from report.studies.inference_memory.runs import runs
 from report.studies.inference_memory.source import checks
 from report.studies.inference_memory.subject import LAYOUTS, PRECISIONS, RESNETS, TILED, Call, Limit
 from report.theory import networks, peaks
 from report.theory.conditions import conditions_of
 from report.theory.networks import Captured
 from tests import factory
-from tests.degraded import committed
-from tests.papers import assert_whole, found_in, inputs_of, reported, rows, value
+from tests.papers import (
+    Other,
+    assert_changes,
+    assert_values,
+    assert_verdicts,
+    found_in,
+    inputs_of,
+    reported,
+    rows,
+)
 
 STUDY = "inference_memory"
 MIB = 2**20
@@ -208,20 +216,13 @@ VALUES: Mapping[str, float] = {
 }  # fmt: skip
 
 
-def test_values_are_those_of_closed_forms() -> None:
-    seen = {id_: value(full(), id_) for id_ in VALUES}
-    assert seen == pytest.approx(VALUES, rel=5e-3, abs=1e-9)
-
-
 #: Nothing is known of what bfloat16 copies, and the made-up peaks are those of theory.
 REFUTED = {"both-save", "memory-monotone", "tile-pays"}
 
 
-def test_a_full_record_gives_a_whole_paper() -> None:
-    assert_whole(STUDY, full())
-    verdicts = {id_: claim.verdict for id_, claim in full().claims.items()}
-    assert verdicts.pop("batch-split") == "not measured"
-    assert verdicts == {id_: "refuted" if id_ in REFUTED else "supported" for id_ in verdicts}
+def test_values_and_verdicts_of_full_records_are_those_of_closed_forms() -> None:
+    assert_values(full(), VALUES)
+    assert_verdicts(full(), REFUTED, {"batch-split"})
     assert {"fig-peaks", "fig-workspace", "fig-tiling"} <= set(full().figures)
     assert all(each.explained for each in full().reconciliations.values())
     for row in rows(full(), "tbl-limits"):
@@ -230,7 +231,7 @@ def test_a_full_record_gives_a_whole_paper() -> None:
 
 
 #: More records, a claim, and what becomes of it.
-OTHER: Mapping[str, tuple[list[Case], str, str]] = {
+OTHER: Other[list[Case]] = {
     "an image more within the room": ([limit("ResNet-20", 48, 1, "channels_last")],
                                       "limits-within", "supported"),
     "an image more beyond the room": ([limit("AlexNet", 256, 1)], "limits-within", "refuted"),
@@ -241,20 +242,8 @@ OTHER: Mapping[str, tuple[list[Case], str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", OTHER)
-def test_verdicts_follow_the_data(kind: str) -> None:
-    made, name, expected = OTHER[kind]
-    assert found(record(made)).claims[name].verdict == expected
-
-
-def test_a_history_without_a_tensor_of_theory_gives_no_account() -> None:
-    one = call(batch=64)
-    events = on_gpu(one)["memory_events"]
-    cut = case(
-        one, GPU, memory_events=events[:-20], memory_owners=on_gpu(one)["memory_owners"][:-20]
-    )
-    (run,) = runs(inputs_of(STUDY, record([cut], GPU)).records)
-    assert isinstance(run.history(one), Missing)
+def test_verdicts_follow_the_data() -> None:
+    assert_changes(lambda made: found(record(made)), OTHER)
 
 
 def test_the_account_of_a_call_adds_up() -> None:
@@ -266,35 +255,14 @@ def test_the_account_of_a_call_adds_up() -> None:
         assert history.tensors + history.workspace == grown
 
 
-@cache
-def published() -> tuple[Run, ...]:
-    return runs(committed(STUDY).records)
-
-
-def test_no_prediction_is_above_a_measured_peak_and_complete_ones_are_met() -> None:
-    """In every precision, on every processor that was measured."""
-    judged = 0
-    for run in published():
-        for each in run.calls:
-            at, size = run.predicted(each), run.fixed("allocated_peak", each.factors)
-            if isinstance(at, Missing) or isinstance(size, Missing):
-                continue
-            judged += 1
-            assert at.total == size if at.complete else at.total <= size, (run.label, each)
-    assert judged > 250
-
-
-def test_networks_are_those_that_were_published() -> None:
+def test_the_source_and_published_networks() -> None:
+    verdicts = [check.verdict for check in checks(reported(STUDY))]
+    assert verdicts == ["agrees", "differs", "differs", "differs"]
     table = reported(STUDY).table("networks")
     numbers = dict(zip(table.column("network"), table.column("parameters"), strict=True))
     for row in rows(full(), "tbl-networks"):
         digits = 1 if row["Network"] == "ResNet-110" else 2
         assert round(row["Parameters"] / 1e6, digits) == numbers[row["Network"]]
-
-
-def test_the_audit_of_the_source() -> None:
-    found_ = [check.verdict for check in checks(reported(STUDY))]
-    assert found_ == ["agrees", "differs", "differs", "differs"]
 
 
 def test_a_case_of_which_another_batch_ran_is_refused() -> None:

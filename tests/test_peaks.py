@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -10,9 +11,10 @@ import pytest
 from report.evidence.ceilings import beyond_caches, in_binary
 from report.evidence.runs import Run
 from report.missing import Missing
-from report.quantity.evaluation import point
-from report.records.record import Cache, Ceiling
+from report.quantity.expression import Quantity
+from report.records.record import Cache, Ceiling, Environment
 from tests import factory
+from tests.papers import value_of
 
 KIB, MIB = 2**10, 2**20
 #: Two threads on a processor of eight cores: 64 KiB of L1, 2 MiB of L2, 32 MiB of L3 are theirs.
@@ -31,31 +33,25 @@ MACHINE = factory.environment(
 RATES = {16 * KIB: 4e11, 256 * KIB: 2e11, 8 * MIB: 1e11, 128 * MIB: 3e10, 512 * MIB: 2e10}
 
 
-def moved(operation: Any, size: int, rate: float, moment: Any = "before") -> Ceiling:
-    name = {"copy": "torch.copy_", "read": "torch.dot", "triad": "torch.add"}[operation]
-    plain = factory.ceiling(operation, moment, rate)
-    return msgspec.structs.replace(
-        plain, size=f"{size // 4} elements", instrument=name, working_set=size
-    )
+def moved(operation: Any, rate: float, size: int) -> Ceiling:
+    """What an instrument moves in a working set."""
+    name = {"copy": "torch.copy_", "read": "torch.dot"}[operation]
+    plain = factory.ceiling(operation, "before", rate)
+    return msgspec.structs.replace(plain, instrument=name, working_set=size)
 
 
-def computed(operation: Any, rate: float, dtype: str = "float32", name: str = "x") -> Ceiling:
+def computed(operation: Any, rate: float, dtype: str = "float32") -> Ceiling:
     plain = factory.ceiling("matrix_product", "before", rate)
-    return msgspec.structs.replace(plain, operation=operation, dtype=dtype, instrument=name)
-
-
-def run_of(*ceilings: Ceiling, machine: Any = MACHINE) -> Run:
-    return Run(factory.stored(factory.record(machine=machine, peaks=ceilings)), "here")
+    return msgspec.structs.replace(plain, operation=operation, dtype=dtype)
 
 
 def every_size(operation: Any = "copy", factor: float = 1.0) -> tuple[Ceiling, ...]:
-    return tuple(moved(operation, size, factor * rate) for size, rate in RATES.items())
+    return tuple(moved(operation, factor * rate, size) for size, rate in RATES.items())
 
 
-def value(quantity: Any) -> float:
-    found = point(quantity)
-    assert not isinstance(found, Missing), found.reason
-    return found
+def peak(ceilings: Iterable[Ceiling], machine: Environment, *asked: str) -> Quantity:
+    run = Run(factory.stored(factory.record(machine=machine, peaks=tuple(ceilings))), "here")
+    return run.peak_rate(*asked)
 
 
 #: Two caches of 32 MiB: 128 MiB may lie in them, 512 MiB cannot.
@@ -88,8 +84,7 @@ ARITHMETIC = (
 def test_the_best_of_what_stands_for_an_operation_is_its_ceiling(
     ceilings: tuple[Ceiling, ...], machine: Any, asked: tuple[str, ...], expected: float
 ) -> None:
-    run = run_of(*ceilings, machine=machine)
-    assert value(run.peak_rate(*asked)) == pytest.approx(expected, rel=0.02)
+    assert value_of(peak(ceilings, machine, *asked)) == pytest.approx(expected, rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -97,32 +92,17 @@ def test_the_best_of_what_stands_for_an_operation_is_its_ceiling(
     [
         (ARITHMETIC, ("matrix_product", "", "tfloat32"), "no ceiling in tfloat32 was measured on"),
         (ARITHMETIC, ("matrix_product", "after"), "no ceiling was measured after the series on"),
-        (
-            (moved("copy", MIB, 1e11),),
-            ("copy",),
-            "no working set beyond the caches was measured on",
-        ),
+        ([moved("copy", 1e11, MIB)], ("copy",), "no working set beyond the caches was measured on"),
     ],
 )
 def test_a_ceiling_that_was_not_measured_is_missing_with_its_reason(
     ceilings: tuple[Ceiling, ...], asked: tuple[str, ...], reason: str
 ) -> None:
-    assert run_of(*ceilings).peak_rate(*asked).missing == Missing(f"{reason} here")
+    assert peak(ceilings, MACHINE, *asked).missing == Missing(f"{reason} here")
 
 
 @pytest.mark.parametrize(("size", "words"), [(127, "127 MiB"), (128, "128 MiB"), (1024, "1 GiB")])
 def test_memory_begins_at_four_times_the_last_cache(size: int, words: str) -> None:
-    known = [moved("copy", size * MIB, 1e10)]
+    known = [moved("copy", 1e10, size * MIB)]
     assert len(beyond_caches(known, MACHINE)) == (size >= 128)
     assert in_binary(size * MIB) == words
-
-
-def test_the_price_of_a_page_is_a_ceiling_of_its_own() -> None:
-    page = msgspec.structs.replace(
-        factory.ceiling("copy", "before", 1.0),
-        operation="page_mapping",
-        work=16_384,
-        work_unit="1",
-        samples=(0.016, 0.017, 0.016),
-    )
-    assert value(run_of(page).peak_rate("page_mapping")) == pytest.approx(16_384 / 0.016, rel=0.02)

@@ -32,30 +32,6 @@ def reconciliation(
     )
 
 
-#: The first source study at batch 16: theory, bias additions, output scaling, Nsight Compute.
-V100 = Reconciliation(
-    "flops",
-    "FLOPs on the V100",
-    "FLOP",
-    term("Theory", 339_738_624),
-    (term("Bias additions", 589_824), term("Output scaling", 589_824)),
-    term("Reported", 340_918_272),
-)
-
-
-def test_nothing_measured_is_neither_explained_nor_unexplained() -> None:
-    absent = replace(V100, measured=Missing("no counter"))
-    assert absent.end == V100.end
-    assert absent.residual == absent.residual_share == Missing("no counter")
-    nothing = replace(V100, start=term("Theory", 0), terms=(), measured=term("Counted", 0))
-    assert (nothing.residual_share, nothing.explained) == (0.0, True)
-    assert isinstance(replace(nothing, start=term("Theory", 1)).residual_share, Missing)
-    assert replace(nothing, measured=term("Counted", 4)).residual_share == 1.0
-    assert replace(V100, measured=term("Counted", 340_918_270)).residual == -2
-    assert not absent.explained
-    assert absent.residual_name == "Residual"
-
-
 @given(st.integers(), st.lists(st.integers(), max_size=6), st.integers())
 def test_start_terms_and_residual_are_the_measurement(
     start: int, amounts: list[int], measured: int
@@ -69,41 +45,49 @@ def test_start_terms_and_residual_are_the_measurement(
     assert more.residual == this.residual - 7
 
 
-def test_a_name_stands_for_one_term() -> None:
-    with pytest.raises(StudyError, match="two terms have the name 'Theory'"):
-        replace(V100, terms=(term("Theory", 1),))
-
-
-def series(residuals: dict[int, int]) -> dict[int, Reconciliation]:
-    return {
-        batch: reconciliation(100 * batch, [batch, -2], 101 * batch - 2 + left, "B")
-        for batch, left in residuals.items()
-    }
-
-
 @pytest.mark.parametrize(
-    ("left", "last", "unexplained"),
+    ("start", "measured", "share", "explained"),
     [
-        (0, "Residual", ()),
-        (
-            5,
-            "Residual, unexplained",
-            ("Unexplained, of what was measured: 0.1546\N{NO-BREAK SPACE}% at 32.",),
-        ),
+        (8, 8, 0.0, True),
+        (8, 10, 0.2, False),
+        (0, 0, 0.0, True),
+        (0, 4, 1.0, False),
+        (1, 0, Missing("nothing was measured to compare with"), False),
+        (8, None, Missing("no counter"), False),
     ],
 )
-def test_a_series_has_a_row_a_level(left: int, last: str, unexplained: tuple[str, ...]) -> None:
-    table = series_table("tbl-s", series({16: 0, 32: left}), "a.json", factor="Images")
+def test_a_residual_is_a_share_of_what_was_measured(
+    start: int, measured: int | None, share: float | Missing, explained: bool
+) -> None:
+    this = reconciliation(start, [], measured)
+    found = this.residual_share
+    assert type(found) is type(share) and (isinstance(found, Missing) or found == share)
+    assert this.explained == explained
+
+
+def test_a_name_stands_for_one_term() -> None:
+    with pytest.raises(StudyError, match="two terms have the name 'Theory'"):
+        replace(reconciliation(1, [], 1), terms=(term("Theory", 1),))
+
+
+def test_a_series_has_a_row_a_level() -> None:
+    rows = {
+        batch: reconciliation(100 * batch, [batch, -2], 101 * batch - 2 + left, "B")
+        for batch, left in ((16, 0), (32, 5))
+    }
+    table = series_table("tbl-s", rows, "a.json", factor="Images")
     assert table is not None and table.sources == ("a.json",)
     names = ("Theory", "Term 0", "Term 1")
-    assert [column.name for column in table.columns] == ["Images", *names, "Sum", "Counted", last]
+    last = ("Sum", "Counted", "Residual, unexplained")
+    assert [column.name for column in table.columns] == ["Images", *names, *last]
     assert {column.unit for column in table.columns[1:]} == {"B"}
     assert table.rows == (
         (16, 1600, 16, -2, 1614, 1614, 0),
-        (32, 3200, 32, -2, 3230, 3230 + left, left),
+        (32, 3200, 32, -2, 3230, 3235, 5),
     )
     terms = tuple(f"{name}: formula of {name} (evidence of {name})." for name in names)
-    assert table.notes == (*terms, *unexplained)
+    unexplained = "Unexplained, of what was measured: 0.1546\N{NO-BREAK SPACE}% at 32."
+    assert table.notes == (*terms, unexplained)
 
 
 def test_terms_that_are_zero_in_every_row_can_be_left_out() -> None:
@@ -123,8 +107,10 @@ def test_a_series_needs_rows_of_one_shape() -> None:
 
 
 def test_the_figure_has_all_bars_in_one_unit() -> None:
-    figure = as_figure(V100)
-    assert figure.total.amount == V100.end == 340_918_272
+    """The first source at batch 16: theory, bias, output scaling, and what it counted."""
+    this = reconciliation(339_738_624, [589_824, 589_824], 340_918_272)
+    figure = as_figure(this)
+    assert figure.total.amount == this.end == 340_918_272
     assert [bar.amount for bar in figure.terms] == [589_824, 589_824]
     assert figure.left == Bar("Residual", 0)
     assert (figure.x_label, figure.per_label) == ("From zero (MFLOP)", pytest.approx(1e6))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 import pytest
@@ -14,7 +14,7 @@ from report.studies.training_roofline.subject import NETWORKS, Step
 from report.theory.roofline import training_loads
 from report.theory.shapes import parameter_count
 from tests import factory, training
-from tests.papers import assert_whole, found_in, rendered, rows, value
+from tests.papers import Other, assert_changes, assert_values, assert_verdicts, found_in, rows
 from tests.training import case, record, seconds
 
 STUDY = "training_roofline"
@@ -135,18 +135,9 @@ EXPECTED: Mapping[str, float] = {
 }  # fmt: skip
 
 
-def test_values_are_those_of_closed_forms() -> None:
-    seen = {id_: value(FULL, id_) for id_ in EXPECTED}
-    assert seen == pytest.approx(EXPECTED, rel=4e-3)
-
-
-REFUTED = {"compute-bound", "heavy-arithmetic"}
-
-
-def test_full_records_give_a_whole_paper() -> None:
-    verdicts = {id_: claim.verdict for id_, claim in FULL.claims.items()}
-    assert verdicts == {id_: "refuted" if id_ in REFUTED else "supported" for id_ in verdicts}
-    assert_whole(STUDY, FULL)
+def test_values_and_verdicts_of_full_records_are_those_of_closed_forms() -> None:
+    assert_values(FULL, EXPECTED, rel=4e-3)
+    assert_verdicts(FULL, {"compute-bound", "heavy-arithmetic"})
     assert {*FULL.figures} == {"fig-shares", "fig-memory", "fig-layers"}
 
 
@@ -166,19 +157,15 @@ def test_every_printed_rate_is_below_its_throughput() -> None:
 
 
 #: Records, and what becomes of the claim about memory.
-OTHER: Mapping[str, tuple[Callable[[], list[Record]], str]] = {
-    "no record": (list, "not measured"),
-    "no GPU": (lambda: [record()], "not measured"),
-    "another network needs as much": (lambda: [on_gpu(light=11.5)], "refuted"),
+OTHER: Other[list[Record]] = {
+    "no record": ([], "needs-most", "not measured"),
+    "no GPU": ([record()], "needs-most", "not measured"),
+    "another network needs as much": ([on_gpu(light=11.5)], "needs-most", "refuted"),
 }
 
 
-@pytest.mark.parametrize("kind", OTHER)
-def test_verdicts_follow_the_data(kind: str) -> None:
-    make, expected = OTHER[kind]
-    result = found(*make())
-    assert result.claims["needs-most"].verdict == expected
-    assert rendered(STUDY, result).text
+def test_verdicts_follow_the_data() -> None:
+    assert_changes(lambda records: found(*records), OTHER)
 
 
 def test_copies_within_a_cache_give_its_bandwidth() -> None:
