@@ -10,9 +10,9 @@ ran.  The file is hidden, ignored by git, and removed once the record is written
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self, TypeAlias
 
@@ -199,8 +199,9 @@ def unfinished(folder: Path) -> tuple[list[Journal], list[MeasurementError]]:
     found, faults = [], []
     for path in sorted(folder.glob(f".*{_SUFFIX}")):
         try:
-            with suppress(FileNotFoundError):  # done meanwhile
-                found.append(read_journal(path))
+            found.append(read_journal(path))
+        except FileNotFoundError:
+            continue  # done meanwhile
         except MeasurementError as error:
             faults.append(error)
         except OSError as error:
@@ -210,17 +211,13 @@ def unfinished(folder: Path) -> tuple[list[Journal], list[MeasurementError]]:
 
 
 def is_written(path: Path) -> bool:
-    """Whether a process has the journal open for writing now, as far as the system can tell."""
+    """Whether a process has the journal open for writing now."""
     with path.open("rb") as stream:
         return not _locked(stream.fileno())
 
 
 def _locked(descriptor: int) -> bool:
-    """Take the lock; True too where the system has none (it is a guard, not a need)."""
-    try:
-        import fcntl
-    except ImportError:
-        return True
+    """Take the lock; False where another process has it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

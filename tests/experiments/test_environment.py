@@ -7,7 +7,6 @@ import platform
 import re
 import subprocess
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -194,18 +193,6 @@ def test_this_machine_is_named_without_its_people_and_every_null_has_a_reason(
     assert not [word for word in everything.split() if word.strip("'\"=,").startswith("/")]
     node, user = platform.node(), getpass.getuser()
     assert not [name for name in (node, user) if len(name) > 4 and name in everything]
-
-
-def test_a_run_on_a_gpu_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch = pytest.importorskip("torch")
-    h200 = SimpleNamespace(name="NVIDIA H200", total_memory=2**37, major=9, minor=0)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: h200)
-    monkeypatch.setattr(machine, "printed", lambda *words: "")
-    found = environment.gather(torch, "cuda", 2)
-    assert re.fullmatch("nvidia-h200-[0-9a-f]{6}", found.key)
-    assert found.gpu is not None and found.gpu.compute_capability == "9.0"
-    assert "gpu.driver" in found.missing
 
 
 # ---------------------------------------------------------------- what never gets into a record

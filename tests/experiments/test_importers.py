@@ -116,18 +116,15 @@ def test_what_a_published_file_says_and_does_not(tmp_path: Path, name: str) -> N
 BLANK = FILES["tidy.csv"][0].replace(b"\n", b"\n\n")
 
 
-@pytest.mark.parametrize(
-    ("name", "kept"),
-    [
-        ("Table (1).CSV", "table-1.csv"),
-        ("_a--b__c-.v2é.csv", "a-b_c.v2.csv"),
-        ("été.csv", "t.csv"),
-    ],
-)
-def test_a_file_of_any_name_is_kept(tmp_path: Path, name: str, kept: str) -> None:
-    record = imported(tmp_path, name, BLANK, *TIDY)
-    assert (record.origin.file, [each.name for each in record.attachments]) == (name, [kept])
-    assert len(record.cases) == 2
+def test_a_file_of_any_name_is_kept(tmp_path: Path) -> None:
+    names = {
+        "Table (1).CSV": "table-1.csv",
+        "_a--b__c-.v2é.csv": "a-b_c.v2.csv",
+        "été.csv": "t.csv",
+    }
+    for number, (name, kept) in enumerate(names.items()):
+        record = imported(tmp_path / str(number), name, BLANK, *TIDY)
+        assert (record.origin.file, [each.name for each in record.attachments]) == (name, [kept])
 
 
 def test_the_name_of_a_table_of_timm_or_its_user_tells_the_conditions(
@@ -191,9 +188,8 @@ TRACE, FOR_TIMELINE = traced(KERNEL), (*GPU, *PROFILE)
         (TIMM, edited(TIMM, "infer_macts", "speed"), (), "column speed: its unit is not known"),
         ("ncu.csv", edited("ncu.csv", ".sum", ".avg", -1), GPU, "no launch has a sum that"),
         ("tidy.csv", edited("tidy.csv", "time [ms]", "time [B]"), TIDY, "time is measured in s"),
-        ("tidy.csv", edited("tidy.csv", "0.75", "n/a"), TIDY, "line 3, time [ms]: found 'n/a'"),
+        ("tidy.csv", BLANK.replace(b"0.75", b"n/a"), TIDY, "line 5, time [ms]: found 'n/a'"),
         ("tidy.csv", edited("tidy.csv", ",nhwc", ""), TIDY, "line 4: found 3 cells of 4"),
-        ("tidy.csv", BLANK.replace(b"0.75", b"x"), TIDY, "line 5, time [ms]: found 'x'"),
         ("таблица", BLANK, TIDY, "no letter from a to z and no number; rename the file"),
         ("trace.json", TRACE, PROFILE[:6], "does not say the direction"),
         ("trace.json", TRACE, (*PROFILE, "--set", "batch=0"), "a whole number from 1 on"),
@@ -202,14 +198,12 @@ TRACE, FOR_TIMELINE = traced(KERNEL), (*GPU, *PROFILE)
         # What is damaged or foreign.
         ("ncu.csv", b"==ERROR== ERR_NVGPUCTRPERM - The user\n", GPU, "ERR_NVGPUCTRPERM"),
         ("trace.json.gz", COUNTED[:-40], PROFILE, "cannot be unpacked"),
-        ("trace.json", b'{"traceEvents": []}', PROFILE, "expected operators of torch.profiler"),
         ("trace.json", traced(), PROFILE, "found no kernel"),
         ("trace.json", traced(KERNEL, gpus=("one", "other")), PROFILE, "2 kinds of GPU"),
         ("trace.json", traced({**KERNEL, "dur": 1e30}), PROFILE, "fetch the published file"),
         ("timeline.json", b"[[5, 2, 512, 9]]", FOR_TIMELINE, "from 0 to 7, found 9"),
         ("timeline.json", b"[[5, 2, -512, 4]]", FOR_TIMELINE, "-512 B, which action 2 cannot"),
         ("timeline.json", b"[[5, 2, 5, 4], [4, 2, 5, 4]]", FOR_TIMELINE, "before the event"),
-        ("x.json", b"{}", GPU, "found no file of a format"),
         ("tidy.csv", FILES["tidy.csv"][0][:30], TIDY, "in the middle of a line"),
         ("tidy.csv", b"", TIDY, "the file is empty"),
         (TIMM, bytes(range(256)) * 8, GPU, "found no file of a format"),
