@@ -1,4 +1,4 @@
-"""Memory on a GPU by theory, against every request that the allocator of an H100 saw."""
+"""Captured networks: the committed ones anew, and every request that an H100's allocator saw."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ from torch import nn
 
 from experiments.harness.operators import Input
 from experiments.networks import catalogue
+from experiments.theory import capturing
+from experiments.theory.capturing import at_batch
 from experiments.theory.checked import checked
+from report.records.operations import Network
 from report.records.record import Case
 from report.records.store import read_record
 from report.theory.allocator import DEFAULT, Allocate
 from report.theory.network import Theory
+from report.theory.networks import Captured, Way, captured, file_of
 from report.theory.timeline import TAKES_NOTHING_ON_GPU, requests
 
 DATA = Path(__file__).parents[2] / "data"
@@ -35,6 +39,7 @@ def cases(file: str) -> tuple[Case, ...]:
 
 
 def case(file: str, **factors: object) -> Case:
+    factors |= {"layout": "contiguous", "precision": "float32"}
     (found,) = (c for c in cases(file) if factors.items() <= c.factors.items())
     return found
 
@@ -86,9 +91,8 @@ def others(found: Theory, events: Sequence[float]) -> list[tuple[str, int]]:
 def test_inference_asks_for_the_tensors_of_theory_and_workspaces_of_cudnn(
     network: str, batch: int
 ) -> None:
-    shape = catalogue.INPUT_SHAPES[network]
-    plain = {"layout": "contiguous", "precision": "float32", "execution": "eager"}
-    measured = case(INFERENCE, network=network, batch=batch, image=shape[1], **plain)
+    image = catalogue.INPUT_SHAPES[network][1]
+    measured = case(INFERENCE, network=network, batch=batch, image=image, execution="eager")
     theory = of_inference(network, batch)
     extra = others(theory, measured.samples("memory_events"))
     assert {operator for operator, _ in extra} <= {"convolution"}
@@ -103,9 +107,7 @@ def test_inference_asks_for_the_tensors_of_theory_and_workspaces_of_cudnn(
 
 @pytest.mark.parametrize("batch", [32, 128])
 def test_training_asks_for_the_tensors_of_theory_in_their_order(batch: int) -> None:
-    measured = case(
-        TRAINING, batch=batch, layout="contiguous", precision="float32", subject="training"
-    )
+    measured = case(TRAINING, batch=batch, subject="training")
     theory = of_training(batch)
     extra = others(theory, measured.samples("memory_events"))
     # The measured update adds the decay of weights to all gradients at once; theory's has none.
@@ -130,3 +132,33 @@ def test_the_memory_of_what_a_gpu_runs_otherwise_is_not_told() -> None:
     assert found.peak is None and found.cuda is None and not found.complete
     assert "LSTM" in found.unlike_gpu
     assert checked(lambda: nn.LSTM(8, 16), [Input((5, 2, 8))]).peak is not None
+
+
+# ------------------------------------------------------------------------- committed captures
+
+
+@pytest.mark.parametrize(
+    ("name", "image", "way"),
+    [
+        ("LeNet-5", 32, Way("channels_last")),
+        ("ResNet-20", 32, Way("contiguous", "bfloat16")),
+        ("ResNet-20", 32, Way("contiguous", "float16")),
+        ("AlexNet", 224, Way("channels_last", "bfloat16")),
+    ],
+)
+def test_a_network_is_captured_again_at_another_batch(name: str, image: int, way: Way) -> None:
+    kept = captured(name, image, way)
+    assert isinstance(kept, Captured)
+    assert kept.at(5) == at_batch(name, image, way, 5)
+
+
+def test_every_network_is_captured_again_and_no_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    nothing = Network(storages=(), parameters={}, buffers={}, inputs=(), operators=())
+    monkeypatch.setattr(capturing, "_captured", lambda *given: nothing)
+    monkeypatch.setattr(capturing, "layers_of", lambda *given: ())
+    kept = file_of("LeNet-5", 32).parent
+    monkeypatch.setattr(capturing, "file_of", lambda *given: tmp_path / file_of(*given).name)
+    capturing.write_networks()
+    assert {p.name for p in tmp_path.iterdir()} == {p.name for p in kept.glob("*.gz")}
