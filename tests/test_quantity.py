@@ -43,7 +43,6 @@ from report.quantity.operations import (
 )
 from report.quantity.units import UnitError, unit
 from report.quantity.verdicts import (
-    Range,
     Several,
     Statement,
     all_of,
@@ -425,39 +424,58 @@ def test_an_interval_holds_the_true_value_as_often_as_it_states(name: str) -> No
 # -------------------------------------------------------------------------------------- verdicts
 
 
-SIX = series("six", *[[2.0]] * 6, of="1")
-CLAIMS: tuple[tuple[Quantity, Range, str], ...] = (
-    (exact("x", "1", 2), expect("> 1.5"), "supported"),
-    (exact("x", "1", 2), expect("> 2"), "refuted"),
-    (exact("x", "1", 2), expect(">= 2"), "supported"),
-    (exact("x", "1", 2), expect("<= 2"), "supported"),
-    (exact("x", "1", 2), expect("< 2"), "refuted"),
-    (exact("x", "1", 2), expect("< 2.5"), "supported"),
-    (exact("x", "1", -2), expect("< -1.5"), "supported"),
-    (exact("x", "1", 1), equals(1, 0.05), "supported"),
-    (exact("x", "1", 1.0625), equals(1, 0.0625), "supported"),
-    (exact("x", "1", 1.125), equals(1, 0.0625), "refuted"),
-    (exact("x", "1", 7), exact("y", "1", 7).exactly(7).range, "supported"),
-    (exact("x", "1", 7), (TWO > 7).range, "refuted"),
-    (exact("x", "1", 7), (TWO < 8).range, "supported"),
-    (exact("x", "1", 7), TWO.near(8, 1).range, "supported"),
-    (printed("x", 1), equals(1, 0.05), "undecided"),
-    (printed("x", 1), equals(1, 0.5), "supported"),
-    (absent("x", "1", "never ran"), equals(1, 0.05), "not measured"),
-    (1 / series("x", [-1.0, 1.0] * 9, of="1"), expect("> 0"), "undecided"),
-    (series("x", [0.0], [1.0], [2.0], of="1"), expect("> -1"), "undecided"),
-    (series("x", *([i + 10.0] for i in range(5)), of="1"), expect("> 0"), "undecided"),
-    (series("x", *([i + 10.0] for i in range(6)), of="1"), expect("> 0"), "supported"),
+def is_(value: float) -> Quantity:
+    return exact("x", "1", value)
+
+
+def found_by(*values: float) -> Quantity:
+    """A series of as many processes, each of which found one value."""
+    return series("x", *([value] for value in values), of="1")
+
+
+SIX, CALLS_OF_ONE = found_by(*[2.0] * 6), series("calls", [2.0] * 99, of="1")
+RATES = {n: exact(f"rate {n}", "1", value) for n, value in ((1, 2), (2, 3), (4, 3))}
+JUDGED: tuple[tuple[Statement | Several, str], ...] = (
+    (Statement(is_(2), expect("> 1.5")), "supported"),
+    (Statement(is_(2), expect("> 2")), "refuted"),
+    (Statement(is_(2), expect(">= 2")), "supported"),
+    (Statement(is_(2), expect("<= 2")), "supported"),
+    (Statement(is_(2), expect("< 2")), "refuted"),
+    (Statement(is_(2), expect("< 2.5")), "supported"),
+    (Statement(is_(-2), expect("< -1.5")), "supported"),
+    (Statement(is_(1), equals(1, 0.05)), "supported"),
+    (Statement(is_(1.0625), equals(1, 0.0625)), "supported"),
+    (Statement(is_(1.125), equals(1, 0.0625)), "refuted"),
+    (is_(7).exactly(7), "supported"),
+    (is_(7) > 7, "refuted"),
+    (is_(7) < 8, "supported"),
+    (is_(7).near(8, 1), "supported"),
+    (Statement(printed("x", 1), equals(1, 0.05)), "undecided"),
+    (Statement(printed("x", 1), equals(1, 0.5)), "supported"),
+    (Statement(absent("x", "1", "never ran"), equals(1, 0.05)), "not measured"),
+    (Statement(1 / series("x", [-1.0, 1.0] * 9, of="1"), expect("> 0")), "undecided"),
+    (Statement(found_by(0, 1, 2), expect("> -1")), "undecided"),
+    (Statement(found_by(*range(10, 15)), expect("> 0")), "undecided"),
+    (Statement(found_by(*range(10, 16)), expect("> 0")), "supported"),
     # Calls of one process resemble each other, however narrow their interval is.
-    (series("x", [2.0] * 99, of="1"), expect("> 1"), "undecided"),
-    (SIX, expect("> 1"), "supported"),
-    (SIX / series("x", [2.0] * 99, of="1"), expect("> 0.5"), "undecided"),
+    (Statement(CALLS_OF_ONE, expect("> 1")), "undecided"),
+    (Statement(SIX, expect("> 1")), "supported"),
+    (Statement(SIX / CALLS_OF_ONE, expect("> 0.5")), "undecided"),
+    # A CPU decides nothing about a GPU; what was not measured is of no device.
+    (Statement(SIX, expect("> 1"), about="cuda"), "not comparable"),
+    (Statement(SIX, expect("> 1"), about="cpu"), "supported"),
+    (Statement(is_(2), expect("> 1"), about="cuda"), "supported"),
+    # A trend is a claim about each step.
+    (trend({n: RATES[n] for n in (1, 2)}, rising=True), "supported"),
+    (trend({n: RATES[n] for n in (1, 2)}, rising=False), "refuted"),
+    (trend(RATES, rising=True), "refuted"),
+    (trend({1: RATES[1]}, rising=True), "not measured"),
 )
 
 
-@pytest.mark.parametrize(("quantity", "range_", "verdict"), CLAIMS)
-def test_one_rule_decides(quantity: Quantity, range_: Range, verdict: str) -> None:
-    assert Statement(quantity, range_).judge() == verdict
+@pytest.mark.parametrize(("claim", "verdict"), JUDGED)
+def test_one_rule_decides(claim: Statement | Several, verdict: str) -> None:
+    assert claim.judge() == verdict
 
 
 @pytest.mark.parametrize(
@@ -469,30 +487,9 @@ def test_what_nothing_could_decide_is_refused(build: Callable[[], object], words
         build()
 
 
-RATES = {n: exact(f"rate {n}", "1", value) for n, value in ((1, 2), (2, 3), (4, 3))}
-JUDGED: tuple[tuple[Statement | Several, str], ...] = (
-    # A CPU decides nothing about a GPU; what was not measured is of no device.
-    (Statement(SIX, expect("> 1"), about="cuda"), "not comparable"),
-    (Statement(SIX, expect("> 1"), about="cpu"), "supported"),
-    (Statement(exact("x", "1", 2), expect("> 1"), about="cuda"), "supported"),
-    # A trend is a claim about each step.
-    (trend({n: RATES[n] for n in (1, 2)}, rising=True), "supported"),
-    (trend({n: RATES[n] for n in (1, 2)}, rising=False), "refuted"),
-    (trend(RATES, rising=True), "refuted"),
-    (trend({1: RATES[1]}, rising=True), "not measured"),
-)
-
-
-@pytest.mark.parametrize(("claim", "verdict"), JUDGED)
-def test_claims_about_devices_and_trends(claim: Statement | Several, verdict: str) -> None:
-    assert claim.judge() == verdict
-
-
-TRUE, FALSE = (Statement(exact("x", "1", n), expect("> 1")) for n in (2, 0))
-UNSURE = Statement(series("x", [0.0], [2.0], of="1"), expect("> 1"))
-SURE, SLOW = (
-    Statement(series("x", *[[value]] * n, of="1"), expect("> 1"))
-    for value, n in ((2, 12), (0.5, 6))
+TRUE, FALSE, UNSURE, SURE, SLOW = (
+    Statement(each, expect("> 1"))
+    for each in (is_(2), is_(0), found_by(0, 2), found_by(*[2] * 12), found_by(*[0.5] * 6))
 )
 
 

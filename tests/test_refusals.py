@@ -20,7 +20,6 @@ from matplotlib.figure import Figure as Canvas
 from figures.characters import visible
 from figures.panels import Points, Scaling
 from figures.scaling import draw
-from report.commands.check import read_expected
 from report.engine.computing import compute, compute_usable
 from report.engine.gather import choose
 from report.engine.task import write_json
@@ -30,7 +29,6 @@ from report.evidence.reported import read_reported
 from report.instruments.counters.logs import unpack
 from report.instruments.memory_timeline import highest_bytes
 from report.instruments.trace import read_trace
-from report.paper.bibliography import check_bibliography
 from report.paper.manuscript import render_manuscript
 from report.records import files as reading
 from report.records.editions import read_editions
@@ -247,10 +245,6 @@ ODD: tuple[Any, ...] = (
     None, True, 0, -1, 1.5, 5e-324, 1e308, 2**63, 10**310, "", "64", "x" * 1000, "\u202eabc",
     "a\nb", "\x00", "{{ v }}", "\\input{x}", [], {}, [[]], {"a": 1},
 )  # fmt: skip
-#: Of a text, and what stands in the place of one of its words.
-WORDS = (
-    "2001-99-99", "9" * 5000, ".inf", "NaN", "yes", "&x", "*x", "!!x", "[]", "{", '"', "\udcf6", ""
-)  # fmt: skip
 
 
 def use_record(path: Path) -> None:
@@ -275,47 +269,21 @@ def damaged(document: Any, random: Random) -> Any:
     return document
 
 
-def refused_or_right(use: Callable[[Path], object], path: Path, content: bytes) -> None:
-    """What is not used is refused in one sentence."""
-    path.parent.mkdir(parents=True)
-    path.write_bytes(content)
-    try:
-        use(path)
-    except RidgepointError as error:
-        assert len(str(error)) <= LONGEST and path.name in str(error)
-        assert "\n" not in str(error)
-
-
 @pytest.mark.parametrize("study", SMALL)
-def test_a_record_with_another_value_in_any_place_goes_wrong_nowhere(
+def test_a_record_with_another_value_in_any_place_is_refused_or_right(
     study: str, tmp_path: Path
 ) -> None:
     text, name = encode(small(study)), record_name(small(study))
     for seed in range(8):
         document = damaged(json.loads(text), Random(f"{study} {seed}"))
         path = tmp_path / str(seed) / "data" / study / name
-        refused_or_right(use_record, path, packed(json.dumps(document).encode()))
-
-
-READERS: dict[str, Callable[[Path], Any]] = {
-    "editions.yaml": lambda path: read_editions(path.parent),
-    "devices.yaml": read_devices,
-    "expected.yaml": lambda path: read_expected(path.parent),
-    "references.bib": lambda path: check_bibliography(path.read_bytes(), path.name),
-    "reported/conv_scaling.json": read_reported,
-}
-
-
-@pytest.mark.parametrize("name", READERS)
-def test_a_text_with_another_word_goes_wrong_nowhere(name: str, tmp_path: Path) -> None:
-    text = (DATA / name).read_bytes()
-    random, words = Random(name), list(re.finditer(rb"[^\s\[\]{},]+", text))
-    for number, word in enumerate(WORDS):
-        start, end = random.choice(words).span()
-        changed = text[:start] + word.encode("utf-8", "surrogateescape") + text[end:]
-        for cut, content in enumerate((changed, text[:start])):
-            path = tmp_path / f"{number} {cut}" / "data" / name
-            refused_or_right(READERS[name], path, content)
+        path.parent.mkdir(parents=True)
+        path.write_bytes(packed(json.dumps(document).encode()))
+        try:
+            use_record(path)
+        except RidgepointError as error:
+            assert len(str(error)) <= LONGEST and name in str(error)
+            assert "\n" not in str(error)
 
 
 # ------------------------------------------------------------------------ what is no JSON, no YAML
@@ -518,15 +486,14 @@ def test_a_cut_import_beside_whole_ones_is_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("study", "table", "rows"),
-    [("conv_scaling", "III", "5"), ("training_roofline", "cores", "2")],
+    ("study", "table", "rows"), [("conv_scaling", 2, "5"), ("training_roofline", 7, "2")]
 )
 def test_a_row_of_the_source_that_is_gone_is_named(
-    study: str, table: str, rows: str, tmp_path: Path
+    study: str, table: int, rows: str, tmp_path: Path
 ) -> None:
     path = factory.data_folder(tmp_path) / "reported" / f"{study}.json"
     document = json.loads(path.read_bytes())
-    del next(t for t in document["tables"] if t["id"] == table)["rows"][-1]
+    del document["tables"][table]["rows"][-1]
     path.write_text(json.dumps(document), "utf-8")
     with pytest.raises(StudyError, match=rf"^data/reported/{study}\.json: .*{rows} rows"):
         compute(study, choose(study, tmp_path / "data").inputs)
