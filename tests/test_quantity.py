@@ -15,19 +15,17 @@ from report.errors import StudyError
 from report.missing import Missing
 from report.paper.claims import judge
 from report.paper.findings import Claim
-from report.quantity.evaluation import estimate, level, number, samples, to_digits
+from report.quantity.evaluation import estimate, number, samples, to_digits
 from report.quantity.expression import (
     Inferred,
     Quantity,
     absent,
-    declared,
     exact,
     measured,
     named,
     recorded,
     reported,
 )
-from report.quantity.fits import growth, intercept, slope
 from report.quantity.intervals import Process, calls_interval, inflation
 from report.quantity.operations import (
     at_least,
@@ -39,6 +37,7 @@ from report.quantity.operations import (
     geometric_mean,
     largest,
     level_of_largest,
+    slope,
     spanning,
 )
 from report.quantity.units import UnitError, unit
@@ -95,8 +94,8 @@ def test_units_are_read_written_and_combined() -> None:
         (lambda: WORK - TIME, "the difference of work (FLOP) and time (s)"),
         (lambda: at_most(WORK, BYTES), "the smallest of of work (FLOP) and bytes (B)"),
         (lambda: WORK + exact("multiply-adds", "MAC", 4), "multiply-adds (MAC)"),
-        (lambda: declared(WORK / TIME, "B/s"), "work / time is in FLOP/s, declared in B/s"),
         (lambda: geometric_mean(WORK, WORK), "a mean of ratios needs ratios"),
+        (lambda: slope(dict.fromkeys((1, 2, 3), WORK), "B"), "the line is declared in B"),
         (lambda: unit("furlong"), "is not made of FLOP"),
     ],
 )
@@ -194,8 +193,7 @@ def test_bounds_of_what_was_printed(
         (constant(TWO, FOUR), "differs between rows, from 2 to 4"),
         (constant(exact("a", "1", 1), exact("b", "1", 10**6)), "from 1 to 1e+06"),
         (TWO + absent("rate", "1", "out of memory"), "out of memory"),
-        (slope({1: TWO, 2: FOUR}, "1", relative=True), "fewer than 3 levels were measured"),
-        (growth({0: TWO, 1: TWO, 2: FOUR}), "A growth exponent needs positive x, found 0"),
+        (slope({1: TWO, 2: FOUR}, "1"), "fewer than 3 levels were measured"),
     ],
 )
 def test_what_has_no_result_is_missing_with_the_reason(quantity: Quantity, reason: str) -> None:
@@ -213,30 +211,21 @@ def test_numbers_are_printed_exactly_where_nothing_was_measured() -> None:
     assert (number(WORK / exact("y", "1", 2)), type(number(WORK))) == (4, int)
     assert number(SHARP) == found(SHARP)
     line = {x: exact(f"y{x}", "B", 3 + 2 * x) for x in (1, 2, 4)}
-    assert number(slope(line, "B", relative=False)) == 2
-    assert number(intercept(line, "B", relative=True)) == 3
-    assert number(growth({x: exact(f"y{x}", "B", x * x) for x in (1, 2, 4)})) == 2
+    assert number(slope(line, "B")) == 2
     assert number(to_digits(exact("x", "1", 12345.678, "f"), 3)) == 12300
     assert to_digits(exact("x", "1", 1.5, "f"), 3).sources == ("f",)
-    assert level(level_of_largest({1: TWO, 8: FOUR}, "1")) == 8
-    with pytest.raises(StudyError, match="missing: gone"):
-        level(absent("x", "1", "gone"))
     assert number(recorded("x", "B", 7, "f")) == 7
     assert number(recorded("x", "B", Missing("no file"))) == Missing("no file")
     assert (samples(TIME + 2 * TIME), samples(WORK)) == (7, 0)
 
 
-def test_a_fit_moves_with_each_point_s_own_interval() -> None:
-    """By hand, unweighted, of levels 1, 2, 3 with half a unit on both sides of each point."""
-    points = {x: series(f"y{x}", [y - 0.5, *[y] * 4, y + 0.5]) for x, y in LINE.items()}
-    # −1/2, 0 and 1/2 of each point go into the slope, 4/3, 1/3 and −2/3 into the line at 0.
-    for fit, value, half in ((slope, 10, 0.5), (intercept, 1, 7 / 6)):
-        result = found(fit(points, "s", relative=False))
-        expected = (value, value - half, value + half)
-        assert (result.value, result.low, result.high) == pytest.approx(expected)
-
-
-LINE = {1: 11.0, 2: 21.0, 3: 31.0}
+def test_a_line_moves_with_each_point_s_own_interval() -> None:
+    """By hand, of levels 1, 2, 3 with half a unit on both sides of each point."""
+    line = {1: 11.0, 2: 21.0, 3: 31.0}
+    points = {x: series(f"y{x}", [y - 0.5, *[y] * 4, y + 0.5]) for x, y in line.items()}
+    result = found(slope(points, "s"))
+    # −1/2, 0 and 1/2 of each point go into the slope.
+    assert (result.value, result.low, result.high) == pytest.approx((10, 9.5, 10.5))
 
 
 # -------------------------------------------------------------------------- calls of one process

@@ -4,30 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from report.statistics.estimates import Estimate
 from report.theory.roofline import (
     Load,
-    Roof,
     cached_step_load,
     load,
-    sheet_roof,
     step_load,
     total,
     update_load,
 )
 from report.theory.work import training_passes
 from tests.networks import Chain
-
-
-def test_the_ridge_is_peak_over_bandwidth() -> None:
-    sheet = sheet_roof(8.1e12, 320e9)
-    assert sheet.ridge.value == pytest.approx(25.3125)
-    assert sheet.ridge.low == sheet.ridge.high
-    measured = (Estimate(v, 0.98 * v, 1.02 * v, 20, 0.975) for v in (2e11, 3e10))
-    ridge = Roof(*measured).ridge
-    assert ridge.low < 2e11 / 3e10 < ridge.high
-    assert ridge.confidence == pytest.approx(0.95)
-
 
 #: 2 rows of 5 features to 10 and an activation: 60 parameters, 20 results, in float32.
 SMALL = Chain(2, 5).linear(10).act().layers

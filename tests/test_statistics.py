@@ -1,9 +1,8 @@
-"""Medians, rates, lines and proportions: closed forms, scipy and numpy as oracles, errors."""
+"""Medians, lines and proportions: closed forms, scipy and numpy as oracles, errors."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,15 +14,11 @@ from report.errors import StudyError
 from report.statistics.estimates import (
     Estimate,
     bonferroni,
-    growth_exponent,
     identical,
-    linear_fit,
+    line_slope,
     median_interval,
     proportion_interval,
-    rate_over,
 )
-
-BATCHES = [16, 32, 64, 128, 256]
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.975, 0.99])
@@ -60,20 +55,6 @@ def test_medians_by_hand(samples: Any, confidence: float, expected: Estimate) ->
     assert median_interval(samples, confidence) == expected
 
 
-# -------------------------------------------------------------------------- rates and ratios
-
-
-def test_an_efficiency_holds_the_worst_of_both_intervals() -> None:
-    achieved, ceiling = Estimate(50.0, 40.0, 60.0, 9, 0.975), Estimate(100.0, 80.0, 120.0, 7, 0.975)
-    assert rate_over(achieved, ceiling) == Estimate(0.5, 40 / 120, 60 / 80, 7, 0.95)
-    few = Estimate(50.0, 1e-9, 60.0, 2, 0.5)
-    assert rate_over(few, few).confidence == 0.0
-    assert rate_over(few, replace(few, confidence=0.1)).confidence == 0.0
-    for one, other in ((replace(few, low=0.0), few), (few, replace(few, low=0.0))):
-        with pytest.raises(StudyError, match="positive estimates"):
-            rate_over(one, other)
-
-
 def test_levels_and_samples_that_are_all_the_same() -> None:
     assert [bonferroni(0.95, 2), bonferroni(0.9, 1)] == pytest.approx([0.975, 0.9])
     assert [identical(x) for x in ([8, 8, 8], [8, 8, 9], ["x"], [0, 0])] == [8, None, "x", 0]
@@ -82,49 +63,28 @@ def test_levels_and_samples_that_are_all_the_same() -> None:
 # ------------------------------------------------------------------------------------- lines
 
 
-@pytest.mark.parametrize("relative", [True, False])
-def test_exact_points_give_the_exact_line_in_any_order(relative: bool) -> None:
-    for batches in (BATCHES, BATCHES[::-1], [64, 16, 256, 32, 128]):
-        fit = linear_fit(batches, [73_984 + 147_456 * b for b in batches], relative)
-        assert fit.slope == Estimate(147_456, 147_456, 147_456, 5, 0.95)
-        assert fit.intercept == Estimate(73_984, 73_984, 73_984, 5, 0.95)
-
-
 @given(
     st.integers(-(10**9), 10**9),
     st.integers(-(10**9), 10**9),
     st.lists(st.integers(0, 10**6), min_size=3, max_size=20, unique=True),
 )
-def test_every_exact_line_is_found(slope: int, intercept: int, x: list[int]) -> None:
-    fit = linear_fit(x, [intercept + slope * v for v in x], relative=False)
-    assert (fit.slope.value, fit.intercept.value) == (slope, intercept)
-    assert (fit.slope.low, fit.intercept.high) == (slope, intercept)
+def test_every_exact_line_is_found_in_any_order(slope: int, start: int, x: list[int]) -> None:
+    found = line_slope(x, [start + slope * v for v in x])
+    assert found == Estimate(slope, slope, slope, len(x), 0.95)
 
 
-@pytest.mark.parametrize("relative", [True, False])
-def test_a_fit_solves_the_normal_equations(relative: bool) -> None:
+def test_a_line_solves_the_normal_equations() -> None:
     x, y = [1.0, 2.0, 4.0, 8.0, 16.0], [1.2, 1.9, 4.4, 7.6, 16.9]
-    fit = linear_fit(x, y, relative)
-    # Dividing each equation by y turns relative errors into equal ones.
-    weights = [1 / b if relative else 1.0 for b in y]
-    design = np.array([[w, a * w] for a, w in zip(x, weights, strict=True)])
-    target = np.array([b * w for b, w in zip(y, weights, strict=True)])
-    solution, residual, *_ = np.linalg.lstsq(design, target, rcond=None)
-    assert (fit.intercept.value, fit.slope.value) == pytest.approx(tuple(solution))
+    found = line_slope(x, y)
+    design = np.array([[1.0, a] for a in x])
+    solution, residual, *_ = np.linalg.lstsq(design, np.array(y), rcond=None)
     # Student's interval with three degrees of freedom, from the scatter and the design.
-    errors = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * residual[0] / 3)
-    for found, error in zip((fit.intercept, fit.slope), errors, strict=True):
-        assert found.high - found.value == pytest.approx(3.182446 * error)
-        assert found.value - found.low == pytest.approx(3.182446 * error)
-
-
-def test_growth_in_proportion_has_the_exponent_one() -> None:
-    assert growth_exponent(BATCHES, [21_233_664 * b for b in BATCHES]) == Estimate(1, 1, 1, 5, 0.95)
-    assert growth_exponent([1, 2, 3], [5.0, 20.0, 45.0]).value == 2.0
-    assert growth_exponent([1, 2, 3], [5.0, 5.0, 5.0]).value == 0.0
-    x, y = [1, 2, 4, 8], [1.0, 2.1, 3.9, 8.2]
-    logarithms = (list(map(math.log, each)) for each in (x, y))
-    assert growth_exponent(x, y) == linear_fit(*logarithms, relative=False).slope
+    error = math.sqrt(np.linalg.inv(design.T @ design)[1, 1] * residual[0] / 3)
+    half = 3.182446 * error
+    expected = (solution[1], solution[1] - half, solution[1] + half)
+    assert (found.value, found.low, found.high) == pytest.approx(expected)
+    assert (found.n, found.confidence) == (5, 0.95)
+    assert line_slope(x[::-1], y[::-1]) == found
 
 
 # ------------------------------------------------------------------------------------ errors
@@ -140,14 +100,11 @@ def test_growth_in_proportion_has_the_exponent_one() -> None:
         (lambda: median_interval([1.0], 0.0), "between 0 and 1, found 0.0"),
         (lambda: bonferroni(2.0, 2), "between 0 and 1"),
         (lambda: identical([]), "at least 1 value"),
-        (lambda: linear_fit([1, 2], [1, 2]), "at least 3 values, found 2"),
-        (lambda: linear_fit([1, 2, 3], [1, 2]), "found 3 x and 2 y"),
-        (lambda: linear_fit([2, 2, 2], [1, 2, 3]), "two different x, found only 2"),
-        (lambda: linear_fit([1, 2, 3], [1, 0, 3]), "positive y, found 0"),
-        (lambda: linear_fit([1, 2, 3], [1, math.inf, 3]), "finite samples, found inf"),
-        (lambda: linear_fit([1, 2, 3], [1, 2, 3], confidence=95), "found 95"),
-        (lambda: growth_exponent([0, 1, 2], [1, 2, 3]), "positive x, found 0"),
-        (lambda: growth_exponent([1, 2, 3], [-1, 2, 3]), "positive y, found -1"),
+        (lambda: line_slope([1, 2], [1, 2]), "at least 3 values, found 2"),
+        (lambda: line_slope([1, 2, 3], [1, 2]), "found 3 x and 2 y"),
+        (lambda: line_slope([2, 2, 2], [1, 2, 3]), "two different x, found only 2"),
+        (lambda: line_slope([1, 2, 3], [1, math.inf, 3]), "finite samples, found inf"),
+        (lambda: line_slope([1, 2, 3], [1, 2, 3], confidence=95), "found 95"),
     ],
 )
 def test_errors_say_what_was_found(call: object, words: str) -> None:

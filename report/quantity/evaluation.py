@@ -17,7 +17,6 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Final, TypeAlias
 
-from report.errors import StudyError
 from report.instruments.gates import is_bimodal
 from report.missing import Missing
 from report.quantity.expression import (
@@ -108,17 +107,6 @@ def to_digits(quantity: Quantity, digits: int) -> Quantity:
         return absent(name, str(unit), found.reason)
     file, *further = quantity.sources or ("",)
     return exact(name, str(unit), float(f"{found:.{digits}g}"), file, tuple(further))
-
-
-def level(quantity: Quantity) -> int:
-    """The level that a quantity names, such as the one of the largest; its value alone.
-
-    Raises ``StudyError`` where it is missing.
-    """
-    found = number(quantity)
-    if isinstance(found, Missing):
-        raise StudyError(f"A level that must be there is missing: {found.reason}.")
-    return int(found.value if isinstance(found, Estimate) else found)
 
 
 def _intervals(units: Sequence[Quantity], confidence: float) -> dict[Quantity, Estimate]:

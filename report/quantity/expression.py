@@ -386,16 +386,6 @@ def named(name: str, quantity: Quantity) -> Quantity:
     return replace(quantity, name=name) if isinstance(quantity, Derived) else quantity
 
 
-def declared(quantity: Quantity, unit_name: str) -> Quantity:
-    """``quantity``, which must be in the unit that is declared for it; else ``UnitError``."""
-    if quantity.unit != unit(unit_name):
-        raise UnitError(
-            f"{_caller()}: {quantity.formula} is in {quantity.unit}, declared in {unit_name}; "
-            "fix the formula or the unit."
-        )
-    return quantity
-
-
 def product_bounds(intervals: Sequence[Interval]) -> Interval:
     """The bounds of a product of two."""
     (a, a_low, a_high), (b, b_low, b_high) = intervals

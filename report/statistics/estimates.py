@@ -14,13 +14,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from report.errors import StudyError
 
 CONFIDENCE: Final = 0.95
-#: Residuals of this relative size are rounding of the logarithms, not scatter.
-_ROUNDING: Final = 1e-13
 
 Value = TypeVar("Value", int, float, str)
 
@@ -40,13 +38,6 @@ class Estimate:
     n: int
     confidence: float
     bimodal: bool = False
-
-
-class Line(NamedTuple):
-    """The coefficients of ``y = intercept + slope · x``."""
-
-    slope: Estimate
-    intercept: Estimate
 
 
 # ---------------------------------------------------------------------------------- medians
@@ -125,28 +116,6 @@ def proportion_interval(successes: int, n: int, confidence: float = CONFIDENCE) 
     return Estimate(share, low, high, n, confidence)
 
 
-def rate_over(rate: Estimate, ceiling: Estimate) -> Estimate:
-    """The quotient of two positive estimates of one unit, such as an efficiency.
-
-    The interval holds the quotient wherever both intervals hold their values, which happens with
-    at least the sum of confidences less 1 (Bonferroni): two intervals of 97.5 % give one of 95 %.
-    ``n`` is the smaller of the two numbers of samples.
-    """
-    if rate.low <= 0 or ceiling.low <= 0:
-        raise StudyError(
-            f"A ratio needs positive estimates, found the lower bounds {rate.low} and "
-            f"{ceiling.low}; look at the samples of both."
-        )
-    return Estimate(
-        rate.value / ceiling.value,
-        rate.low / ceiling.high,
-        rate.high / ceiling.low,
-        min(rate.n, ceiling.n),
-        # Rounded, because 1 - 0.975 is not exactly 0.025.
-        max(0.0, round(rate.confidence + ceiling.confidence - 1, 12)),
-    )
-
-
 def bonferroni(confidence: float, parts: int) -> float:
     """The level each of ``parts`` intervals needs, so that all hold with ``confidence``."""
     _check_confidence(confidence)
@@ -167,85 +136,38 @@ def identical(samples: Iterable[Value]) -> Value | None:
 # ------------------------------------------------------------------------------------- lines
 
 
-def linear_fit(
-    x: Sequence[float],
-    y: Sequence[float],
-    relative: bool = True,
-    confidence: float = CONFIDENCE,
-) -> Line:
-    """The straight line through points, by least squares, with Student's intervals.
+def line_slope(x: Sequence[float], y: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+    """The slope of the straight line through points, by least squares, with Student's interval.
 
-    ``relative`` weights with ``1/y²``, which fits measurements whose error is a constant fraction
-    of the value, such as durations over several powers of two; otherwise all weights are 1.  The
-    intervals are ``± t(n - 2) · standard error``, the scatter taken from the residuals (Draper and
-    Smith, Applied Regression Analysis, 1998, chapters 1 and 9): where the line does not fit, they
-    widen.  Points that lie on a line to the last digit give that line, with intervals of width 0.
+    It is ``± t(n - 2) · standard error``, the scatter taken from the residuals (Draper and Smith,
+    Applied Regression Analysis, 1998, chapter 1): where the line does not fit, it widens.  Points
+    that lie on a line to the last digit give its slope, with an interval of width 0.
 
-    Raises ``StudyError`` for fewer than 3 points, fewer than 2 different x, values that are not
-    finite, and, if ``relative``, a y that is not positive.
+    Raises ``StudyError`` for fewer than 3 points, fewer than 2 different x, and values that are not
+    finite.
     """
-    _check_points(x, y, relative)
+    _check_points(x, y)
     _check_confidence(confidence)
-    n = len(x)
-    exact = _exact_line(x, y)
+    n, points = len(x), list(zip(x, y, strict=True))
+    exact = _exact_slope(points)
     if exact is not None:
-        slope, intercept = (Estimate(value, value, value, n, confidence) for value in exact)
-        return Line(slope, intercept)
-    return _least_squares(x, y, relative, confidence)
-
-
-def growth_exponent(
-    x: Sequence[float], y: Sequence[float], confidence: float = CONFIDENCE
-) -> Estimate:
-    """The exponent p of ``y ∝ x^p``: the slope of log y over log x, unweighted.
-
-    1 is growth in proportion.  Raises ``StudyError`` as ``linear_fit`` does, and for x or y that
-    is not positive.
-    """
-    _check_points(x, y, positive=True)
-    if min(x) <= 0:
-        raise StudyError(f"A growth exponent needs positive x, found {min(x)}; leave it out.")
-    log_x, log_y = ([math.log(each) for each in values] for values in (x, y))
-    found, start = linear_fit(log_x, log_y, relative=False, confidence=confidence)
-    residuals = (b - start.value - found.value * a for a, b in zip(log_x, log_y, strict=True))
-    if max(map(abs, residuals)) > _ROUNDING * max(map(abs, log_y)):
-        return found
-    settled = round(found.value, 12)
-    return Estimate(settled, settled, settled, found.n, confidence)
-
-
-def _exact_line(x: Sequence[float], y: Sequence[float]) -> tuple[float, float] | None:
-    """Slope and intercept of points that lie on one line without rounding, else None."""
-    points = [(Fraction(a), Fraction(b)) for a, b in zip(x, y, strict=True)]
-    (x0, y0), (x1, y1) = min(points), max(points)
-    if any((b - y0) * (x1 - x0) != (y1 - y0) * (a - x0) for a, b in points):
-        return None
-    slope = (y1 - y0) / (x1 - x0)
-    return float(slope), float(y0 - slope * x0)
-
-
-def _least_squares(
-    x: Sequence[float], y: Sequence[float], relative: bool, confidence: float
-) -> Line:
-    n = len(x)
+        return Estimate(exact, exact, exact, n, confidence)
     # fsum rounds once, so that the order of the points does not matter.
-    weights = [1 / b**2 if relative else 1.0 for b in y]
-    total = math.fsum(weights)
-    x_mean = math.fsum(w * a for w, a in zip(weights, x, strict=True)) / total
-    y_mean = math.fsum(w * b for w, b in zip(weights, y, strict=True)) / total
-    points = list(zip(weights, x, y, strict=True))
-    spread = math.fsum(w * (a - x_mean) ** 2 for w, a, _ in points)
-    slope = math.fsum(w * (a - x_mean) * (b - y_mean) for w, a, b in points) / spread
-    intercept = y_mean - slope * x_mean
-    residuals = math.fsum(w * (b - intercept - slope * a) ** 2 for w, a, b in points)
-    deviation = math.sqrt(residuals / (n - 2))
-    quantile = _student(n - 2, confidence)
-    half_slope = quantile * deviation / math.sqrt(spread)
-    half_intercept = quantile * deviation * math.sqrt(1 / total + x_mean**2 / spread)
-    return Line(
-        Estimate(slope, slope - half_slope, slope + half_slope, n, confidence),
-        Estimate(intercept, intercept - half_intercept, intercept + half_intercept, n, confidence),
-    )
+    x_mean, y_mean = math.fsum(x) / n, math.fsum(y) / n
+    spread = math.fsum((a - x_mean) ** 2 for a in x)
+    slope = math.fsum((a - x_mean) * (b - y_mean) for a, b in points) / spread
+    residuals = math.fsum((b - y_mean - slope * (a - x_mean)) ** 2 for a, b in points)
+    half = _student(n - 2, confidence) * math.sqrt(residuals / (n - 2) / spread)
+    return Estimate(slope, slope - half, slope + half, n, confidence)
+
+
+def _exact_slope(points: Iterable[tuple[float, float]]) -> float | None:
+    """The slope of points that lie on one line without rounding, else None."""
+    exact = [(Fraction(a), Fraction(b)) for a, b in points]
+    (x0, y0), (x1, y1) = min(exact), max(exact)
+    if any((b - y0) * (x1 - x0) != (y1 - y0) * (a - x0) for a, b in exact):
+        return None
+    return float((y1 - y0) / (x1 - x0))
 
 
 @lru_cache(maxsize=256)
@@ -268,7 +190,7 @@ def _finite(samples: Iterable[float], purpose: str) -> list[float]:
     return ordered
 
 
-def _check_points(x: Sequence[float], y: Sequence[float], positive: bool) -> None:
+def _check_points(x: Sequence[float], y: Sequence[float]) -> None:
     if len(x) != len(y):
         raise StudyError(f"A line needs one y for each x, found {len(x)} x and {len(y)} y.")
     if len(x) < 3:
@@ -276,8 +198,6 @@ def _check_points(x: Sequence[float], y: Sequence[float], positive: bool) -> Non
     _finite([*x, *y], "a line")
     if len(set(x)) < 2:
         raise StudyError(f"A line needs two different x, found only {x[0]}; measure another case.")
-    if positive and min(y) <= 0:
-        raise StudyError(f"A relative error needs positive y, found {min(y)}; fit without weights.")
 
 
 def _check_confidence(confidence: float) -> None:

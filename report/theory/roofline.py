@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import Final
 
 from report.records.layers import Layer
-from report.statistics.estimates import Estimate, rate_over
+from report.statistics.estimates import Estimate
 from report.theory.work import (
     Pass,
     compulsory_traffic,
@@ -44,11 +44,6 @@ class Roof:
 
     peak: Estimate
     bandwidth: Estimate
-
-    @property
-    def ridge(self) -> Estimate:
-        """The intensity in FLOP/B from which arithmetic is the limit."""
-        return rate_over(self.peak, self.bandwidth)
 
     def least(self, flops: int, bytes: int) -> float:
         """The least time of so much work and traffic, at the nearer ceiling (s)."""

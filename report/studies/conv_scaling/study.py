@@ -17,8 +17,7 @@ from report.paper.reconciliations import series_table
 from report.paper.study import Content, Study
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent, exact, named
-from report.quantity.fits import slope
-from report.quantity.operations import at_least, at_most, counted_in
+from report.quantity.operations import at_least, at_most, counted_in, slope
 from report.quantity.verdicts import Several, Statement, all_of
 from report.statistics.estimates import CONFIDENCE, Estimate
 from report.studies.conv_scaling import figures, reconciled, theory
@@ -324,7 +323,7 @@ def _overhead(p: Paper) -> Statement:
 @study.claim("compressed-memory")
 def _compressed(p: Paper) -> Statement:
     # Compressed activations would leave a gap that grows with the batch.
-    return slope(p.source.gap, "B", relative=False) > 0
+    return slope(p.source.gap, "B") > 0
 
 
 @study.claim("upper-bound")
