@@ -9,7 +9,7 @@ On a GPU that is ncu (``experiments.harness.ncu``), on a processor valgrind's la
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from typing import Any, Final
@@ -28,7 +28,6 @@ from report.errors import RidgepointError
 from report.instruments.counters import ncu_logs
 from report.instruments.counters.logs import CaseLogs, attachment_name, pack
 from report.records.quantities import QUANTITIES
-from report.records.record import Case
 from report.theory.work import macs
 
 _NOT_ASKED: Final = "the run was not asked to count executed work (--counters none)"
@@ -95,25 +94,22 @@ def multiply_adds(study: Study, factors: Factors) -> int:
     return passes * sum(map(macs, layers_of_case(study, factors)))
 
 
-def added(
-    study: Study, journal: Journal, cases: Sequence[Case], reason: str | None
-) -> tuple[tuple[Case, ...], dict[str, str]]:
-    """The cases with what was counted of them, and why something was not, by quantity.
+def missing(study: Study, journal: Journal, reason: str | None) -> dict[str, str]:
+    """Why something was not counted, by quantity; ``reason`` says why nothing, or no more, was.
 
-    ``reason`` says why nothing, or no more, was counted.
+    What all cases lack for the same reason stands under the quantity alone.
     """
-    counts, tool = journal.counts, TOOLS[journal.header.environment.device]
     if study.subject is not None and journal.header.counters == "none":
         reason = _NOT_ASKED
-    missing = {} if reason is None else dict.fromkeys(tool.QUANTITIES, reason)
-    missing |= _once({index: counts[index].missing for index in sorted(counts)})
-    found = (
-        msgspec.structs.replace(case, series=case.series | counts[index].series)
-        if index in counts
-        else case
-        for index, case in enumerate(cases)
-    )
-    return tuple(found), missing
+    tool, counts = TOOLS[journal.header.environment.device], sorted(journal.counts.items())
+    found = {} if reason is None else dict.fromkeys(tool.QUANTITIES, reason)
+    per_case = [set(count.missing.items()) for _, count in counts]
+    common = set.intersection(*per_case) if len(per_case) > 1 else set()
+    found |= dict(sorted(common))
+    for index, count in counts:
+        left = sorted(set(count.missing.items()) - common)
+        found |= {f"cases[{index}].{quantity}": reason for quantity, reason in left}
+    return found
 
 
 def files(journal: Journal) -> Iterator[CaseFile]:
@@ -122,14 +118,3 @@ def files(journal: Journal) -> Iterator[CaseFile]:
     if logs:
         meaning = "the table that Nsight Compute printed, cut to each case that it counted"
         yield CaseFile(attachment_name(ncu_logs.TOOL), meaning, pack(ncu_logs.TOOL, logs))
-
-
-def _once(missing: Mapping[int, Mapping[str, str]]) -> dict[str, str]:
-    """What all cases lack for the same reason under the quantity alone, the rest by case."""
-    per_case = [set(reasons.items()) for reasons in missing.values()]
-    common = set.intersection(*per_case) if len(per_case) > 1 else set()
-    reasons = dict(sorted(common))
-    for index, own in missing.items():
-        left = sorted(set(own.items()) - common)
-        reasons |= {f"cases[{index}].{quantity}": reason for quantity, reason in left}
-    return reasons

@@ -16,15 +16,13 @@ from random import Random
 from statistics import median
 from typing import Final, NamedTuple
 
-import msgspec
-
 from experiments.harness.journal import Ended, Journal
 from experiments.harness.processes import measured, task_of
 from experiments.harness.progress import Observer, shown
 from experiments.harness.study import Factors, Session, Study
 from experiments.harness.text import factors_text
-from report.records.pooling import measures_process, outcome
-from report.records.record import Case, Policy
+from report.records.pooling import measures_process
+from report.records.record import Policy
 
 #: Further processes for what was disturbed: at most so many a policy, and so much of the time.
 REPEATS: Final = 3
@@ -169,13 +167,3 @@ def _taken(
         where = f"process {turn.process}, memory {turn.policy}"
         text = f"{factors_text(cases[message.case])}: {where}, {told}"
         yield len(had) / len({*cases, *had}), text
-
-
-def added(cases: Sequence[Case], log: Sequence[Ended]) -> tuple[Case, ...]:
-    """The cases with their rounds, in the order of measuring, and the outcome of those."""
-    found = []
-    for index, case in enumerate(cases):
-        of = tuple(ended.round for ended in log if ended.case == index)
-        status, reason = outcome(of) if of else (case.status, case.reason)
-        found.append(msgspec.structs.replace(case, rounds=of, status=status, reason=reason))
-    return tuple(found)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import signal
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -30,7 +29,7 @@ from experiments.harness.text import factors_text, flat, last_line
 from experiments.harness.worker import Task
 from report.errors import MeasurementError, RidgepointError
 from report.records.filed import encode, parse
-from report.records.pooling import measures_case, unlike
+from report.records.pooling import measures_case, outcome, unlike
 from report.records.record import (
     SCHEMA_VERSION,
     Attachment,
@@ -265,12 +264,10 @@ def _finished(
     """
     header, before = journal.header, journal.ceilings or Ceilings(reason=_ENDED)
     reasons = {"ceilings.before": before.reason, "ceilings.after": after.reason}
-    cases = rounds.added(tuple(_alone(study, journal)), journal.rounds)
-    cases, not_counted = counting.added(study, journal, cases, uncounted)
     missing = {
         **header.environment.missing,
         **{name: reason for name, reason in reasons.items() if reason is not None},
-        **not_counted,
+        **counting.missing(study, journal, uncounted),
         **journal.unfiled,
     }
     files = [*sorted(journal.files.values(), key=lambda file: file.name), *counting.files(journal)]
@@ -278,7 +275,7 @@ def _finished(
         "finished": _utc(finished),
         "environment": msgspec.structs.replace(header.environment, missing=missing),
         "ceilings": (*before.ceilings, *after.ceilings),
-        "cases": cases,
+        "cases": tuple(case_of(study, journal, index) for index in range(len(header.cases))),
         "attachments": tuple(
             Attachment(name=file.name, sha256=digest(file.content), meaning=file.meaning)
             for file in files
@@ -292,18 +289,20 @@ def _finished(
     return record, path
 
 
-def _alone(study: Study, journal: Journal) -> Iterator[Case]:
-    """Each case as it was measured by itself, or why this run did not."""
-    header = journal.header
-    for index, factors in enumerate(header.factors):
-        if index in journal.finished:
-            yield journal.finished[index]
-            continue
+def case_of(study: Study, journal: Journal, index: int) -> Case:
+    """All that this run measured and counted of a case, or why it did not."""
+    header, factors = journal.header, journal.header.factors[index]
+    case = journal.finished.get(index)
+    if case is None:
         reason = f"{_ENDED.capitalize()}."
         if header.shard is not None and not measures_case(header.shard, index):
             of = header.shard.of
             reason = f"This was left to shard {index % of + 1} of {of}."
-        yield unmeasured(study, factors, "unavailable", reason)
+        case = unmeasured(study, factors, "unavailable", reason)
+    timed = tuple(ended.round for ended in journal.rounds if ended.case == index)
+    status, reason_ = outcome(timed) if timed else (case.status, case.reason)
+    series = case.series | (journal.counts[index].series if index in journal.counts else {})
+    return msgspec.structs.replace(case, rounds=timed, status=status, reason=reason_, series=series)
 
 
 def _utc(moment: datetime) -> str:

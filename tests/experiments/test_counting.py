@@ -21,6 +21,7 @@ from experiments import registry
 from experiments.harness import counting, lackey, machine, ncu
 from experiments.harness.journal import Count, Finish, Header, Journal, read_journal
 from experiments.harness.processes import task_of, working
+from experiments.harness.run import case_of
 from experiments.harness.study import CounterChoice, Session, Study
 from experiments.harness.worker import Task
 from report.instruments.counters import ncu_logs
@@ -65,9 +66,9 @@ def counted_run(
     study = STUDY.on(session.device)
     with journal:
         reason = counting.count(study, session, journal, notes)
-    alone = [journal.finished[index] for index in sorted(journal.finished)]
-    cases, missing = counting.added(study, journal, alone, reason)
-    return cases, missing, {file.name: file.content for file in counting.files(journal)}
+    cases = tuple(case_of(study, journal, index) for index in range(len(journal.header.cases)))
+    files = {file.name: file.content for file in counting.files(journal)}
+    return cases, counting.missing(study, journal, reason), files
 
 
 # ----------------------------------------------------------------------------------------- the step

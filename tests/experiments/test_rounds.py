@@ -20,6 +20,7 @@ from experiments.harness import rounds, timing, worker
 from experiments.harness.journal import Ended, Finish, Journal
 from experiments.harness.measure import training
 from experiments.harness.rounds import Turn, affordable, shuffled, to_repeat, turns
+from experiments.harness.run import case_of
 from experiments.harness.study import FULL, Session, Subject
 from experiments.harness.timing import Duration, Workload
 from report.records.record import Case, Policy, Protocol, Round
@@ -176,10 +177,14 @@ def test_a_disturbed_case_is_repeated_until_a_quiet_process_has_made_up_for_it()
 
 
 def test_a_case_whose_rounds_all_failed_has_their_outcome() -> None:
-    case, broke = Case(factors={"size": 1}), ended(0, 1.0, status="failed", reason="It broke.")
-    (lost,) = rounds.added([case], [broke, ended(0, 1.0, 2, status="failed", reason="x")])
+    journal = Journal(Path(), make_header(tiny_study.STUDY))
+    journal.take(Finish(case=0, outcome=Case(factors={"size": 1})))
+    journal.take(ended(0, 1.0, status="failed", reason="It broke."))
+    journal.take(ended(0, 1.0, 2, status="failed", reason="x"))
+    lost = case_of(tiny_study.STUDY, journal, 0)
     assert (lost.status, lost.reason) == ("failed", "It broke.")
-    (kept,) = rounds.added([case], [broke, ended(0, 1.0, 2)])
+    journal.take(ended(0, 1.0, 3))
+    kept = case_of(tiny_study.STUDY, journal, 0)
     assert (kept.status, kept.samples("time")) == ("ok", (1.0,))
 
 
@@ -195,12 +200,11 @@ def test_each_process_measures_each_case_and_no_case_takes_another_with_it(
     sizes = (1, tiny_study.CRASHING, tiny_study.LOUD)
     study = registry.load("tiny")
     header = make_header(study, cases=tuple({"size": size} for size in sizes))
-    alone = [Case(factors=factors) for factors in header.factors]
     with Journal(tmp_path / ".j.journal.jsonl", header) as journal:
-        for index, case in enumerate(alone):
-            journal.append(Finish(case=index, outcome=case))
+        for index, factors in enumerate(header.factors):
+            journal.append(Finish(case=index, outcome=Case(factors=factors)))
         rounds.measure(study, Session("cpu", study.full), journal, notes)
-    plain, crashed, loud = rounds.added(alone, journal.rounds)
+    plain, crashed, loud = (case_of(study, journal, index) for index in range(3))
 
     assert (crashed.status, {r.status for r in crashed.rounds}) == ("failed", {"failed"})
     assert "killed, most likely for lack of memory" in str(crashed.reason)
