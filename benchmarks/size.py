@@ -13,7 +13,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 _COMMAND_LINE: Final = tuple(
-    f"experiments/{name}.py" for name in ("__init__", "__main__", "options", "registry")
+    f"experiments/{name}.py" for name in ("__init__", "__main__", "registry")
 )
 #: Room → its budget in lines, and where it lies; a file belongs to the longest place that holds it.
 ROOMS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {

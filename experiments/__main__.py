@@ -3,71 +3,132 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shlex
 import signal
 import sys
 import traceback
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Annotated, Any, Final
 
 from report.system.streams import require_packages
 
 require_packages()
 
+import msgspec
+from msgspec import Meta
+
 from experiments import registry
-from experiments.cluster.submit import export_script, submit
+from experiments.cluster.submit import ASKED, export_script, submit
 from experiments.gpu_session import measure_all
 from experiments.harness.doctor import doctor
 from experiments.harness.progress import Observer, outcome
 from experiments.harness.record_check import check_records
-from experiments.harness.run import StoppedError, close, run
+from experiments.harness.request import Request
+from experiments.harness.run import close, run
 from experiments.harness.runtime import INSTALL, INSTALLS
 from experiments.harness.status import status
 from experiments.importers.command import import_files
-from experiments.options import parser, request_of
+from experiments.theory.command import OPTIONS as THEORY
 from experiments.theory.command import theory
-from report.errors import MeasurementError, OutputError, RidgepointError, UsageError
+from experiments.theory.networks import FORMS
+from report.errors import RidgepointError, UsageError
 from report.records import ENDING
 from report.records.choice import fate_of
-from report.records.record import Record
+from report.records.imported import Address, Licence, Revision
+from report.records.record import Record, Slug
+from report.system.commandline import Parser
 from report.system.streams import check_output, open_streams
 
-if TYPE_CHECKING:
-    from types import FrameType
+_MEASURED: Final = """\
+what is measured
+--device  cpu|cuda [cpu]  cuda: a GPU, see docs/measuring.md
+--threads  N  default: one for each core
+--quick  –  fewer cases and samples
+--set  FACTOR=LEVEL,...  measure these levels of a factor only; may be repeated
+--counters  none|auto  count executed work; default: auto, with --quick none
+--data  DIR  a folder with a data set of your own, for the studies that read images
+the machine
+--label  NAME  what you call this machine, such as «classroom laptop 3»; papers call it so too
+--wait-quiet  MIN  wait so long at most until other processes leave the processors alone
+"""
+_SEVERAL: Final = """\
+parts of a run, and several runs
+--resume  –  continue the newest unfinished run
+--shard  I/N  only the I-th of N parts, which papers merge
+--if-missing  –  skip a measured shard, go on with one begun
+--all  –  with --device cuda: all that papers need of a GPU
+--minutes  MIN [25]  time for --all
+"""
+_JOBS: Final = """\
+jobs
+--cluster  slurm|local [slurm]  local: on this machine
+--nodes  COUNT [1]  jobs at once
+--shards  COUNT  default: as many as nodes
+--time  COUNT [60]  limit of a job in minutes
+--export-sbatch  FILE  write a script instead
+""" + "".join(f"--{name}  {name.upper()}  {name} that sbatch asks for\n" for name in ASKED)
+_IMPORT: Final = """\
+--study!  STUDY  the study whose data they become
+--origin!  TEXT  who measured
+--licence!  ID  a licence of SPDX, as Apache-2.0 is
+--address  URL  where the file is published
+--commit  HASH  the revision of it there
+--device  TEXT  full name of the device, as vendors write it
+--set  NAME=VALUE...  a condition that the file does not tell, as precision=amp; may be repeated
+"""
+_RECORDS: Final = "--records  DIR [data]  the folder of records\n"
+_INTO: Final = "--into  DIR  copy those that are to the folders of their studies in this directory"
+_EXAMPLES: Final = """\
+examples:
+  python -m experiments run conv_scaling --quick
+  python -m experiments run conv_scaling --threads 1 --set batch=16,64 --wait-quiet 10
+"""
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Do what ``arguments`` say; return the exit code."""
-    try:
-        options = parser().read(arguments)
-        code = _COMMANDS[options.command](options)
-        check_output()
-        return code
-    except (RidgepointError, ModuleNotFoundError, OSError, KeyboardInterrupt) as error:
-        if "--debug" in arguments:
-            traceback.print_exception(error)
-        explained = _explained(error)
-        print(explained, file=sys.stderr)
-        return explained.exit_code
+def _as(kind: object, what: str) -> Callable[[str], Any]:
+    """What turns a word into a value of ``kind``, or refuses one that is not ``what``."""
+
+    def convert(text: str) -> Any:
+        try:
+            return msgspec.convert(text.strip(), kind, strict=False)
+        except msgspec.ValidationError:
+            raise ArgumentTypeError(f"{text!r} is not {what}") from None
+
+    return convert
 
 
-def _explained(error: BaseException) -> RidgepointError:
-    """The error as one that says in one sentence what to do."""
-    match error:
-        case RidgepointError():
-            return error
-        case ModuleNotFoundError():
-            install = INSTALLS.get(error.name or "", INSTALL)
-            return MeasurementError(f"{error.name} is not installed; install it with: {install}")
-        case OSError():
-            return OutputError(f"{error.filename or 'A file'}: {error.strerror or error}.")
-    return StoppedError("Interrupted before the run began.", KeyboardInterrupt(*error.args))
+def _shard(text: str) -> tuple[int, int]:
+    number, slash, of = text.partition("/")
+    if slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of):
+        return int(number), int(of)
+    raise ArgumentTypeError(f"{text!r} is no shard; write 1/4 for the first of four")
 
 
-def _run(options: argparse.Namespace) -> int:
+#: What an option takes, as tables say it → what makes that of a word.
+_TYPES: Final[dict[str, Callable[[str], Any]]] = {
+    "N": int,
+    "MIN": _as(Annotated[float, Meta(gt=0, le=1e6)], "a number of minutes above 0"),
+    "I/N": _shard,
+    "NAME": _as(
+        Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]{1,60}$")], "1 to 60 printable characters"
+    ),
+    "STUDY": _as(Slug, "a name of a study"),
+    "ID": _as(Licence, "a licence of SPDX"),
+    "URL": _as(Address, "a web address"),
+    "HASH": _as(Revision, "a commit"),
+}
+
+
+def request_of(options: Namespace) -> Request:
+    """What the options of ``run`` or ``submit`` ask for."""
+    given = {n: v for n, v in vars(options).items() if n in Request.__dataclass_fields__}
+    return Request(**given, settings=tuple(options.set), images=options.data)
+
+
+def _run(options: Namespace) -> int:
     observer = Observer(debug=options.debug)
     if options.all:
         return measure_all(options.device, options.minutes, options.records, observer)
@@ -76,7 +137,7 @@ def _run(options: argparse.Namespace) -> int:
     return _told(*run(request_of(options), observer), options.records)
 
 
-def _submit(options: argparse.Namespace) -> int:
+def _submit(options: Namespace) -> int:
     """Measure in jobs until all shards are there, or write the script that does."""
     if options.export_sbatch is not None:
         return export_script(request_of(options), options)
@@ -85,29 +146,15 @@ def _submit(options: argparse.Namespace) -> int:
     return 0
 
 
-def _close(options: argparse.Namespace) -> int:
+def _close(options: Namespace) -> int:
     closed = close(options.study, options.records, Observer())
     return max(_told(*each, options.records) for each in closed)
-
-
-_COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
-    "list": lambda options: registry.list_studies(options.study),
-    "run": _run,
-    "submit": _submit,
-    "close": _close,
-    "status": lambda options: status(options.study, options.records),
-    "doctor": lambda options: doctor(options.records),
-    "check": lambda options: check_records(options.files, options.into),
-    "theory": theory,
-    "import": import_files,
-}
 
 
 def _told(record: Record, path: Path, records: Path) -> int:
     """Print what was measured, where it lies, and whether papers use it; the exit code."""
     measured = outcome(record)
-    absolute, here = path.resolve(), Path.cwd()
-    print(f"Record: {absolute.relative_to(here) if absolute.is_relative_to(here) else path}")
+    print(f"Record: {path}")
     print(*next_build(record.study, path, records), sep="\n")
     return int(not measured)
 
@@ -129,10 +176,69 @@ def next_build(study: str, path: Path, records: Path) -> tuple[str, ...]:
     return f"{words[:1].upper()}{words[1:]}; to build the paper{from_it}:", command
 
 
+#: Command → what it does, in words and as a function, and its options.
+_COMMANDS: Final[dict[str, tuple[str, Callable[[Namespace], int], str]]] = {
+    "list": ("the studies; of a named one, its factors and plans", registry.list_studies, ""),
+    "run": ("measure a study and write a record", _run, _RECORDS + _MEASURED + _SEVERAL),
+    "submit": ("measure a study in jobs of a cluster", _submit, _RECORDS + _MEASURED + _JOBS),
+    "theory": ("work, bytes and memory of any network, from its code", theory, THEORY),
+    "import": ("records of what others published", import_files, _RECORDS + _IMPORT),
+    "check": ("whether records are good to hand in", check_records, _INTO),
+    "doctor": ("what this machine can measure, and what disturbs it", doctor, _RECORDS),
+    "status": ("which shards of a study are measured or missing", status, _RECORDS),
+    "close": ("make records of unfinished runs whose machines are gone", _close, _RECORDS),
+}
+
+
+def parser() -> Parser:
+    """The command line."""
+    every = Parser(prog="python -m experiments")
+    commands = every.add_subparsers(dest="command", required=True)
+    one_of = f"one of: {', '.join(sorted(registry.STUDIES))}"
+    for name, (meaning, _, options) in _COMMANDS.items():
+        command = commands.add_parser(name, help=meaning)
+        if name in ("list", "run"):
+            command.add_argument("study", nargs="*" if name == "list" else "?", help=one_of)
+        elif name in ("submit", "status", "close"):
+            command.add_argument("study", help=one_of)
+        elif name == "theory":
+            command.add_argument("network", nargs="?", help=f"{FORMS}, which returns the module")
+        elif name in ("import", "check"):
+            command.add_argument("files", nargs="+", type=Path, metavar="FILE")
+        command.add_options(f"--debug  –  show tracebacks\n{options}", _TYPES)
+        command.epilog = _EXAMPLES if name == "run" else None
+    return every
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do what ``arguments`` say; return the exit code."""
+    try:
+        options = parser().read(arguments)
+        code = _COMMANDS[options.command][1](options)
+        check_output()
+        return code
+    except KeyboardInterrupt:
+        return 130  # as a shell says of a command that was interrupted
+    except (RidgepointError, ModuleNotFoundError, OSError) as error:
+        if "--debug" in arguments:
+            traceback.print_exception(error)
+        print(_sentence(error), file=sys.stderr)
+        return error.exit_code if isinstance(error, RidgepointError) else 1
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, ModuleNotFoundError):
+        install = INSTALLS.get(error.name or "", INSTALL)
+        return f"{error.name} is not installed; install it with: {install}"
+    if isinstance(error, OSError):
+        return f"{error.filename or 'A file'}: {error.strerror or error}."
+    return str(error)
+
+
 def command() -> int:
     """The command as a process of its own, which SIGTERM ends as Ctrl-C does."""
 
-    def terminated(number: int, frame: FrameType | None) -> None:
+    def terminated(number: int, frame: object) -> None:
         raise KeyboardInterrupt(number)
 
     open_streams()

@@ -6,7 +6,7 @@ torch at its top, so that listing the studies stays quick and works without torc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from argparse import Namespace
 from importlib import import_module
 from pathlib import Path
 from typing import Final
@@ -14,7 +14,6 @@ from typing import Final
 from experiments.harness.study import Study
 from experiments.harness.text import period_text
 from report.errors import UsageError
-from report.records.record import Protocol
 
 #: Study → module: every file beside this one that defines ``STUDY``.
 STUDIES: Final[dict[str, str]] = {
@@ -33,16 +32,16 @@ def load(name: str) -> Study:
     return study
 
 
-def list_studies(names: Sequence[str]) -> int:
+def list_studies(options: Namespace) -> int:
     """Print all studies in a line each, or all about those that are named."""
-    if names:
-        print("\n\n".join(_described(load(name)) for name in names))
+    if options.study:
+        print("\n\n".join(_described(load(name)) for name in options.study))
         return 0
     print(f"{'STUDY':<18} {'CASES':>5}  {'TIME LIMIT':>10}  QUESTION")
     for study in map(load, STUDIES):
         cases = len(study.cases(study.levels(quick=False)))
-        longest = period_text(study.full.budget_s) if study.full.budget_s else "–"
-        print(f"{study.name:<18} {cases:>5}  {longest:>10}  {study.question}")
+        limit = period_text(study.full.budget_s) if study.full.budget_s else "–"
+        print(f"{study.name:<18} {cases:>5}  {limit:>10}  {study.question}")
     more = "A full run stops timing at its limit; what is measured once and counted comes on top."
     print(f"\n{more} list STUDY tells its factors and plans.")
     return 0
@@ -58,15 +57,6 @@ def _described(study: Study) -> str:
         each, where = study.on(device), "" if device == "cpu" else " --device cuda"
         for option, plan in (("", each.full), (" --quick", each.quick)):
             cases = len(each.cases(each.levels(quick=bool(option))))
-            lines.append(f"  run {study.name}{option}{where}: {cases} cases, {_effort(plan)}")
+            processes = ", ".join(f"{n} {policy}" for policy, n in plan.processes.items())
+            lines.append(f"  run {study.name}{option}{where}: {cases} cases by {processes}")
     return "\n".join(lines)
-
-
-def _effort(plan: Protocol) -> str:
-    """Processes, samples and time budget in words."""
-    most = "" if plan.budget_s is None else f", {period_text(plan.budget_s)} at most"
-    return (
-        f"processes: {', '.join(f'{n} {policy}' for policy, n in plan.processes.items())}; in each "
-        f"{plan.minimum_samples} to {plan.maximum_samples} samples, about {plan.case_budget_s:g} s "
-        f"a case{most}"
-    )

@@ -11,7 +11,9 @@ import os
 import platform
 import shutil
 import textwrap
+from argparse import Namespace
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -48,10 +50,10 @@ def noted(topic: str, ok: str, note: str | None) -> Check:
     return Check(topic, note, "note") if note else Check(topic, ok)
 
 
-def doctor(records: Path) -> int:
+def doctor(options: Namespace) -> int:
     """Look at everything and print it line by line; the exit code: 1 if nothing can be measured."""
     levels = []
-    for check in (check for part in (_machine(), _now(records), _torch()) for check in part):
+    for check in chain(_machine(), _now(options.records), _torch()):
         print(check.line(), flush=True)
         levels.append(check.level)
     if check.level == "problem":

@@ -6,7 +6,8 @@ One line a check, as ``experiments.harness.doctor`` prints them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from argparse import Namespace
+from collections.abc import Iterator
 from pathlib import Path
 
 from experiments import registry
@@ -19,15 +20,15 @@ from report.records.record import Record
 from report.records.store import EDITED, Stored, read_attachments, read_record, write_archive
 
 
-def check_records(files: Sequence[Path], into: Path | None) -> int:
+def check_records(options: Namespace) -> int:
     """Print of each record whether it can be handed in; the exit code: 1 if one cannot.
 
     Of one record all checks are told, of several those that are not ok.  Those that can be handed
-    in are copied to the folders of their studies ``into`` a data directory, if one is given.
+    in are copied to the folders of their studies in a data directory, if ``--into`` gives one.
     """
-    bad = 0
+    bad, files = 0, options.files
     for path in files:
-        checks = _looked_at(path, into)
+        checks = _looked_at(path, options.into)
         problem = any(check.level == "problem" for check in checks)
         print(f"{path}: {'cannot' if problem else 'can'} be handed in", flush=True)
         for check in checks:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import getpass
 import shlex
 import subprocess
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -71,8 +72,9 @@ def shards(study: str, records: Path, sweep: str) -> Mapping[int, Part]:
     return dict.fromkeys(range(1, int(sweep.split(":")[3]) + 1), Part())
 
 
-def status(study: str, records: Path) -> int:
+def status(options: Namespace) -> int:
     """Print what there is of the sweeps of a study, and what to run next; the exit code."""
+    study, records = options.study, options.records
     registry.load(study)
     places = () if records == Path("data") else ("--records", str(records))
     try:

@@ -16,12 +16,12 @@ import pytest
 import tiny_study
 
 from experiments import registry
+from experiments.__main__ import parser, request_of
 from experiments.harness import rounds
 from experiments.harness.journal import Header
 from experiments.harness.progress import Observer
 from experiments.harness.run import run
 from experiments.harness.study import Study
-from experiments.options import parser, request_of
 from report.records.record import SCHEMA_VERSION, Code, Environment, Outcome
 from report.records.store import Stored, read_study
 from tests import factory
