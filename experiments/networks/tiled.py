@@ -10,9 +10,10 @@ and output exist as whole maps.  Kernels, strides and paddings are the same alon
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import product
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import torch
 from torch import nn
@@ -25,6 +26,9 @@ Form: TypeAlias = Literal["tiled_layers", "tiled_blocks", "tiled_stages"]
 Extents: TypeAlias = tuple[int, int]
 #: A rectangle of a map: its rows and its columns.
 Region: TypeAlias = tuple[range, range]
+Step: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+#: The part of an input that is needed, and what computes from it.
+Plan: TypeAlias = tuple[Region, Step]
 
 #: Modules whose output at a place depends on the input at that place alone.
 _POINTWISE: Final = (nn.BatchNorm2d, nn.ReLU, nn.Identity)
@@ -48,23 +52,6 @@ def _cut(tensor: torch.Tensor, held: Region, wanted: Region) -> torch.Tensor:
     return tensor[:, :, rows, columns]
 
 
-class Window(NamedTuple):
-    """What a convolution needs along one axis: positions of its input, and zeros on both sides."""
-
-    span: range
-    before: int
-    after: int
-
-
-def window(module: nn.Conv2d, wanted: range, extent: int) -> Window:
-    """What the outputs ``wanted`` need of an axis with ``extent`` values."""
-    kernel, stride, padding = _geometry(module)
-    first = wanted.start * stride - padding
-    behind = (wanted.stop - 1) * stride - padding + kernel
-    span = range(max(first, 0), min(behind, extent))
-    return Window(span, span.start - first, behind - span.stop)
-
-
 def _geometry(module: nn.Conv2d) -> tuple[int, int, int]:
     """Kernel, stride and padding of an axis."""
     return module.kernel_size[0], module.stride[0], int(module.padding[0])
@@ -85,7 +72,8 @@ class Tiled(nn.Module):
         before, after = ((range(rows), range(columns)) for rows, columns in (maps[0], maps[-1]))
         result: torch.Tensor | None = None
         for wanted in tiles(maps[-1], self.tile):
-            part = _chained(chain, maps, source, before, wanted)
+            needed, compute = _plan(chain, maps, wanted)
+            part = compute(_cut(source, before, needed))
             if result is None:
                 result = _empty(part, maps[-1])
             _cut(result, after, wanted).copy_(part)
@@ -123,66 +111,50 @@ def _extents(module: nn.Module, extents: Extents) -> Extents:
     raise TypeError(f"{type(module).__name__} cannot be computed tile by tile")
 
 
-def _chained(
-    modules: Sequence[nn.Module],
-    maps: Sequence[Extents],
-    source: torch.Tensor,
-    held: Region,
-    wanted: Region,
-) -> torch.Tensor:
-    """The part ``wanted`` of a chain's output; ``source`` is the part ``held`` of its input."""
-    regions = _regions(modules, maps, wanted)
-    part = _cut(source, held, regions[0])
-    for index, module in enumerate(modules):
-        part = _on_part(module, maps[index], part, regions[index], regions[index + 1])
-    return part
-
-
-def _regions(
-    modules: Sequence[nn.Module], maps: Sequence[Extents], wanted: Region
-) -> tuple[Region, ...]:
-    """The part of each map that the part ``wanted`` of the last one needs, the last included."""
-    regions = [wanted]
+def _plan(modules: Sequence[nn.Module], maps: Sequence[Extents], wanted: Region) -> Plan:
+    """How the part ``wanted`` of a chain's output is computed; ``maps`` are all its extents."""
+    steps: list[Step] = []
     for module, extents in zip(reversed(modules), reversed(maps[:-1]), strict=True):
-        regions.append(_needed(module, extents, regions[-1]))
-    return tuple(reversed(regions))
+        wanted, step = _plan_of(module, extents, wanted)
+        steps.append(step)
+
+    def chained(part: torch.Tensor) -> torch.Tensor:
+        for step in reversed(steps):
+            part = step(part)
+        return part
+
+    return wanted, chained
 
 
-def _needed(module: nn.Module, extents: Extents, wanted: Region) -> Region:
-    """The part of a module's input that the part ``wanted`` of its output needs."""
+def _plan_of(module: nn.Module, extents: Extents, wanted: Region) -> Plan:
+    """The same of one module, whose input is a map of these ``extents``."""
     match module:
         case nn.Conv2d():
-            rows, columns = _windows(module, extents, wanted)
-            return rows.span, columns.span
+            rows, columns = (_window(module, *axis) for axis in zip(wanted, extents, strict=True))
+            zeros = (*columns[1:], *rows[1:])
+            return (rows[0], columns[0]), partial(_convolved, module, zeros)
         case Residual():
-            return _regions(module.trunk, _maps(module.trunk, extents), wanted)[0]
-    return wanted
+            held, trunk = _plan(module.trunk, _maps(module.trunk, extents), wanted)
+
+            def added(part: torch.Tensor) -> torch.Tensor:
+                result = module.add(trunk(part), _shortcut(module, part, held, wanted))
+                return module.after(result)  # type: ignore[no-any-return]
+
+            return held, added
+    return wanted, module
 
 
-def _windows(module: nn.Conv2d, extents: Extents, wanted: Region) -> tuple[Window, Window]:
-    rows, columns = (window(module, *axis) for axis in zip(wanted, extents, strict=True))
-    return rows, columns
+def _window(module: nn.Conv2d, wanted: range, extent: int) -> tuple[range, int, int]:
+    """What outputs need of an axis with ``extent`` values: those, and the zeros on both sides."""
+    kernel, stride, padding = _geometry(module)
+    first = wanted.start * stride - padding
+    behind = (wanted.stop - 1) * stride - padding + kernel
+    span = range(max(first, 0), min(behind, extent))
+    return span, span.start - first, behind - span.stop
 
 
-def _on_part(
-    module: nn.Module, extents: Extents, part: torch.Tensor, held: Region, wanted: Region
-) -> torch.Tensor:
-    """What ``module`` gives at ``wanted`` from the part ``held`` of its input map."""
-    match module:
-        case nn.Conv2d():
-            return _convolved(module, part, *_windows(module, extents, wanted))
-        case Residual():
-            result = _chained(module.trunk, _maps(module.trunk, extents), part, held, wanted)
-            result = module.add(result, _shortcut(module, part, held, wanted))
-            return module.after(result)  # type: ignore[no-any-return]
-    return module(part)  # type: ignore[no-any-return]
-
-
-def _convolved(
-    module: nn.Conv2d, part: torch.Tensor, rows: Window, columns: Window
-) -> torch.Tensor:
+def _convolved(module: nn.Conv2d, zeros: tuple[int, ...], part: torch.Tensor) -> torch.Tensor:
     """The convolution of a part with the zeros that the map has around it, and no others."""
-    zeros = (columns.before, columns.after, rows.before, rows.after)
     if set(zeros) == {int(module.padding[0])}:
         return module(part)  # type: ignore[no-any-return]
     if any(zeros):
