@@ -14,7 +14,7 @@ from report.paper.findings import Findings
 from report.quantity.verdicts import Statement
 from report.records.editions import Role
 from report.records.record import Case, Factor, Record
-from report.studies.backend_speedup.runs import runs
+from report.studies.backend_speedup.runs import Run
 from report.studies.backend_speedup.study import findings
 from report.studies.backend_speedup.subject import SOURCE, Size
 from tests import factory
@@ -202,7 +202,7 @@ def test_verdicts_follow_the_data() -> None:
 
 
 def test_few_processes_bound_a_ratio_by_all_pairs() -> None:
-    (run,) = runs([factory.stored(on_gpu(apart=0.1))])
+    run = Run(factory.stored(on_gpu(apart=0.1)), "here")
     spread = run.spread()
     assert spread is not None and spread[0] == pytest.approx(1.05 / 0.95)
     ratio = run.bounded(run.speedup(SOURCE, "cupy"))

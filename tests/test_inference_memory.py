@@ -14,7 +14,7 @@ from report.missing import Missing
 from report.paper.findings import Findings
 from report.records.record import Case, Environment, Record
 from report.studies.inference_memory import theory
-from report.studies.inference_memory.runs import runs
+from report.studies.inference_memory.runs import Run
 from report.studies.inference_memory.source import checks
 from report.studies.inference_memory.subject import LAYOUTS, PRECISIONS, RESNETS, TILED, Call, Limit
 from report.theory import networks, peaks
@@ -27,7 +27,6 @@ from tests.papers import (
     assert_values,
     assert_verdicts,
     found_in,
-    inputs_of,
     reported,
     rows,
 )
@@ -247,7 +246,7 @@ def test_verdicts_follow_the_data() -> None:
 
 
 def test_the_account_of_a_call_adds_up() -> None:
-    (run,) = runs(inputs_of(STUDY, gpu_record()).records)
+    run = Run(factory.stored(gpu_record()), "here").as_measured()
     for each in GPU_CALLS:
         history, parts = run.history(each), on_gpu(each)
         assert not isinstance(history, Missing)

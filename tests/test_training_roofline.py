@@ -9,7 +9,7 @@ import pytest
 
 from report.paper.findings import Findings
 from report.records.record import Cache, Record
-from report.studies.training_roofline.runs import runs
+from report.studies.training_roofline.runs import Run
 from report.studies.training_roofline.subject import NETWORKS, Step
 from report.theory.roofline import training_loads
 from report.theory.shapes import parameter_count
@@ -178,5 +178,5 @@ def test_copies_within_a_cache_give_its_bandwidth() -> None:
     machine = msgspec.structs.replace(
         factory.environment(), host=msgspec.structs.replace(factory.SERVER, caches=tuple(caches))
     )
-    (run,) = runs([factory.stored(record([], machine, peaks=tuple(copies)))])
+    run = Run(factory.stored(record([], machine, peaks=tuple(copies))), "here")
     assert run.caches == pytest.approx({"L2": 80e9, "L3": 60e9}, rel=0.02)

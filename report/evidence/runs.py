@@ -6,7 +6,7 @@ medians, intervals and ceilings are taken in one way in all papers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
@@ -78,6 +78,10 @@ class Run(MeasuredDevice):
         """The memory policies that were measured, that of the studies first; none of old ones."""
         there = {r.policy for case in self.stored.record.cases for r in case.rounds if r.policy}
         return tuple(sorted(there, key=lambda policy: (policy != "retained", policy)))
+
+    def as_measured(self) -> Self:
+        """The same run under the first memory policy that was measured."""
+        return self.under(self.policies[0]) if self.policies else self
 
     @cached_property
     def _cases(self) -> tuple[tuple[str, dict[frozenset[tuple[str, Factor]], Case]], ...]:
@@ -309,8 +313,3 @@ def _own(one: Environment, others: Sequence[Environment]) -> str:
         if None not in known and len(set(known)) == len(known):
             return str(words(one))
     return one.key
-
-
-def run_of(stored: Stored | None, runs: Iterable[AnyRun]) -> AnyRun | None:
-    """The run of a record; None where there is no record."""
-    return next((run for run in runs if stored and run.file == stored.file), None)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from report.evidence.devices import Devices
 from report.evidence.reported import Reported
+from report.evidence.runs import AnyRun, labels
 from report.paper.tables import Table
 from report.paper.values import Value
 from report.quantity.verdicts import Verdict
@@ -53,6 +54,19 @@ class Inputs:
         records = {stored.file: stored for stored in self.records}
         named = {role: records[file] for role, file in self.roles.items() if file in records}
         return named if "cpu" in named else filled(self.records)
+
+    def runs(
+        self, kind: Callable[[Stored, str], AnyRun], check: Callable[[Stored], None]
+    ) -> dict[Role, AnyRun]:
+        """The run in each role, under the memory policy that it is about.
+
+        ``check`` raises ``StudyError`` for a record that does not fit the study.
+        """
+        made = {}
+        for stored, label in zip(self.records, labels(self.records), strict=True):
+            check(stored)
+            made[stored.file] = kind(stored, label).as_measured()
+        return {role: made[stored.file] for role, stored in self.cast.items()}
 
     def in_roles(self) -> Inputs:
         """The inputs with the records that play a role alone, in the order of the roles."""

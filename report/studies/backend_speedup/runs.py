@@ -8,12 +8,11 @@ from functools import cached_property
 from itertools import product
 
 from report.evidence import runs as any_study
-from report.evidence.runs import Factors, labels
+from report.evidence.runs import Factors
 from report.missing import Missing
 from report.quantity.evaluation import point
 from report.quantity.expression import Inferred, Quantity, Sampled, absent
 from report.records.record import Factor
-from report.records.store import Stored
 from report.statistics.estimates import Estimate
 from report.studies.backend_speedup import theory
 from report.studies.backend_speedup.subject import NAMES, Size
@@ -118,13 +117,3 @@ class Run(any_study.Run):
 
         file, *further = quantity.sources
         return Inferred(unit, name, file, interval=interval, further=tuple(further))
-
-
-def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
-    """The runs of this study, newest first, each under the memory policy that it measured."""
-    found = []
-    for stored, label in zip(records, labels(records), strict=True):
-        run = Run(stored, label)
-        known = run.policies
-        found.append(run.under(known[0]) if known else run)
-    return tuple(found)

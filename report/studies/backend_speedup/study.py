@@ -13,7 +13,6 @@ import msgspec
 from figures.panels import Dots, Scaling
 from report.errors import StudyError
 from report.evidence.audit import Check, count_by_verdict
-from report.evidence.runs import run_of
 from report.instruments import gates
 from report.missing import Missing
 from report.paper.findings import Inputs
@@ -26,7 +25,7 @@ from report.quantity.operations import at_least, at_most
 from report.quantity.verdicts import Several, Statement, all_of
 from report.statistics.estimates import CONFIDENCE
 from report.studies.backend_speedup import figures, theory
-from report.studies.backend_speedup.runs import Run, runs
+from report.studies.backend_speedup.runs import Run
 from report.studies.backend_speedup.source import OPERATIONS, PERFORMANCE, Source
 from report.studies.backend_speedup.subject import CALLS, NAMES, SOURCE, Size, check_subject
 from report.text.escape import markdown
@@ -50,14 +49,10 @@ class Paper:
 
     def __init__(self, inputs: Inputs) -> None:
         """Raises ``StudyError`` for a record that does not fit the study."""
-        for stored in inputs.records:
-            check_subject(stored)
         self.inputs = inputs
         self.source = Source(inputs)
-        self.runs = runs(inputs.records)
-        self.cpu, self.gpu, self.earlier = (
-            run_of(inputs.cast.get(role), self.runs) for role in ("cpu", "gpu", "third")
-        )
+        runs = inputs.runs(Run, check_subject)
+        self.cpu, self.gpu, self.earlier = (runs.get(role) for role in ("cpu", "gpu", "third"))
         #: The CPU and the GPU, where both are there.
         self.both = (self.cpu, self.gpu) if self.cpu and self.gpu else None
 

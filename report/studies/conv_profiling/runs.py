@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 from report.evidence import runs as any_study
-from report.evidence.runs import Factors, labels
+from report.evidence.runs import Factors
 from report.instruments.counters import ncu_logs
 from report.instruments.counters.logs import attachment_name, unpack
 from report.missing import Missing
@@ -18,7 +18,6 @@ from report.quantity.expression import Quantity, absent, exact, named, recorded
 from report.quantity.operations import counted_in
 from report.records.layers import Convolution
 from report.records.record import Factor, Pass
-from report.records.store import Stored
 from report.studies.conv_profiling.subject import BASE, SUBJECTS, Dimensions, dimensions_of
 from report.theory.conditions import conditions_of
 from report.theory.terms import Tile
@@ -152,11 +151,6 @@ class Run(any_study.Run):
 def _fast(batch: int) -> Factors:
     """The example's forward call with TF32 on."""
     return {**BASE.factors(batch), "precision": "tfloat32"}
-
-
-def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
-    """The runs of this study, newest first."""
-    return tuple(map(Run, records, labels(records)))
 
 
 def kernels_of(inputs: Inputs, run: Run, factors: Factors) -> tuple[str, ...]:

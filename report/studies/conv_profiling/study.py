@@ -9,7 +9,6 @@ from typing import Final
 from figures.panels import Panel
 from report.evidence.audit import Check
 from report.evidence.executed import residual
-from report.evidence.runs import run_of
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.machines import setup
@@ -21,7 +20,7 @@ from report.quantity.operations import at_least, at_most
 from report.quantity.verdicts import Several, Statement, all_of
 from report.records.record import Pass
 from report.studies.conv_profiling import reconciled, source, theory
-from report.studies.conv_profiling.runs import Call, Run, kernels_of, runs, tile_of
+from report.studies.conv_profiling.runs import Call, Run, kernels_of, tile_of
 from report.studies.conv_profiling.subject import BASE, SHOWN_BATCH, Dimensions, check_subject
 from report.text.escape import markdown
 from report.theory.convolution_workspaces import MANY_IMAGES, SCRATCHPAD_ALIGNMENT, SMALL_INPUT
@@ -42,13 +41,10 @@ class Paper:
 
     def __init__(self, inputs: Inputs) -> None:
         """Raises ``StudyError`` for a record that does not fit the study."""
-        for stored in inputs.records:
-            check_subject(stored)
         self.inputs, self.reported, self.file = inputs, inputs.reported, inputs.reported_file
-        self.runs = runs(inputs.records)
-        self.cpu, self.second, self.gpu = (
-            run_of(inputs.cast.get(role), self.runs) for role in ("cpu", "second", "gpu")
-        )
+        runs = inputs.runs(Run, check_subject)
+        self.runs = tuple(runs.values())
+        self.cpu, self.second, self.gpu = (runs.get(role) for role in ("cpu", "second", "gpu"))
         #: The GPU with TF32 on, which another record may hold.
         self.fast = next((r for r in self.runs if not r.workspace(SHOWN_BATCH).missing), None)
         #: From theory or an estimate to what was recorded: the source, lackey, peaks, counters.

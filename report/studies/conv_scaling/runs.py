@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
 from report.evidence import runs as any_study
-from report.evidence.runs import labels
 from report.instruments import gates
 from report.missing import Missing
 from report.quantity.evaluation import ENOUGH_RUNS, point
@@ -16,7 +14,6 @@ from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.intervals import Process
 from report.quantity.operations import geometric_mean
 from report.records.record import Factor, Pass, Policy
-from report.records.store import Stored
 from report.studies.conv_scaling import theory
 from report.studies.conv_scaling.subject import Layout
 
@@ -194,8 +191,3 @@ class Run(any_study.Run):
             )
         ]
         return next((call for call in calls if not sum(b.change for b in call)), calls[0])
-
-
-def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
-    """The runs of this study, newest first."""
-    return tuple(map(Run, records, labels(records)))

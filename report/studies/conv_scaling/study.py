@@ -9,7 +9,6 @@ from typing import Final
 
 from figures.panels import Scaling
 from report.evidence.allocator_replay import replays
-from report.evidence.runs import run_of
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.machines import Comparison, setup
@@ -21,7 +20,7 @@ from report.quantity.operations import at_least, at_most, counted_in, slope
 from report.quantity.verdicts import Several, Statement, all_of
 from report.statistics.estimates import CONFIDENCE, Estimate
 from report.studies.conv_scaling import figures, reconciled, theory
-from report.studies.conv_scaling.runs import Block, Run, runs
+from report.studies.conv_scaling.runs import Block, Run
 from report.studies.conv_scaling.source import Source
 from report.studies.conv_scaling.subject import SHOWN_BATCH, check_subject
 from report.text.escape import markdown
@@ -48,14 +47,11 @@ class Paper:
 
     def __init__(self, inputs: Inputs) -> None:
         """Raises ``StudyError`` for a record that does not fit the study."""
-        for stored in inputs.records:
-            check_subject(stored)
         self.inputs = inputs
         self.source = Source(inputs)
-        self.runs = runs(inputs.records)
-        self.counted, self.other, self.gpu = (
-            run_of(inputs.cast.get(role), self.runs) for role in ("cpu", "second", "gpu")
-        )
+        runs = inputs.runs(Run, check_subject)
+        self.runs = tuple(runs.values())
+        self.counted, self.other, self.gpu = (runs.get(role) for role in ("cpu", "second", "gpu"))
 
     @property
     def cpu(self) -> Run | None:

@@ -10,13 +10,11 @@ from typing import Any, Final, NamedTuple
 
 from report.evidence import runs as any_study
 from report.evidence.cached import cached
-from report.evidence.runs import labels
 from report.missing import Missing
 from report.quantity.expression import Quantity, absent, exact, named
 from report.records.layers import Layer
 from report.records.operations import Operator
 from report.records.record import Factor
-from report.records.store import Stored
 from report.studies.inference_memory import theory
 from report.studies.inference_memory.subject import (
     NETWORKS,
@@ -230,8 +228,3 @@ def _copied(operator: Operator) -> int:
     """The bytes of an operator's maps and weights (B)."""
     read = (tensor for tensors in operator.reads.values() for tensor in tensors)
     return sum(each.bytes for each in (*read, *operator.writes) if len(each.shape) == _MAP_AXES)
-
-
-def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
-    """The runs of this study, newest first."""
-    return tuple(map(Run, records, labels(records)))

@@ -7,7 +7,6 @@ from itertools import product
 from typing import Final
 
 from figures.panels import Scaling
-from report.evidence.runs import run_of
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.machines import setup
@@ -30,7 +29,7 @@ from report.studies.inference_memory.results import (
     reconciled,
     tiled,
 )
-from report.studies.inference_memory.runs import Run, runs
+from report.studies.inference_memory.runs import Run
 from report.studies.inference_memory.subject import (
     COALESCED,
     LAYOUTS,
@@ -70,11 +69,9 @@ class Paper:
 
     def __init__(self, inputs: Inputs) -> None:
         """Raises ``StudyError`` for a record that does not fit the study."""
-        for stored in inputs.records:
-            check_subject(stored)
-        self.inputs, self.runs = inputs, runs(inputs.records)
-        roles = (run_of(inputs.cast.get(r), self.runs) for r in ("cpu", "second", "gpu", "third"))
-        cpu, second, gpu, third = roles
+        runs = inputs.runs(Run, check_subject)
+        self.inputs, self.runs = inputs, tuple(runs.values())
+        cpu, second, gpu, third = (runs.get(role) for role in ("cpu", "second", "gpu", "third"))
         self.cpu = cpu if cpu and not cpu.on_gpu else None
         self.second = second if second and not second.on_gpu else None
         self.gpu = gpu if gpu and gpu.on_gpu else None

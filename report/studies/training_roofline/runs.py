@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
 from typing import Final, NamedTuple
 
 from report.evidence import runs as any_study
-from report.evidence.runs import labels
 from report.missing import Missing
 from report.quantity.evaluation import estimate
 from report.quantity.expression import Quantity, absent, exact
 from report.records.layers import Convolution, Layer
 from report.records.record import Case, Factor
-from report.records.store import Stored
 from report.studies.training_roofline.subject import NETWORKS, Step, step_of
 from report.theory.roofline import Load, Roof, training_loads
 
@@ -123,10 +120,3 @@ def kind_of(layer: Layer) -> str:
     if layer.groups > 1 and layer.groups == layer.input_shape[1]:
         return DEPTHWISE
     return " × ".join(map(str, layer.kernel))
-
-
-def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
-    """The runs of this study, newest first, under the memory policy that each is about."""
-    made: Callable[[Stored, str], Run] = Run
-    found = map(made, records, labels(records))
-    return tuple(run.under(run.policies[0]) if run.policies else run for run in found)

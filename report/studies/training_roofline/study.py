@@ -8,7 +8,6 @@ from typing import Any, Final, Literal
 
 from figures.panels import Dots, Roofline, Scaling
 from report.evidence.audit import Check, count_by_verdict
-from report.evidence.runs import run_of
 from report.paper.findings import Inputs
 from report.paper.machines import setup
 from report.paper.study import Content, Study, audit_row
@@ -19,7 +18,7 @@ from report.quantity.verdicts import Several, all_of
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline import figures, theory
 from report.studies.training_roofline.audit import RATE, audit
-from report.studies.training_roofline.runs import DEPTHWISE, Run, runs
+from report.studies.training_roofline.runs import DEPTHWISE, Run
 from report.studies.training_roofline.source import (
     CLOCKS,
     GPUS,
@@ -57,11 +56,9 @@ class Paper:
 
     def __init__(self, inputs: Inputs) -> None:
         """Raises ``StudyError`` for a record that does not fit the study."""
-        for stored in inputs.records:
-            check_subject(stored)
         self.inputs, self.source = inputs, Source(inputs)
-        found = runs(inputs.records)
-        self.cpu, self.gpu = (run_of(inputs.cast.get(role), found) for role in ("cpu", "gpu"))
+        runs = inputs.runs(Run, check_subject)
+        self.cpu, self.gpu = runs.get("cpu"), runs.get("gpu")
         self.audit, self.corrections = audit(self.source), self.source.corrections()
         self.remainders = {each.name: each for each in self.source.remainders()}
         self.checks = tuple(chain.from_iterable(self.audit.values()))
