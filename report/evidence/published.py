@@ -346,7 +346,7 @@ class Pairs:
         """Operations for each byte that the operators of a network move."""
         found = {}
         for name, (row, _, network) in self.known.items():
-            work = 2 * row.batch * sum(each.multiply_adds for each in network.operators)
+            work = 2 * row.batch * float(_tally(network).multiply_adds.sum())
             found[name] = work / float(moved(network, row.batch).sum())
         return self._of_theory(f"FLOP a byte({self.comparison.name})", found)
 

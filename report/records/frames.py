@@ -39,18 +39,21 @@ def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> N
 
     A whole number stays one, also where other cases lack its factor.
     """
-    names = dict.fromkeys(name for common, _ in _cases(stored) for name in (*common, *_OF_SERIES))
+    found = dict.fromkeys(name for common, _ in _cases(stored) for name in (*common, *_OF_SERIES))
+    names = [*found]
     stream.write(csv_of([(*names, "repetition", "value")]))
+    first, rest = (names.index(_OF_SERIES[end]) for end in (0, -1)) if names else (0, 0)
     for common, case in _cases(stored):
-        of_case = {name: _cell(common.get(name)) for name in names}
+        cells = [_cell(common.get(name)) for name in names]
+        before, after = cells[:first], cells[rest + 1 :]
+        lines: list[str] = []
         rounds = ((each.process, each.policy, each.series) for each in case.rounds)
         for process, policy, measured in ((None, None, case.series), *rounds):
             for name, samples in measured.items():
-                own = (process, policy, name, QUANTITIES[name].unit)
-                cells = of_case | dict(zip(_OF_SERIES, map(_cell, own), strict=True))
-                begin = ",".join(cells.values())
-                lines = [f"{begin},{i},{value!r}\n" for i, value in enumerate(samples)]
-                stream.write("".join(lines))
+                own = map(_cell, (process, policy, name, QUANTITIES[name].unit))
+                begin = ",".join((*before, *own, *after))
+                lines += [f"{begin},{i},{value!r}\n" for i, value in enumerate(samples)]
+        stream.write("".join(lines))
 
 
 @lru_cache(maxsize=10_000, typed=True)

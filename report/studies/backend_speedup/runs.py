@@ -94,6 +94,10 @@ class Run(any_study.Run):
                 ratios.append(max(medians) / min(medians))
         return (max(ratios), len(ratios)) if ratios else None
 
+    @cached_property
+    def _spread_of_times(self) -> tuple[float, int] | None:
+        return self.spread()
+
     def bounded(self, quantity: Quantity) -> Quantity:
         """A ratio of times of few processes with an interval from all pairs of them.
 
@@ -102,7 +106,7 @@ class Run(any_study.Run):
         ``quantity``.
         """
         name, unit, value = quantity.formula, quantity.unit, point(quantity)
-        spread = self.spread()
+        spread = self._spread_of_times
         if isinstance(value, Missing):
             return absent(name, str(unit), value.reason)
         if spread is None:

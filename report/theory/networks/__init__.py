@@ -100,6 +100,7 @@ class Captured:
         operators = enumerate(self.network.operators)
         return frozenset(n for n, each in operators if self._at(each, 1) == each)
 
+    @lru_cache(maxsize=2**14)  # noqa: B019  # as above
     def operator(self, number: int, batch: int) -> Operator:
         """One of its operators at a batch."""
         operator = self.network.operators[number]
