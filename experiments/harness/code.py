@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
 from collections.abc import Iterable
 from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import Final
 
+from experiments.harness.text import printed
 from report.records.record import Code
 
 ROOT: Final = Path(__file__).parents[2]
@@ -23,14 +23,15 @@ def identify(study: str, root: Path = ROOT) -> tuple[Code, dict[str, str]]:
     ``study`` is the name of a file of ``experiments``.
     """
     digest = _hash(measuring_sources(study, root), root)
-    top, commit = _git(root, "rev-parse", "--show-toplevel"), _git(root, "rev-parse", "HEAD")
+    top = printed("git", "rev-parse", "--show-toplevel", folder=root)
+    commit = printed("git", "rev-parse", "HEAD", folder=root)
     # A folder inside somebody else's checkout is not one.
     if not (top and commit and Path(top).samefile(root)):
         reason = "the code does not lie in a git checkout with a commit that git shows"
         missing = dict.fromkeys(("code.commit", "code.tree_clean"), reason)
         return Code(commit=None, tree_clean=None, measuring_code=digest), missing
     # Records of earlier runs lie under data/ before they are committed; they are no code.
-    changes = _git(root, "status", "--porcelain", "--", ".", ":(exclude)data")
+    changes = printed("git", "status", "--porcelain", "--", ".", ":(exclude)data", folder=root)
     return Code(commit=commit, tree_clean=changes == "", measuring_code=digest), {}
 
 
@@ -57,14 +58,3 @@ def _hash(files: Iterable[Path], root: Path) -> str:
         digest.update(f"{path.relative_to(root).as_posix()} {len(content)}\n".encode())
         digest.update(content)
     return digest.hexdigest()
-
-
-def _git(root: Path, *words: str) -> str | None:
-    """What git prints, which may hold a folder of any name; None where it cannot say it."""
-    try:
-        done = subprocess.run(
-            ("git", *words), cwd=root, capture_output=True, check=False, timeout=30
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return os.fsdecode(done.stdout).strip() if done.returncode == 0 else None

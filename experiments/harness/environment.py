@@ -14,7 +14,7 @@ import msgspec
 
 from experiments.harness import limits, machine, quiet
 from experiments.harness.study import Device
-from experiments.harness.text import flat, without_paths
+from experiments.harness.text import flat, printed, without_paths
 from report.records.record import Environment, Gpu, Host, Precision, Torch
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _gpu(torch: types.ModuleType) -> Gpu:
         model=properties.name,
         memory_bytes=properties.total_memory,
         compute_capability=f"{properties.major}.{properties.minor}",
-        driver=next(iter(machine.printed(*query).split()), None),
+        driver=next(iter((printed(*query) or "").split()), None),
         cuda=str(torch.version.cuda or torch.version.hip or "unknown"),
         cudnn=None if cudnn is None else str(cudnn),
     )

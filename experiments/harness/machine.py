@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import platform
 import re
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -16,7 +15,7 @@ from typing import Final
 import msgspec
 
 from experiments.harness.runtime import cores_available
-from experiments.harness.text import text_of
+from experiments.harness.text import printed, text_of
 from report.records.record import Cache, Cpu, Host
 
 _CPUINFO: Final = Path("/proc/cpuinfo")
@@ -65,7 +64,7 @@ def model_name(info: Mapping[str, str]) -> str:
     Where Linux names none, as on ARM, ``lscpu`` knows it by its number; a Mac has ``sysctl``.
     """
     named = info.get("model name")
-    if not named and (listed := re.search(r"Model name:\s*(.+)", printed("lscpu"))):
+    if not named and (listed := re.search(r"Model name:\s*(.+)", printed("lscpu") or "")):
         named = listed[1]
     named = named or printed("sysctl", "-n", "machdep.cpu.brand_string") or platform.machine()
     plain = re.sub(r"\((?:R|TM|C)\)|@.*$|\b(?:CPU|Processor)\b|\b\d+-Core\b", " ", named)
@@ -136,12 +135,3 @@ def operating_system() -> str:
         return f"{platform.freedesktop_os_release()['PRETTY_NAME']}, {kernel}"
     except (OSError, KeyError):
         return kernel
-
-
-def printed(*words: str) -> str:
-    """What a program prints; nothing where it cannot be run."""
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=30)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.strip()

@@ -151,13 +151,8 @@ def _opened(request: Request, header: Header, observer: Observer) -> Journal:
             f"--resume: {here[-1].path.name} cannot be continued, since this differs: {named}; "
             "give the same options, or run without --resume."
         )
-    raise (
-        faults[0]
-        if faults
-        else MeasurementError(
-            f"--resume: {header.study} has no unfinished run on {key}; run without --resume."
-        )
-    )
+    none = f"--resume: {header.study} has no unfinished run on {key}; run without --resume."
+    raise next(iter(faults), MeasurementError(none))
 
 
 def _note_damage(journal: Journal, observer: Observer) -> None:
@@ -324,14 +319,8 @@ def close(name: str, records: Path, observer: Observer) -> tuple[tuple[Record, P
     left = [each for each in found if each.finished and not is_written(each.path)]
     if not left:
         names = ", ".join(each.path.name for each in found) or "none at all"
-        raise (
-            faults[0]
-            if faults
-            else MeasurementError(
-                f"{name} has no unfinished run in {records} that holds a measured case and that no "
-                f"process is at (found {names}); run it."
-            )
-        )
+        none = f"{name} has no unfinished run in {records} that holds a measured case and that no"
+        raise next(iter(faults), MeasurementError(f"{none} process is at (found {names}); run it."))
     closed = []
     for journal in left:
         _note_damage(journal, observer)

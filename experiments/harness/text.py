@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -39,6 +41,15 @@ def text_of(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
+
+
+def printed(*words: str, folder: Path | None = None) -> str | None:
+    """What a program prints that runs in ``folder``; None where it cannot run, or fails."""
+    try:
+        done = subprocess.run(words, cwd=folder, capture_output=True, check=True, timeout=30)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return os.fsdecode(done.stdout).strip()  # which may name a folder of any letters
 
 
 def flat(part: object, name: str = "") -> Iterator[tuple[str, object]]:
