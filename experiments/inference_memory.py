@@ -5,7 +5,7 @@ Networks in evaluation mode with random weights and random images from a fixed s
 several sets is measured once.  Factors of a case:
 
 - ``subject``: ``inference`` is one call of a network; ``limit`` looks for the largest batch that
-  runs under a real limit of ``memory_limit`` MiB (``experiments.inference_limits``).
+  runs under a real limit of ``memory_limit`` MiB (``largest_batch``).
 - ``network``, ``image`` (pixels a side), ``batch``.
 - ``layout``: of weights, images and so of all maps, ``contiguous`` (NCHW) or ``channels_last``.
 - ``precision``: ``bfloat16`` and ``float16`` by ``torch.autocast`` around the call; the weights
@@ -19,6 +19,8 @@ tiles, with freed memory kept.
 
 from __future__ import annotations
 
+import ctypes
+import gc
 from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import partial
@@ -27,8 +29,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 
-from experiments.harness.limits import limited
+from experiments.harness.limits import is_out_of_memory, limited
 from experiments.harness.measure import build, measure_memory, measure_time, refuse_emulated
+from experiments.harness.memory import measure_cpu
 from experiments.harness.study import (
     FULL,
     QUICK,
@@ -40,6 +43,7 @@ from experiments.harness.study import (
     Study,
     Subject,
 )
+from experiments.harness.timing import Workload
 from report.records.record import Factor as Level
 from report.records.record import Measured
 
@@ -71,6 +75,14 @@ LIMITS: Final = {
     "AlexNet": (256, 384),
     "VGG-16": (640, 800),
 }
+
+#: The bytes by which a call may exceed a limit: for the ends of pages and for what is no tensor.
+ROOM: Final = 131_072
+#: From this size on a block has pages of its own (B).
+_MAPPED: Final = 16_384
+_M_MMAP_THRESHOLD: Final = -3
+#: Two batches from whose peaks the search for the largest begins.
+_FEW, _MORE = 2, 4
 
 
 def _side(network: Level) -> int:
@@ -174,8 +186,6 @@ def memory(factors: Factors, session: Session) -> Measured:
     """The bytes of a call, which is called before: where memory runs out, outside the profiler."""
     refuse_emulated(factors.get("precision"), factors.get("batch"), session.device, most=0)
     if factors["subject"] == "limit":
-        from experiments.inference_limits import largest_batch
-
         return largest_batch(subject(factors), int(factors["memory_limit"]) * 2**20)
     with limited() if session.device == "cpu" else nullcontext():
         build(STUDY, factors, session.device).once()
@@ -199,6 +209,77 @@ def times(factors: Factors, session: Session) -> Measured:
     """Times of a case in this process, as far as its memory reaches."""
     with limited() if session.device == "cpu" else nullcontext():
         return measure_time(STUDY, factors, session)
+
+
+# ------------------------------------------------------------------------------------ real limits
+#
+# The limit is one on the address space of the process, under which an allocation fails at once.
+# What the process has beside tensors is measured before each call: every block of a page or more is
+# mapped by itself, so that nothing that was freed is used again, and the heap is filled.
+
+
+def largest_batch(subject: Subject, limit: int) -> Measured:
+    """``batch_tried`` and ``batch_ran`` of the batches around the largest one under ``limit`` (B).
+
+    Linux with glibc only.  The last two that are tried differ by one image and in their outcome,
+    unless no image fits.  The search begins where the peaks of two small batches lead; the limit
+    alone decides.
+    """
+    import torch
+
+    ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _MAPPED)
+    last = torch.channels_last if subject.layout == "channels_last" else torch.contiguous_format
+    module = subject.module.to(memory_format=last)  # type: ignore[call-overload]
+    held = sum(t.untyped_storage().nbytes() for t in (*module.parameters(), *module.buffers()))
+    shape = subject.inputs.shape[1:]
+    del subject
+
+    def call(batch: int) -> object:
+        with torch.no_grad():
+            return module(torch.empty((batch, *shape), memory_format=last).normal_())
+
+    def runs(batch: int) -> bool:
+        call(batch)  # kernels are generated for a batch when it is called first
+        gc.collect()
+        _fill_heap()
+        try:
+            with limited(limit - held + ROOM):
+                call(batch)
+        except Exception as error:
+            if is_out_of_memory(error):
+                return False
+            raise
+        return True
+
+    few, more = (
+        int(measure_cpu(lambda n=n: Workload(lambda: call(n)), 1)["allocated_peak"][0])
+        for n in (_FEW, _MORE)
+    )
+    batch = max(1, _FEW + (limit - held - few) * (_MORE - _FEW) // (more - few))
+    tried: dict[int, bool] = {}
+    while batch and batch not in tried:
+        tried[batch] = runs(batch)
+        batch += 1 if tried[batch] else -1
+    return {"batch_tried": tuple(tried), "batch_ran": tuple(map(int, tried.values()))}
+
+
+def _fill_heap() -> None:
+    """Take what is free in the heap for good, so that no block finds room there."""
+    library = ctypes.CDLL(None)
+    library.malloc.restype = ctypes.c_void_p
+    library.mallinfo2.restype = _HeapSize
+    size = library.mallinfo2().arena
+    while library.mallinfo2().arena == size:
+        library.malloc(_MAPPED - 64)
+
+
+class _HeapSize(ctypes.Structure):
+    """``struct mallinfo2``: the bytes of the heap first."""
+
+    _fields_ = (("arena", ctypes.c_size_t), ("others", ctypes.c_size_t * 9))
+
+
+# ------------------------------------------------------------------------------------------ plan
 
 
 def _factors(batches: tuple[int, ...]) -> tuple[Factor, ...]:

@@ -199,7 +199,7 @@ def test_a_real_limit_parts_the_batches_that_theory_parts() -> None:
 def _searched() -> tuple[Any, Any]:
     import torch
 
-    from experiments.inference_limits import largest_batch
+    from experiments.inference_memory import largest_batch
 
     torch.set_num_threads(1)
     case: Factors = {"subject": "limit", "network": "ResNet-20", "image": 32}
