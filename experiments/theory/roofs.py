@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 from typing import Literal, NamedTuple
 
 from experiments.harness.code import ROOT
 from report.errors import UsageError
-from report.evidence import ceilings
+from report.evidence.ceilings import MeasuredDevice
 from report.evidence.devices import Device, Devices, Operation, read_devices
+from report.missing import Missing
 from report.records import ENDING
-from report.records.record import Ceiling, Record
-from report.records.store import read_record
+from report.records.store import Stored, read_record
 from report.theory.fits import bytes_of
 from report.theory.roofline import Roof, sheet_roof
 
@@ -40,7 +38,7 @@ def named_limit(name: str) -> Limit:
     Raises ``UsageError`` where it is none of them.
     """
     if name.startswith("record:"):
-        environment = _record(name, name.removeprefix("record:")).environment
+        environment = _record(name, name.removeprefix("record:")).record.environment
         gpu = environment.gpu
         size = gpu.memory_bytes if gpu else environment.memory_bytes
         return Limit(size, environment.label, gpu is not None)
@@ -81,27 +79,20 @@ def _device(devices: Devices, name: str) -> Device | None:
     return devices.find(name) or next(begins, None)
 
 
-def _record(option: str, file: str) -> Record:
+def _record(option: str, file: str) -> Stored:
     path = Path(file).resolve()
     if not path.is_file():
         raise UsageError(f"{option}: there is no such file.")
-    return read_record(path, path.parent.parent).record
+    return read_record(path, path.parent.parent)
 
 
 def _measured(path: Path, dtype: str) -> NamedRoof:
-    record = _record(f"--device-peaks {path}", str(path))
-    arithmetic = ceilings.meant(record, "matrix_product", dtype)
-    memory = ceilings.meant(record, "copy")
-    if not arithmetic or not memory:
+    stored = _record(f"--device-peaks {path}", str(path))
+    device = MeasuredDevice(stored, stored.record.environment.label)
+    peak, bandwidth = device.best_rate("matrix_product", dtype), device.best_rate("copy")
+    if isinstance(peak, Missing) or isinstance(bandwidth, Missing):
         raise UsageError(
             f"--device-peaks {path}: the record has no ceilings of memory and of arithmetic in "
             f"{dtype}; give one of a full run."
         )
-    return NamedRoof(
-        sheet_roof(_best(arithmetic), _best(memory)), record.environment.label, "measured"
-    )
-
-
-def _best(ceilings: Sequence[Ceiling]) -> float:
-    """The best rate: of the shortest time where an instrument is named, else of the median."""
-    return max(c.work / (min if c.instrument else median)(c.samples) for c in ceilings)
+    return NamedRoof(sheet_roof(peak, bandwidth), device.label, "measured")

@@ -14,6 +14,8 @@ from typing import Final
 
 from report.evidence.cached import cached
 from report.instruments.gates import BEYOND_CACHES
+from report.missing import Missing
+from report.quantity.evaluation import point
 from report.quantity.expression import Leaf, Quantity, absent, exact, measured, named
 from report.quantity.intervals import Process
 from report.quantity.operations import at_least
@@ -21,7 +23,6 @@ from report.records.record import Ceiling, Environment, Peak, Record, last_capac
 from report.records.store import Stored
 
 FLOAT32: Final = "float32"
-MOMENTS: Final = ("before", "after")
 
 _ARITHMETIC: Final[tuple[Peak, ...]] = ("matrix_product", "convolution")
 _BANDWIDTH: Final[tuple[Peak, ...]] = ("copy", "read", "triad")
@@ -36,7 +37,7 @@ CEILING_UNITS: Final[dict[str, str]] = {
 }
 
 
-def meant(record: Record, operation: str, dtype: str = FLOAT32) -> tuple[Ceiling, ...]:
+def _meant(record: Record, operation: str, dtype: str) -> tuple[Ceiling, ...]:
     """The ceilings of which the best is that of ``operation``.
 
     A matrix product stands for all arithmetic in ``dtype``, a copy for all ways to move bytes from
@@ -68,7 +69,7 @@ def beyond_caches(found: Iterable[Ceiling], environment: Environment) -> tuple[C
     return tuple(c for c in every if c.working_set is not None and c.working_set >= least)
 
 
-def described(ceiling: Ceiling) -> str:
+def _described(ceiling: Ceiling) -> str:
     """A ceiling as a formula names it, unlike any other of its record."""
     plain = f"{ceiling.operation.replace('_', ' ')} {ceiling.size}"
     if ceiling.instrument is None:
@@ -99,17 +100,17 @@ class MeasuredDevice:
         return measured(name, unit, processes, first, device, tuple(further))
 
     @cached
-    def peak_rate(self, operation: str, moment: str = "", dtype: str = FLOAT32) -> Quantity:
+    def peak_rate(self, operation: str, dtype: str = FLOAT32) -> Quantity:
         """The measured ceiling of an operation in FLOP/s, B/s or pages a second.
 
-        The best of all instruments and sizes over the moments, before and after the series, or at
-        one ``moment`` if it is named.  A matrix product stands for all arithmetic in ``dtype``, a
-        copy for all that moves bytes between memory and the cores.
+        The best of all instruments and sizes, before and after the series.  A matrix product stands
+        for all arithmetic in ``dtype``, a copy for all that moves bytes between memory and the
+        cores.
         """
-        found = self._meant(operation, moment, dtype)
+        found = [(s.file, c) for s in self.stored.runs for c in _meant(s.record, operation, dtype)]
         if not found:
             name = f"ceiling of the {operation.replace('_', ' ')}"
-            reason = self._no_ceiling(operation, moment, dtype)
+            reason = self._no_ceiling(operation, dtype)
             return absent(name, CEILING_UNITS[operation], reason)
         if operation == "page_mapping":
             return self._price(found)
@@ -119,36 +120,29 @@ class MeasuredDevice:
             f"ceiling of the {name}", at_least(*(self._ceiling_rate(*each) for each in found))
         )
 
+    def best_rate(self, operation: str, dtype: str = FLOAT32) -> float | Missing:
+        """The same as a plain number."""
+        return point(self.peak_rate(operation, dtype))
+
     def _price(self, found: Sequence[tuple[str, Ceiling]]) -> Quantity:
         """Pages a second, in the median: mapping one is a price, of which the best is no limit.
 
         Where several runs measured it, each time that one did so is a unit.
         """
         file, first = found[0]
-        what = described(first)
+        what = _described(first)
         processes = [Process(name, c.moment, tuple(map(float, c.samples))) for name, c in found]
         if len({name for name, _ in found}) == 1:
             processes = [Process(file, what, tuple(x for p in processes for x in p.samples))]
         work = exact(f"work of the {what}", first.work_unit, first.work, file)
         return work / self.of_processes(f"time of the {what}", "s", processes)
 
-    def _meant(self, operation: str, moment: str, dtype: str) -> list[tuple[str, Ceiling]]:
-        """With their files: run by run, in the order of the moments, and of the record at each."""
-        return [
-            (stored.file, ceiling)
-            for stored in self.stored.runs
-            for at in (moment,) * bool(moment) or MOMENTS
-            for ceiling in meant(stored.record, operation, dtype)
-            if ceiling.moment == at
-        ]
-
-    def _no_ceiling(self, operation: str, moment: str, dtype: str) -> str:
-        when = f"{moment} the series " if moment else ""
-        what = "" if dtype == FLOAT32 else f" in {dtype}"
+    def _no_ceiling(self, operation: str, dtype: str) -> str:
         measured_at_all = {c.operation for c in self.stored.record.ceilings if c.samples}
-        if operation in measured_at_all and not what and not moment:
+        if operation in measured_at_all and dtype == FLOAT32:
             return f"no working set beyond the caches was measured on {self.label}"
-        return f"no ceiling{what} was measured {when}on {self.label}"
+        what = "" if dtype == FLOAT32 else f" in {dtype}"
+        return f"no ceiling{what} was measured on {self.label}"
 
     def _ceiling_rate(self, file: str, ceiling: Ceiling) -> Quantity:
         """Its work over its time: the shortest where an instrument is named, else the median.
@@ -156,7 +150,7 @@ class MeasuredDevice:
         A ceiling is the best that the machine has shown, as STREAM reports it (McCalpin 1995): that
         is a fact of the record, to which no other run of the machine need agree.
         """
-        what = described(ceiling)
+        what = _described(ceiling)
         work = exact(f"work of the {what}", ceiling.work_unit, ceiling.work, file)
         if ceiling.instrument is not None:
             shortest = exact(f"shortest time of the {what}", "s", min(ceiling.samples), file)
