@@ -17,8 +17,8 @@ from report.errors import RecordError
 from report.paper.findings import Findings, Inputs
 from report.paper.machines import DRAWN
 from report.records.editions import ROLES
-from report.records.record import Attachment, Record
-from report.records.store import digest, write_record
+from report.records.record import Record
+from report.records.store import write_record
 from tests import factory
 from tests.degraded import committed, one_of_each_kind
 from tests.papers import assert_whole, compose, rows
@@ -106,21 +106,6 @@ def test_a_bad_record_that_is_named_or_in_a_role_or_alone_is_an_error(tmp_path: 
                 path.unlink()
         with pytest.raises(RecordError, match="no whole zip archive"):
             choose(STUDY, data, asked)
-
-
-def test_of_files_beside_records_only_those_that_a_study_asks_for_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = {"trace.layer-64.json.gz": b"trace", "lackey.json.gz": b"logs"}
-    named = (
-        Attachment(name=n, sha256=digest(content), meaning="x") for n, content in files.items()
-    )
-    record = msgspec.structs.replace(machine(STUDY, 1), attachments=tuple(named))
-    data = factory.data_folder(tmp_path)
-    file = write_record(record, data, files).relative_to(data).as_posix()
-    assert choose(STUDY, data).inputs.attachments[file] == {}
-    monkeypatch.setattr(f"report.studies.{STUDY}.ATTACHMENTS", ("trace.*.json.gz",))
-    assert choose(STUDY, data).inputs.attachments[file] == {"trace.layer-64.json.gz": b"trace"}
 
 
 def test_the_pictures_of_an_author_lie_beside_the_template(tmp_path: Path) -> None:

@@ -42,10 +42,6 @@ class Expected(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     audits: tuple[str, ...] = ()
 
 
-#: What a type checker takes for no class.
-_FILE: Final[Any] = dict[str, Expected] | None
-
-
 def check(options: Namespace) -> int:
     """Print what is stale or not as expected; returns 1 if anything is."""
     found = faults(request_of(options))
@@ -102,7 +98,8 @@ def read_expected(data: Path) -> dict[str, Expected]:
     path = data / EXPECTED
     if not path.exists():
         return {}
-    found: dict[str, Expected] = read_strictly(path, _FILE, _REMEDY, data) or {}
+    kind: Any = dict[str, Expected] | None  # which a type checker takes for no class
+    found: dict[str, Expected] = read_strictly(path, kind, _REMEDY, data) or {}
     unknown = (f"{name}: found a name that is no study" for name in found if name not in STUDIES)
     refuse_first(unknown, path, f"the studies are {', '.join(STUDIES)}")
     return found
