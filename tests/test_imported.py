@@ -89,7 +89,9 @@ def test_own_records_alone_speak_for_devices(data: Path) -> None:
     chosen = choose(STUDY, data)
     assert [len(files) for files in chosen.runs] == [len(chosen.inputs.records)] == [1]
     assert chosen.inputs.imported == theirs
-    assert chosen.as_json()["digests"].keys() == {*chosen.runs[0], *(each.file for each in theirs)}
+    assert [each.file for each in chosen.files] == [
+        *chosen.runs[0], *(each.file for each in theirs)
+    ]  # fmt: skip
     assert [stored.edited for stored in theirs] == [False, False]
     factory.edit(data / theirs[0].file, "0.", "1.")
     assert read_import(data / theirs[0].file, data).edited

@@ -36,7 +36,6 @@ from report.quantity.operations import (
     furthest_from_zero,
     geometric_mean,
     largest,
-    level_of_largest,
     slope,
     spanning,
 )
@@ -168,9 +167,6 @@ BOUNDS: tuple[tuple[Quantity, float, float, float], ...] = (
     (constant(TWO, SHARP), 2, 1.95, 2.05),
     (furthest_from_zero(TWO, MINUS), -3, -3.5, 2.5),
     (geometric_mean(TWO, FOUR), 8**0.5, (1.5 * 3.95) ** 0.5, (2.5 * 4.05) ** 0.5),
-    (level_of_largest({1: TWO, 8: FOUR}, "1"), 8, 8, 8),
-    (level_of_largest({1: TWO, 8: SHARP}, "1"), 8, 1, 8),
-    (level_of_largest({1: SHARP, 8: TWO, 9: ZERO}, "1"), 8, 1, 8),
     (counted_in("image", TWO), 2, 1.5, 2.5),
     (2 * exact("x", "1", 5), 10, 10, 10),
 )
@@ -290,10 +286,6 @@ DRIFT = (1.0, 3.0, 0.5, 2.0, 1.5, 4.0)
 BASE, NEW = (alike("base", *(k * d for d in DRIFT)) for k in (10, 5))
 SHORT = measured("ended", "s", [Process("r", str(p), (5 * DRIFT[p],)) for p in (2, 1)], "a.json")
 ONE = measured("alone", "s", [Process("r", "1", (15.0,))], "a.json")
-NOISY = {
-    batch: series(f"rate {batch}", [rate * (1 + s * 0.01) for s in (-2, 1, 0, 2, -1, 0, 1, -1)])
-    for batch, rate in {1: 1.0, 2: 1.9, 4: 1.91, 8: 1.5}.items()
-}
 CALLS = measured("calls", "s", [Process("r", "c", tuple(100 + 7 * i % 40 for i in range(40)))], "g")
 ESTIMATES: tuple[tuple[Quantity, Estimate], ...] = (
     # Of the same processes a ratio knows nothing of what is common to each.
@@ -315,8 +307,6 @@ ESTIMATES: tuple[tuple[Quantity, Estimate], ...] = (
         for n, level in ((2, 0.5), (3, 0.75), (5, 0.9375), (6, 0.95))
     ),
     (alike("t", *range(12, 18)) / CALLS, Estimate(0.1213389121338912, 12 / 127, 17 / 112, 6, 0.95)),
-    # A level is one that was measured, and as sure as its samples.
-    (level_of_largest(NOISY, "image"), Estimate(4, 2, 4, 8, 0.95)),
     # Six runs are the units themselves.
     (of_runs(*([10.0 + i, i + 10.1, i + 10.2] for i in range(6))),
      Estimate(12.6, 10.1, 15.1, 18, 0.95)),

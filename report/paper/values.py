@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from report.missing import Missing
 from report.quantity.evaluation import number
-from report.quantity.expression import Derived, Quantity
+from report.quantity.expression import Quantity
 from report.statistics.estimates import Estimate
 from report.text.escape import markdown, math_text
 from report.text.format import Number, Printed, Style, printed, quantity_text, scale_for
@@ -120,8 +120,7 @@ def declare(id: str, quantity: Quantity, style: Style | None = None) -> Value:
     What was not measured is printed in full unless ``style`` says otherwise.
     """
     found, name = number(quantity), id.replace("_", " ").capitalize()
-    level = isinstance(quantity, Derived) and quantity.operation.whole
-    style = style or ("whole" if level else "exact" if isinstance(found, int) else "measured")
+    style = style or ("exact" if isinstance(found, int) else "measured")
     return Value(
         id, name, found, str(quantity.unit), quantity.formula, quantity.sources, style, quantity
     )

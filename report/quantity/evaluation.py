@@ -177,23 +177,14 @@ def _of_unit(unit: Quantity, confidence: float) -> Estimate:
         for key in _shared(leaves)
     ]
     each = [result for _, result in results]
-    level = isinstance(unit, Derived) and unit.operation.whole
-    if not level and is_bimodal(each) and any(is_bimodal(leaf.medians.values()) for leaf in leaves):
+    if is_bimodal(each) and any(is_bimodal(leaf.medians.values()) for leaf in leaves):
         low, high = min(each), max(each)
         return Estimate(statistics.median(each), low, high, len(each), 0.0, bimodal=True)
     runs = dict.fromkeys(run for run, _ in results)
     by_run = [statistics.median(v for r, v in results if r == run) for run in runs]
     if len(runs) >= ENOUGH_RUNS:
-        return _as_level(unit, median_interval(by_run, confidence))
-    return _as_level(unit, _holding(by_run, median_interval(each, confidence)))
-
-
-def _as_level(unit: Quantity, found: Estimate) -> Estimate:
-    """A level is one of those that were measured: that of the medians, never one in between."""
-    if not (isinstance(unit, Derived) and unit.operation.whole):
-        return found
-    level = float(value(unit, _median))
-    return replace(found, value=level, low=min(found.low, level), high=max(found.high, level))
+        return median_interval(by_run, confidence)
+    return _holding(by_run, median_interval(each, confidence))
 
 
 def _holding(medians: Sequence[float], found: Estimate) -> Estimate:

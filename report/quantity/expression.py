@@ -298,8 +298,8 @@ class Operation:
     ``value`` computes it from numbers; ``bounds`` from intervals, so that the result holds wherever
     all of them hold; ``text`` writes the formula.  Both raise ``ArithmeticError`` where there is no
     result.  ``fit`` gives the result of values with an interval from their scatter at a level, for
-    what is estimated from all of them together; ``whole`` says that the result is a level, a whole
-    number; ``widened`` that its bounds hold more than its values in single processes tell.
+    what is estimated from all of them together; ``widened`` says that its bounds hold more than its
+    values in single processes tell.
     """
 
     name: str
@@ -309,7 +309,6 @@ class Operation:
     text: Callable[[Sequence[str]], str]
     binding: int = NAME
     fit: Callable[[Sequence[float], float], Estimate] | None = None
-    whole: bool = False
     widened: bool = False
 
 

@@ -54,34 +54,6 @@ def spanning(*quantities: Quantity) -> Derived:
     return combine(_one_of("any of", _first, words, widened=True), *quantities)
 
 
-def level_of_largest(over: Mapping[int, Quantity], unit_name: str) -> Derived:
-    """The level at which a quantity is largest; its bounds hold every level where it may be."""
-    levels = tuple(over)
-
-    def bounds(intervals: Sequence[Interval]) -> Interval:
-        floor = max(low for _, low, _ in intervals)
-        contenders = [
-            level for level, (*_, high) in zip(levels, intervals, strict=True) if high >= floor
-        ]
-        return value([v for v, *_ in intervals]), min(contenders), max(contenders)
-
-    def value(values: Sequence[float]) -> float:
-        return max(zip(values, levels, strict=True))[1]
-
-    return combine(
-        Operation(
-            "the level of the largest",
-            _gives(unit(unit_name)),
-            value,
-            bounds,
-            lambda texts: f"level of the largest of {_listed(texts)}",
-            LIST,
-            whole=True,
-        ),
-        *over.values(),
-    )
-
-
 def constant(*quantities: Quantity) -> Derived:
     """The value that all of ``quantities`` share; where they differ there is none."""
 
@@ -223,14 +195,6 @@ def _in_unit(unit_name: str) -> Callable[[Sequence[Unit]], Unit]:
         if any(found != expected for found in units):
             raise UnitError(f"the line is declared in {unit_name}; mend the formula or the unit.")
         return expected
-
-    return check
-
-
-def _gives(result: Unit) -> Callable[[Sequence[Unit]], Unit]:
-    def check(units: Sequence[Unit]) -> Unit:
-        same_unit(units)
-        return result
 
     return check
 

@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from report.statistics.estimates import CONFIDENCE, Estimate
 
 Number: TypeAlias = int | float
-Style: TypeAlias = Literal["exact", "measured", "percent", "whole"]
+Style: TypeAlias = Literal["exact", "measured", "percent"]
 
 #: Levels that differ by less are the same.
 ROUNDING: Final = 1e-9
@@ -35,14 +35,10 @@ _SCALED: Final = ("s", "B", "FLOP", "MAC", "FLOP/s", "B/s")
 
 @dataclass(frozen=True)
 class Scale:
-    """A unit with a prefix: ``number * factor`` is the number to print before ``unit``.
-
-    ``whole`` numbers, such as the levels of a factor, are printed in full.
-    """
+    """A unit with a prefix: ``number * factor`` is the number to print before ``unit``."""
 
     factor: float
     unit: str
-    whole: bool = False
 
 
 def scale_for(number: Number | Estimate, unit: str, style: Style = "measured") -> Scale:
@@ -53,8 +49,6 @@ def scale_for(number: Number | Estimate, unit: str, style: Style = "measured") -
     """
     if style == "percent":
         return Scale(100.0, "%")
-    if style == "whole":
-        return Scale(1.0, unit, whole=True)
     size = _size(number)
     if style == "exact" or unit not in _SCALED or not 0 < size < math.inf:
         return Scale(1.0, unit)
@@ -155,7 +149,7 @@ def printed(number: Number | Estimate, scale: Scale) -> Printed:
     if not isinstance(number, Estimate):
         return Printed(_exact(number, scale), "", unit, "")
     scaled = _scaled(number, scale.factor)
-    decimals = 0 if scale.whole else decimals_of(scaled)
+    decimals = decimals_of(scaled)
     low, value, high = (digits(n, decimals) for n in (scaled.low, scaled.value, scaled.high))
     text = f"{low} to {high}" if number.bimodal else value
     if not bounded(number):
