@@ -27,8 +27,6 @@ from experiments.harness.worker import Task
 from report.instruments.counters import ncu_logs
 from report.instruments.counters.logs import unpack
 from report.instruments.counters.ncu import products
-from report.instruments.counters.ncu_metrics import MetricPlan, metrics_for
-from report.records.quantities import QUANTITIES
 from report.records.record import Case, Gpu, Status
 from tests.experiments.conftest import FOLDER, Notes, make_environment, make_header
 
@@ -178,6 +176,7 @@ ALL = ncu_logs.QUANTITIES
 
 def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None:
     cases, missing, files = counted_run(journal, notes)
+    assert missing == {}
     for case in cases:
         size = int(case.factors["size"])
         wanted = {
@@ -187,10 +186,8 @@ def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None
             **dict.fromkeys(("ncu_dram_bytes", "ncu_l2_bytes", "ncu_l1_bytes"), (64, 64)),
             "ncu_kernel_launches": (1, 1),
         }
-        for quantity, samples in wanted.items():
-            assert case.samples(quantity) == (samples if size in (1, 3) else ())
-            assert QUANTITIES[quantity].admits(case.samples(quantity))
-    assert missing == {}
+        counted = {name: samples for name, samples in case.series.items() if name != "time"}
+        assert counted == (wanted if size in (1, 3) else {})
     ((name, content),) = files.items()
     for item in unpack(content, "ncu", name):
         series, _ = ncu_logs.counted(item.logs, name)
@@ -201,13 +198,9 @@ def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None
     (query, _), (words, locale) = map(json.loads, asked)
     assert (query, locale) == (["--query-metrics"], "C")
     said = " ".join(words)
-    for option in ("--target-processes all", "--replay-mode kernel", "--profile-from-start off",
-                   "--clock-control none", "--page raw", "--print-units base", "--nvtx", "--csv",
-                   "--log-file", "experiments.harness.worker"):  # fmt: skip
-        assert option in said
-    plan = metrics_for("9.0", frozenset(NAMES))
-    assert isinstance(plan, MetricPlan)
-    assert words[words.index("--metrics") + 1] == ",".join(plan.metrics)
+    for option in ("target-processes all", "replay-mode kernel", "profile-from-start off",
+                   "clock-control none", "page raw", "print-units base", "nvtx"):  # fmt: skip
+        assert f"--{option} " in said
 
 
 @pytest.mark.parametrize(

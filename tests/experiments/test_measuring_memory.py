@@ -167,7 +167,7 @@ def test_statistics_of_three_calls_and_the_requests_that_led_there(cuda: Cuda) -
 # ------------------------------------------------------------------------------- in the system
 
 
-#: Takes blocks of 8 MiB together, and frees them; the result is the last.
+#: Takes so many blocks of 8 MiB together, and frees them; the result is the last.
 _PROGRAM = """
 import sys, msgspec, numpy
 from experiments.harness import policies
