@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,25 @@ def record_in(data: Path, *missing: int) -> Record:
     return whole(run).record
 
 
+class Stopping(Observer):
+    """Interrupts its run as soon as so many cases have ended."""
+
+    def __init__(self, stop: int | None, debug: bool = False) -> None:
+        super().__init__(debug=debug)
+        self.stop, self.ended = stop, 0
+
+    def begin(self, text: str) -> None:
+        super().begin(text)
+        if self.ended == self.stop:
+            raise KeyboardInterrupt
+
+    def progressed(self, text: str, done: float) -> None:
+        self.ended += 1
+        super().progressed(text, done)
+        if self.ended == self.stop:
+            raise KeyboardInterrupt
+
+
 @pytest.fixture
 def command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -49,26 +69,9 @@ def command(
     monkeypatch.setenv("TINY_HELD", str(tmp_path))
 
     def do(words: str, study: str = "tiny_timed", stop: int | None = None) -> tuple[int, str]:
-        """A run is interrupted as soon as ``stop`` cases have ended."""
         monkeypatch.setitem(registry.STUDIES, "tiny", study)
-        seen = Observer.progressed, Observer.begin
-
-        def progressed(self: Observer, text: str, done: float) -> None:
-            nonlocal stop
-            seen[0](self, text, done)
-            stop = stop and stop - 1
-            if stop == 0:
-                raise KeyboardInterrupt
-
-        def begin(self: Observer, text: str) -> None:
-            seen[1](self, text)
-            if stop == 0:
-                raise KeyboardInterrupt
-
-        with monkeypatch.context() as patch:
-            patch.setattr(Observer, "progressed", progressed)
-            patch.setattr(Observer, "begin", begin)
-            code = main([*shlex.split(words), "--records", str(tmp_path)])
+        monkeypatch.setattr("experiments.__main__.Observer", partial(Stopping, stop))
+        code = main([*shlex.split(words), "--records", str(tmp_path)])
         return code, "".join(capsys.readouterr())
 
     return do
