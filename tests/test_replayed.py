@@ -1,7 +1,10 @@
-"""Requests of a record in the model of the allocator: sums that its rules fix, and what is odd."""
+"""Requests of a record in the model of the allocator: real sums to the byte, and what is odd."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import msgspec
 import pytest
 
 from report.errors import StudyError
@@ -15,57 +18,36 @@ from report.evidence.allocator_replay import (
 )
 from report.missing import Missing
 from report.records.record import Case
+from report.records.store import read_record
 from report.theory.allocator import Allocate, Free
-from tests import factory
 
-MIB = 2**20
-SMALL, LARGE = 2 * MIB, 20 * MIB
-
-#: Parameters of 1000 B and an input of 3 MiB; a call takes a workspace of 12 MiB + 1 B and leaves a
-#: result of 700 B; one warm-up call before.
-BEFORE = (1000, 3 * MIB, 12 * MIB + 1, 700, -(12 * MIB + 1), -700)
-CALL = (12 * MIB + 1, 700, -(12 * MIB + 1))
-OWNERS = (0, 1, 2, 3, 2, 3, 4, 5, 4)
-#: By hand from the rules: blocks are multiples of 512 B; small ones have a segment of 2 MiB; the
-#: input has one of 20 MiB, of which 17 MiB stay free, so that the workspace finds room there.
-TRUE = {
-    "requested_before": 1000 + 3 * MIB,
-    "requested_after": 1700 + 3 * MIB,
-    "requested_peak": 1700 + 15 * MIB + 1,
-    "allocated_before": 1024 + 3 * MIB,
-    "allocated_after": 2048 + 3 * MIB,
-    "allocated_peak": 2048 + 15 * MIB + 512,
-    "reserved_before": SMALL + LARGE,
-    "reserved_after": SMALL + LARGE,
-    "reserved_peak": SMALL + LARGE,
-}
+DATA = Path(__file__).parents[1] / "data"
+#: A layer on an H100, whose statistics PyTorch's allocator told.
+H100 = DATA / "conv_scaling" / "20261122T102337Z-nvidia-h100-80gb-hbm3-1de971c8.zip"
+CASES = read_record(H100, DATA).record.cases
 
 
 def case(**change: tuple[int, ...]) -> Case:
-    found = {
-        "memory_events_before": BEFORE,
-        "memory_events": CALL,
-        "memory_owners": OWNERS,
-        **{name: (size,) * 3 for name, size in TRUE.items()},
-        **change,
-    }
-    return factory.case(1, memory={name: samples for name, samples in found.items() if samples})
+    series = {name: samples for name, samples in {**CASES[0].series, **change}.items() if samples}
+    return msgspec.structs.replace(CASES[0], series=series)
 
 
-def test_the_sums_of_a_call_follow_from_the_rules() -> None:
-    call = replayed(case())
-    assert isinstance(call, CallReplay)
-    found = {
-        f"{of}_{moment}": getattr(call.state(of, moment), of) for of in SUMS for moment in MOMENTS
-    }
-    assert found == TRUE
-    assert call.requests == (Allocate("4", 12 * MIB + 1), Allocate("5", 700), Free("4"))
+def test_the_sums_of_every_call_follow_from_the_rules() -> None:
+    names = {f"{of}_{moment}": (of, moment) for of in SUMS for moment in MOMENTS}
+    assert len(CASES) == 44 and len(names) == 9
+    for each in CASES:
+        call = replayed(each)
+        assert isinstance(call, CallReplay)
+        for name, (of, moment) in names.items():
+            assert set(each.samples(name)) == {getattr(call.state(of, moment), of)}, name
+        assert all(found.explained for found in reconciliations(each, "r", "a call"))
 
 
 def test_what_the_model_does_not_foresee_is_a_residual() -> None:
-    found = reconciliations(case(reserved_after=(SMALL + 2 * LARGE,) * 3), "r", "a call")
+    (reserved, *_) = CASES[0].samples("reserved_after")
+    found = reconciliations(case(reserved_after=(reserved + 7,) * 3), "r", "a call")
     left = {r.id: r.residual for r in found if not r.explained}
-    assert left == {"r-reserved-after": LARGE}
+    assert left == {"r-reserved-after": 7}
 
 
 def test_statistics_that_differ_or_lack_are_missing() -> None:
@@ -82,6 +64,10 @@ def test_without_the_whole_history_there_is_nothing_to_replay(gone: tuple[str, .
     short = case(**dict.fromkeys(gone, ()))
     assert isinstance(replayed(short), Missing)
     assert reconciliations(short, "r", "a call") == ()
+
+
+def test_a_request_names_what_it_gives_or_takes_back() -> None:
+    assert requests((5, 7, -5), (0, 1, 0)) == (Allocate("0", 5), Allocate("1", 7), Free("0"))
 
 
 @pytest.mark.parametrize(
