@@ -18,7 +18,6 @@ from report.records.record import (
     Case,
     Ceiling,
     Environment,
-    Factor,
     Gpu,
     Host,
     Measured,
@@ -101,18 +100,6 @@ def round_(process: int, samples: Mapping[str, Iterable[Sample]], **change: Any)
     return msgspec.structs.replace(plain, **change)
 
 
-def merged(parts: Iterable[Case]) -> tuple[Case, ...]:
-    """Parts of the same factors as one case with the rounds of all, well if one of them is."""
-    found: dict[frozenset[tuple[str, Factor]], Case] = {}
-    for part in parts:
-        first = found.setdefault(frozenset(part.factors.items()), part)
-        if first is not part:
-            whole = part if first.status != "ok" else first
-            rounds = (*first.rounds, *part.rounds)
-            found[frozenset(part.factors.items())] = msgspec.structs.replace(whole, rounds=rounds)
-    return tuple(found.values())
-
-
 def case(
     batch: int,
     pass_: str = "forward",
@@ -179,30 +166,6 @@ def rounds(
         round_(number, {"time": time, **more}, policy=policy)
         for number, time in enumerate(times, start=1)
     )
-
-
-def by_processes(cases: Iterable[Case]) -> list[Case]:
-    """Cases as if seven processes had measured each; the memory policy is not known.
-
-    Their times scatter by thousandths around those of the case, which are their median, in an order
-    of its own.
-    """
-
-    def one(case: Case, step: int) -> Case:
-        kept, times = {}, {}
-        for name, found in case.series.items():
-            (times if name.endswith("time") else kept)[name] = found
-        if not times:
-            return case
-        factors = [1 + 1e-3 * (n * step % 7 - 3) for n in range(7)]
-        scattered = (
-            {name: [factor * s for s in found] for name, found in times.items()}
-            for factor in factors
-        )
-        rounds = tuple(round_(n, each, policy=None) for n, each in enumerate(scattered, start=1))
-        return msgspec.structs.replace(case, series=kept, rounds=rounds)
-
-    return [one(case, 1 + place % 6) for place, case in enumerate(cases)]
 
 
 def measurement(

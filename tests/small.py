@@ -45,8 +45,8 @@ def _inference() -> Record:
 def _training() -> Record:
     steps = [Step("ResNet-18", 64, 2), Step("ResNet-18", 64, 8)]
     steps.append(steps[0]._replace(precision="bfloat16"))
-    cases = [training.case(step, process) for step in steps for process in (1, 2)]
-    return training.record([training.profile(steps[0], 1), *cases])
+    cases = [training.case(step, processes=(1, 2)) for step in steps]
+    return training.record([training.profile(steps[0], (1,)), *cases])
 
 
 _MADE: Mapping[str, Callable[[], Record]] = {

@@ -40,11 +40,7 @@ def on_gpu(heavy: float = 12.0, light: float = 10.0) -> Record:
         reserved = (1.2 if step.precision == "tfloat32" else 1.1) * allocated
         return {"allocated_peak": [int(allocated)] * 2, "reserved_peak": [int(reserved)] * 2}
 
-    made = [
-        case(step, p, lambda step: step.batch / 1000, **memory(step))
-        for step in steps
-        for p in training.PROCESSES
-    ]
+    made = [case(step, lambda step: step.batch / 1000, **memory(step)) for step in steps]
     return record(made, factory.environment(key="example-gpu", gpu=factory.GPU))
 
 
@@ -58,12 +54,11 @@ def on_cpu() -> Record:
     def time(step: Step) -> float:
         return seconds(step) / (faster[step.network] if step.precision == "bfloat16" else 1)
 
-    made = [training.profile(Step(n, 224, 8), p) for n in NETWORKS for p in training.PROCESSES]
+    made = [training.profile(Step(network, 224, 8)) for network in NETWORKS]
     made += [
-        case(Step(network, 64, 32, precision), process, time)
+        case(Step(network, 64, 32, precision), time)
         for network in NETWORKS
         for precision in ("float32", "bfloat16")
-        for process in training.PROCESSES
     ]
     return record(made)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -38,37 +38,45 @@ def seconds(step: Step) -> float:
     return sum(layer_seconds(step))
 
 
-def _case(step: Step, subject: str, process: int, samples: Any, **series: Any) -> Case:
-    """A step with the round of one process; ``record`` makes one case of all rounds of a step."""
+def _case(step: Step, subject: str, by_process: Iterable[Mapping[str, Any]], **series: Any) -> Case:
+    """A step with what each process measured."""
     return Case(
         factors={"subject": subject, **step._asdict()},
-        status="ok",
-        reason=None,
         layers=layers_of(step.network, step.batch, step.image),
         series=factory.measured(series),
-        rounds=(factory.round_(process, samples),),
+        rounds=tuple(factory.round_(n, found) for n, found in enumerate(by_process, start=1)),
     )
 
 
-def case(step: Step, process: int, time: Callable[[Step], float] = seconds, **series: Any) -> Case:
-    """A step that one process trained."""
-    whole = factory.scattered(time(step) * (1 + 4e-4 * (process - 2)), 1e-3, 11)
-    return _case(step, "training", process, {"time": whole}, **series)
+def case(
+    step: Step,
+    time: Callable[[Step], float] = seconds,
+    processes: Sequence[int] = PROCESSES,
+    **series: Any,
+) -> Case:
+    """A step that was trained."""
+    times = [time(step) * (1 + 4e-4 * (process - 2)) for process in processes]
+    scattered = ({"time": factory.scattered(each, 1e-3, 11)} for each in times)
+    return _case(step, "training", scattered, **series)
 
 
-def profile(step: Step, process: int) -> Case:
+def profile(step: Step, processes: Sequence[int] = PROCESSES) -> Case:
     """A step timed layer by layer, two steps a process."""
-    times = [t * (1 + 1e-4 * process) for t in layer_seconds(step)] * 2
-    ways = {"forward": 1 / 3, "backward": 2 / 3}
-    layers = {f"layer_{way}_time": [share * t for t in times] for way, share in ways.items()}
-    return _case(step, "profile", process, {"time": [sum(times) / 2] * 2, **layers})
+
+    def measured(process: int) -> dict[str, list[float]]:
+        times = [t * (1 + 1e-4 * process) for t in layer_seconds(step)] * 2
+        ways = {"forward": 1 / 3, "backward": 2 / 3}
+        layers = {f"layer_{way}_time": [share * t for t in times] for way, share in ways.items()}
+        return {"time": [sum(times) / 2] * 2, **layers}
+
+    return _case(step, "profile", map(measured, processes))
 
 
 def record(
     found: Iterable[Case] | None = None, machine: Environment | None = None, **change: Any
 ) -> Record:
     """A record of the study: ``found``, or every network timed layer by layer in each process."""
-    plan = (profile(Step(network, 224, 8), p) for network in NETWORKS for p in PROCESSES)
-    chosen = factory.merged(plan if found is None else found)
+    plan = (profile(Step(network, 224, 8)) for network in NETWORKS)
     change.setdefault("peaks", factory.ceilings(PEAK, COPY))
-    return factory.record(chosen, machine, study="training_roofline", **change)
+    made = plan if found is None else found
+    return factory.record(made, machine, study="training_roofline", **change)
