@@ -6,8 +6,8 @@ import html
 import re
 import shutil
 import subprocess
+from bisect import bisect_left
 from collections.abc import Iterator
-from itertools import takewhile
 from typing import NamedTuple
 
 import pytest
@@ -20,8 +20,6 @@ _PAGE = re.compile(r'<page width="([\d.]+)" height="([\d.]+)">(.*?)</page>', re.
 _WORD = re.compile(
     r'<word xMin="([-\d.]+)" yMin="([-\d.]+)" xMax="([-\d.]+)" yMax="([-\d.]+)">(.*?)</word>'
 )
-_PAGE_NUMBER = re.compile(r"\d+|[ivx]+")
-
 #: Points that boxes may share: italic letters lean over their indices, hyphens hang in the margin.
 _SHARED, _HANGING = 1.5, 4.0
 #: The margins in points at the sides, the top (with a running head) and the bottom, by the width of
@@ -38,21 +36,6 @@ class _Word(NamedTuple):
     bottom: float
     text: str
 
-    def covers(self, other: _Word) -> bool:
-        """Whether the boxes share more than neighbours on a line or in a formula do."""
-        width = min(self.right, other.right) - max(self.left, other.left)
-        height = min(self.bottom, other.bottom) - max(self.top, other.top)
-        lower = min(self.bottom - self.top, other.bottom - other.top)
-        return width > _SHARED and height > lower / 2
-
-    def is_outside(self, width: float, height: float) -> bool:
-        """Whether the word leaves the area of the page's text and is no page number."""
-        side, top, bottom = _MARGINS[int(width)]
-        if (self.top + self.bottom) / 2 > height - bottom + _HANGING:
-            centred = abs((self.left + self.right) / 2 - width / 2) < _HANGING
-            return not (centred and _PAGE_NUMBER.fullmatch(self.text))
-        return self.left < side - _HANGING or self.right > width - side + _HANGING or self.top < top
-
 
 def misplaced(pdf: bytes) -> Iterator[str]:
     """Every word that covers another or stands outside the text, with its page."""
@@ -62,14 +45,26 @@ def misplaced(pdf: bytes) -> Iterator[str]:
     for number, (width, height, content) in enumerate(_PAGE.findall(layout), start=1):
         boxes = (_Word(*map(float, box), text) for *box, text in _WORD.findall(content))
         # A root or a hat belongs over what it stands with.
-        words = sorted((word for word in boxes if _is_read(word)), key=lambda word: word.top)
-        for index, word in enumerate(words):
-            below = takewhile(lambda other: other.top < word.bottom, words[index + 1 :])  # noqa: B023
-            covered = filter(word.covers, below)
-            yield from (f"page {number}: {word} covers {each}" for each in covered)
-            if word.is_outside(float(width), float(height)):
-                yield f"page {number}: {word} is outside the text"
+        read = (w for w in boxes if any(map(str.isalnum, html.unescape(w.text))))
+        words = sorted(read, key=lambda word: word.top)
+        tops = [word.top for word in words]
+        for place, word in enumerate(words):
+            below = words[place + 1 : bisect_left(tops, word.bottom)]
+            faults = [f"covers {other}" for other in below if _covers(word, other)]
+            faults += ["is outside the text"] * _is_outside(word, float(width), float(height))
+            yield from (f"page {number}: {word} {fault}" for fault in faults)
 
 
-def _is_read(word: _Word) -> bool:
-    return any(char.isalnum() for char in html.unescape(word.text))
+def _covers(one: _Word, other: _Word) -> bool:
+    """Whether the boxes share more than neighbours on a line or in a formula do."""
+    width = min(one.right, other.right) - max(one.left, other.left)
+    height = min(one.bottom, other.bottom) - max(one.top, other.top)
+    return width > _SHARED and height > min(w.bottom - w.top for w in (one, other)) / 2
+
+
+def _is_outside(word: _Word, width: float, height: float) -> bool:
+    """Whether the word leaves the area of the page's text and is no page number."""
+    side, top, bottom = _MARGINS[int(width)]
+    if (word.top + word.bottom) / 2 > height - bottom + _HANGING:
+        return re.fullmatch(r"\d+|[ivx]+", word.text) is None
+    return word.left < side - _HANGING or word.right > width - side + _HANGING or word.top < top

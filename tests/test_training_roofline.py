@@ -136,16 +136,6 @@ def test_values_and_verdicts_of_full_records_are_those_of_closed_forms() -> None
     assert {*FULL.figures} == {"fig-shares", "fig-memory", "fig-layers"}
 
 
-def test_only_the_peak_and_the_collapsed_run_move_the_ratio() -> None:
-    for heading, printed in (("By throughputs", 3.07), ("By rates", 21 / 7.28)):
-        cells = [row[heading] for row in rows(FULL, "tbl-paradox")]
-        first, operations, chip, mean = (getattr(c, "value", c) for c in cells[:4])
-        assert first == pytest.approx(printed, rel=3e-3)
-        assert operations == pytest.approx(first, rel=0.01)
-        assert chip / operations == pytest.approx(CHIP / 48.7e12, rel=2e-3)
-        assert chip > mean > 1
-
-
 def test_every_printed_rate_is_below_its_throughput() -> None:
     cells = [row["Rate ÷ throughput"] for row in rows(FULL, "tbl-readings")]
     assert cells == [0.92, 0.94, 0.93, 0.78, 0.83, 0.92, 0.91, 0.89]
