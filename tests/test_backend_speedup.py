@@ -17,16 +17,8 @@ from report.records.record import Case, Factor, Record
 from report.studies.backend_speedup.runs import Run
 from report.studies.backend_speedup.study import findings
 from report.studies.backend_speedup.subject import SOURCE, Size
-from tests import factory
-from tests.papers import (
-    Other,
-    assert_changes,
-    assert_values,
-    assert_verdicts,
-    inputs_of,
-    value,
-    value_of,
-)
+from tests import factory, papers
+from tests.papers import inputs_of, value, value_of
 
 STUDY = "backend_speedup"
 SMALL, LARGE, WIDEST = Size(10, 1_000), Size(128, 60_000), Size(2_048, 16_000)
@@ -129,11 +121,6 @@ def on_gpu(
     return factory.record(made, machine, study=STUDY, started="2026-11-03T10:00:00Z")
 
 
-def record() -> Record:
-    """What other tests take for a record of this study."""
-    return on_cpu()
-
-
 def found(*records: Record) -> Findings:
     """The paper of a CPU, a GPU and an earlier session on it, in this order, as far as they are."""
     names: tuple[Role, ...] = ("cpu", "gpu", "third")
@@ -179,16 +166,16 @@ REFUTED = {"same-speedup", "parameter-bytes", "input-bytes"}
 
 def test_values_and_verdicts_of_full_records_are_those_of_closed_forms() -> None:
     full = found(on_cpu(), on_gpu(), on_gpu(slower=EARLIER, key="example-earlier"))
-    assert_values(full, VALUES, rel=6e-3)
+    papers.assert_values(full, VALUES, rel=6e-3)
     # The times follow the model of two numbers.
     errors = [value(full, id_) for id_ in ("floor_error", "rate_error", "longer_on_gpu")]
     assert errors == pytest.approx([0, 0, 0], abs=1e-3)
-    assert_verdicts(full, REFUTED)
+    papers.assert_verdicts(full, REFUTED)
     assert set(full.figures) == {"fig-curve", "fig-bases"}
 
 
 #: How a GPU is made up, and what becomes of a claim.
-OTHER: Other[Mapping[str, Any]] = {
+OTHER: papers.Other[Mapping[str, Any]] = {
     "processes that differ": ({"apart": 1.8}, "gap-grows-images", "undecided"),
     "one process": ({"processes": 1}, "floor", "not measured"),
     "no CuPy": ({"libraries": ("numpy", "torch_cuda")}, "small-slower", "not measured"),
@@ -198,7 +185,7 @@ OTHER: Other[Mapping[str, Any]] = {
 
 
 def test_verdicts_follow_the_data() -> None:
-    assert_changes(lambda how: found(on_cpu(), on_gpu(**how)), OTHER)
+    papers.assert_changes(lambda how: found(on_cpu(), on_gpu(**how)), OTHER)
 
 
 def test_few_processes_bound_a_ratio_by_all_pairs() -> None:

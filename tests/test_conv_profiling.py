@@ -13,10 +13,10 @@ from report.paper.findings import Findings
 from report.records.record import Record
 from report.studies.conv_profiling.source import ACCOUNT, audit
 from report.studies.conv_profiling.study import findings
-from tests import factory, profiling
+from tests import factory, papers, profiling
 from tests.degraded import committed
 from tests.factory import OUTPUT_BYTES
-from tests.papers import Other, assert_changes, assert_values, assert_verdicts, found_in, reported
+from tests.papers import found_in, reported
 
 STUDY = "conv_profiling"
 
@@ -51,12 +51,12 @@ FULL = found(profiling.record())
 
 
 def test_values_are_those_of_closed_forms_and_the_source_needs_no_run() -> None:
-    assert_values(FULL, OF_RUN, rel=1e-9)
-    assert_values(found(), OF_SOURCE, rel=1e-6)
+    papers.assert_values(FULL, OF_RUN, rel=1e-9)
+    papers.assert_values(found(), OF_SOURCE, rel=1e-6)
 
 
 def test_values_of_gpus_are_those_of_their_counters() -> None:
-    assert_values(findings(committed(STUDY)), OF_GPUS, rel=1e-3)
+    papers.assert_values(findings(committed(STUDY)), OF_GPUS, rel=1e-3)
 
 
 REFUTED = {"batch-in-product", "table-of-one-image", "parameters-per-image"}
@@ -69,7 +69,7 @@ OF_GPU = {
 
 
 def test_verdicts_are_those_of_closed_forms() -> None:
-    assert_verdicts(FULL, REFUTED, OF_GPU)
+    papers.assert_verdicts(FULL, REFUTED, OF_GPU)
 
 
 def changed(place: int, **series: Any) -> Record:
@@ -85,7 +85,7 @@ LONGER = msgspec.structs.replace(
     PLAIN, torch=msgspec.structs.replace(PLAIN.torch, cpu_capability="AVX512")
 )
 #: A made-up record, a claim, and what becomes of it.
-OTHER: Other[Record] = {
+OTHER: papers.Other[Record] = {
     "a count beside theory": (changed(0, lackey_multiply_adds=[7]), "example-is-theory", "refuted"),
     "a count beside a rule": (changed(3, lackey_multiply_adds=[7]), "counts-explained", "refuted"),
     "a count beside a prediction": (changed(5, lackey_multiply_adds=[7]), "predicted", "refuted"),
@@ -104,7 +104,7 @@ OTHER: Other[Record] = {
 
 
 def test_verdicts_follow_the_data() -> None:
-    assert_changes(found, OTHER)
+    papers.assert_changes(found, OTHER)
 
 
 # ------------------------------------------------------------------------------ the source

@@ -13,9 +13,9 @@ from report.errors import StudyError
 from report.paper.findings import Findings
 from report.records.layers import Convolution
 from report.records.record import Case, Policy, Record, Round
-from tests import factory
+from tests import factory, papers
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
-from tests.papers import Other, assert_changes, assert_values, assert_verdicts, found_in, rows
+from tests.papers import found_in, rows
 
 STUDY = "conv_scaling"
 MACHINE = "example-2t"
@@ -145,8 +145,8 @@ OF_GPU = {"device-work-explained", "epilogue", "replays-exact"}
 
 
 def test_values_and_verdicts_of_a_full_record_are_those_of_closed_forms() -> None:
-    assert_values(FULL, VALUES, rel=2e-3)
-    assert_verdicts(FULL, REFUTED, OF_GPU)
+    papers.assert_values(FULL, VALUES, rel=2e-3)
+    papers.assert_verdicts(FULL, REFUTED, OF_GPU)
     assert set(FULL.figures) == {"fig-cliff", "fig-thresholds", "fig-start", "fig-cost"}
     blocks = [row["Block"] for row in rows(FULL, "tbl-blocks")]
     assert blocks[:3] == [64 * INPUT_BYTES, 73_728, 64 * OUTPUT_BYTES]
@@ -178,7 +178,7 @@ def crowded(each: Round) -> Round:
 
 
 #: A made-up record, a claim, and what becomes of it.
-OTHER: Other[Record] = {
+OTHER: papers.Other[Record] = {
     "pages that blocks do not fill": (edited(crowded), "pages-follow", "refuted"),
     "one policy alone": (without("default"), "both-slower", "not measured"),
     "no trace": (without("traced"), "cliff-predicted", "not measured"),
@@ -195,7 +195,7 @@ OTHER: Other[Record] = {
 
 
 def test_verdicts_follow_the_data() -> None:
-    assert_changes(found, OTHER)
+    papers.assert_changes(found, OTHER)
 
 
 def test_another_layer_is_refused_and_another_name_is_not() -> None:

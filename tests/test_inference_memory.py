@@ -20,16 +20,8 @@ from report.studies.inference_memory.subject import LAYOUTS, PRECISIONS, RESNETS
 from report.theory import networks, peaks
 from report.theory.conditions import conditions_of
 from report.theory.networks import Captured
-from tests import factory
-from tests.papers import (
-    Other,
-    assert_changes,
-    assert_values,
-    assert_verdicts,
-    found_in,
-    reported,
-    rows,
-)
+from tests import factory, papers
+from tests.papers import found_in, reported, rows
 
 STUDY = "inference_memory"
 MIB = 2**20
@@ -218,8 +210,8 @@ REFUTED = {"both-save", "memory-monotone", "tile-pays"}
 
 
 def test_values_and_verdicts_of_full_records_are_those_of_closed_forms() -> None:
-    assert_values(full(), VALUES)
-    assert_verdicts(full(), REFUTED, {"batch-split"})
+    papers.assert_values(full(), VALUES)
+    papers.assert_verdicts(full(), REFUTED, {"batch-split"})
     assert {"fig-peaks", "fig-workspace", "fig-tiling"} <= set(full().figures)
     assert all(each.explained for each in full().reconciliations.values())
     for row in rows(full(), "tbl-limits"):
@@ -228,7 +220,7 @@ def test_values_and_verdicts_of_full_records_are_those_of_closed_forms() -> None
 
 
 #: More records, a claim, and what becomes of it.
-OTHER: Other[list[Case]] = {
+OTHER: papers.Other[list[Case]] = {
     "an image more within the room": ([limit("ResNet-20", 48, 1, "channels_last")],
                                       "limits-within", "supported"),
     "an image more beyond the room": ([limit("AlexNet", 256, 1)], "limits-within", "refuted"),
@@ -240,7 +232,7 @@ OTHER: Other[list[Case]] = {
 
 
 def test_verdicts_follow_the_data() -> None:
-    assert_changes(lambda made: found(record(made)), OTHER)
+    papers.assert_changes(lambda made: found(record(made)), OTHER)
 
 
 def test_the_account_of_a_call_adds_up() -> None:

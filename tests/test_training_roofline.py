@@ -13,8 +13,8 @@ from report.studies.training_roofline.runs import Run
 from report.studies.training_roofline.subject import NETWORKS, Step
 from report.theory.roofline import training_loads
 from report.theory.shapes import parameter_count
-from tests import factory, training
-from tests.papers import Other, assert_changes, assert_values, assert_verdicts, found_in, rows
+from tests import factory, papers, training
+from tests.papers import found_in, rows
 from tests.training import case, record, seconds
 
 STUDY = "training_roofline"
@@ -131,8 +131,8 @@ EXPECTED: Mapping[str, float] = {
 
 
 def test_values_and_verdicts_of_full_records_are_those_of_closed_forms() -> None:
-    assert_values(FULL, EXPECTED, rel=4e-3)
-    assert_verdicts(FULL, {"compute-bound", "heavy-arithmetic"})
+    papers.assert_values(FULL, EXPECTED, rel=4e-3)
+    papers.assert_verdicts(FULL, {"compute-bound", "heavy-arithmetic"})
     assert {*FULL.figures} == {"fig-shares", "fig-memory", "fig-layers"}
 
 
@@ -142,7 +142,7 @@ def test_every_printed_rate_is_below_its_throughput() -> None:
 
 
 #: Records, and what becomes of the claim about memory.
-OTHER: Other[list[Record]] = {
+OTHER: papers.Other[list[Record]] = {
     "no record": ([], "needs-most", "not measured"),
     "no GPU": ([record()], "needs-most", "not measured"),
     "another network needs as much": ([on_gpu(light=11.5)], "needs-most", "refuted"),
@@ -150,7 +150,7 @@ OTHER: Other[list[Record]] = {
 
 
 def test_verdicts_follow_the_data() -> None:
-    assert_changes(lambda records: found(*records), OTHER)
+    papers.assert_changes(lambda records: found(*records), OTHER)
 
 
 def test_copies_within_a_cache_give_its_bandwidth() -> None:
