@@ -44,7 +44,7 @@ from report.records.store import (
     survey_records,
 )
 from report.records.strict import no_cycles
-from report.studies import STUDIES, attachments_of, check_of
+from report.studies import STUDIES, attachments_of
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def _broken(
     for choice in choose_records(listed, edition, asked):
         for item in (part for used in choice.used for part in used.shards):
             try:
-                check_of(study)(check_layers(read_record(data / item.file, data)))
+                check_layers(read_record(data / item.file, data))
                 if item.file in choice.primary.files:
                     read_attachments(item, attachments_of(study), data)
             except RidgepointError as error:

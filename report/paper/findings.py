@@ -55,17 +55,10 @@ class Inputs:
         named = {role: records[file] for role, file in self.roles.items() if file in records}
         return named if "cpu" in named else filled(self.records)
 
-    def runs(
-        self, kind: Callable[[Stored, str], AnyRun], check: Callable[[Stored], None]
-    ) -> dict[Role, AnyRun]:
-        """The run in each role, under the memory policy that it is about.
-
-        ``check`` raises ``StudyError`` for a record that does not fit the study.
-        """
-        made = {}
-        for stored, label in zip(self.records, labels(self.records), strict=True):
-            check(stored)
-            made[stored.file] = kind(stored, label).as_measured()
+    def runs(self, kind: Callable[[Stored, str], AnyRun]) -> dict[Role, AnyRun]:
+        """The run in each role, under the memory policy that it is about."""
+        named = zip(self.records, labels(self.records), strict=True)
+        made = {stored.file: kind(stored, label).as_measured() for stored, label in named}
         return {role: made[stored.file] for role, stored in self.cast.items()}
 
     def in_roles(self) -> Inputs:

@@ -30,6 +30,7 @@ from report.paper.machines import Comparison, with_all_machines
 from report.paper.tables import Content, Table, table_of
 from report.paper.values import Value, declare
 from report.quantity.expression import Quantity, absent, exact
+from report.records.store import Stored
 from report.text.format import Style
 from report.theory.reconciliation import Reconciliation
 
@@ -47,14 +48,17 @@ class Study(Generic[Data]):
     """What a paper prints, declared by functions of the paper's data."""
 
     def __init__(
-        self, data: Callable[[Inputs], Data], compared: Comparison[Any] | None = None
+        self,
+        data: Callable[[Inputs], Data],
+        check: Callable[[Stored], None] = lambda stored: None,
+        compared: Comparison[Any] | None = None,
     ) -> None:
-        """``data`` makes the paper's data; raises ``StudyError`` for records that do not fit.
+        """``data`` makes the paper's data; ``check`` raises ``StudyError`` for a record of others.
 
         ``compared`` is what the paper compares of all machines, of which it describes a few;
         without it these are their ceilings.
         """
-        self._data, self._compared = data, compared or Comparison(Run)
+        self._data, self._check, self._compared = data, check, compared or Comparison(Run)
         self._values: dict[str, Callable[[Data], Value]] = {}
         self._tables: list[Callable[[Data], Table | None]] = []
         self._claims: dict[str, Callable[[Data], Claim]] = {}
@@ -145,6 +149,8 @@ class Study(Generic[Data]):
         It describes the machines that play a role.  A table names the files of its quantities,
         else all that the study read of these.
         """
+        for run in (run for stored in everything.records for run in stored.runs):
+            self._check(run)
         inputs = everything.in_roles()
         found = self._of(inputs)
         if len(inputs.records) == len(everything.records):

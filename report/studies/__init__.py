@@ -11,7 +11,6 @@ from report.errors import StudyError
 
 if TYPE_CHECKING:
     from report.paper.findings import Findings, Inputs
-    from report.records.store import Stored
 
 _FOLDER: Final = os.path.dirname(__file__)
 
@@ -35,18 +34,6 @@ def attachments_of(study: str) -> tuple[str, ...]:
     """Patterns of the names of attachments that the paper of a study is computed from."""
     patterns: tuple[str, ...] = importlib.import_module(f"report.studies.{study}").ATTACHMENTS
     return patterns
-
-
-def check_of(study: str) -> Callable[[Stored], None]:
-    """What refuses a record whose cases are none of a study, with ``StudyError``, if it says so."""
-    if not os.path.exists(f"{_FOLDER}/{study}/subject.py"):
-        return lambda stored: None
-    check: Callable[[Stored], None] = importlib.import_module(_subject_of(study)).check_subject
-    return check
-
-
-def _subject_of(study: str) -> str:
-    return f"report.studies.{study}.subject"
 
 
 def find_study(study: str) -> Callable[[Inputs], Findings]:

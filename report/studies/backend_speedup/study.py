@@ -16,7 +16,7 @@ from report.evidence.audit import Check, count_by_verdict
 from report.instruments import gates
 from report.missing import Missing
 from report.paper.findings import Inputs
-from report.paper.machines import setup
+from report.paper.machines import Comparison, setup
 from report.paper.study import Content, Study, audit_row
 from report.paper.tables import Table
 from report.quantity.evaluation import point, to_digits
@@ -48,16 +48,21 @@ class Paper:
     """The runs in their roles, and the source."""
 
     def __init__(self, inputs: Inputs) -> None:
-        """Raises ``StudyError`` for a record that does not fit the study."""
         self.inputs = inputs
         self.source = Source(inputs)
-        runs = inputs.runs(Run, check_subject)
+        runs = inputs.runs(Run)
         self.cpu, self.gpu, self.earlier = (runs.get(role) for role in ("cpu", "gpu", "third"))
         #: The CPU and the GPU, where both are there.
         self.both = (self.cpu, self.gpu) if self.cpu and self.gpu else None
 
 
-study: Study[Paper] = Study(Paper)
+def _over_numpy(run: Run) -> Quantity:
+    return run.speedup(SOURCE, "torch")
+
+
+study: Study[Paper] = Study(
+    Paper, check_subject, Comparison(Run, "PyTorch over NumPy", _over_numpy, reference=1.0)
+)
 findings = study.findings
 
 

@@ -40,9 +40,8 @@ class Paper:
     """The runs in their roles, the source, and what leads theory to what was recorded."""
 
     def __init__(self, inputs: Inputs) -> None:
-        """Raises ``StudyError`` for a record that does not fit the study."""
         self.inputs, self.reported, self.file = inputs, inputs.reported, inputs.reported_file
-        runs = inputs.runs(Run, check_subject)
+        runs = inputs.runs(Run)
         self.runs = tuple(runs.values())
         self.cpu, self.second, self.gpu = (runs.get(role) for role in ("cpu", "second", "gpu"))
         #: The GPU with TF32 on, which another record may hold.
@@ -77,7 +76,7 @@ def _count(run: Run | None, name: str, number: int | Missing) -> Quantity:
     return recorded(name, "1", number, run.file) if run else absent(name, "1", "no run is there")
 
 
-study = Study(Paper)
+study = Study(Paper, check_subject)
 findings = study.findings
 
 

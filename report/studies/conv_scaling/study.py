@@ -46,10 +46,9 @@ class Paper:
     """The runs in their roles, and the source."""
 
     def __init__(self, inputs: Inputs) -> None:
-        """Raises ``StudyError`` for a record that does not fit the study."""
         self.inputs = inputs
         self.source = Source(inputs)
-        runs = inputs.runs(Run, check_subject)
+        runs = inputs.runs(Run)
         self.runs = tuple(runs.values())
         self.counted, self.other, self.gpu = (runs.get(role) for role in ("cpu", "second", "gpu"))
 
@@ -103,7 +102,7 @@ def _slowdown(run: Run) -> Quantity:
     return run.gain() if run.compares else _uncompared("slowdown")
 
 
-study = Study(Paper, Comparison(Run, "Slowdown", _slowdown, reference=1.0))
+study = Study(Paper, check_subject, Comparison(Run, "Slowdown", _slowdown, reference=1.0))
 findings = study.findings
 
 

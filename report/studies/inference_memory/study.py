@@ -68,8 +68,7 @@ class Paper:
     """The runs in their roles, and the source."""
 
     def __init__(self, inputs: Inputs) -> None:
-        """Raises ``StudyError`` for a record that does not fit the study."""
-        runs = inputs.runs(Run, check_subject)
+        runs = inputs.runs(Run)
         self.inputs, self.runs = inputs, tuple(runs.values())
         cpu, second, gpu, third = (runs.get(role) for role in ("cpu", "second", "gpu", "third"))
         self.cpu = cpu if cpu and not cpu.on_gpu else None
@@ -78,7 +77,7 @@ class Paper:
         self.allocated = Allocated([run for run in (self.gpu, third) if run and run.on_gpu])
 
 
-study = Study(Paper)
+study = Study(Paper, check_subject)
 findings = study.findings
 
 

@@ -55,16 +55,15 @@ class Paper:
     """The runs in their roles, and the source with its audit."""
 
     def __init__(self, inputs: Inputs) -> None:
-        """Raises ``StudyError`` for a record that does not fit the study."""
         self.inputs, self.source = inputs, Source(inputs)
-        runs = inputs.runs(Run, check_subject)
+        runs = inputs.runs(Run)
         self.cpu, self.gpu = runs.get("cpu"), runs.get("gpu")
         self.audit, self.corrections = audit(self.source), self.source.corrections()
         self.remainders = {each.name: each for each in self.source.remainders()}
         self.checks = tuple(chain.from_iterable(self.audit.values()))
 
 
-study = Study(Paper)
+study = Study(Paper, check_subject)
 findings = study.findings
 
 
