@@ -217,8 +217,9 @@ def main(arguments: Sequence[str]) -> int:
         code = _COMMANDS[options.command][1](options)
         check_output()
         return code
-    except KeyboardInterrupt:
-        return 130  # as a shell says of a command that was interrupted
+    except KeyboardInterrupt as interrupt:
+        # As a shell says of a command that a signal has ended.
+        return 128 + int((interrupt.args or (signal.SIGINT,))[0])
     except (RidgepointError, ModuleNotFoundError, OSError) as error:
         if "--debug" in arguments:
             traceback.print_exception(error)

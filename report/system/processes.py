@@ -64,16 +64,14 @@ def _kill(group: int) -> None:
 
 
 @contextmanager
-def leave_on_signals(
-    leftovers: Callable[[], Iterable[Path]],
-    names: Sequence[str] = ("SIGTERM", "SIGHUP", "SIGINT"),
-) -> Iterator[None]:
-    """On these signals, remove ``leftovers`` and end this process and all that it has begun.
+def leave_on_signals(leftovers: Callable[[], Iterable[Path]]) -> Iterator[None]:
+    """On SIGTERM, SIGHUP and SIGINT, remove ``leftovers`` and end this process with all it began.
 
     Nothing is raised, since an exception that comes at any moment crashes libraries: msgspec dies
     of one while it defines a class.  A signal that is ignored before, as SIGHUP is under ``nohup``,
     stays so; all that follow the first are ignored.
     """
+    names = ("SIGTERM", "SIGHUP", "SIGINT")
     main = threading.current_thread() is threading.main_thread()
     numbers = [getattr(signal, name) for name in names if main and hasattr(signal, name)]
     before = {number: signal.getsignal(number) for number in numbers}
