@@ -1,4 +1,8 @@
-"""Bytes of a call: by the profiler's events, by CUDA's allocator and by glibc's; and limits."""
+"""Bytes of a call by CUDA's allocator and by glibc's, limits of memory, and ceilings.
+
+Those by PyTorch's profiler are compared with theory in ``test_predicted_peaks``, and with a trace
+in ``test_measuring``.
+"""
 
 from __future__ import annotations
 
@@ -18,36 +22,10 @@ import pytest
 from experiments.harness import limits, memory, policies
 from experiments.harness.ceilings import page_problem, working_sets
 from experiments.harness.timing import Workload
-from report.errors import MeasurementError
 from report.records.quantities import QUANTITIES
 from report.records.record import Cache
 
 MIB = 2**20
-
-# ---------------------------------------------------------------------------- on a processor
-
-
-def event(name: str, start: int, duration: int = 0, size: int = 0) -> Any:
-    """One of the profiler's raw events."""
-    facts = {"name": name, "start_ns": start, "duration_ns": duration, "nbytes": size}
-    return SimpleNamespace(**{fact: lambda value=value: value for fact, value in facts.items()})
-
-
-def test_events_are_cut_by_the_marks_and_ordered_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    marks = [event("ridgepoint.build", 100, 100), event("ridgepoint.call", 300, 100)]
-    moments = ((390, -7), (310, 20), (310, -5), (150, 64), (50, 999), (250, 999), (500, 999))
-    profile = [*marks, *(event("[memory]", at, 0, size) for at, size in moments)]
-    assert memory.events_of(profile) == ((64,), (20, -5, -7))
-    monkeypatch.setattr(memory, "_profiled", lambda build: profile)
-    assert memory.measure_cpu(lambda: Workload(lambda: None), 2) == {
-        "memory_events": (20, -5, -7),
-        "allocated_before": (64, 64),
-        "allocated_after": (72, 72),
-        "allocated_peak": (84, 84),
-    }
-    with pytest.raises(MeasurementError, match="no memory events"):
-        memory.events_of(marks)
-
 
 # ---------------------------------------------------------------------------------- on a GPU
 
