@@ -188,6 +188,13 @@ def test_an_interrupted_shard_goes_on_as_that_shard(tmp_path: Path, command: Com
     assert said.endswith(f" --threads 1 --shard 2/2 --records {tmp_path} --resume\n")
     code, said = command("run tiny --threads 1 --shard 1/2 --resume")
     assert code == 1 and "shard.number 2, now 1" in said
+    again = f"python -m experiments run tiny --device cpu --threads 1 --records {tmp_path} --shard"
+    (path,) = (tmp_path / "tiny").iterdir()
+    assert command("status tiny")[1].splitlines()[1:] == [
+        "  shard 1/2  missing",
+        f"  shard 2/2  unfinished  1 measurements in  {path.name}",
+        *("Next:", f"  {again} 1/2 --if-missing", f"  {again} 2/2 --if-missing"),
+    ]
     for shard, expected in (
         ("2/2", damaged(tmp_path)),
         ("1/2", ""),

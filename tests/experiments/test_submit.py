@@ -90,12 +90,17 @@ def test_jobs_without_progress_are_given_up_though_their_files_differ(
         of=2,
         active=dict,
         start=started.extend,
-        without_progress=lambda left: MeasurementError(f"nothing of {left}"),
+        submitted={
+            2: SimpleNamespace(paths=SimpleNamespace(stderr="a.log"), stderr=lambda: "x\nkilled")
+        },
+        without_progress=lambda left: give_up(jobs, left),
     )
+    give_up = submit.Jobs.without_progress
     monkeypatch.setattr(submit, "Jobs", lambda *_: jobs)
     monkeypatch.setattr(submit.status, "shards", shards)
     monkeypatch.setattr(submit.time, "sleep", lambda _: None)
-    with pytest.raises(MeasurementError, match=r"nothing of \[2\]"):
+    said = r"Shard 2 was submitted 3 times without progress, .* 1 min .*; a.log ends with: killed"
+    with pytest.raises(MeasurementError, match=said):
         submit.submit(jobs, jobs, notes)
     assert started == [2] * starts
 
