@@ -24,7 +24,7 @@ under the eyes of a library that notes them.
 from __future__ import annotations
 
 from itertools import product
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -34,8 +34,8 @@ CHANNELS_LAST_BATCHES: Final = range(16, 257)
 #: Powers of two, and those between 4 and 8, where glibc begins to return memory.
 BATCHES: Final = tuple(sorted({*(2**n for n in range(11)), 5, 6, 7}))
 #: The layer, and what is changed of it in each variant but the last, which is another layer.
-_LAYER: Final = {"in_channels": 32, "out_channels": 64, "kernel_size": 3}
-_CHANGES: Final[dict[str, dict[str, int]]] = {
+_LAYER: Final[dict[str, Any]] = {"in_channels": 32, "out_channels": 64, "kernel_size": 3}
+_CHANGES: Final[dict[str, dict[str, Any]]] = {
     "no bias": {"bias": False},
     "padding 1": {"padding": 1},
     "33 channels": {"out_channels": 33},

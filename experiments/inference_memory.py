@@ -67,7 +67,7 @@ TIMED: Final = {"ResNet-20": 1024, "ResNet-110": 128}
 #: The batches at which reduced precision meets both layouts.
 REDUCED: Final = (64, 256, 1024)
 #: What a tile costs shows in a small batch as in a large one, in a quarter of the time.
-TILING: Final = {"network": "ResNet-20", "image": 224, "batch": 2}
+TILING: Final[Factors] = {"network": "ResNet-20", "image": 224, "batch": 2}
 #: Limits (MiB) that a few to two hundred images of a network reach.
 LIMITS: Final = {
     "ResNet-20": (16, 48),
@@ -251,10 +251,11 @@ def largest_batch(subject: Subject, limit: int) -> Measured:
             raise
         return True
 
-    few, more = (
-        int(measure_cpu(lambda n=n: Workload(lambda: call(n)), 1)["allocated_peak"][0])
-        for n in (_FEW, _MORE)
-    )
+    def peak(batch: int) -> int:
+        series = measure_cpu(lambda: Workload(partial(call, batch)), 1)
+        return int(series["allocated_peak"][0])
+
+    few, more = peak(_FEW), peak(_MORE)
     batch = max(1, _FEW + (limit - held - few) * (_MORE - _FEW) // (more - few))
     tried: dict[int, bool] = {}
     while batch and batch not in tried:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -68,7 +67,7 @@ def layers_of(module: nn.Module, *inputs: torch.Tensor, root: str = "layer") -> 
 
 
 def _described(name: str, module: nn.Module, source: torch.Tensor, output: torch.Tensor) -> Layer:
-    kind: Callable[..., Layer]
+    kind: Any
     facts: dict[str, Any] = {}
     match module:
         case nn.Conv2d() | nn.ConvTranspose2d():
@@ -91,13 +90,14 @@ def _described(name: str, module: nn.Module, source: torch.Tensor, output: torch
             kind, facts = PaddedShortcut, {"stride": _pair(module.stride)}
         case _:
             kind, facts = Activation, {"function": _function(name, module)}
-    return kind(
+    layer: Layer = kind(
         name=name,
         input_shape=tuple(source.shape),
         output_shape=tuple(output.shape),
         dtype=str(output.dtype).removeprefix("torch."),
         **facts,
     )
+    return layer
 
 
 def _function(name: str, module: nn.Module) -> str:

@@ -184,7 +184,8 @@ def _convolution(torch: Any, device: Device, dtype: str, kind: Any) -> Program:
 
 def _bandwidth(torch: Any, device: Device, threads: int) -> Iterator[Program]:
     """All ways to move bytes over all working sets."""
-    sets, cached = (_ON_GPU,), 0
+    sets: tuple[int, ...] = (_ON_GPU,)
+    cached = 0
     if device == "cpu":
         import psutil  # type: ignore[import-untyped]
 
@@ -216,7 +217,7 @@ def _moving(torch: Any, device: Device, wanted: int) -> Iterator[Program]:
 
     a, b = arrays(2)
     size, moved = f"{len(a)} elements", 2 * _FLOAT_BYTES * len(a)
-    moves = {"size": size, "work": moved, "work_unit": "B", "working_set": moved}
+    moves: dict[str, Any] = {"size": size, "work": moved, "work_unit": "B", "working_set": moved}
     yield Program(lambda: a.copy_(b), "copy", "torch.copy_", **moves)
     if device == "cpu":
         yield Program(lambda: torch.dot(a, b), "read", "torch.dot", **moves)

@@ -121,7 +121,7 @@ def _profiled(options: Sequence[str], task: Task) -> list[Count]:
 
     If it ended early, the case at which it did has failed, and later ones are not among them.
     """
-    counts = []
+    counts: list[Count] = []
     with working(
         task, _LANGUAGE, lambda folder: (*options, "--log-file", f"{folder}/ncu.csv")
     ) as running:

@@ -48,6 +48,7 @@ from experiments.harness.measure import (
     unmeasured,
 )
 from experiments.harness.study import (
+    CaseFile,
     CeilingSize,
     Device,
     Factors,
@@ -116,27 +117,32 @@ def work(task: Task, say: Callable[[Message], None], folder: Path) -> None:
         "lackey": partial(_count, folder),
         "ncu": _profile,
     }
+    measure = partial(_attempt, study, task, acts[task.role], say)
     if task.forks:
-        _in_children(study, task, acts[task.role], say)
+        _in_children(study, task, measure, say)
     else:
         for case in task.cases:
-            say(_attempted(study, task, case, acts[task.role]))
+            measure(case)
 
 
-def _attempted(study: Study, task: Task, case: Numbered, act: Act) -> Last:
-    """What comes of a case, whatever it raises."""
-    began = time.monotonic()
+def _attempt(
+    study: Study, task: Task, act: Act, say: Callable[[Message], None], case: Numbered
+) -> None:
+    """Measure a case, and say what comes of it, whatever it raises."""
+    began, failure = time.monotonic(), None
     try:
-        return act(study, task, *case)
+        say(act(study, task, *case))
     except Exception as error:
         traceback.print_exc()
         failure = outcome_of(error)
-    finally:  # only now, since the exception's frames held its tensors
-        _release(task.session.device)
-    return lost(study, task, case, *failure, time.monotonic() - began)
+    _release(task.session.device)  # only now, since the exception's frames held its tensors
+    if failure is not None:
+        say(lost(study, task, case, *failure, time.monotonic() - began))
 
 
-def _in_children(study: Study, task: Task, act: Act, say: Callable[[Message], None]) -> None:
+def _in_children(
+    study: Study, task: Task, measure: Callable[[Numbered], None], say: Callable[[Message], None]
+) -> None:
     """Let each case have a child of its own, of which several run where nothing is timed."""
     at_once = runtime.cores_available() if task.role == "lackey" else 1
     running: dict[int, Numbered] = {}
@@ -151,8 +157,7 @@ def _in_children(study: Study, task: Task, act: Act, say: Callable[[Message], No
     for case in task.cases:
         if len(running) == at_once:
             reap()
-        measure = partial(_attempted, study, task, case, act)
-        running[fork(lambda measure=measure: say(measure()), LIMIT_S)] = case
+        running[fork(partial(measure, case), LIMIT_S)] = case
         began = time.monotonic()
     while running:
         reap()
@@ -253,7 +258,8 @@ def _remember(study: Study, task: Task, index: int, factors: Factors) -> Finish:
     session = task.session
     layers = layers_of_case(study, factors)
     measured = (study.memory or partial(measure_memory, study))(factors, session)
-    files, unfiled = (), None
+    files: tuple[CaseFile, ...] = ()
+    unfiled = None
     try:
         files = study.files(factors, session)
     except Exception as error:  # costs the files alone
