@@ -289,15 +289,15 @@ def case_of(study: Study, journal: Journal, index: int) -> Case:
     header, factors = journal.header, journal.header.factors[index]
     case = journal.finished.get(index)
     if case is None:
-        reason = f"{_ENDED.capitalize()}."
+        why = f"{_ENDED.capitalize()}."
         if header.shard is not None and not measures_case(header.shard, index):
             of = header.shard.of
-            reason = f"This was left to shard {index % of + 1} of {of}."
-        case = unmeasured(study, factors, "unavailable", reason)
+            why = f"This was left to shard {index % of + 1} of {of}."
+        case = unmeasured(study, factors, "unavailable", why)
     timed = tuple(ended.round for ended in journal.rounds if ended.case == index)
-    status, reason_ = outcome(timed) if timed else (case.status, case.reason)
+    status, reason = outcome(timed) if timed else (case.status, case.reason)
     series = case.series | (journal.counts[index].series if index in journal.counts else {})
-    return msgspec.structs.replace(case, rounds=timed, status=status, reason=reason_, series=series)
+    return msgspec.structs.replace(case, rounds=timed, status=status, reason=reason, series=series)
 
 
 def _utc(moment: datetime) -> str:

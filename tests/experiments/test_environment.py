@@ -7,6 +7,7 @@ import platform
 import re
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -192,6 +193,19 @@ def test_this_machine_is_named_without_its_people_and_every_null_has_a_reason(
     assert not [word for word in everything.split() if word.strip("'\"=,").startswith("/")]
     node, user = platform.node(), getpass.getuser()
     assert not [name for name in (node, user) if len(name) > 4 and name in everything]
+
+
+def test_a_run_on_a_gpu_names_it_and_the_driver_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    h200 = SimpleNamespace(name="NVIDIA H200", total_memory=2**37, major=9, minor=0)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: h200)
+    for printed, driver in (("550.54\n550.54", "550.54"), (None, None)):
+        monkeypatch.setattr(environment, "printed", lambda *words, said=printed: said)
+        found = environment.gather(torch, "cuda", 2)
+        assert re.fullmatch("nvidia-h200-[0-9a-f]{6}", found.key)
+        assert found.gpu is not None and found.gpu.compute_capability == "9.0"
+        assert found.gpu.driver == driver and ("gpu.driver" in found.missing) == (driver is None)
 
 
 # ---------------------------------------------------------------- what never gets into a record
