@@ -1,4 +1,4 @@
-"""Records as they lie in files: JSON in which nothing stands twice, a line for each round.
+"""Records as they lie in files: JSON with a line for each round.
 
 Layers stand once, as those of one image, or, where the layers of one network differ in their
 images, as they ran; networks refer to them by number, and cases to networks.  ``units`` gives the
