@@ -43,12 +43,8 @@ from report.paper.tables import Column, Table, to_markdown
 from report.paper.values import NOT_MEASURED, Value
 from report.text.escape import markdown
 
-#: Before the parts of a block after the first, each with its name, where no text can hold it.
-_BORDER: Final = "\0"
 #: The parts that a tag may have after its first one.
 _PARTS: Final = {"figure": ("alt",), "holds": ("else", "undecided")}
-#: A text of the data may hold the border, but hardly with such a name in it.
-_BETWEEN: Final = re.compile(rf"{_BORDER}(alt|else|undecided){_BORDER}")
 _OPPOSITE: Final = {"supported": "refuted", "refuted": "supported"}
 _AT_END: Final = re.compile(r"\{%(\s*end(?:table|figure|holds|known)\s*)%\}")
 _MISSING: Final = f"[{NOT_MEASURED}](#v-"
@@ -103,20 +99,21 @@ class PaperTags(Extension):
         """
         return _AT_END.sub(r"{%\1 +%}", source)
 
-    def parse(self, parser: Parser) -> nodes.Node:
-        """One of the tags, up to its end."""
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        """One of the tags, up to its end; its further parts are macros that its method is given."""
         token = next(parser.stream)
-        arguments = [] if token.value == "known" else [parser.parse_expression()]
+        line, kind = token.lineno, token.value
+        arguments = [] if kind == "known" else [parser.parse_expression()]
         while parser.stream.skip_if("comma"):
             arguments.append(parser.parse_expression())
-        end, parts = f"end{token.value}", _PARTS.get(token.value, ())
-        ends = (f"name:{end}", *(f"name:{part}" for part in parts))
-        body = parser.parse_statements(ends)
-        while (name := next(parser.stream).value) != end:
-            border = nodes.Output([nodes.TemplateData(f"{_BORDER}{name}{_BORDER}")])
-            body = [*body, border, *parser.parse_statements(ends)]
-        call = self.call_method(f"_{token.value}", [nodes.Const(token.lineno), *arguments])
-        return nodes.CallBlock(call, [], [], body).set_lineno(token.lineno)
+        ends = tuple(f"name:{each}" for each in (f"end{kind}", *_PARTS.get(kind, ())))
+        body, macros, parts = parser.parse_statements(ends), [], []
+        while (name := next(parser.stream).value) != f"end{kind}":
+            macro = f"{name}_of_line_{line}"
+            macros.append(nodes.Macro(macro, [], [], parser.parse_statements(ends), lineno=line))
+            parts.append(nodes.Keyword(f"{name}_", nodes.Name(macro, "load")))
+        call = self.call_method(f"_{kind}", [nodes.Const(line), *arguments], parts)
+        return [*macros, nodes.CallBlock(call, [], [], body, lineno=line)]
 
     @property
     def _page(self) -> Page:
@@ -130,9 +127,10 @@ class PaperTags(Extension):
         page.tables[id] = replace(page.tables[id], caption=_plain(caption))
         return to_markdown(page.tables[id], caption)
 
-    def _figure(self, line: int, id: str, caller: Callable[[], str]) -> str:
-        page, (caption, parts) = self._page, _parts(caller())
-        alt = _plain(parts.get("alt", ""))
+    def _figure(
+        self, line: int, id: str, caller: Callable[[], str], alt_: Callable[[], str] = str
+    ) -> str:
+        page, caption, alt = self._page, caller(), _plain(alt_())
         if not alt:
             raise TemplateRuntimeError(f"the figure {id} has no alternative text; add {{% alt %}}")
         if not page.has(id, "figure", page.figures):
@@ -161,28 +159,26 @@ class PaperTags(Extension):
         page.tables[id] = Table(id, columns, tuple(rows), wide=True)
         return ""
 
-    def _holds(self, line: int, id: str, *rest: Any, caller: Callable[[], str]) -> str:
-        page, (sentence, others) = self._page, _parts(caller())
-        claim, verdict = page.claim(id), str(rest[0]) if rest else "supported"
+    def _holds(
+        self, line: int, id: str, verdict: str = "supported", *, caller: Callable[[], str],
+        **parts: Callable[[], str],
+    ) -> str:  # fmt: skip
+        page, claim, sentence = self._page, self._page.claim(id), caller()
+        # All parts, so that a name that is unknown is refused in each.
+        others = {name: part() for name, part in parts.items()}
         page.claims[id] = replace(claim, sentence=claim.sentence or _plain(sentence))
         if claim.verdict == verdict:
             return sentence
-        if "else" in others and claim.verdict == _OPPOSITE.get(verdict):
-            return others["else"]
-        if "undecided" in others:
-            return others["undecided"]
+        if "else_" in others and claim.verdict == _OPPOSITE.get(verdict):
+            return others["else_"]
+        if "undecided_" in others:
+            return others["undecided_"]
         page.unsupported.append(
             f"{page.template}:{line}: the sentence rests on the claim {id}, which is "
             f"{claim.verdict}; write what is true of these data."
         )
         said = markdown(f"{claim.verdict}: {claim.because}")
         return f"[**[No longer {verdict} by these data ({said}):]**]{{.unsupported}} {sentence}"
-
-
-def _parts(text: str) -> tuple[str, dict[str, str]]:
-    """The first part of a block, and the others by their names."""
-    first, *rest = _BETWEEN.split(text)
-    return first, dict(zip(rest[::2], rest[1::2], strict=True))
 
 
 def _plain(text: str) -> str:
