@@ -12,6 +12,7 @@ which notes which blocks are taken and returned.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import platform
 import shutil
@@ -96,15 +97,11 @@ def as_recorded(policy: Policy) -> dict[str, str]:
 @cache
 def tracing_library() -> str:
     """The compiled library, which lies in a folder as long as this process runs."""
-    path = Path(_folder().name) / "allocations.so"
-    options = ("-O2", "-shared", "-fPIC", f"-DEVENTS={_EVENTS}")
+    folder = tempfile.mkdtemp(prefix="ridgepoint-allocations-")
+    atexit.register(shutil.rmtree, folder)
+    path, options = f"{folder}/allocations.so", ("-O2", "-shared", "-fPIC", f"-DEVENTS={_EVENTS}")
     subprocess.run(("cc", *options, "-o", path, Path(__file__).with_suffix(".c")), check=True)
-    return str(path)
-
-
-@cache
-def _folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="ridgepoint-allocations-")
+    return path
 
 
 def traced(workload: Workload) -> Measured:
