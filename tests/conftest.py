@@ -25,7 +25,6 @@ SLOW = (
     "experiments/test_random_networks.py",
     "experiments/test_measuring.py",
     "test_builds.py",
-    "test_system.py",
     "experiments/test_backends.py",
     "test_build.py",
     "experiments/test_submit.py",

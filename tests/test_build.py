@@ -1,88 +1,67 @@
-"""The command and the pipeline: what is made, what stays, what is said, and the same bytes."""
+"""A build in the system: what it says, makes and leaves; its processes, streams and folders."""
 
 from __future__ import annotations
 
-import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-import msgspec
 import pytest
 
-import build
-from report.engine import computing, pipeline
-from report.engine.cache import INDEX
+from report.commands.new import new_study
 from report.engine.gather import choose
-from report.engine.pipeline import ROOT, Request, choose_engine
+from report.engine.pipeline import ROOT, choose_engine
 from report.engine.programs import find_tex
 from report.errors import RenderError
-from report.records.store import read_record, write_record
-from tests import factory, folders
-from tests.factory import data_folder
+from report.records.store import write_record
+from tests import factory, folders, tiny
+from tests.test_builds import built, project, slower
+from tests.tiny import STUDY, TEMPLATE, replace
 
-STUDY = "conv_scaling"
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return data_folder(tmp_path)
+__all__ = ["built", "project"]
 
 
-def example_record(data: Path) -> str:
-    """Put a quick record of another machine into ``data``; returns its file relative to it."""
-    (old,) = (ROOT / "tests" / "records").glob("*.zip")
-    target = data / STUDY / old.name
-    target.parent.mkdir()
-    shutil.copyfile(old, target)
-    return target.relative_to(data).as_posix()
+# ------------------------------------------------------------------------------ records and papers
 
 
-def digests(folder: Path) -> dict[str, str]:
-    return folders.digests(folder, {INDEX})
-
-
-def built(out: Path, data: Path, *more: str) -> int:
-    """One study, since all of them take minutes; the builds that are compared make them all."""
-    return build.main([STUDY, "--out", str(out), "--data", str(data), "--engine", "typst", *more])
-
-
-def another_record(data: Path, moment: str) -> Path:
-    """A quick record of the same device as ``example_record``, started at ``moment``."""
-    (old,) = (data / STUDY).glob("*.zip")
-    record = msgspec.structs.replace(
-        read_record(old, data).record,
-        started=moment,
-        finished="2026-12-31T00:00:00Z",
-        attachments=(),
-    )
-    return write_record(record, data)
-
-
-def test_an_altered_record_is_noted_and_a_bad_one_keeps_old_output(
-    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
+def test_a_build_says_in_few_lines_what_it_made_and_a_bad_record_stops_its_own_paper_alone(
+    project: Path,
 ) -> None:
-    """Where there is no other one: else it is left out."""
-    path = data / example_record(data)
+    """To a pipe, which sees no progress; all six studies would take a line each more."""
+    path = tiny.record_of(project)
     factory.edit(path, '"seed": 0', '"seed": 1')
-    out = tmp_path / "out"
-    for again in ("first", "second"):
-        assert built(out, data, "--html") == 0
-        note = f"note: data/{STUDY}/{path.name}: its content does not match the hash in its name"
-        assert note in capsys.readouterr().out, f"the {again} build"
+    new_study("second", "A second paper", root=project)
+    note = f"note: data/{STUDY}/{path.name}: its content does not match the hash in its name, so "
+    ended = tiny.build(project, TEMPLATE, "second", "--html")
+    written, *records, noted, closing = ended.said.splitlines()
+    assert ended.code == 0 and "wrote html" in written and noted.startswith(note)
+    assert records == [
+        f"{STUDY}: 1 record, 1 used; --explain lists them.",
+        "second: 0 records, 0 used.",
+    ]
+    assert "2 papers: 2 made, 0 current, 0 errors, 1 note" in closing
+    assert note in tiny.build(project, "--html").said, "nothing to do"
+    assert f"data/{STUDY}/{path.name}: used" in tiny.build(project, "--explain").said
+    assert tiny.build(project, "-q").said == ""
     heading = "Records that were changed after measurement"
     for page in (f"html/{STUDY}/index.html", f"quarto/{STUDY}/{STUDY}.qmd"):
-        assert heading in (out / page).read_text("utf-8")
-    values = json.loads((out / "values" / f"{STUDY}.json").read_text("utf-8"))
-    assert {file for file, _ in values["altered"]} == {f"{STUDY}/{path.name}"}
-    before = digests(out)
-    factory.edit(path, '"time":"ns"', '"time":"ms"')
-    assert built(out, data, "--html") == 1
-    error = capsys.readouterr().err.strip().splitlines()[-1]
-    assert error.startswith(f"error: data/{STUDY}/{path.name}: units.time: ")
-    assert "found 'ms'" in error and "Traceback" not in error
-    assert digests(out) == before
+        assert heading in (project / "out" / page).read_text("utf-8")
+    before = tiny.digests(project, f"out/html/{STUDY}")
+    factory.edit(path, '"time": "s"', '"time": "ms"')
+    replace("templates/papers/second.qmd.j2", "How does the rate", "How much does the rate")(
+        project
+    )
+    ended = tiny.build(project, "--html")
+    error = f"error: data/{STUDY}/{path.name}: units.time: measured in s, found 'ms'"
+    assert ended.code == 1 and error in ended.said and "Traceback" not in ended.said
+    assert "2 papers: 1 made, 0 current, 1 error" in ended.said
+    assert tiny.digests(project, f"out/html/{STUDY}") == before
 
 
 @pytest.mark.parametrize(
@@ -95,60 +74,31 @@ def test_an_altered_record_is_noted_and_a_bad_one_keeps_old_output(
     ids=["newest", "newest by its edited start", "best by its edited plan"],
 )
 def test_an_altered_record_beside_another_is_left_out_unless_it_is_named(
-    moment: str, old: str, new: str, data: Path
+    moment: str, old: str, new: str, tmp_path: Path
 ) -> None:
     """Which record is used may be what the edit has changed."""
-    good = example_record(data)
-    path = another_record(data, moment)
-    factory.edit(path, old, new)
-    chosen = choose(STUDY, data)
-    assert chosen.runs == ((good,),)
-    assert chosen.notices[0].startswith(f"left out: data/{STUDY}/{path.name}: its content does not")
-    named = f"{STUDY}: {{roles: {{cpu: [{STUDY}/{path.name}]}}}}\n"
-    (data / "editions.yaml").write_text(named, "utf-8")
-    assert choose(STUDY, data).runs == ((f"{STUDY}/{path.name}",),)
-
-
-def test_a_failing_study_does_not_stop_the_others(tmp_path: Path, data: Path) -> None:
-    """Two studies of which the first fails: the second is built, and the summary says both."""
-    (data / STUDY).mkdir()
-    (data / STUDY / "no-record.zip").write_text("{}", "utf-8")
-    out = tmp_path / "out"
-    request = Request((STUDY, "conv_profiling"), ("html",), out, "typst", data=data)
-    summary = pipeline.build(request, lambda words, share: None)
-    assert [outcome.study for outcome in summary.outcomes] == [STUDY, "conv_profiling", "site"]
-    assert [outcome.study for outcome in summary.failed] == [STUDY]
-    assert "no-record.zip: found a name that is not" in str(summary.failed[0].failure)
-    assert (out / "html" / "conv_profiling" / "index.html").exists()
-    assert not (out / "html" / STUDY).exists()
-
-
-def test_a_defect_is_one_sentence_without_debug(
-    tmp_path: Path,
-    data: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def broken(*arguments: object) -> None:
-        raise ZeroDivisionError("division by zero")
-
-    monkeypatch.setattr(computing, "compute_usable", broken)
-    assert built(tmp_path / "out", data, "--jobs", "1") == 1
-    text = capsys.readouterr().err
-    assert f"error: {STUDY}: ZeroDivisionError: division by zero" in text
-    assert "Traceback" not in text
-    assert built(tmp_path / "out", data, "--jobs", "1", "--debug") == 1
-    assert "Traceback" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("command", [("build.py", "--html"), ("-m", "experiments", "list")])
-def test_a_forgotten_environment_is_one_sentence(command: tuple[str, ...]) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-S", *command], cwd=ROOT, capture_output=True, text=True, check=False
+    study, (good, other) = (
+        "conv_scaling",
+        (factory.record(started=each, plan="quick") for each in ("2026-11-01T10:00:00Z", moment)),
     )
-    (line,) = ended.stderr.splitlines()
-    assert ended.returncode == 1
-    assert "activate" in line
+    data = factory.data_folder(tmp_path, good)
+    (file,) = (each.name for each in (data / study).iterdir())
+    path = write_record(other, data)
+    factory.edit(path, old, new)
+    chosen = choose(study, data)
+    assert chosen.runs == ((f"{study}/{file}",),)
+    assert chosen.notices[0].startswith(f"left out: data/{study}/{path.name}: its content does not")
+    named = f"{study}: {{roles: {{cpu: [{study}/{path.name}]}}}}\n"
+    (data / "editions.yaml").write_text(named, "utf-8")
+    assert choose(study, data).runs == ((f"{study}/{path.name}",),)
+
+
+def test_a_defect_is_one_sentence_without_debug(project: Path) -> None:
+    replace("report/engine/actions.py", "return chosen.notices", "raise OverflowError(4)")(project)
+    ended = tiny.build(project)
+    assert (ended.code, f"error: {STUDY}: OverflowError: 4; run " in ended.said) == (1, True)
+    assert "Traceback" not in ended.said
+    assert "Traceback" in tiny.build(project, "--debug").said
 
 
 def test_without_tex_auto_takes_typst_and_says_how_to_get_latex(
@@ -157,30 +107,197 @@ def test_without_tex_auto_takes_typst_and_says_how_to_get_latex(
     monkeypatch.setenv("PATH", "/nowhere")
     lacking = find_tex({})["lacking"]
     engine, note = choose_engine("auto", lacking)
-    assert engine == "typst"
-    assert "apt-get install" in note
+    assert engine == "typst" and "apt-get install" in note
     with pytest.raises(RenderError, match="apt-get install"):
         choose_engine("latex", lacking)
 
 
-def test_a_build_says_in_few_lines_what_it_made_from_which_records_and_by_what(
-    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """To a pipe; the studies that are built here are two, and all six take a line each more."""
-    file = example_record(data)
-    another_record(data, "2020-01-01T00:00:00Z")
-    where = ["--html", "--out", str(tmp_path / "out"), "--data", str(data)]
-    template = f"templates/papers/{STUDY}.qmd.j2"
-    assert build.main([template, "conv_profiling", *where]) == 0
-    said = capsys.readouterr()
-    assert said.err == "", "no progress where nobody looks on"
-    _, *records, closing = said.out.splitlines()
-    assert records == [
-        f"{STUDY}: 2 records, 1 used; --explain lists them.",
-        "conv_profiling: 0 records, 0 used.",
+# ------------------------------------------------------------------------------- ends of processes
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait for something that happens by itself."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.02)
+
+
+def processes(mark: str, words: bytes) -> list[int]:
+    """The processes with ``mark`` in their environment and ``words`` in their command (Linux)."""
+    return [
+        int(folder.name)
+        for folder in Path("/proc").glob("[0-9]*")
+        if _says(folder / "environ", mark.encode()) and _says(folder / "cmdline", words)
     ]
-    assert "2 papers: 2 made, 0 current, 0 errors, 0 notes" in closing
-    assert build.main([STUDY, "--explain", *where]) == 0
-    assert f"data/{file}: used" in capsys.readouterr().out
-    assert build.main([STUDY, "-q", *where]) == 0
-    assert capsys.readouterr() == ("", "")
+
+
+def _says(path: Path, words: bytes) -> bool:
+    try:
+        return words in path.read_bytes()
+    except OSError:
+        return False
+
+
+def start(project: Path) -> subprocess.Popen[str]:
+    """``python build.py`` of two studies by two workers, known by its temporary folder."""
+    slower(project)
+    new_study("second", "A second paper", root=project)
+    return subprocess.Popen(
+        [sys.executable, "build.py", "--engine", "typst", "--jobs=2"],
+        cwd=project,
+        env={**os.environ, "TMPDIR": str(project)},
+        # What runs in the background of a shell inherits an ignored SIGINT.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_signal_ends_a_build_and_the_loss_of_its_workers_is_a_sentence(
+    project: Path, number: int
+) -> None:
+    process = start(project)
+    until(lambda: processes(str(project), b"spawn_main"))
+    workers = processes(str(project), b"spawn_main")
+    for each in workers if number == signal.SIGKILL else [process.pid]:
+        os.kill(each, number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == (1 if number == signal.SIGKILL else 128 + number)
+    assert number != signal.SIGKILL or ("was killed" in errors and "--jobs" in errors)
+    assert "Traceback" not in errors
+    assert not list((project / "out").glob(".scratch-*"))
+    until(lambda: not processes(str(project), b""))
+
+
+_PROGRAM = """
+from pathlib import Path
+from report.render.command import run
+run(["sh", "-c", "sleep 600 & sleep 600"], Path("/"), 600)
+"""
+
+
+def test_programs_end_with_the_process_that_started_them(tmp_path: Path) -> None:
+    """As latexmk does, which starts pdflatex, when nothing can be tidied up."""
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    process = subprocess.Popen([sys.executable, "-c", _PROGRAM], cwd=ROOT, env=environment)
+    until(lambda: len(processes(str(tmp_path), b"sleep\x00600\x00")) == 2)
+    process.kill()
+    process.wait()
+    until(lambda: not processes(str(tmp_path), b"sleep"))
+
+
+# ----------------------------------------------------------------------------------------- streams
+
+
+def shell(project: Path, command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A command line as the shell runs it, which also sees to the redirections."""
+    return subprocess.run(
+        ["bash", "-c", command.replace("python", '"$0"'), sys.executable],
+        cwd=project,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("redirection", ["<&- >&- 2>&-", ">/dev/full 2>&1"])
+def test_output_that_cannot_be_written_is_dropped(project: Path, redirection: str) -> None:
+    replace("templates/html/page.html", "<main", '<main data-new="1"')(project)
+    ended = shell(
+        project, f"python build.py --html --engine typst {redirection}; exit ${{PIPESTATUS[0]}}"
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert tiny.ran(project, "--html") == set()
+
+
+@pytest.mark.parametrize("command", ["build.py --list", "-m experiments list"])
+def test_a_result_that_is_lost_is_an_error(command: str) -> None:
+    ended = shell(ROOT, f"python {command} >/dev/full")
+    assert ended.returncode == 1
+    assert "standard output: cannot be written" in ended.stderr
+    ended = shell(ROOT, f"python {command} 2>&1 >&- <&- | true; exit ${{PIPESTATUS[0]}}")
+    assert ended.stderr == ""
+
+
+@pytest.mark.parametrize("command", ["build.py --html", "-m experiments list"])
+def test_a_forgotten_environment_is_one_sentence(command: str) -> None:
+    ended = shell(ROOT, f"python -S {command}")
+    (line,) = ended.stderr.splitlines()
+    assert ended.returncode == 1 and "activate" in line
+
+
+# ------------------------------------------------------------------------------ folders and links
+
+
+def test_folders_may_have_any_name_and_links_may_lead_to_them(built: Path, tmp_path: Path) -> None:
+    place = tmp_path / "%20 ~a?b#c&d;e'f\"g$h -k*l[m]\n\\n研究 ü"
+    place.mkdir()
+    moved = shutil.copytree(built, place / "project", ignore=shutil.ignore_patterns("out"))
+    (moved / "data").rename(place / "data")
+    (place / "elsewhere").mkdir()
+    (place / "out").symlink_to(place / "elsewhere")
+    ended = tiny.build(moved, "--out", str(place / "out"), "--data", str(place / "data"))
+    assert ended.code == 0, ended.said
+    assert (place / "out").is_symlink()
+    assert tiny.digests(place, "elsewhere") == tiny.digests(built)
+
+
+def test_nothing_outside_of_out_is_touched(project: Path) -> None:
+    """Links in it are replaced by folders."""
+    elsewhere = project / "elsewhere"
+    elsewhere.mkdir()
+    links = [project / "out" / name for name in ("html", f"qmd/{STUDY}/figures", "pdf", ".steps")]
+    for link in links:
+        link.rename(elsewhere / link.name)
+        link.symlink_to(elsewhere / link.name)
+    slower(project)
+    before = folders.digests(project, {"kept.json"})
+    assert tiny.build(project).code == 0
+    after = folders.digests(project, {"kept.json"})
+    outside = {name for name in before if not name.startswith("out/")}
+    assert {name: after[name] for name in outside} == {name: before[name] for name in outside}
+    assert not any(link.is_symlink() for link in links)
+    assert tiny.build(project, "--out", "cold").code == 0
+    assert tiny.digests(project) == tiny.digests(project, "cold")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for the superuser")
+def test_a_read_only_folder_is_a_sentence(project: Path) -> None:
+    (project / "out").chmod(0o555)
+    assert "Nothing to do" in tiny.build(project).said
+    slower(project)
+    ended = tiny.build(project)
+    (project / "out").chmod(0o755)
+    assert ended.code == 1
+    assert "cannot be written" in ended.said and "Traceback" not in ended.said
+
+
+# --------------------------------------------------------------------------------- what is named
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "arguments"),
+    [
+        (TEMPLATE, "\n# Machines", "\n```{=typst}\n#nosuch()\n```\n\n# Machines", "--pdf"),
+        (TEMPLATE, "number-sections: true", "number-sections: [[", "--html"),
+        (TEMPLATE, "\n# Machines", "\n{{ v.no_such_value }}\n\n# Machines", "--html"),
+        (TEMPLATE, "\n# Machines", '\n![x](figures/none){#fig-none fig-alt="x"}\n', "--html"),
+        ("data/references.bib", "@", "@book{bad,\n  year = 1\n  title = {X}\n}\n\n@", "--html"),
+    ],
+)
+def test_an_error_names_a_file_that_is_there_and_no_folder_of_the_build(
+    project: Path, file: str, old: str, new: str, arguments: str
+) -> None:
+    before = tiny.digests(project)
+    replace(file, old, new)(project)
+    ended = tiny.build(project, arguments)
+    assert ended.code == 1
+    said = [line for line in ended.said.splitlines() if f"{file}:" in line]
+    assert said, ended.said
+    assert not any(".scratch-" in line for line in said)
+    assert tiny.digests(project) == before

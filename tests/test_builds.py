@@ -14,12 +14,7 @@ from typing import Final
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from report.engine.cache import INDEX
 from tests import factory, tiny
@@ -63,11 +58,7 @@ EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
     "word": (replace(TEMPLATE, "How does the rate", "How much does the rate"), WRITTEN),
     "caption": (replace(TEMPLATE, "over the width on", "against the width on"), WRITTEN),
     "drawing function": (
-        replace(
-            "figures/scaling.py",
-            "axes.set_xlabel(",
-            "axes.set_title('x'); axes.set_xlabel(",
-        ),
+        replace("figures/scaling.py", "axes.set_xlabel(", "axes.set_title('x'); axes.set_xlabel("),
         ("figures", "editions", "pdf", "site/quarto"),
     ),
     "table of the study": (
@@ -94,39 +85,21 @@ EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
 }
 
 
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def alter(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2 : len(content) // 2 + 1] = b"\0"
-    path.write_bytes(content)
-
-
-def make_folder(path: Path) -> None:
+def become(path: Path, make: Callable[[Path], object]) -> None:
+    """Make something else of a file."""
     path.unlink()
-    (path / "full").mkdir(parents=True)
+    make(path)
 
 
-def make_link(path: Path) -> None:
-    path.unlink()
-    path.symlink_to("nowhere")
-
-
-def make_pipe(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
-DAMAGES: Final[tuple[Change, ...]] = (
-    Path.unlink,
-    truncate,
-    alter,
-    make_folder,
-    make_link,
-    make_pipe,
-)
+#: What may happen to a file of ``out/``.
+DAMAGES: Final[dict[str, Change]] = {
+    "gone": Path.unlink,
+    "cut": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "altered": lambda path: become(path, lambda new: new.write_bytes(b"\0")),
+    "folder": lambda path: become(path, lambda new: (new / "full").mkdir(parents=True)),
+    "link": lambda path: become(path, lambda new: new.symlink_to("nowhere")),
+    "pipe": lambda path: become(path, os.mkfifo),
+}
 #: What is replaced at once: a paper is whole there, old or new, whenever a build is killed.
 WHOLES: Final = (f"qmd/{STUDY}/", f"tex/{STUDY}/", "quarto/", f"pdf/{STUDY}.pdf", "values/")
 
@@ -205,11 +178,11 @@ class Builds(RuleBasedStateMachine):
         EDITS[edit][0](self.project)
         self.edits ^= {edit}
 
-    @rule(number=st.integers(0, 10_000), damage=st.sampled_from(DAMAGES))
-    def damage(self, number: int, damage: Change) -> None:
+    @rule(number=st.integers(0, 10_000), damage=st.sampled_from(sorted(DAMAGES)))
+    def damage(self, number: int, damage: str) -> None:
         files = sorted(p for p in (self.project / "out").rglob("*") if p.is_file())
         if files:
-            damage(files[number % len(files)])
+            DAMAGES[damage](files[number % len(files)])
             self.built = None
 
     @rule(name=st.sampled_from(["html", "qmd", "pdf", ".steps", f"html/{STUDY}/figures", ""]))

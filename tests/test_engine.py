@@ -33,40 +33,28 @@ def all_steps() -> list[Step]:
     return [*steps, *shared_steps((STUDY,), {STUDY: True}, REQUEST, files)]
 
 
-@pytest.mark.parametrize("part", [*range(4), None])
-def test_a_file_is_read_again_only_when_the_system_says_that_it_was_touched(
-    tmp_path: Path, part: int | None
+def test_a_file_is_read_again_when_the_system_says_that_it_was_touched_or_it_is_too_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "a"
-    file.write_text("one")
-    found = file.stat()
-    seen = [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, "as known"]
-    if part is not None:
-        seen[part] = int(seen[part]) + 1
-    contents = Contents({str(file): seen})
-    assert contents.digest(str(file)) == ("as known" if part is None else file_digest(str(file)))
-    assert contents.learned is (part is not None)
-    file.write_text("two")
-    contents.forget(str(file))
-    assert contents.digest(str(file)) == file_digest(str(file)), "it was written by us"
-
-
-@pytest.mark.parametrize(
-    ("age_ns", "kept"),
-    [(0, False), (29_000_000, False), (31_000_000, True), (1_999_999_999, True)],
-)
-def test_a_file_written_just_now_is_not_remembered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, age_ns: int, kept: bool
-) -> None:
-    """It may change once more within the same tick of the file system's clock."""
+    """What is new may change once more within the same tick of the file system's clock."""
     file = tmp_path / "a"
     file.write_text("one")
     os.utime(file, ns=(1, 1_000_000_007))
-    now = file.stat().st_ctime_ns + age_ns
-    monkeypatch.setattr("report.engine.cache.time.time_ns", lambda: now)
-    contents = Contents()
-    assert contents.digest(str(file))
-    assert (str(file) in contents.memory) is kept
+    found = file.stat()
+    seen = [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
+    contents = Contents({str(file): [*seen, "as known"]})
+    assert contents.digest(str(file)) == "as known" and not contents.learned
+    for part in range(4):
+        other = [value + (place == part) for place, value in enumerate(seen)]
+        contents = Contents({str(file): [*other, "as known"]})
+        assert contents.digest(str(file)) == file_digest(str(file)) and contents.learned
+    for age_ns, kept in {0: False, 29_000_000: False, 31_000_000: True}.items():
+        monkeypatch.setattr(cache.time, "time_ns", lambda age=age_ns: found.st_ctime_ns + age)
+        contents = Contents()
+        assert contents.digest(str(file)) and (str(file) in contents.memory) is kept
+    file.write_text("two")
+    contents.forget(str(file))
+    assert contents.digest(str(file)) == file_digest(str(file)), "it was written by us"
 
 
 def test_folders_and_hidden_files_are_no_inputs(tmp_path: Path) -> None:
@@ -134,24 +122,22 @@ def test_what_finds_nothing_to_do_imports_little() -> None:
     assert not slow & set(run.stdout.split())
 
 
-def test_the_manifest_comes_back_as_it_was_written(tmp_path: Path) -> None:
-    entry = Entry({"data/a": "1", "python": "3", "style": ""}, {"qmd/a": "3"}, ("a note",))
-    cache.write_manifest({"s/study": entry}, str(tmp_path))
-    assert cache.read_manifest(str(tmp_path)) == {"s/study": entry}
+def test_what_is_remembered_comes_back_and_is_nothing_if_it_is_damaged(tmp_path: Path) -> None:
+    out, entry = str(tmp_path), Entry({"data/a": "1", "style": ""}, {"qmd/a": "3"}, ("a note",))
+    cache.write_manifest({"s/study": entry}, out)
     contents, path = Contents(), str(tmp_path / "old")
     contents.memory[path] = [1, 2, 3, 4, "5"]
-    known = {"files": {str(tmp_path): [0], "/not/there": [0]}, "tex": {}}
-    cache.write_index(contents, known, {"version": "1"}, str(tmp_path))
-    files = {str(tmp_path): [0], path: [1, 2, 3, 4, "5"]}
-    assert cache.read_index(str(tmp_path)) == {"files": files, "tex": {"version": "1"}}
-
-
-@pytest.mark.parametrize("damage", ["", "{", "[]", "null", '{"version": 0}', None])
-def test_a_damaged_manifest_is_none(tmp_path: Path, damage: str | None) -> None:
-    for name in (MANIFEST, INDEX):
-        (tmp_path / name).mkdir() if damage is None else (tmp_path / name).write_text(damage)
-    assert cache.read_manifest(str(tmp_path)) == {}
-    assert cache.read_index(str(tmp_path)) == {"files": {}, "tex": {}}
+    known = {"files": {out: [0], "/not/there": [0]}, "tex": {}}
+    cache.write_index(contents, known, {"version": "1"}, out)
+    assert cache.read_manifest(out) == {"s/study": entry}
+    files = {out: [0], path: [1, 2, 3, 4, "5"]}
+    assert cache.read_index(out) == {"files": files, "tex": {"version": "1"}}
+    for damage in ("", "{", "[]", "null", '{"version": 0}', None):
+        for file in (tmp_path / MANIFEST, tmp_path / INDEX):
+            file.unlink()
+            file.write_text(damage) if damage is not None else file.mkdir()
+        assert cache.read_manifest(out) == {}
+        assert cache.read_index(out) == {"files": {}, "tex": {}}
 
 
 @pytest.fixture
@@ -201,11 +187,8 @@ def test_a_document_keeps_its_page_and_what_is_printed_while_there_is_a_pdf(worl
         (step,) = (each for each in world.study_steps(STUDY) if each.id.endswith("/document"))
         return step.settings["formats"]
 
-    assert [formats("html"), formats("pdf"), formats("html", "pdf")] == [
-        "page",
-        "print",
-        "page print",
-    ]
+    found = [formats("html"), formats("pdf"), formats("html", "pdf")]
+    assert found == ["page", "print", "page print"]
     world.made[f"{STUDY}/document"] = Entry({"formats": "page print"})
     assert [formats("html"), formats("pdf")] == ["page", "page print"]
     paper = world.request.out / "html" / STUDY / f"{STUDY}.pdf"
