@@ -21,7 +21,7 @@ which the contract of imports holds it to, so that a module of one study makes o
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -73,59 +73,68 @@ _COMPUTING: Final = (
 )  # fmt: skip
 _TYPST: Final = ("templates/typst/", "templates/fonts/", "figures/fonts.py", "figures/style.py")
 _FILTER: Final = ("templates/ridgepoint.lua", "templates/filter/", "templates/numeric.csl")
-_DOCUMENT: Final = (
-    *_COMPUTING, *_FILTER, *_TYPST, "report/render/", "data/references.bib", "data/site.yaml",
-    f"templates/papers/{_STUDY}.qmd.j2", f"templates/papers/{_STUDY}/", "templates/shared/",
-    "templates/quarto/paper.yml",
-    "templates/latex/", "templates/html/page.html", "templates/html/head.html.j2",
-    "templates/html/header.html.j2", "templates/html/footer.html.j2",
-)  # fmt: skip
-#: The files and folders of the project that each kind of step depends on.
-_FILES: Final[Mapping[str, tuple[str, ...]]] = {
-    "study": (
-        *_COMPUTING, f"data/{_STUDY}/", f"data/reported/{_STUDY}.json", "data/editions.yaml",
-        "data/devices.yaml", f"data/{OPERATORS}",
-    ),
-    "figures": (*_BASE, "figures/", "templates/fonts/"),
-    "document": _DOCUMENT,
-    "editions": (*_PRINTING, "templates/latex/", "data/site.yaml"),
-    "pdf": (*_PRINTING, *_TYPST),
-    "quarto": (*_PRINTING, *_FILTER, "templates/quarto/", "templates/latex/ridgepoint.sty"),
-    "index": (*_PRINTING, "templates/html/", f"data/reported/{_STUDY}.json", "data/site.yaml"),
-}  # fmt: skip
-#: What each kind of step reads of other steps, by how the names of their outputs begin or end.
-_READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
-    "study": {},
-    "figures": {"study": (DRAWINGS,)},
-    "document": {"study": (ORIGIN, FINDINGS)},
-    "editions": {
-        "study": (DETAILS, SAMPLES, ENDING),
-        "figures": ("",),
-        "document": ("qmd/", PAGE, LATEX),
-    },
-    "pdf": {"figures": ("qmd/",), "document": ("qmd/", TYPST), "editions": ("tex/",)},
-    "quarto": {"figures": ("qmd/",), "document": ("qmd/", ENTRY)},
-    "index": {
-        "study": (RECORDS, DETAILS),
-        "document": (ENTRY, "values/"),
-        "editions": ("index.html",),
-    },
-}
 _PAGES: Final = ("jinja2", "markupsafe", "msgspec", "pypandoc_binary", "pyyaml")
-#: The packages that each kind of step depends on, with what they are built on; of a PDF by engine.
-_PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
-    "study": ("msgspec", "numpy", "pyyaml", "scipy"),
-    "figures": (
-        "contourpy", "cycler", "fonttools", "kiwisolver", "matplotlib", "numpy", "packaging",
-        "pillow", "pyparsing", "python_dateutil",
+
+
+class _Kind(NamedTuple):
+    """What steps of a kind depend on: files and folders of the project, and packages.
+
+    ``reads`` are other kinds of steps, with how the names of those outputs begin or end that are
+    read.
+    """
+
+    files: tuple[str, ...]
+    packages: tuple[str, ...]
+    reads: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+
+
+_KINDS: Final[Mapping[str, _Kind]] = {
+    "study": _Kind(
+        (*_COMPUTING, f"data/{_STUDY}/", f"data/reported/{_STUDY}.json", "data/editions.yaml",
+         "data/devices.yaml", f"data/{OPERATORS}"),
+        ("msgspec", "numpy", "pyyaml", "scipy"),
     ),
-    "document": (*_PAGES, "fonttools", "numpy", "pylatex"),
-    "editions": _PAGES,
+    "figures": _Kind(
+        (*_BASE, "figures/", "templates/fonts/"),
+        ("contourpy", "cycler", "fonttools", "kiwisolver", "matplotlib", "numpy", "packaging",
+         "pillow", "pyparsing", "python_dateutil"),
+        {"study": (DRAWINGS,)},
+    ),
+    "document": _Kind(
+        (*_COMPUTING, *_FILTER, *_TYPST, "report/render/", "data/references.bib", "data/site.yaml",
+         f"templates/papers/{_STUDY}.qmd.j2", f"templates/papers/{_STUDY}/", "templates/shared/",
+         "templates/quarto/paper.yml", "templates/latex/", "templates/html/page.html",
+         "templates/html/head.html.j2", "templates/html/header.html.j2",
+         "templates/html/footer.html.j2"),
+        (*_PAGES, "fonttools", "numpy", "pylatex"),
+        {"study": (ORIGIN, FINDINGS)},
+    ),
+    "editions": _Kind(
+        (*_PRINTING, "templates/latex/", "data/site.yaml"),
+        _PAGES,
+        {"study": (DETAILS, SAMPLES, ENDING), "figures": ("",), "document": ("qmd/", PAGE, LATEX)},
+    ),
+    "pdf": _Kind(
+        (*_PRINTING, *_TYPST),
+        (),
+        {"figures": ("qmd/",), "document": ("qmd/", TYPST), "editions": ("tex/",)},
+    ),
+    "quarto": _Kind(
+        (*_PRINTING, *_FILTER, "templates/quarto/", "templates/latex/ridgepoint.sty"),
+        _PAGES,
+        {"figures": ("qmd/",), "document": ("qmd/", ENTRY)},
+    ),
+    "index": _Kind(
+        (*_PRINTING, "templates/html/", f"data/reported/{_STUDY}.json", "data/site.yaml"),
+        _PAGES,
+        {"study": (RECORDS, DETAILS), "document": (ENTRY, "values/"), "editions": ("index.html",)},
+    ),
+}  # fmt: skip
+#: The packages of each engine of a PDF.
+_ENGINES: Final = {
     "latex": ("tex",),
     "typst": ("fonttools", "pypandoc_binary", "pyyaml", "typst"),
-    "quarto": _PAGES,
-    "index": _PAGES,
-}  # fmt: skip
+}
 
 
 class Request(NamedTuple):
@@ -185,19 +194,15 @@ def study_steps(study: str, request: Request, files: Sequence[str], formats: str
 
     ``formats`` are those of its document: ``page``, and ``print`` if a PDF is wanted or there.
     """
-    actions = ["study", "figures", "document", "editions"]
-    if "pdf" in request.outputs:
-        actions.append("pdf")
     settings: dict[str, dict[str, str]] = {
         "study": {"use": ", ".join(request.use.get(study, ()))},
+        "figures": {},
         "document": {"formats": formats, "style": request.style or ""},
         "editions": {"formats": formats},
-        "pdf": {"engine": request.engine},
     }
-    return [
-        _step(study, action, [study], files, actions, settings.get(action, {}))
-        for action in actions
-    ]
+    if "pdf" in request.outputs:
+        settings["pdf"] = {"engine": request.engine}
+    return [_step(study, action, [study], files, told) for action, told in settings.items()]
 
 
 def shared_steps(
@@ -211,30 +216,21 @@ def shared_steps(
     steps: list[Step] = []
     if written:
         settings = {"studies": " ".join(written)}
-        steps.append(_step(SITE, "quarto", written, files, _READS, settings))
+        steps.append(_step(SITE, "quarto", written, files, settings))
     if pages and "html" in request.outputs:
         printed = " ".join(study for study, has_paper in pages.items() if has_paper)
         settings = {"studies": " ".join(pages), "papers": printed}
-        steps.append(_step(SITE, "index", [*pages], files, _READS, settings))
+        steps.append(_step(SITE, "index", [*pages], files, settings))
     return steps
 
 
 def _step(
-    room: str,
-    action: str,
-    studies: Sequence[str],
-    files: Sequence[str],
-    above: Iterable[str],
-    settings: Mapping[str, str],
+    room: str, action: str, studies: Sequence[str], files: Sequence[str], told: Mapping[str, str]
 ) -> Step:
-    """A step of ``room`` over ``studies``; ``above`` are the kinds of steps that may be read."""
-    named = (name.replace(_STUDY, study) for name in _FILES[action] for study in studies)
+    """A step of ``room`` over ``studies``, with the settings that it is ``told``."""
+    kind = _KINDS[action]
+    named = (name.replace(_STUDY, study) for name in kind.files for study in studies)
     own = inputs_among(files, *dict.fromkeys(named))
-    reads = (
-        (f"{study}/{other}", parts)
-        for study in studies
-        for other, parts in _READS[action].items()
-        if other in above
-    )
-    packages = _PACKAGES[settings.get("engine", action)]
-    return Step(f"{room}/{action}", own, packages, tuple(reads), settings)
+    reads = ((f"{s}/{other}", parts) for s in studies for other, parts in kind.reads.items())
+    packages = (*kind.packages, *_ENGINES.get(told.get("engine", ""), ()))
+    return Step(f"{room}/{action}", own, packages, tuple(reads), told)
