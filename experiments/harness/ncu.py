@@ -108,12 +108,8 @@ def _plan_for(program: str, compute_capability: str) -> MetricPlan:
     if plan is None:
         raise MeasurementError("ncu --query-metrics lists no metric; run it by hand to see why")
     if isinstance(plan, CountersUnavailable):
-        raise _refused(plan)
+        raise MeasurementError(plan.reason.rstrip("."))
     return plan
-
-
-def _refused(why: CountersUnavailable) -> MeasurementError:
-    return MeasurementError(why.reason.rstrip("."))
 
 
 def _profiled(options: Sequence[str], task: Task) -> list[Count]:
@@ -130,7 +126,7 @@ def _profiled(options: Sequence[str], task: Task) -> list[Count]:
         said = _complaint(log, running.said())
     rows = read_table(log)
     if isinstance(rows, CountersUnavailable):
-        raise _refused(said or rows)
+        raise MeasurementError((said or rows).reason.rstrip("."))
     launched = {row.range for row in rows}
     if not any(launched):
         raise MeasurementError(
