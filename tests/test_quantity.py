@@ -7,6 +7,7 @@ import random
 import statistics
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -339,65 +340,51 @@ def test_the_interval_of_few_runs_holds_the_median_of_each(runs: list[list[float
 
 # ------------------------------------------------------------------------------------- coverage
 
-Draw = Callable[[random.Random], Quantity]
+Draw = Callable[[np.random.Generator], Quantity]
 
 
-def autoregressive(rho: float, n: int) -> Draw:
+def autoregressive(rng: np.random.Generator, rho: float, n: int) -> list[float]:
     """Calls of one process, each like the one before; their true median is 0."""
-
-    def draw(chance: random.Random) -> Quantity:
-        samples = [chance.gauss(0, 1)]
-        while len(samples) < n:
-            samples.append(rho * samples[-1] + (1 - rho**2) ** 0.5 * chance.gauss(0, 1))
-        return series("x", samples)
-
-    return draw
-
-
-def drifting(chance: random.Random) -> Quantity:
-    return series("x", [(i - 20) / 10 + chance.gauss(0, 0.3) for i in range(41)])
+    samples = [rng.normal()]
+    while len(samples) < n:
+        samples.append(rho * samples[-1] + rng.normal(0, (1 - rho**2) ** 0.5))
+    return samples
 
 
 def shifted(
-    groups: int, shift: float, of: Callable[..., Quantity], size: int, scatter: float = 1
-) -> Draw:
-    """Groups that are shifted by chance, and the scatter of their samples."""
-
-    def draw(chance: random.Random) -> Quantity:
-        centres = [chance.gauss(0, shift) for _ in range(groups)]
-        return of(*[[c + chance.gauss(0, scatter) for _ in range(size)] for c in centres])
-
-    return draw
+    rng: np.random.Generator, groups: int, shift: float, size: int, scatter: float
+) -> list[list[float]]:
+    """Samples that scatter around the centre of their group, and centres around 0."""
+    centres = rng.normal(0, shift, (groups, 1))
+    return (centres + rng.normal(0, scatter, (groups, size))).tolist()
 
 
-def of_processes(*samples: list[float]) -> Quantity:
-    return series("x", *samples)
-
-
-#: Name → what is drawn how often, its true value, and the level that is reached if not the stated:
-#: where runs are shifted far, that of so many runs, since all may lie on one side.
-POPULATIONS: dict[str, tuple[Draw, int, float, float | None]] = {
-    "independent": (autoregressive(0.0, 30), 400, 0, None),
-    "autocorrelation 0.9": (autoregressive(0.9, 200), 400, 0, None),
-    "three processes": (shifted(3, 1, of_processes, 10, 0.1), 400, 0, None),
-    "twelve processes": (shifted(12, 1, of_processes, 10, 0.1), 400, 0, None),
-    "drifting": (drifting, 400, 0, None),
-    "two runs": (shifted(2, 0.25, of_runs, 3), 600, 0, None),
-    "three runs": (shifted(3, 0.25, of_runs, 3), 600, 0, None),
-    "two far runs": (shifted(2, 10.0, of_runs, 3), 600, 0, 0.5),
-    "three far runs": (shifted(3, 10.0, of_runs, 3), 600, 0, 0.75),
-}
+#: Name → what is drawn, and the level that is reached if not the stated one: where runs are shifted
+#: far, that of so many runs, since all may lie on one side.
+POPULATIONS: dict[str, tuple[Draw, float | None]] = {
+    "independent": (lambda rng: series("x", rng.normal(size=30).tolist()), None),
+    "autocorrelation 0.9": (lambda rng: series("x", autoregressive(rng, 0.9, 200)), None),
+    "drifting": (
+        lambda rng: series("x", (np.linspace(-2, 2, 41) + rng.normal(0, 0.3, 41)).tolist()), None,
+    ),
+    "three processes": (lambda rng: series("x", *shifted(rng, 3, 1, 10, 0.1)), None),
+    "twelve processes": (lambda rng: series("x", *shifted(rng, 12, 1, 10, 0.1)), None),
+    "two runs": (lambda rng: of_runs(*shifted(rng, 2, 0.25, 3, 1)), None),
+    "three runs": (lambda rng: of_runs(*shifted(rng, 3, 0.25, 3, 1)), None),
+    "two far runs": (lambda rng: of_runs(*shifted(rng, 2, 10, 3, 1)), 0.5),
+    "three far runs": (lambda rng: of_runs(*shifted(rng, 3, 10, 3, 1)), 0.75),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", POPULATIONS)
 def test_an_interval_holds_the_true_value_as_often_as_it_states(name: str) -> None:
     """Within 4 standard errors of the draws."""
-    draw, draws, truth, reached = POPULATIONS[name]
-    chance = random.Random(7)
-    results = [found(draw(chance)) for _ in range(draws)]
-    held = statistics.mean(each.low <= truth <= each.high for each in results)
+    draw, reached = POPULATIONS[name]
+    rng = np.random.default_rng(7)
+    results = [found(draw(rng)) for _ in range(500)]
+    held = statistics.mean(each.low <= 0 <= each.high for each in results)
     level = reached or statistics.mean(each.confidence for each in results)
-    assert held >= level - 4 * (level * (1 - level) / draws) ** 0.5 - 0.01
+    assert held >= level - 4 * (level * (1 - level) / 500) ** 0.5 - 0.01
 
 
 # -------------------------------------------------------------------------------------- verdicts
