@@ -8,7 +8,6 @@ the first in place, if nothing else holds the first (``torch/csrc/autograd/input
 ``can_accumulate_inplace``), but never for fake tensors, so that a capture shows a result of its
 own.  An addition in the backward pass whose operand is let go right after it is taken for such a
 sum, and its result from then on for that operand.
-What form a result has is inferred once for arguments of each form: that takes most of a capture.
 Imports torch.
 """
 
@@ -19,21 +18,26 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import torch
 from torch import nn
-from torch._ops import HigherOrderOperator, OpOverload
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._ops import HigherOrderOperator
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
 )
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
+from experiments.harness.fake_tensors import (
+    DispatchMode,
+    FakeMode,
+    FakeResults,
+    is_in_place,
+    tensors_in,
+)
 from report.errors import MeasurementError
 from report.records.operations import ITEM_BYTES, Network, Operator, Phase, Setting, Tensor
 
@@ -44,24 +48,6 @@ _SUM: Final = "add.Tensor"
 _MARK: Final = "write N where the batch stands, such as --input 128,N,512"
 #: Attention whose scores a function changes; it takes queries, keys and values first.
 _ATTENTION: Final = frozenset({"flex_attention", "flex_attention_backward"})
-#: Of operators whose results' shapes follow from values.
-_BY_VALUES: Final = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
-
-
-def tensors_in(value: object) -> Iterator[torch.Tensor]:
-    """All tensors within lists, tuples and dictionaries."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from tensors_in(each)
-    elif isinstance(value, dict):
-        yield from tensors_in(tuple(value.values()))
-
-
-def is_in_place(func: Any) -> bool:
-    """Whether an operator changes no more than the values of its first argument."""
-    return func.__name__.partition(".")[0].endswith("_") and torch.Tag.inplace_view not in func.tags
 
 
 @dataclass
@@ -100,16 +86,12 @@ class _Storages:
         self.sizes[made] = 0
 
 
-class Recorder(TorchDispatchMode):
+class Recorder(DispatchMode):
     """Writes down every operator that is called while it is active."""
 
     supports_higher_order_operators = True
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # nothing is compiled here, and every operator would pay for the guard
-
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, mode: FakeMode) -> None:
         super().__init__()
         self.phase: Phase = "forward"
         #: Else operators are called and not written down.
@@ -127,7 +109,7 @@ class Recorder(TorchDispatchMode):
         self._names = {id(part): name for name, part in module.named_modules()}
         self._calling: list[str] = []
         self._storages = _Storages()
-        self._results = _FakeResults()
+        self._results = FakeResults(mode)
         #: Storages that the backward pass made, and the module that made each forward.
         self._gradients: set[int] = set()
         self._makers: dict[int, str] = {}
@@ -212,6 +194,8 @@ class Recorder(TorchDispatchMode):
         if self.phase == "update" and is_in_place(func):
             # PyTorch's own optimisers need no check of shapes, and parameters are many.
             result = args[0] if func._schema.returns else None
+        elif self.phase == "update" and func is torch.ops.aten.lift_fresh.default:
+            result = self._results.fake(args[0])  # a count of steps, whose value nobody asks for
         else:
             result = self._results.of(func, args, given)
         if self.phase == "forward":
@@ -347,93 +331,3 @@ def _setting(value: object) -> Setting:
     if isinstance(value, list | tuple):
         return tuple(map(_setting, value))
     return str(value).removeprefix("torch.")
-
-
-# ----------------------------------------------------------------------- results of fake tensors
-
-
-class _Form(NamedTuple):
-    """All of a fake tensor that decides about the results of operators that read it."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: torch.dtype
-    device: torch.device
-    mode: FakeTensorMode
-
-    def tensor(self) -> FakeTensor:
-        """A new tensor of this form, as large as it needs to be."""
-        with torch._C._DisableTorchDispatch():
-            bare = torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device="meta")
-        return FakeTensor(self.mode, bare, self.device)
-
-
-class _FakeResults:
-    """Calls operators; on tensors of forms that one has met it makes the same results anew."""
-
-    def __init__(self) -> None:
-        self._known: dict[object, tuple[_Form | None, ...]] = {}
-
-    def of(self, func: Any, args: tuple[Any, ...], given: Mapping[str, Any]) -> Any:
-        """What an operator gives."""
-        if not _makes_tensors(func):
-            return func(*args, **given)
-        key = func, _form(args), _form(tuple(given.items()))
-        if key not in self._known:
-            result = _normalised(func, args) or func(*args, **given)
-            parts = result if isinstance(result, tuple) else (result,)
-            if _are_new(parts, (args, given)):
-                self._known[key] = tuple(None if each is None else _form(each) for each in parts)
-            return result
-        made = tuple(form and form.tensor() for form in self._known[key])
-        return made if len(func._schema.returns) > 1 else made[0]
-
-
-@cache
-def _makes_tensors(func: Any) -> bool:
-    """Whether results lie beside the arguments, whose forms and settings give theirs."""
-    return (
-        isinstance(func, OpOverload)
-        and _BY_VALUES.isdisjoint(func.tags)
-        and not any(argument.alias_info for argument in func._schema.arguments)
-    )
-
-
-def _form(value: object) -> Any:
-    """What decides about results: the form of a tensor, else its type and value."""
-    if isinstance(value, FakeTensor) and value.constant is None:
-        shape, strides = tuple(value.shape), value.stride()
-        return _Form(shape, strides, value.dtype, value.fake_device, value.fake_mode)
-    if isinstance(value, torch.Tensor):
-        return object()  # its values may be asked for
-    if isinstance(value, list | tuple):
-        return tuple(map(_form, value))
-    return type(value), value
-
-
-def _are_new(results: tuple[object, ...], read: object) -> bool:
-    """Whether each result is None, or a tensor that fills a storage of its own."""
-    made = [each for each in results if each is not None]
-    if not all(isinstance(each, FakeTensor) and each.constant is None for each in made):
-        return False
-    storages = {each.untyped_storage()._cdata for each in tensors_in(made)}
-    others = {each.untyped_storage()._cdata for each in tensors_in(read)}
-    sizes = [each.untyped_storage().nbytes() for each in tensors_in(made)]
-    needed = [_form(each).tensor().untyped_storage().nbytes() for each in made]
-    return len(storages) == len(made) and storages.isdisjoint(others) and sizes == needed
-
-
-def _normalised(func: Any, args: tuple[Any, ...]) -> tuple[torch.Tensor | None, ...] | None:
-    """Results of a batch norm in float32, whose slow decomposition is a fifth of a capture."""
-    backward = func is torch.ops.aten.native_batch_norm_backward.default
-    if not backward and func is not torch.ops.aten.native_batch_norm.default:
-        return None
-    tensors = [each for each in args if isinstance(each, torch.Tensor)]
-    source, mask = tensors[0], args[9] if backward else (True,) * 3
-    if any(each.dtype != torch.float32 for each in tensors) or (
-        backward and args[0].stride() != args[1].stride()
-    ):
-        return None
-    channels = source.shape[1] if backward or args[5] else 0
-    made = (torch.empty_like(source), source.new_empty(channels), source.new_empty(channels))
-    return tuple(each if wanted else None for each, wanted in zip(made, mask, strict=True))

@@ -8,11 +8,14 @@ operators are those of a real call.  Nothing is computed or allocated.
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
+from unittest.mock import patch
 
 import torch
 from torch import nn
@@ -20,13 +23,17 @@ from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
     FakeTensor,
-    FakeTensorMode,
 )
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from experiments.harness.operator_recorder import Recorder, is_in_place, tensors_in
-from experiments.harness.study import Device
+from experiments.harness.fake_tensors import (
+    DispatchMode,
+    FakeMode,
+    is_in_place,
+    put_into,
+    tensors_in,
+)
+from experiments.harness.operator_recorder import Recorder
 from experiments.harness.timing import collector_off
 from report.errors import MeasurementError, shorten
 from report.records.operations import Network, Operator
@@ -80,6 +87,15 @@ class Input:
     channels_last: bool = False
     grows: tuple[int, ...] = (0,)
 
+    def tensor(self, device: torch.device) -> torch.Tensor:
+        """One of it, whose elements nobody set."""
+        made = torch.empty(self.shape, dtype=getattr(torch, self.dtype), device=device)
+        return made.contiguous(memory_format=torch.channels_last) if self.channels_last else made
+
+    def faked(self, mode: FakeMode, device: torch.device) -> torch.Tensor:
+        """One without elements."""
+        return FakeTensor(mode, self.tensor(torch.device("meta")), device)
+
 
 @dataclass(frozen=True)
 class Captured:
@@ -119,35 +135,23 @@ def capture(
     Raises ``MeasurementError`` with the operator for a network that needs the values of its
     tensors, that cannot run on these inputs, or that calls many more operators than for the probe.
     """
-    here = gpu and torch.cuda.is_available()
-    if gpu and not here and policy.autocast:
-        raise MeasurementError(
-            "autocast for a GPU computes other operators in the short type than on a processor; "
-            "capture it where PyTorch has a GPU, or give the type of all tensors (--dtype)."
-        )
+    device = _device(gpu, policy)
     module, compiled = _eager(built(build).train(train))
     for name in policy.checkpointed:
         _checkpoint(module, name)
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
-    mode.cache_enabled = False  # each form is inferred once (``FakeResults``)
-    # Without CUDA, PyTorch cannot run backward on fake tensors of a GPU, nor take slices of them.
-    device: Device = "cuda" if here else "cpu"
-    recorder, trial = Recorder(module), Recorder(module)
-    step = Step(module, policy, gpu, train)
+    mode = FakeMode()
+    recorder, trial = Recorder(module, mode), Recorder(module, mode)
     try:
         _materialise(module, inputs)
-        _fake(module, mode, device)
-        eager = torch.compiler.set_stance("force_eager")
-        own = _of_gpu() if gpu and not here else nullcontext()
-        with mode, eager, collector_off(0), own:  # tensors die with their last reference
-            if probe:
-                few = tuple(_given(each, device) for each in probe)
-                trial.begin(few)
-                with trial:
-                    step.forward(few)
-                recorder.most = policy.accumulate * (2 * len(trial.operators) + _LEEWAY)
+        put_into(module, mode, device)
+        given, few = ([each.faked(mode, device) for each in of] for of in (inputs, probe))
+        step = Step(module, policy, gpu, train)
+        # Tensors die with their last reference.
+        with mode, _never_compiled(), collector_off(0), _operators_of(gpu, device):
+            if few:
+                step.probe(few, trial, recorder)
                 recorder.batch = inputs[0].shape[inputs[0].grows[0]] if inputs[0].grows else 0
-            step.write_down(tuple(_given(each, device) for each in inputs), recorder)
+            step.write_down(given, recorder)
     except MeasurementError:
         raise
     except Exception as error:
@@ -157,22 +161,43 @@ def capture(
         recorder.network(),
         recorder.flops,
         recorder.history,
-        () if here else _recurrent(module),
+        () if device.type == "cuda" else _recurrent(module),
         compiled,
         tuple(trial.operators),
     )
 
 
-@contextmanager
-def _of_gpu() -> Iterator[None]:
-    """Call operators of a GPU, on tensors of a processor, where PyTorch would choose its own."""
-    functions = nn.functional
-    own = functions.dropout, functions.scaled_dot_product_attention
-    functions.dropout, functions.scaled_dot_product_attention = _dropout, _attention
-    try:
-        yield
-    finally:
-        functions.dropout, functions.scaled_dot_product_attention = own
+def _device(gpu: bool, policy: Policy) -> torch.device:
+    """Where tensors are: without CUDA, PyTorch cannot go backward on fake tensors of a GPU.
+
+    Raises ``MeasurementError`` where that would show other operators.
+    """
+    here = gpu and torch.cuda.is_available()
+    if gpu and not here and policy.autocast:
+        raise MeasurementError(
+            "autocast for a GPU computes other operators in the short type than on a processor; "
+            "capture it where PyTorch has a GPU, or give the type of all tensors (--dtype)."
+        )
+    return torch.device("cuda" if here else "cpu")
+
+
+def _never_compiled() -> AbstractContextManager[object]:
+    """Functions of ``torch.compile`` run without it; there are none before its import."""
+    if "torch._dynamo" in sys.modules:
+        return torch.compiler.set_stance("force_eager")
+    return patch.object(torch, "compile", _as_it_is)
+
+
+def _as_it_is(function: Any = None, **how: Any) -> Any:
+    return function or _as_it_is
+
+
+def _operators_of(gpu: bool, device: torch.device) -> AbstractContextManager[object]:
+    """Call a GPU's operators on tensors of a processor too, where PyTorch would choose its own."""
+    if not gpu or device.type == "cuda":
+        return nullcontext()
+    own = {"dropout": _dropout, "scaled_dot_product_attention": _attention}
+    return patch.multiple(nn.functional, **own)
 
 
 def _dropout(
@@ -238,7 +263,7 @@ def _materialise(module: nn.Module, inputs: Sequence[Input]) -> None:
     tensors = (*module.parameters(), *module.buffers())
     if any(map(nn.parameter.is_lazy, tensors)):
         with torch.no_grad():
-            module(*(_given(each, tensors[0].device.type) for each in inputs))
+            module(*(each.tensor(tensors[0].device) for each in inputs))
 
 
 def _recurrent(module: nn.Module) -> tuple[str, ...]:
@@ -281,7 +306,7 @@ def built(build: Build) -> nn.Module:
         raise MeasurementError(f"The network cannot be built: {_why(error)}") from error
 
 
-class _WithoutValues(TorchDispatchMode):
+class _WithoutValues(DispatchMode):
     """Nothing is drawn or computed into tensors that hold no values."""
 
     def __torch_dispatch__(
@@ -290,33 +315,6 @@ class _WithoutValues(TorchDispatchMode):
         if is_in_place(func) and args[0].is_meta:
             return args[0]
         return func(*args, **(kwargs or {}))
-
-
-def _fake(module: nn.Module, mode: FakeTensorMode, device: Device) -> None:
-    """Put fake tensors in the place of all tensors of a module; shared ones stay shared."""
-    known: dict[int, torch.Tensor] = {}
-
-    def faked(tensor: torch.Tensor) -> torch.Tensor:
-        if id(tensor) not in known:
-            kind, where = tensor.dtype, torch.device(device)
-            bare = torch.empty_strided(tensor.shape, tensor.stride(), dtype=kind, device="meta")
-            made = FakeTensor(mode, bare, where).requires_grad_(tensor.requires_grad)
-            made._is_param = isinstance(tensor, nn.Parameter)  # which makes it an nn.Parameter
-            known[id(tensor)] = made
-        return known[id(tensor)]
-
-    originals = []  # kept, so that no new tensor is taken for one that is gone
-    for part in module.modules():
-        for table in (part._parameters, part._buffers, vars(part)):
-            for name, value in list(table.items()):
-                if isinstance(value, torch.Tensor):
-                    originals.append(value)
-                    table[name] = faked(value)
-
-
-def _given(each: Input, device: Device) -> torch.Tensor:
-    made = torch.empty(each.shape, dtype=getattr(torch, each.dtype), device=device)
-    return made.contiguous(memory_format=torch.channels_last) if each.channels_last else made
 
 
 # ----------------------------------------------------------------------------------------- calls
@@ -332,7 +330,14 @@ class Step:
     trains: bool = True
     optimizer: Any = None
 
-    def write_down(self, given: tuple[torch.Tensor, ...], recorder: Recorder) -> None:
+    def probe(self, given: Sequence[torch.Tensor], trial: Recorder, recorder: Recorder) -> None:
+        """Go forward at a small batch; at another one there must not be many more operators."""
+        trial.begin(given)
+        with trial:
+            self.forward(given)
+        recorder.most = self.policy.accumulate * (2 * len(trial.operators) + _LEEWAY)
+
+    def write_down(self, given: Sequence[torch.Tensor], recorder: Recorder) -> None:
         """Write it down behind the one before, from which gradients and state are there."""
         recorder.begin(given)
         recorder.writes = self.gpu
@@ -342,12 +347,15 @@ class Step:
         with recorder, recorder.named():
             self.run(given, recorder)
 
-    def prepare(self, given: tuple[torch.Tensor, ...], recorder: Recorder) -> None:
+    def prepare(self, given: Sequence[torch.Tensor], recorder: Recorder) -> None:
         """Let gradients and the optimiser's state be there, by the call or the step before."""
         if self.trains:
             trained = [p for p in self.module.parameters() if p.requires_grad]
             way = {} if self.policy.update == "single" else {self.policy.update: True}
-            self.optimizer = _OPTIMIZERS[self.policy.optimizer](trained, **way)
+            base = torch.optim.Optimizer
+            # Without guards, which import PyTorch's compiler: that takes two seconds.
+            with patch.object(base, "add_param_group", inspect.unwrap(base.add_param_group)):
+                self.optimizer = _OPTIMIZERS[self.policy.optimizer](trained, **way)
         if self.trains or recorder.writes:
             self.run(given, recorder)
 
@@ -360,28 +368,29 @@ class Step:
                     yield value
         yield from (p.grad for p in self.module.parameters() if p.grad is not None)
 
-    def forward(self, given: tuple[torch.Tensor, ...]) -> Any:
+    def forward(self, given: Sequence[torch.Tensor]) -> Any:
         """The result of a call, or the loss of a step."""
         with torch.set_grad_enabled(self.trains), _cast(self.policy, given):
             result = self.module(*given)
             return _loss(result) if self.trains else result
 
-    def run(self, given: tuple[torch.Tensor, ...], recorder: Recorder) -> None:
+    def run(self, given: Sequence[torch.Tensor], recorder: Recorder) -> None:
         """Make the call, or drop the gradients, go forward and backward, and update."""
         if not self.trains:
             self.forward(given)
             return
-        self.optimizer.zero_grad()
+        self.module.zero_grad()
         for _ in range(self.policy.accumulate):
             recorder.phase = "forward"
             loss = self.forward(given)
             recorder.phase = "backward"
             loss.backward()
         recorder.phase = "update"
-        self.optimizer.step()
+        with torch.no_grad():
+            inspect.unwrap(type(self.optimizer).step)(self.optimizer)
 
 
-def _cast(policy: Policy, given: tuple[torch.Tensor, ...]) -> AbstractContextManager[object]:
+def _cast(policy: Policy, given: Sequence[torch.Tensor]) -> AbstractContextManager[object]:
     if policy.autocast is None:
         return nullcontext()
     return torch.autocast(given[0].device.type, getattr(torch, policy.autocast))
