@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,11 +13,9 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from experiments.__main__ import main  # noqa: E402
 from experiments.harness.operators import Input, Policy, Step, capture  # noqa: E402
 from experiments.theory import theory_of  # noqa: E402
 from report.errors import MeasurementError  # noqa: E402
-from report.theory.fits import MOST  # noqa: E402
 from report.theory.network import Theory  # noqa: E402
 from tests.experiments.functions import Function  # noqa: E402
 
@@ -136,32 +132,3 @@ def test_policies_change_what_is_alive() -> None:
         for update in ("single", "foreach")
     )
     assert lists > single + WEIGHTS / 2, "a list of all square roots is alive at once"
-
-
-NETWORK = """
-from torch import nn
-def plain():
-    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(288, 5))
-"""
-RECORD = "record:data/conv_scaling/20261122T102337Z-nvidia-h100-80gb-hbm3-1de971c8.zip"
-
-
-@pytest.mark.parametrize(
-    ("limit", "size"), [("1MB", 10**6), ("T4", 16 * 10**9), (RECORD, 85_017_493_504)]
-)
-def test_the_command(limit: str, size: int, tmp_path: Path, capsys: Any) -> None:
-    mode = ("--train", "--optimizer", "adamw") if limit == "T4" else ()
-    (tmp_path / "net.py").write_text(NETWORK)
-    words = ("theory", f"{tmp_path}/net.py:plain", "--input", "1,3,8,8", "--fits", limit, *mode)
-    assert main([*words, "--json", "--figures", str(tmp_path)]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["limit_bytes"] == size
-    first, *rest = found["batches"]
-    assert first["batch"] == found["largest_batch"] and first["peak_bytes"] <= size
-    assert first["verdict"] in ("fits", "undecided") and first["peak_categories"]["parameters"]
-    assert ("allocator" in first) == (limit != "1MB")
-    assert [each["verdict"] for each in rest] == ["does not fit"] * (first["batch"] < MOST)
-    assert {path.name for path in tmp_path.glob("fits.*")} == {"fits.svg", "fits.pdf"}
-    assert main([*words]) == 0
-    text = capsys.readouterr().out
-    assert f"Batch {first['batch']:,}: {first['verdict']}" in text and "Held by" in text

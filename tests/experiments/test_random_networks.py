@@ -29,6 +29,8 @@ UNCOUNTED = {
 }  # fmt: skip
 
 Draw = Callable[[Any], Any]
+#: Chooses one of several values.
+Pick = Callable[[Any], Any]
 ACTIVATIONS = (
     nn.ReLU(), nn.ReLU6(inplace=True), nn.GELU(), nn.SiLU(inplace=True), nn.Hardswish(),
     nn.Hardsigmoid(), nn.LeakyReLU(), nn.ELU(), nn.Mish(), nn.Softplus(), nn.Tanh(), nn.Sigmoid(),
@@ -47,127 +49,95 @@ class Joined(nn.Module):
         return torch.cat((x, y), 1) if self.how == "cat" else y.add_(x)
 
 
-def on_maps(draw: Draw, shape: tuple[int, ...]) -> nn.Module:  # noqa: PLR0911, PLR0912
+def convolution(pick: Pick, channels: int, side: int) -> nn.Module:
+    groups, kernel = pick(divisors(channels)), pick(range(1, min(3, side) + 1))
+    same = pick((True, False))
+    return nn.Conv2d(
+        channels, groups * pick((1, 2, 3)), kernel, groups=groups, bias=pick((True, False)),
+        stride=1 if same else pick((1, 2)),
+        padding="same" if same else pick(range(kernel // 2 + 1)),
+        dilation=pick((1, 2)) if side >= 5 else 1,
+        padding_mode=pick(("zeros", "circular", "replicate", *["reflect"] * (side > 1))),
+    )  # fmt: skip
+
+
+def divisors(channels: int) -> list[int]:
+    return [g for g in (1, 2, 3, channels) if channels % g == 0]
+
+
+def pool(pick: Pick, kernel: int, side: int) -> nn.Module:
+    dilation, indices = pick((1, 2)) if side >= 5 else 1, pick((True, False))
+    found = nn.MaxPool2d(kernel, pick((1, 2, 3)), 0, dilation, indices, pick((True, False)))
+    return First(found) if indices else found
+
+
+def on_maps(pick: Pick, shape: tuple[int, ...]) -> nn.Module:
     """A layer for ``(N, C, H, W)``."""
     channels, side = shape[1], min(shape[2:])
-    kind = draw(st.sampled_from((
-        "convolution", "transposed", "norm", "group norm", "activation", "pool", "adaptive",
-        "softmax", "interpolate", "join", "pad", "reduce", "copy",
-    )))  # fmt: skip
-    groups = draw(st.sampled_from([g for g in (1, 2, 3, channels) if channels % g == 0]))
-    kernel = draw(st.integers(1, min(3, side)))
-    match kind:
-        case "convolution":
-            same = draw(st.booleans())
-            return nn.Conv2d(
-                channels, groups * draw(st.integers(1, 3)), kernel, groups=groups,
-                stride=1 if same else draw(st.integers(1, 2)),
-                padding="same" if same else draw(st.integers(0, kernel // 2)),
-                dilation=draw(st.integers(1, 2)) if side >= 5 else 1,
-                bias=draw(st.booleans()),
-                padding_mode=draw(st.sampled_from(
-                    ("zeros", "circular", "replicate", *["reflect"] * (side > 1))
-                )),
-            )  # fmt: skip
-        case "transposed":
-            return nn.ConvTranspose2d(
-                channels, groups * draw(st.integers(1, 2)), kernel, groups=groups,
-                stride=draw(st.integers(1, 2)),
-            )  # fmt: skip
-        case "norm":
-            return nn.BatchNorm2d(channels)
-        case "group norm":
-            return nn.GroupNorm(groups, channels)
-        case "activation":
-            return draw(st.sampled_from(ACTIVATIONS))
-        case "pool":
-            ceil, indices = draw(st.booleans()), draw(st.booleans())
-            if draw(st.booleans()):
-                dilation = draw(st.integers(1, 2)) if side >= 5 else 1
-                pool = nn.MaxPool2d(kernel, draw(st.integers(1, 3)), 0, dilation, indices, ceil)
-                return First(pool) if indices else pool
-            return nn.AvgPool2d(kernel, ceil_mode=ceil)
-        case "adaptive":
-            return nn.AdaptiveAvgPool2d(draw(st.integers(1, 4)))
-        case "softmax":
-            return nn.Softmax(draw(st.integers(1, 3)))
-        case "interpolate":
-            mode = draw(st.sampled_from(("nearest", "bilinear", "bicubic")))
-            return Function(lambda x: functional.interpolate(x, scale_factor=2, mode=mode))
-        case "join":
-            branch = nn.Conv2d(channels, channels, 1)
-            return Joined(branch, draw(st.sampled_from(("cat", "sum"))))
-        case "pad":
-            return nn.ZeroPad2d(draw(st.integers(0, 2)))
-        case "copy":
-            return Function(lambda x: x.contiguous(memory_format=torch.channels_last))
-    reduce = draw(st.sampled_from((torch.mean, torch.sum, torch.amax, torch.var)))
-    return Function(lambda x: x - reduce(x, dim=(2, 3), keepdim=True))
+    groups, kernel = pick(divisors(channels)), pick(range(1, min(3, side) + 1))
+    mode, way = pick(("nearest", "bilinear", "bicubic")), pick(("cat", "sum"))
+    reduce = pick((torch.mean, torch.sum, torch.amax, torch.var))
+    return pick((
+        lambda: convolution(pick, channels, side),
+        lambda: nn.ConvTranspose2d(channels, groups * 2, kernel, pick((1, 2)), groups=groups),
+        lambda: nn.BatchNorm2d(channels),
+        lambda: nn.GroupNorm(groups, channels),
+        lambda: pick(ACTIVATIONS),
+        lambda: pool(pick, kernel, side),
+        lambda: nn.AvgPool2d(kernel, ceil_mode=pick((True, False))),
+        lambda: nn.AdaptiveAvgPool2d(pick((1, 2, 3, 4))),
+        lambda: nn.Softmax(pick((1, 2, 3))),
+        lambda: Function(lambda x: functional.interpolate(x, scale_factor=2, mode=mode)),
+        lambda: Joined(nn.Conv2d(channels, channels, 1), way),
+        lambda: nn.ZeroPad2d(pick((0, 1, 2))),
+        lambda: Function(lambda x: x.contiguous(memory_format=torch.channels_last)),
+        lambda: Function(lambda x: x - reduce(x, dim=(2, 3), keepdim=True)),
+    ))()  # fmt: skip
 
 
-def on_volumes(draw: Draw, shape: tuple[int, ...]) -> nn.Module:
+def on_volumes(pick: Pick, shape: tuple[int, ...]) -> nn.Module:
     """A layer for ``(N, C, D, H, W)``."""
-    channels, kernel = shape[1], draw(st.integers(1, min(2, *shape[2:])))
-    match draw(st.sampled_from(("convolution", "transposed", "norm", "pool", "activation"))):
-        case "convolution":
-            return nn.Conv3d(channels, draw(st.integers(1, 3)), kernel, draw(st.integers(1, 2)),
-                             padding=draw(st.integers(0, kernel // 2)))  # fmt: skip
-        case "transposed":
-            return nn.ConvTranspose3d(channels, channels, kernel, groups=channels)
-        case "norm":
-            return nn.BatchNorm3d(channels)
-        case "pool":
-            return draw(st.sampled_from((nn.MaxPool3d, nn.AvgPool3d)))(kernel)
-    return draw(st.sampled_from(ACTIVATIONS))
+    channels, kernel = shape[1], pick(range(1, min(2, *shape[2:]) + 1))
+    return pick((
+        lambda: nn.Conv3d(channels, pick((1, 2, 3)), kernel, pick((1, 2)), padding=kernel // 2),
+        lambda: nn.ConvTranspose3d(channels, channels, kernel, groups=channels),
+        lambda: nn.BatchNorm3d(channels),
+        lambda: pick((nn.MaxPool3d, nn.AvgPool3d))(kernel),
+        lambda: pick(ACTIVATIONS),
+    ))()  # fmt: skip
 
 
-def on_sequences(draw: Draw, shape: tuple[int, ...]) -> nn.Module:  # noqa: PLR0911
+def on_sequences(pick: Pick, shape: tuple[int, ...]) -> nn.Module:
     """A layer for ``(N, L, E)``."""
-    width = shape[2]
-    kind = draw(st.sampled_from((
-        "linear", "norm", "attention", "lstm", "gru", "convolution", "einsum", "softmax",
-        "activation", "embedding", "products",
-    )))  # fmt: skip
-    match kind:
-        case "linear":
-            return nn.Linear(width, draw(st.integers(1, 7)), bias=draw(st.booleans()))
-        case "norm":
-            return nn.LayerNorm(width)
-        case "attention":
-            heads = draw(st.sampled_from([h for h in (1, 2, 3) if width % h == 0]))
-            return First(nn.MultiheadAttention(width, heads, batch_first=True), 3)
-        case "lstm":
-            sides = draw(st.booleans())
-            return First(nn.LSTM(width, 4, batch_first=True, bidirectional=sides))
-        case "gru":
-            return First(nn.GRU(width, draw(st.integers(1, 5)), batch_first=True))
-        case "convolution":
-            turn = Function(lambda x: x.transpose(1, 2))
-            return nn.Sequential(turn, nn.Conv1d(width, draw(st.integers(1, 5)), 1), turn)
-        case "einsum":
-            return Function(lambda x: torch.einsum("ble,bme->blm", x, x))
-        case "softmax":
-            return nn.Softmax(draw(st.integers(0, 2)))
-        case "embedding":
-            words = Function(lambda x: x[..., 0].abs().clamp(max=6).long())
-            return nn.Sequential(words, nn.Embedding(7, draw(st.integers(1, 5))))
-        case "products":
-            return Function(lambda x: torch.bmm(x, x.transpose(1, 2)))
-    return draw(st.sampled_from(ACTIVATIONS))
+    width, turn = shape[2], Function(lambda x: x.transpose(1, 2))
+    heads, size = pick([h for h in (1, 2, 3) if width % h == 0]), pick(range(1, 7))
+    words = Function(lambda x: x[..., 0].abs().clamp(max=6).long())
+    both = pick((True, False))
+    return pick((
+        lambda: nn.Linear(width, size, bias=both),
+        lambda: nn.LayerNorm(width),
+        lambda: First(nn.MultiheadAttention(width, heads, batch_first=True), 3),
+        lambda: First(nn.LSTM(width, 4, batch_first=True, bidirectional=both)),
+        lambda: First(nn.GRU(width, size, batch_first=True)),
+        lambda: nn.Sequential(turn, nn.Conv1d(width, size, 1), turn),
+        lambda: Function(lambda x: torch.einsum("ble,bme->blm", x, x)),
+        lambda: nn.Softmax(pick((0, 1, 2))),
+        lambda: pick(ACTIVATIONS),
+        lambda: nn.Sequential(words, nn.Embedding(7, size)),
+        lambda: Function(lambda x: torch.bmm(x, x.transpose(1, 2))),
+    ))()  # fmt: skip
 
 
 @st.composite
 def networks(draw: Draw) -> tuple[nn.Module, tuple[int, ...]]:
     """A network of one to six layers, and the shape of its input."""
-    extents = st.integers(1, 6)
-    on, rank = draw(st.sampled_from(
-        ((on_sequences, 3), (on_sequences, 3), (on_maps, 4), (on_maps, 4), (on_volumes, 5))
-    ))  # fmt: skip
-    shape = (draw(st.integers(1, 3)), *(draw(extents) for _ in range(rank - 1)))
+    pick = lambda options: draw(st.sampled_from(options))  # noqa: E731
+    on, rank = pick((*[(on_sequences, 3), (on_maps, 4)] * 2, (on_volumes, 5)))
+    shape = (pick((1, 2, 3)), *(pick(range(1, 7)) for _ in range(rank - 1)))
     layers: list[nn.Module] = []
     current = shape
-    for _ in range(draw(st.integers(1, 6))):
-        layer = on(draw, current).eval()
+    for _ in range(pick(range(1, 7))):
+        layer = on(pick, current).eval()
         try:
             with torch.no_grad():
                 result = layer(torch.zeros(current))

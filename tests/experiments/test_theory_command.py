@@ -1,17 +1,24 @@
-"""``python -m experiments theory``: any network, from its code to tables, JSON and figures."""
+"""``python -m experiments theory``: any network, from its code to tables, JSON and figures.
+
+The examples of ``docs/theory-of-a-network.md`` run as they stand.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
 pytest.importorskip("torch")
 
 from experiments.__main__ import main
+from report.theory.fits import MOST
 
 Run: TypeAlias = Callable[..., tuple[int, str, str]]
 
@@ -160,6 +167,25 @@ def test_the_memory_of_a_gpu_comes_from_its_allocator(
     assert code == 0 and "Reserved, without that: 2,097,152 B" in out
 
 
+@pytest.mark.parametrize(
+    ("limit", "size"), [("1MB", 10**6), ("T4", 16 * 10**9), (f"record:{H100}", 85_017_493_504)]
+)
+def test_the_largest_batch_that_fits(limit: str, size: int, run: Run, tmp_path: Path) -> None:
+    mode = ("--train", "--optimizer", "adamw") if limit == "T4" else ()
+    words = ("{file}:build", *INPUT, "--fits", limit, *mode)
+    code, out, _ = run(*words, "--json", "--figures", str(tmp_path))
+    found = json.loads(out)
+    first, *rest = found["batches"]
+    assert code == 0 and found["limit_bytes"] == size
+    assert first["batch"] == found["largest_batch"] and first["peak_bytes"] <= size
+    assert first["verdict"] in ("fits", "undecided") and first["peak_categories"]["parameters"]
+    assert ("allocator" in first) == (limit != "1MB")
+    assert [each["verdict"] for each in rest] == ["does not fit"] * (first["batch"] < MOST)
+    assert {path.name for path in tmp_path.glob("fits.*")} == {"fits.svg", "fits.pdf"}
+    _, out, _ = run(*words)
+    assert f"Batch {first['batch']:,}: {first['verdict']}" in out and "Held by" in out
+
+
 def test_figures_and_the_least_time_on_a_device(run: Run, tmp_path: Path) -> None:
     figures = tmp_path / "figures"
     code, out, _ = run(
@@ -170,3 +196,36 @@ def test_figures_and_the_least_time_on_a_device(run: Run, tmp_path: Path) -> Non
     assert "Roof: NVIDIA A100 40 GB (data sheet), 19.5 TFLOP/s and 1555 GB/s" in out
     names = {path.name for path in figures.iterdir()}
     assert names == {"memory.svg", "memory.pdf", "roofline.svg", "roofline.pdf"}
+
+
+TEXT = (Path(__file__).parents[2] / "docs" / "theory-of-a-network.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```sh\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", [*BLOCKS[0].splitlines(), *BLOCKS[1].splitlines()])
+def test_the_commands_of_the_page_run(
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if importlib.util.find_spec("torchvision") is None:
+        command = command.replace("torchvision:resnet50", "study:ResNet-20")
+    monkeypatch.chdir(tmp_path)
+    network = "from torch import nn\ndef build():\n    return nn.Conv2d(3, 8, 3)\n"
+    (tmp_path / "my_networks.py").write_text(network)
+    assert main(shlex.split(command)[3:]) == 0
+    assert "peak" in capsys.readouterr().out.lower()
+    assert ("--figures" in command) == any(tmp_path.glob("figures-of-mine/*.svg"))
+
+
+def test_the_example_for_notebooks_runs() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(code, "theory-of-a-network.md", "exec"), names)
+    found, gpu = names["found"], names["gpu"]
+    assert found.parameters == 64 * 27 + 64 + 64 * 900 * 10 + 10
+    assert found.seconds > 0
+    assert "<th>Least time (µs)</th>" in found._repr_html_()
+    assert names["frontier"].verdict(names["frontier"].largest) == "undecided"
+    assert gpu.peak.total <= gpu.cuda["allocated"] <= gpu.cuda["reserved"]
