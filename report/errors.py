@@ -96,21 +96,18 @@ class OutputError(RidgepointError):
 
 
 def unwritable(error: OSError) -> OutputError:
-    """A full disk, a folder without permission and the like, in one sentence."""
-    place = f"{error.filename}: " if error.filename else "the output folder: "
-    return OutputError(
-        f"{place}cannot be written ({error.strerror or error}); make room for it or give write "
-        "permission, and build again; the last whole output is in place."
-    )
+    """A full disk, a folder without permission and the like, in one sentence.
 
-
-def first_uncopied(error: OSError) -> tuple[str, str, str]:
-    """Which file could not be copied, its target, and why.
-
-    Of the many that ``shutil.copytree`` collects it is the first.
+    Of the many files that ``shutil.copytree`` could not copy the first is named.
     """
+    place, why = error.filename or "the output folder", error.strerror or str(error)
     if error.args and isinstance(error.args[0], list):
-        source, target, why = map(str, error.args[0][0])
-        return source, target, why.partition(": ")[0].rpartition("] ")[2]  # no number, no names
-    file = str(error.filename or "a file")
-    return file, str(error.filename2 or file), error.strerror or str(error)
+        source, _, said = map(str, error.args[0][0])
+        place, why = (
+            f"a copy of {source}",
+            said.partition(": ")[0].rpartition("] ")[2],
+        )  # no number, no names
+    return OutputError(
+        f"{place}: cannot be written ({why}); make room for it or give write permission, and build "
+        "again; the last whole output is in place."
+    )

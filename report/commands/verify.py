@@ -15,7 +15,7 @@ from report.commands.console import announcer, say
 from report.engine.cache import INDEX, file_digest
 from report.engine.pipeline import ROOT, Announce, Request
 from report.engine.place import install, only_build, stage_in
-from report.errors import OutputError, RenderError, first_uncopied, unwritable
+from report.errors import RenderError, unwritable
 
 #: In the format of ``sha256sum``, for ``cd out && sha256sum -c MANIFEST.sha256``.
 MANIFEST: Final = "MANIFEST.sha256"
@@ -103,11 +103,7 @@ def _build(name: str, request: Request, project: Path) -> None:
             copy = partial(shutil.copytree, ignore=hidden) if source.is_dir() else shutil.copyfile
             copy(source, target)
     except OSError as error:
-        file, _, why = first_uncopied(error)
-        raise OutputError(
-            f"{file}: cannot be copied to be built elsewhere ({why}); restore the file, or take an "
-            "--out with more room."
-        ) from error
+        raise unwritable(error) from error
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("LC_", "LANG", "PYTHON"))}
     own = {**kept, **variables, "PYTHONIOENCODING": "utf-8"}
     if failure := run_build(request._replace(data=data), folder, own, umask):

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from figures.characters import visible_in
 from report.engine.cache import Entry, file_digest
 from report.engine.steps import ARTIFACTS, SITE
-from report.errors import RidgepointError, first_uncopied, one_line, unwritable
+from report.errors import RidgepointError, one_line, unwritable
 
 #: What the system says when a folder is full, or may not be written.
 _NO_ROOM: Final = frozenset(
@@ -88,11 +88,8 @@ def _files(stage: Path) -> set[str]:
 def _sentence(task: Task, error: Exception) -> str:
     if isinstance(error, RidgepointError):
         return str(error)
-    if isinstance(error, OSError) and error.errno in _NO_ROOM:
+    if isinstance(error, shutil.Error) or (isinstance(error, OSError) and error.errno in _NO_ROOM):
         return str(unwritable(error))
-    if isinstance(error, shutil.Error):
-        _, target, why = first_uncopied(error)
-        return str(unwritable(OSError(None, why, target)))
     found = f"{task.study}: {type(error).__name__}: {error}"
     # What all studies share reads what an earlier version may have made of one.
     all_of_them = "build all studies (python build.py), or " if task.study == SITE else ""
