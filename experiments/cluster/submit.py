@@ -73,10 +73,8 @@ class Jobs:
             programs = [PROGRAM[0]] * len(numbers)
             jobs = executor.map_array(os.execvp, programs, map(self.command, numbers))
         except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-            raise MeasurementError(
-                f"The jobs cannot be submitted: {last_line(str(error))}; change the options, or "
-                "give --cluster local where there is no SLURM."
-            ) from error
+            said = f"{last_line(str(error))}; change the options, or give --cluster local"
+            raise MeasurementError(f"The jobs cannot be submitted: {said}.") from error
         self.submitted |= zip(numbers, jobs, strict=True)
 
     def active(self) -> Mapping[int, str]:
@@ -157,8 +155,6 @@ def export_script(request: Request, options: argparse.Namespace) -> int:
     command = shlex.join(jobs.command("NUMBER")).replace("NUMBER/", "${SLURM_ARRAY_TASK_ID}/")
     lines = ("#!/bin/bash", *asked, "#SBATCH --exclusive", "set -eu", f"exec {command}", "")
     path.write_text("\n".join(lines), encoding="utf-8")
-    print(
-        f"Submit it with: sbatch {shlex.quote(str(path))}; each job may take {options.time} min "
-        "(--time). Submit it again if a shard is missing then: it goes on where it ended."
-    )
+    print(f"Submit it with: sbatch {shlex.quote(str(path))}; time limit {options.time} min a job.")
+    print("Submit it again if a shard is missing then: it goes on where it ended.")
     return 0
