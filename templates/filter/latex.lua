@@ -280,7 +280,7 @@ end
 local function listing(code)
   local _, breaks = code.text:gsub("\n", "")
   if breaks < 24 then
-    return { block("\\begingroup\\interlinepenalty=10000"), code, block("\\endgroup") }
+    return { block("\\begin{ridgepointlisting}"), code, block("\\end{ridgepointlisting}") }
   end
 end
 
