@@ -22,7 +22,7 @@ from report.records.filed import encode, parse
 from report.records.frames import sample_frame, write_samples
 from report.records.layers import ELEMENT_BYTES, DType
 from report.records.quantities import FIXED, QUANTITIES
-from report.records.record import Attachment, Case, Record, Round, Shard
+from report.records.record import Attachment, Case, Record, Shard
 from report.records.store import (
     Stored,
     digest,
@@ -55,21 +55,22 @@ TIMES = st.lists(st.floats(1e-9, 1e9) | st.integers(1, 10**12).map(lambda n: n /
 POLICIES = st.sampled_from([None, "default", "retained", "jemalloc"])
 
 
-@st.composite
-def rounds(draw: st.DrawFn) -> tuple[Round, ...]:
-    keys = st.lists(st.tuples(st.integers(1, 3), POLICIES), max_size=3, unique=True)
-    found = []
-    for process, policy in draw(keys):
-        status, reason = draw(OUTCOMES)
-        noise = draw(st.sampled_from([None, "Another program ran."]))
-        outcome = {"status": status, "reason": reason, "disturbance": noise}
-        found.append(factory.round_(process, {"time": draw(TIMES)}, policy=policy, **outcome))
-    return tuple(found)
+ROUNDS = st.lists(
+    st.builds(
+        lambda process, policy, outcome, noise, times: factory.round_(
+            process, {"time": times}, policy=policy, status=outcome[0], reason=outcome[1],
+            disturbance=noise,
+        ),
+        st.integers(1, 3), POLICIES, OUTCOMES, st.none() | st.just("Another program ran."), TIMES,
+    ),
+    max_size=3,
+    unique_by=lambda each: (each.process, each.policy),
+)  # fmt: skip
 
 
 @settings(max_examples=30)
 @given(
-    st.lists(st.tuples(LAYERS.map(tuple), OUTCOMES, rounds()), max_size=4),
+    st.lists(st.tuples(LAYERS.map(tuple), OUTCOMES, ROUNDS.map(tuple)), max_size=4),
     st.sampled_from([None, Shard(number=2, of=4, sweep="a" * 64)]),
     st.text(max_size=4) | st.sampled_from(['a "name"', "a\\b", "a\nb"]),
 )

@@ -75,15 +75,12 @@ def encode(record: Record | ImportedRecord) -> bytes:
     """The record as JSON, a line for each part that a person reads as one."""
     layers: dict[Layer, int] = {}
     networks: dict[tuple[tuple[str, int], ...], int] = {}
-    # By identity, since cases share their layers and comparing all of them would take long.
-    known = {id(case.layers): case.layers for case in record.cases if case.layers}
-    refs = {key: _ref(found, layers, networks) for key, found in known.items()}
+    ref = cache(lambda found: _ref(found, layers, networks))
     filed = []
     for case in record.cases:
         ordered = dict(sorted(case.factors.items()))
         plain = msgspec.to_builtins(msgspec.structs.replace(case, factors=ordered, layers=()))
-        ref = refs.get(id(case.layers))
-        filed.append({**plain, "layers": ref} if ref else plain)
+        filed.append({**plain, "layers": ref(case.layers)} if case.layers else plain)
     names = sorted({name for series in _series(record.cases) for name in series})
     content = msgspec.to_builtins(msgspec.structs.replace(record, cases=()), order="deterministic")
     del content["cases"]
