@@ -103,10 +103,8 @@ def unwritable(error: OSError) -> OutputError:
     place, why = error.filename or "the output folder", error.strerror or str(error)
     if error.args and isinstance(error.args[0], list):
         source, _, said = map(str, error.args[0][0])
-        place, why = (
-            f"a copy of {source}",
-            said.partition(": ")[0].rpartition("] ")[2],
-        )  # no number, no names
+        place = f"a copy of {source}"
+        why = said.partition(": ")[0].rpartition("] ")[2]  # no number, no names
     return OutputError(
         f"{place}: cannot be written ({why}); make room for it or give write permission, and build "
         "again; the last whole output is in place."
