@@ -8,13 +8,12 @@ from typing import Any, Final
 from report.errors import TemplateError
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
-from report.paper.values import Value
-from report.quantity.evaluation import number
+from report.paper.values import Value, declare
 from report.quantity.expression import Derived, Quantity, Sampled
 from report.quantity.intervals import Process
 from report.records.store import Stored
 from report.statistics.estimates import Estimate
-from report.text.format import Style, quantity_text
+from report.text.format import quantity_text
 
 #: Series that are drawn of one number, and samples that are drawn of one process.
 _MOST_SERIES: Final = 6
@@ -66,13 +65,8 @@ def in_numbers(quantity: Derived, shown: dict[Quantity, str]) -> str:
         if isinstance(part, Derived) and not part.name:
             return part.written(show)
         if part not in shown:
-            found = number(part)
-            style: Style = "exact" if isinstance(found, int) else "measured"
-            shown[part] = (
-                found.reason
-                if isinstance(found, Missing)
-                else quantity_text(found, str(part.unit), style)
-            )
+            value = declare("part", part)
+            shown[part] = value.number.reason if isinstance(value.number, Missing) else value.plain
         return shown[part]
 
     return quantity.written(show)
