@@ -16,7 +16,7 @@ import jinja2
 from figures.characters import visible
 from report.errors import TemplateError
 from report.paper.findings import Findings
-from report.paper.prose import check_prose
+from report.paper.prose import typed_results
 from report.paper.templating import Page, paper_environment
 from report.paper.values import Value
 from report.records.files import read_file
@@ -58,7 +58,7 @@ def render_manuscript(
     Raises ``TemplateError`` with the template's line for an unknown name, a syntax error, or a
     number that is typed into the prose.
     """
-    check_prose(template, _read(template))
+    _check_text(template)
     said = {"altered": (), "asked": (), "imported": (), **origin}
     page = Page(_place(template), {**findings.tables}, {**findings.figures}, {**findings.claims})
     environment = paper_environment(page, template.parent, _SHARED)
@@ -89,13 +89,21 @@ def _place(template: Path) -> str:
     return f"templates/papers/{template.name}"
 
 
-def _read(template: Path) -> str:
+def _check_text(template: Path) -> None:
+    """Refuse a template that is no text, or has a number that is typed into its prose."""
     place = _place(template)
     content = read_file(template, place, "restore it with git, or write the study's paper there")
     try:
-        return content.decode("utf-8")
+        typed = typed_results(content.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise TemplateError(f"{place}: found {byte_at(error)}; save the file as UTF-8.") from error
+    if typed:
+        (line, number), *others = typed
+        more = f" (and {len(others)} more)" if others else ""
+        raise TemplateError(
+            f"{place}:{line}: the number {number} is typed into the prose{more}; print a computed "
+            "value instead, or put a name into `code`."
+        )
 
 
 def _refusal(template: Path, error: Exception) -> TemplateError:
@@ -113,7 +121,6 @@ def _refusal(template: Path, error: Exception) -> TemplateError:
 
 
 _MARK: Final = "chosen by --use"
-_HEADINGS: Final[tuple[str, ...]] = ("Number", "Value", "Formula", "Samples", "From")
 #: Characters of a formula that a line of the list has room for.
 _FORMULA: Final = 200
 
@@ -124,20 +131,15 @@ def provenance(values: Iterable[Value], asked: Collection[str] = ()) -> str:
     Files that the user ``asked`` for in this build are marked.  A formula that would fill a page
     is cut; what opens over its number has it, as the file of values does.
     """
-    rows = [_HEADINGS, (":---", "---:", ":---", "---:", ":---")]
+    lines = [
+        "| Number | Value | Formula | Samples | From |",
+        "| :--- | ---: | :--- | ---: | :--- |",
+    ]
     for value in values:
-        data = value.as_json()
+        reason, n = (value.as_json()[key] for key in ("reason", "n"))
         files = (f"{file} ({_MARK})" if file in asked else file for file in value.sources)
         formula = textwrap.shorten(value.formula, _FORMULA, placeholder=" … (whole in values.json)")
-        number, *others = map(
-            markdown,
-            (
-                value.name,
-                data["reason"] or value.plain,
-                formula,
-                str(data["n"] or ""),
-                ", ".join(files) or ("none" if data["reason"] else "theory"),
-            ),
-        )
-        rows.append((f"[{number}]{{#{value.anchor}}}", *others))
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        source = ", ".join(files) or ("none" if reason else "theory")
+        cells = map(markdown, (reason or value.plain, formula, str(n or ""), source))
+        lines.append(f"| [{markdown(value.name)}]{{#{value.anchor}}} | {' | '.join(cells)} |")
+    return "\n".join(lines)

@@ -11,10 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
-
-from report.errors import TemplateError
 
 #: Not within a word (float32, conv_2) and not the second part of a number that was skipped.
 _NUMBER: Final = r"(?P<number>(?<![^\W_])(?<![^\W_]_)(?<!\d[.,])\d[\d.,]*(?:\s?%)?)"
@@ -82,18 +79,3 @@ def _typed(
         elif found.get("attributes"):
             for shown in _SHOWN.finditer(template, *match.span()):
                 yield from _typed(template, shown.span(), _PROSE)
-
-
-def check_prose(path: Path, template: str) -> None:
-    """Raise ``TemplateError`` naming the first number that is typed into ``template``.
-
-    ``path`` is the file in which it stands.
-    """
-    found = typed_results(template)
-    if found:
-        line, number = found[0]
-        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        raise TemplateError(
-            f"templates/papers/{path.name}:{line}: the number {number} is typed into the "
-            f"prose{more}; print a computed value instead, or put a name into `code`."
-        )
