@@ -267,18 +267,6 @@ def test_out_is_what_a_cold_build_gives(builds: type[Builds]) -> None:
     run_state_machine_as_test(builds, settings=BOUNDED)
 
 
-@pytest.mark.parametrize(
-    ("edit", "milliseconds"), [("value in a record", 0), ("drawing function", 500)]
-)
-def test_a_killed_build_leaves_nothing_for_long(
-    builds: type[Builds], edit: str, milliseconds: int
-) -> None:
-    """What the machine of states may not come upon in a minute."""
-    machine = builds()
-    machine.begin()
-    machine.kill(edit, milliseconds, signal.SIGKILL)
-
-
 @pytest.fixture(scope="module")
 def edited(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project that one edit after the other is made in."""

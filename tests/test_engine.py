@@ -125,12 +125,10 @@ def test_what_finds_nothing_to_do_imports_little() -> None:
 def test_what_is_remembered_comes_back_and_is_nothing_if_it_is_damaged(tmp_path: Path) -> None:
     out, entry = str(tmp_path), Entry({"data/a": "1", "style": ""}, {"qmd/a": "3"}, ("a note",))
     cache.write_manifest({"s/study": entry}, out)
-    contents, path = Contents(), str(tmp_path / "old")
-    contents.memory[path] = [1, 2, 3, 4, "5"]
-    known = {"files": {out: [0], "/not/there": [0]}, "tex": {}}
-    cache.write_index(contents, known, {"version": "1"}, out)
+    contents = Contents({out: [1, 2, 3, 4, "5"], "/not/there": [0]})
+    cache.write_index(contents, {"version": "1"}, out)
     assert cache.read_manifest(out) == {"s/study": entry}
-    files = {out: [0], path: [1, 2, 3, 4, "5"]}
+    files = {out: [1, 2, 3, 4, "5"]}
     assert cache.read_index(out) == {"files": files, "tex": {"version": "1"}}
     for damage in ("", "{", "[]", "null", '{"version": 0}', None):
         for file in (tmp_path / MANIFEST, tmp_path / INDEX):

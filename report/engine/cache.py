@@ -12,6 +12,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -48,14 +49,13 @@ class Entry(NamedTuple):
 class Contents:
     """The digests of files; a file is read again only when the system says that it was touched.
 
-    ``known`` is ``memory`` after an earlier build: path → size, times, inode, digest.
+    ``memory`` is that of an earlier build, and grows: path → size, times, inode, digest.
     """
 
-    def __init__(self, known: Mapping[str, list[Any]] = MappingProxyType({})) -> None:
-        self._known = known
+    def __init__(self, memory: Mapping[str, list[Any]] = MappingProxyType({})) -> None:
+        self.memory = dict(memory)
         self._digests: dict[str, str | None] = {}
-        self.memory: dict[str, list[Any]] = {}
-        #: Whether ``memory`` says more than was known.
+        #: Whether ``memory`` says something new.
         self.learned = False
 
     def digest(self, path: str) -> str | None:
@@ -74,7 +74,7 @@ class Contents:
         except OSError:
             return None
         seen = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
-        known = self._known.get(path)
+        known = self.memory.pop(path, None)
         if known and known[:4] == seen:
             self.memory[path] = known
             return str(known[4])
@@ -150,16 +150,11 @@ def read_index(out: str) -> dict[str, Any]:
         return dict(NO_INDEX)
 
 
-def write_index(contents: Contents, known: Mapping[str, Any], tex: object, out: str) -> None:
-    """Remember what was learnt of this machine, where that can be written.
-
-    Of other files that exist it stays as it was ``known``.
-    """
-    others = {path: seen for path, seen in known["files"].items() if os.path.exists(path)}
-    try:
-        _write(INDEX, {"files": {**others, **contents.memory}, "tex": tex}, out)
-    except OSError:
-        return
+def write_index(contents: Contents, tex: object, out: str) -> None:
+    """Remember what was learnt of this machine and exists, where that can be written."""
+    files = {path: seen for path, seen in contents.memory.items() if os.path.exists(path)}
+    with suppress(OSError):
+        _write(INDEX, {"files": files, "tex": tex}, out)
 
 
 def _read(name: str, out: str) -> Any:

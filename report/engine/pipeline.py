@@ -125,4 +125,4 @@ def choose_engine(engine: Engine, lacking: str) -> tuple[Engine, str]:
 def _remember(world: World) -> None:
     """Note what was learnt of this machine, so that the next build need not ask again."""
     if world.contents.learned or world.tex != world.known["tex"]:
-        write_index(world.contents, world.known, world.tex, str(world.request.out))
+        write_index(world.contents, world.tex, str(world.request.out))

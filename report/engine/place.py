@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import shutil
 import stat
@@ -69,10 +70,8 @@ def _tidy(out: Path) -> None:
 
 
 def _take(lock: int, waiting: Callable[[], None]) -> None:
-    """Lock the open file; where the system has no such locks, builds must not meet."""
-    with suppress(ImportError, OSError):
-        import fcntl
-
+    """Lock the open file; where the file system has no such locks, builds must not meet."""
+    with suppress(OSError):
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
