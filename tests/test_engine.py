@@ -19,7 +19,6 @@ from report.engine.place import install
 from report.engine.plan import World, changes
 from report.engine.programs import installed
 from report.engine.steps import Step, shared_steps, study_steps
-from report.engine.task import load, save
 from report.records import OPERATORS
 from report.studies import STUDIES
 
@@ -205,12 +204,3 @@ def test_two_folders_are_exchanged_or_moved(
         install(tmp_path / turn / "new", tmp_path / turn / "old")
         assert (tmp_path / turn / "old" / "file").read_text() == "new"
         monkeypatch.setattr("report.engine.place._exchange", lambda one, other: False)
-
-
-def test_equal_values_are_kept_as_equal_bytes(tmp_path: Path) -> None:
-    text = "".join(["a", "b"])
-    shared, equal = (text, text), ("".join(["a", "b"]), "".join(["a", "b"]))
-    save(shared, tmp_path / "one")
-    save(equal, tmp_path / "two")
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
-    assert load(tmp_path / "one") == shared
