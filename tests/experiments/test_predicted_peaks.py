@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from itertools import product, starmap
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -17,13 +19,16 @@ from torch.distributed._tools.mem_tracker import MemTracker  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from experiments.harness import memory  # noqa: E402
-from experiments.harness.operators import Input, Policy, Step  # noqa: E402
+from experiments.harness.operators import Input, Policy, Step, capture  # noqa: E402
 from experiments.harness.timing import Workload  # noqa: E402
 from experiments.networks import catalogue  # noqa: E402
 from experiments.theory.checked import checked  # noqa: E402
 from experiments.theory.command import prepared  # noqa: E402
+from report.instruments.memory_timeline import highest_bytes  # noqa: E402
 from report.theory import networks, peaks  # noqa: E402
+from report.theory.allocator import DEFAULT  # noqa: E402
 from report.theory.conditions import Conditions, Layout, vector_block  # noqa: E402
+from report.theory.network import Theory  # noqa: E402
 from report.theory.workspaces import OF_OPERATORS, TAKES_NOTHING  # noqa: E402
 from tests.experiments.functions import Function  # noqa: E402
 
@@ -199,3 +204,21 @@ def test_tensors_of_a_step_are_those_that_pytorch_tracks(
     (tracked,) = tracker.get_tracker_snapshot("peak").values()
     found = checked(build, [Input((16, 3, 32, 32))], train=True, policy=Policy(optimizer=optimizer))
     assert max(sum(moment.alive.values()) for moment in found.moments) == tracked["Total"]
+
+
+MEASURED = Path(__file__).parent / "imported" / "memory_timeline.raw.gz"
+
+
+def test_a_step_holds_what_others_measured_on_a_gpu() -> None:
+    build = partial(catalogue.network, "ResNet-50", in_place=True)
+    network = capture(build, [Input((32, 3, 224, 224))], train=True).network
+    # Blocks are rounded up as the allocator of a GPU does.
+    blocks = tuple(map(DEFAULT.rounded, network.storages))
+    theory = Theory(msgspec.structs.replace(network, storages=blocks), Conditions())
+    measured = highest_bytes(MEASURED.read_bytes(), MEASURED.name)
+    predicted = max(moment.alive["activations"] for moment in theory.moments)
+    assert 0 <= measured["activation"] - predicted <= 0.002 * measured["activation"]
+    parameters = 4 * network.parameter_count
+    statistics = sum(t.bytes for t in network.buffers.values() if t.dtype == "float32")
+    assert measured["optimizer state"] == parameters
+    assert measured["parameter"] == parameters + statistics
