@@ -18,14 +18,13 @@ from types import MappingProxyType
 from typing import Any
 
 from report.errors import RecordError, RidgepointError
-from report.evidence.attributions import attributions
 from report.evidence.case_checks import check_layers
 from report.evidence.devices import read_devices
 from report.evidence.reported import read_reported
 from report.evidence.runs import labels
 from report.instruments.counters.logs import joined_logs
 from report.paper.findings import Inputs
-from report.paper.listing import listing, unusable
+from report.paper.listing import attributions, listing, unusable
 from report.records import IMPORTED, OPERATORS
 from report.records.choice import Choices, choices_of, choose_records
 from report.records.editions import EDITIONS, ROLES, Edition, read_editions

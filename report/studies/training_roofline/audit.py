@@ -143,7 +143,6 @@ def _iterations(source: Source) -> Iterator[Check]:
 
 def _text(source: Source) -> Iterator[Check]:
     """Averages, ratios and ranges that the text draws from the tables."""
-
     of = partial(printed_value, source.reported)
     efficiencies: dict[str, list[Printed]] = {device: [] for device in GPUS}
     for item in source.rows("achieved"):
