@@ -303,11 +303,6 @@ def timed(**change: Any) -> Record:
     return changed(plain, **{"protocol": protocol, **change})
 
 
-def number(item: Stored) -> int:
-    assert item.record.shard is not None
-    return item.record.shard.number
-
-
 @given(st.integers(1, 8), st.randoms())
 def test_the_shards_of_a_record_merge_to_that_record_in_any_order(of: int, random: Any) -> None:
     record = timed()
@@ -317,7 +312,7 @@ def test_the_shards_of_a_record_merge_to_that_record_in_any_order(of: int, rando
     assert missing_shards(run) == ()
     assert whole(run).record == record
     if of > 2:
-        (run,) = runs_of([each for each in items if number(each) not in (2, of)])
+        (run,) = runs_of([each for each in items if each.record.shard.number not in (2, of)])
         assert missing_shards(run) == (2, of)
 
 
