@@ -28,7 +28,7 @@ what is built, from what, and where
 --style  {"|".join(STYLES)}  print in this style instead of that of each paper
 --out  DIR  where to write; default: out, beside build.py
 --data  DIR  where records lie; default: data, beside build.py
---jobs  COUNT  papers made at a time; default: as many as there are cores, at most 16
+--jobs  COUNT  steps run at a time; default: as many as there are cores, at most 16
 --use  RECORD...  build with this record in the role that fits its machine, this time only: latest,
   a path, or a part of its file name; may be repeated; with --accept it becomes the edition
 what is said
