@@ -45,9 +45,10 @@ def subject_of(study: Study, factors: Factors, device: str) -> Subject:
 
 def layers_of_case(study: Study, factors: Factors) -> tuple[Layer, ...]:
     """The layers of a case as they stand, found on the meta device: it needs no memory."""
-    found = study.layers(factors)
-    if found is not None or study.subject is None:
-        return found or ()
+    if study.layers is not None:
+        return study.layers(factors)
+    if study.subject is None:
+        return ()
     from experiments.harness.capture import layers_of
 
     subject = subject_of(study, factors, "meta")

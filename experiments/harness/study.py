@@ -167,7 +167,7 @@ class Study:
     factors: tuple[Factor, ...]
     subject: Callable[[Factors], Subject] | None = None
     cases: Callable[[Levels], tuple[Factors, ...]] = every_combination
-    layers: Callable[[Factors], tuple[Layer, ...] | None] = lambda factors: None
+    layers: Callable[[Factors], tuple[Layer, ...]] | None = None
     memory: Callable[[Factors, Session], Measured] | None = None
     times: Callable[[Factors, Session], Measured] | None = None
     files: Callable[[Factors, Session], tuple[CaseFile, ...]] = lambda factors, session: ()
