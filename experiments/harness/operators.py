@@ -87,6 +87,11 @@ class Input:
     channels_last: bool = False
     grows: tuple[int, ...] = (0,)
 
+    @property
+    def batch(self) -> int:
+        """Its extent on the first of those; 0 without one."""
+        return self.shape[self.grows[0]] if self.grows else 0
+
     def tensor(self, device: torch.device) -> torch.Tensor:
         """One of it, whose elements nobody set."""
         made = torch.empty(self.shape, dtype=getattr(torch, self.dtype), device=device)
@@ -137,8 +142,7 @@ def capture(
     """
     device = _device(gpu, policy)
     module, compiled = _eager(built(build).train(train))
-    for name in policy.checkpointed:
-        _checkpoint(module, name)
+    _checkpoint(module, policy.checkpointed)
     mode = FakeMode()
     recorder, trial = Recorder(module, mode), Recorder(module, mode)
     try:
@@ -150,21 +154,16 @@ def capture(
         with mode, _never_compiled(), collector_off(0), _operators_of(gpu, device):
             if few:
                 step.probe(few, trial, recorder)
-                recorder.batch = inputs[0].shape[inputs[0].grows[0]] if inputs[0].grows else 0
+                recorder.batch = inputs[0].batch
             step.write_down(given, recorder)
     except MeasurementError:
         raise
     except Exception as error:
         at = f" after {recorder.operators[-1].name}" if recorder.operators else ""
         raise MeasurementError(f"The network cannot be captured{at}: {_why(error)}") from error
-    return Captured(
-        recorder.network(),
-        recorder.flops,
-        recorder.history,
-        () if device.type == "cuda" else _recurrent(module),
-        compiled,
-        tuple(trial.operators),
-    )
+    other = () if device.type == "cuda" else _recurrent(module)
+    found, tried = recorder.network(), tuple(trial.operators)
+    return Captured(found, recorder.flops, recorder.history, other, compiled, tried)
 
 
 def _device(gpu: bool, policy: Policy) -> torch.device:
@@ -223,16 +222,17 @@ def _attention(
     return found  # type: ignore[no-any-return]
 
 
-def _checkpoint(module: nn.Module, name: str) -> None:
-    """Let a module's activations be computed again in the backward pass."""
+def _checkpoint(module: nn.Module, names: Sequence[str]) -> None:
+    """Let the activations of modules be computed again in the backward pass."""
     parts = dict(module.named_modules())
-    if name not in parts or not name:
-        known = ", ".join(child for child, _ in module.named_children())
-        raise MeasurementError(f"The network has no module {name!r}; it consists of {known}.")
-    part = parts[name]
-    part.forward = partial(  # type: ignore[method-assign]
-        checkpoint, part.forward, use_reentrant=False, preserve_rng_state=False
-    )
+    for name in names:
+        if name not in parts or not name:
+            known = ", ".join(child for child, _ in module.named_children())
+            raise MeasurementError(f"The network has no module {name!r}; it consists of {known}.")
+        part = parts[name]
+        part.forward = partial(  # type: ignore[method-assign]
+            checkpoint, part.forward, use_reentrant=False, preserve_rng_state=False
+        )
 
 
 def _eager(module: nn.Module) -> tuple[nn.Module, tuple[str, ...]]:
