@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
 import subprocess
 import tarfile
 from collections.abc import Callable
@@ -35,45 +36,43 @@ def pages_of(pdf: bytes) -> list[str]:
     return [" ".join(text.split()) for text in joined]
 
 
-@pytest.fixture(scope="module")
-def latex_folder(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tex_of(paper, "sample", tmp_path_factory.mktemp("tex") / "sample").parent
-
-
-@pytest.fixture(scope="module")
-def compiled(latex_folder: Path) -> tuple[bytes, bytes]:
-    return compile_latex(latex_folder, "sample")
-
-
 @pytest.fixture(scope="module", params=ENGINES)
-def report(
-    request: pytest.FixtureRequest, paper: Path, tmp_path_factory: pytest.TempPathFactory
-) -> bytes:
-    """The sample report, by each engine."""
-    if request.param == "typst":
-        return typst_pdf(paper, "course")
-    return compile_latex(
-        tex_of(paper, "course", tmp_path_factory.mktemp("report") / "tex").parent, "course"
-    )[0]
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def pdf_of(engine: str, source: Path, study: str = "p") -> bytes:
+    if engine == "typst":
+        return typst_pdf(source, study)
+    return compile_latex(tex_of(source, study, source / f"{study}-tex").parent, study)[0]
+
+
+@pytest.fixture(scope="module")
+def source(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The samples, in a folder that LaTeX may write into."""
+    return shutil.copytree(paper, tmp_path_factory.mktemp("pdf") / "samples")
+
+
+@pytest.fixture(scope="module")
+def sample(engine: str, source: Path) -> bytes:
+    return pdf_of(engine, source, "sample")
+
+
+@pytest.fixture(scope="module")
+def report(engine: str, source: Path) -> bytes:
+    return pdf_of(engine, source, "course")
 
 
 @needs_pdftotext
-def test_words_stand_clear_of_each_other_and_within_the_page(
-    paper: Path, report: bytes, request: pytest.FixtureRequest
-) -> None:
-    typst = b"Typst" in report
-    sample = typst_pdf(paper, "sample") if typst else request.getfixturevalue("compiled")[0]
+def test_words_stand_clear_of_each_other_and_within_the_page(sample: bytes, report: bytes) -> None:
     assert [*misplaced(report), *misplaced(sample)] == []
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_everything_in_the_sample_has_its_number_and_the_file_says_what_it_is(
-    paper: Path, engine: str, request: pytest.FixtureRequest
+    engine: str, sample: bytes
 ) -> None:
-    typst = engine == "typst"
-    pdf = typst_pdf(paper, "sample") if typst else request.getfixturevalue("compiled")[0]
-    reader, text = PdfReader(io.BytesIO(pdf)), " ".join(pages_of(pdf))
-    own, other = ("Typst", "LaTeX") if typst else ("LaTeX", "Typst")
+    reader, text = PdfReader(io.BytesIO(sample)), " ".join(pages_of(sample))
+    own, other = ("Typst", "LaTeX") if engine == "typst" else ("LaTeX", "Typst")
     for phrase in ("Table I", "Figure 1", "Section II", "Equation (1)", "Figure 2(b)", "1,363,673"):
         assert phrase in text
     assert f"Only {own} shows" in text
@@ -83,7 +82,7 @@ def test_everything_in_the_sample_has_its_number_and_the_file_says_what_it_is(
     assert "Ada Example" in str(reader.metadata.author)
     assert "/CreationDate" not in reader.metadata
     catalog = reader.trailer["/Root"]
-    if typst:
+    if engine == "typst":
         assert catalog["/MarkInfo"]["/Marked"] and catalog["/Lang"].startswith("en")
         assert "pdfuaid:part" in catalog["/Metadata"].get_data().decode("utf-8")
     else:
@@ -114,7 +113,6 @@ def test_latex_says_what_is_wrong_and_runs_no_program(
     assert not [*tmp_path.rglob("ran")]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("sentences", [30, 320])
 def test_a_supplement_begins_where_the_references_end(
     write: Write, sentences: int, engine: str
@@ -123,8 +121,7 @@ def test_a_supplement_begins_where_the_references_end(
     words = " ".join(f"Sentence {n} has a few words." for n in range(sentences))
     supplement = "::: {#refs}\n:::\n\n# Supplement {.unnumbered #sec-supplement}\n\nThe end.\n"
     source = write(f"{words} Known [@williams2009].\n\n{supplement}")
-    typst = engine == "typst"
-    pages = pages_of(typst_pdf(source) if typst else compile_latex(tex_of(source).parent, "p")[0])
+    pages = pages_of(pdf_of(engine, source))
     assert [int(n) for n in re.findall(r"Sentence (\d+)", " ".join(pages))] == [*range(sentences)]
     last = pages[-1].lower()
     places = [last.index(each) for each in ("eferences", "multicore", "upplement", "the end")]
@@ -133,19 +130,21 @@ def test_a_supplement_begins_where_the_references_end(
 
 @needs_latex
 def test_an_archive_is_flat_the_same_each_time_and_made_by_latexmk_alone(
-    latex_folder: Path, compiled: tuple[bytes, bytes], tmp_path: Path
+    paper: Path, tmp_path: Path
 ) -> None:
-    pdf, bibliography = compiled
-    content = bundle(latex_folder, "sample", bibliography)
-    assert content == bundle(latex_folder, "sample", bibliography)
+    folder = tex_of(paper, "sample", tmp_path / "tex").parent
+    pdf, bibliography = compile_latex(folder, "sample")
+    content = bundle(folder, "sample", bibliography)
+    assert content == bundle(folder, "sample", bibliography)
+    target = tmp_path / "unpacked"
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         names = archive.getnames()
-        archive.extractall(tmp_path)
+        archive.extractall(target)
     assert names == sorted(names) and "sample.bbl" in names
     assert not [name for name in names if "/" in name]
-    assert len(names) == 1 + len([p for p in latex_folder.rglob("*") if p.is_file()])
-    subprocess.run(["latexmk"], cwd=tmp_path, check=True, capture_output=True)
-    assert pages_of((tmp_path / "sample.pdf").read_bytes()) == pages_of(pdf)
+    assert len(names) == 1 + len([p for p in folder.rglob("*") if p.is_file()])
+    subprocess.run(["latexmk"], cwd=target, check=True, capture_output=True)
+    assert pages_of((target / "sample.pdf").read_bytes()) == pages_of(pdf)
 
 
 # ----------------------------------------------------------------------------------------- styles
