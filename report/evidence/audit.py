@@ -147,12 +147,6 @@ _ANY: Final = (
 )
 
 
-def _known_factors(unit: str) -> tuple[KnownFactor, ...]:
-    """The known factors of numbers in ``unit``."""
-    operations = _OPERATIONS if "FLOP" in unit else ()
-    return (*operations, *(_BYTES if unit.partition("/")[0].endswith("B") else ()), *_ANY)
-
-
 @dataclass(frozen=True)
 class Check:
     """One derived number beside what its formula gives.
@@ -183,7 +177,9 @@ class Check:
         """The known factor that explains a difference, exactly or nearly, if one does."""
         if self.verdict != "differs" or self.possible.low <= 0:
             return None
-        fitting = _known_factors(self.derived.unit)
+        unit = self.derived.unit
+        of_bytes = _BYTES if unit.partition("/")[0].endswith("B") else ()
+        fitting = (*(_OPERATIONS if "FLOP" in unit else ()), *of_bytes, *_ANY)
         exactly = (known for known in fitting if self.explained_by(known))
         # A small factor cannot be told from a small error unless it fits exactly.
         large = (known for known in fitting if not Fraction(1, 2) < known.ratio < 2)

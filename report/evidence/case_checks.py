@@ -40,17 +40,17 @@ def check_factors(
     """
     for index, case in enumerate(stored.record.cases):
         subject = str(case.factors.get("subject", ""))
-        here = {n: levels for n, levels in optional.items() if n in case.factors}
-        own: dict[str, Levels] = {} if "" in needed else {"subject": str}
-        known = {*own, *needed.get(subject, {}), *optional}
-        strange = sorted(case.factors.keys() - known) if subject in closed else []
-        if strange:
-            raise StudyError(
-                f"data/{stored.file}: cases[{index}].factors.{strange[0]}: this study has no such "
-                f"factor; {_REMEDY}."
-            )
-        for name, levels in {**own, **needed.get(subject, {}), **here}.items():
-            if fault := _fault(case.factors.get(name), levels):
+        own: Mapping[str, Levels] = {} if "" in needed else {"subject": str}
+        looked_up = {**own, **needed.get(subject, {})}
+        there = {name: levels for name, levels in optional.items() if name in case.factors}
+        known = looked_up.keys() | optional
+        strange = sorted(case.factors.keys() - known) if subject in closed else ()
+        faults = {
+            **dict.fromkeys(strange, "this study has no such factor"),
+            **{n: _fault(case.factors.get(n), ls) for n, ls in (looked_up | there).items()},
+        }
+        for name, fault in faults.items():
+            if fault:
                 place = f"data/{stored.file}: cases[{index}].factors.{name}"
                 raise StudyError(f"{place}: {fault}; {_REMEDY}.")
 
