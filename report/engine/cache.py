@@ -21,7 +21,7 @@ INDEX: Final = ".index.json"
 #: How all begins that a build leaves in ``out/`` only when it is killed.
 SCRATCH: Final = ".scratch-"
 #: Raised when the meaning of the manifest changes; another one is as good as none.
-VERSION: Final = 5
+VERSION: Final = 6
 
 #: A file touched so shortly before it was read may be changed once more without a new time stamp,
 #: since systems round their clocks: to some milliseconds, or on old file systems to two seconds.

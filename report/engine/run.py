@@ -10,12 +10,19 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
-from concurrent.futures.process import ProcessPoolExecutor
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from contextlib import contextmanager
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from report.engine.cache import Entry, write_manifest
 from report.engine.pipeline import Announce, Explain, Outcome
@@ -170,28 +177,16 @@ def _outputs(entries: Iterable[Entry]) -> dict[str, str]:
     return {name: digest for entry in entries for name, digest in entry.outputs.items()}
 
 
-class _Here(Executor):
-    """Does each task at once in this process, whose main thread a signal interrupts."""
-
-    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """What ``fn`` returns or raises, which is known already."""
-        future: Future[Any] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except Exception as error:
-            future.set_exception(error)
-        return future
-
-
 @contextmanager
 def _workers(jobs: int) -> Iterator[Executor]:
-    """Processes that end with this one, whatever they do; one job alone needs none.
+    """Processes that end with this one, whatever they do; one job alone has a thread.
 
     New processes, not copies of this one: a copy could wait for ever for one of this one's threads,
     which are not copied.
     """
     if jobs == 1:
-        yield _Here()
+        with ThreadPoolExecutor(1) as thread:
+            yield thread
         return
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_end_with_parent)
     try:

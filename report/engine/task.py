@@ -62,9 +62,9 @@ def do(task: Task, inputs: Mapping[str, str]) -> Entry:
     """Run a step; returns what it made from its ``inputs``, or raises ``FailedStepError``."""
     from report.engine import actions
 
-    task.stage.mkdir(parents=True, exist_ok=True)
-    before = _files(task.stage)
     try:
+        task.stage.mkdir(parents=True, exist_ok=True)
+        before = _files(task.stage)
         notices = getattr(actions, task.id.partition("/")[2])(task)
     except Exception as error:
         # A defect of ours in one study must not stop the others.  The stage is gone when this is
