@@ -104,7 +104,7 @@ def startup(efficiency: float, peak: float, work: float, images: float, batch: i
 EXPECTED: Mapping[str, float] = {
     "audited": 58, "differing": 18, "images": 9469, "paradox_printed": 2.9,
     "inflation": PRINTED / CORRECTED, "inflation_by_print": 21 / 7.28 / BY_PRINT,
-    "inflation_replaced": PRINTED / REPLACED,
+    "inflation_replaced": PRINTED / REPLACED, "between": 1.9, "run_factor": 1.2,
     "paradox": CORRECTED, "paradox_slow": BY_PRINT / CLOCK,
     "even_clock": 1000, "printed_memory": 12e9,
     "small_ratio": 650 / 1107 * CHIP / 8.1e12, "small_by_print": 36.2 / 11.4 * CHIP / 48.7e12,

@@ -54,6 +54,9 @@ def memory(run: Run, source: Source) -> Iterator[Scaling]:
             over = {b: run.bytes(name, Step(network, IMAGE, b)) for b in batches}
             hollow = not label
             drawn += points(label, over, "GB", series=series, joined=not hollow, hollow=hollow)
+            largest = Step(network, IMAGE, theory.SOURCE_BATCH, "tfloat32")
+            narrow = {largest.batch: run.bytes(name, largest)}
+            drawn += points("", narrow, "GB", series=series, hollow=hollow)
     if not batches or not drawn:
         return
     size = value_of(source.memory(RTX)) / GIGA

@@ -146,6 +146,8 @@ study.values(
         "inflation": _inflation,
         "inflation_by_print": lambda p: _inflation(p, by_print=True),
         "inflation_replaced": lambda p: p.corrections[0].ratio / p.source.replaced().ratio,
+        "run_factor": lambda p: to_digits(p.corrections[2].ratio / p.corrections[3].ratio, 2),
+        "between": lambda p: to_digits(p.remainders[SMALL].ratio / p.remainders[HEAVY].ratio, 2),
         "paradox": lambda p: p.corrections[3].ratio,
         "paradox_slow": lambda p: p.corrections[4].by_print,
         "small_ratio": lambda p: p.remainders[SMALL].ratio,
@@ -178,7 +180,9 @@ study.values(
         "t4_small_arithmetic": lambda p: p.source.share(p.source.compared(T4, SMALL)),
         "t4_small_by_throughput": lambda p: to_digits(_of_roof(T4, SMALL)(p), 3),
         "t4_small_by_print": _of_roof(T4, SMALL, by_print=True),
-        "t4_small_slow": lambda p: p.source.of_roof(p.source.compared(T4, SMALL, True), "low"),
+        "t4_small_slow": lambda p: to_digits(
+            p.source.of_roof(p.source.compared(T4, SMALL, True), "low"), 3
+        ),
         "t4_light_arithmetic": lambda p: p.source.share(p.source.compared(T4, LIGHT)),
         "t4_light_bandwidth": lambda p: p.source.of_bandwidth(p.source.compared(T4, LIGHT)),
         "t4_light_memory": lambda p: p.source.memory_share(T4, LIGHT),
@@ -450,7 +454,8 @@ def _account(p: Paper, item: tuple[str, str, Any]) -> dict[str, Content]:
     name, treated, result = item
     if isinstance(result, tuple):
         counts = count_by_verdict([check for kind in result for check in p.audit[kind]])
-        result = f"{sum(counts.values())} numbers, {counts['differs']} differ"
+        differ = "differs" if counts["differs"] == 1 else "differ"
+        result = f"{sum(counts.values())} numbers, {counts['differs']} {differ}"
     elif callable(result):
         result = {"supported": "holds", "refuted": "fails"}.get(result(p).judge(), "undecided")
     return {"The source's item": name, "Decided by": treated, "Result": result}
