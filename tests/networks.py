@@ -20,6 +20,7 @@ from report.records.layers import (
     Pooling,
     Softmax,
 )
+from report.records.operations import Operator, Tensor
 
 
 def convolution(
@@ -54,6 +55,22 @@ def convolution(
         bias=bias,
         transposed=transposed,
     )
+
+
+def tensor(storage: int, *shape: int, dtype: str = "float32", last: bool = False) -> Tensor:
+    """A tensor that fills a storage: its extents in order, or channels ``last``."""
+    order = (1, 3, 2, 0) if last else tuple(reversed(range(len(shape))))
+    strides, step = [0] * len(shape), 1
+    for place in order:
+        strides[place], step = step, step * shape[place]
+    return Tensor(storage, shape, tuple(strides), dtype)
+
+
+def operator(name: str, reads: dict[str, Tensor], result: Tensor, **more: Any) -> Operator:
+    """One call of an operator, forward unless said."""
+    plain: dict[str, Any] = {"module": "", "phase": "forward", "settings": {}} | more
+    given = {argument: (each,) for argument, each in reads.items()}
+    return Operator(name=f"{name}.default", reads=given, writes=(result,), **plain)
 
 
 def mnist_conv2(batch: int) -> Convolution:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from report.errors import StudyError
-from report.records.operations import Network, Operator, Tensor
+from report.records.operations import Network, Tensor
 from report.theory.allocator import DEFAULT
 from report.theory.conditions import Conditions
 from report.theory.fits import MOST, bytes_of, fits
@@ -17,20 +17,7 @@ from report.theory.network import Theory
 from report.theory.networks import BATCH
 from report.theory.operators import load
 from report.theory.roofline import sheet_roof
-
-
-def tensor(storage: int, *shape: int, dtype: str = "float32") -> Tensor:
-    strides, step = [], 1
-    for extent in reversed(shape):
-        strides.append(step)
-        step *= extent
-    return Tensor(storage, shape, tuple(reversed(strides)), dtype)
-
-
-def operator(name: str, reads: dict[str, Tensor], result: Tensor, **more: Any) -> Operator:
-    plain: dict[str, Any] = {"module": "", "phase": "forward", "settings": {}} | more
-    given = {argument: (each,) for argument, each in reads.items()}
-    return Operator(name=f"{name}.default", reads=given, writes=(result,), **plain)
+from tests.networks import operator, tensor
 
 
 def network(batch: int = BATCH, last: str = "relu", joined: str = "mm") -> Network:

@@ -15,24 +15,14 @@ from report.theory.convolution_workspaces import AVX2, PENDING, convolution_work
 from report.theory.terms import LIBRARY, executed_terms
 from report.theory.work import input_bytes, macs, output_bytes, parameter_bytes
 from report.theory.workspaces import workspace
-from tests.networks import Chain, mnist_conv2
+from tests import networks
+from tests.networks import Chain, mnist_conv2, operator
 
 LAYOUTS: tuple[Layout, ...] = ("contiguous", "channels_last")
 
 
 def tensor(shape: tuple[int, ...], layout: Layout = "contiguous", dtype: str = "float32") -> Tensor:
-    order = (1, 3, 2, 0) if layout == "channels_last" else tuple(reversed(range(len(shape))))
-    strides, step = [0] * len(shape), 1
-    for place in order:
-        strides[place], step = step, step * shape[place]
-    return Tensor(0, shape, tuple(strides), dtype)
-
-
-def operator(name: str, reads: dict[str, Tensor], result: Tensor, **settings: Any) -> Operator:
-    return Operator(
-        name=f"{name}.default", module="", phase="forward", writes=(result,), settings=settings,
-        reads={name: (each,) for name, each in reads.items()},
-    )  # fmt: skip
+    return networks.tensor(0, *shape, dtype=dtype, last=layout == "channels_last")
 
 
 def called(layer: Convolution, layout: Layout) -> Operator:
@@ -46,8 +36,10 @@ def called(layer: Convolution, layout: Layout) -> Operator:
         reads["bias"] = tensor(layer.output_shape[1:2], dtype=layer.dtype)
     return operator(
         "convolution", reads, tensor(layer.output_shape, layout, layer.dtype),
-        stride=layer.stride, padding=layer.padding, dilation=layer.dilation, groups=layer.groups,
-        transposed=layer.transposed,
+        settings={
+            name: getattr(layer, name)
+            for name in ("stride", "padding", "dilation", "groups", "transposed")
+        },
     )  # fmt: skip
 
 
@@ -210,12 +202,14 @@ TAKEN: list[tuple[str, dict[str, Tensor], Tensor, dict[str, Any], int | None]] =
 def test_operators(
     name: str, reads: dict[str, Tensor], result: Tensor, settings: Any, amount: int | None
 ) -> None:
-    found = workspace(operator(name, reads, result, **settings), Conditions())
+    found = workspace(operator(name, reads, result, settings=settings), Conditions())
     assert (found.amount if found.complete else None) == amount
 
 
 def test_means_in_reduced_precision() -> None:
-    mean = operator("mean", {"self": HALF}, tensor((2, 8), dtype="bfloat16"), dim=(-1, -2))
+    mean = operator(
+        "mean", {"self": HALF}, tensor((2, 8), dtype="bfloat16"), settings={"dim": (-1, -2)}
+    )
     found = workspace(mean, Conditions())
     assert (found.amount, found.complete) == ((2 * 8 * 36 + 2 * 8) * 4, False)
 
