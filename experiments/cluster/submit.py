@@ -41,7 +41,8 @@ class Jobs:
         """Raises ``UsageError`` for more shards than there can be."""
         self.request, self.options = request, options
         self.of = options.shards or options.nodes
-        self.sweep = status.tag(request.study, replace(request, shard=(1, self.of)).part())
+        shard = replace(request, shard=(1, self.of)).part()
+        self.sweep = status.tag(request.study, shard, request.threads)
         self.logs = request.records / request.study / ".jobs"  # hidden, and ignored by git
         self.submitted: dict[int, Any] = {}
         # The signal goes to the run itself, which keeps what is finished and ends.

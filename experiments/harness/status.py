@@ -6,7 +6,6 @@ from any login; many clusters keep no accounts that could be asked instead.
 
 from __future__ import annotations
 
-import getpass
 import shlex
 import subprocess
 from argparse import Namespace
@@ -27,8 +26,7 @@ from report.records.store import list_records
 class Part(NamedTuple):
     """A shard that is measured, running, unfinished or missing, and the file that tells it.
 
-    Of one that is not finished ``kept`` measurements are kept, each a case by itself, or a case in
-    one process.
+    Of one not finished ``kept`` measurements are kept, each a case by itself or in one process.
     """
 
     state: str = "missing"
@@ -54,7 +52,7 @@ def sweeps(study: str, records: Path) -> list[tuple[Head, dict[int, Part]]]:
         if head.shard is None:
             continue
         for first, parts in found:
-            if tag(study, first.shard) == tag(study, head.shard) and unlike(first, head) is None:
+            if tags(first) == tags(head) and unlike(first, head) is None:
                 parts[head.shard.number] = part
                 break
         else:
@@ -67,7 +65,7 @@ def shards(study: str, records: Path, sweep: str) -> Mapping[int, Part]:
     """The shards of the sweep with this tag by today's code, on the newest kind of machine."""
     today = code.identify(study)[0].measuring_code
     for head, parts in reversed(sweeps(study, records)):
-        if (tag(study, head.shard), head.code.measuring_code) == (sweep, today):
+        if sweep in tags(head) and head.code.measuring_code == today:
             return parts
     return dict.fromkeys(range(1, int(sweep.split(":")[3]) + 1), Part())
 
@@ -85,7 +83,8 @@ def status(options: Namespace) -> int:
     found = sweeps(study, records)
     for head, parts in found:
         print(f"{study}, {head.protocol.plan} plan on {head.environment.key}")
-        print(*_lines(head, parts, places, waiting.pop(tag(study, head.shard), {})), sep="\n")
+        jobs = {n: text for name in tags(head) for n, text in waiting.pop(name, {}).items()}
+        print(*_lines(head, parts, places, jobs), sep="\n")
     for sweep, jobs in waiting.items():
         of = sweep.split(":")[3]
         print(f"{study}: {len(jobs)} of {of} shards are in the queue, and nothing is measured yet")
@@ -103,9 +102,8 @@ def _lines(
     nexts = []
     for number, (state, file, kept) in sorted(parts.items()):
         shard, job = f"{number}/{len(parts)}", jobs.get(number)
-        is_left = state in ("missing", "unfinished")
-        now = "queued" if is_left and job else state
-        if is_left and not job:
+        now = "queued" if job and state in ("missing", "unfinished") else state
+        if now in ("missing", "unfinished"):
             option = (OPTION, shard, "--if-missing")
             nexts.append(f"  {shlex.join((*without_option(head.command), *places, *option))}")
         so_far = f"{kept} measurements in" if kept else ""
@@ -115,12 +113,16 @@ def _lines(
         yield from ("Next:", *nexts)
 
 
-# -------------------------------------------------------------------------------------- the queue
-
-
-def tag(study: str, shard: Shard | None) -> str:
+def tag(study: str, shard: Shard | None, threads: int | None) -> str:
     """The sweep of a shard; in the comment of a job the shards of its array follow, from 0 on."""
-    return f"ridgepoint:{study}:{shard.sweep}:{shard.of}:" if shard else ""
+    return f"ridgepoint:{study}:{shard.sweep}:{shard.of}:{threads or ''}:" if shard else ""
+
+
+def tags(head: Head) -> tuple[str, ...]:
+    """How the sweep may have been asked for: with its threads, or without if they are usual."""
+    used, usual = head.environment.threads, head.environment.cpu.cores_available
+    asked = (used, None) if used == usual else (used,)
+    return tuple(tag(head.study, head.shard, threads) for threads in asked)
 
 
 def queued(study: str) -> dict[str, dict[int, str]]:
@@ -128,15 +130,13 @@ def queued(study: str) -> dict[str, dict[int, str]]:
 
     Raises ``MeasurementError`` where SLURM is there and does not answer.
     """
-    command = ["squeue", "--noheader", "--array", "--user", getpass.getuser()]
-    command += ["--format", "%i|%T|%N|%l|%r|%k"]
+    command = ["squeue", "--noheader", "--array", "--me", "--format", "%i|%T|%N|%l|%r|%k"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         return {}
     if done.returncode != 0:
-        said = last_line(done.stderr)
-        raise MeasurementError(f"SLURM does not answer ({said}); try again later.")
+        raise MeasurementError(f"SLURM does not answer ({last_line(done.stderr)}); try later.")
     found: dict[str, dict[int, str]] = {}
     for line in done.stdout.splitlines():
         name, state, node, limit, why, comment = line.split("|", 5)

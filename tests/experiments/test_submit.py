@@ -17,7 +17,7 @@ import pytest
 from experiments import registry
 from experiments.__main__ import main
 from experiments.cluster import submit
-from experiments.harness.status import Part, queued, tag
+from experiments.harness.status import Part, queued, shards, sweeps, tag
 from report.errors import MeasurementError
 from report.records.pooling import missing_shards, runs_of, whole
 from report.records.record import Shard
@@ -69,6 +69,11 @@ def test_a_job_that_is_killed_goes_on_and_nothing_is_lost_or_doubled(
     assert main(["status", "tiny", "--records", str(driver.data)]) == 0
     assert capsys.readouterr().out.count("measured  ") == 2
     assert main(["submit", "tiny", *LOCAL, "--records", str(driver.data)]) == 0, "nothing is left"
+    ((head, _),) = sweeps("tiny", driver.data)
+    usual = head.environment.threads
+    asked = [tag("tiny", head.shard, threads) for threads in (None, usual, usual + 1)]
+    found = [shards("tiny", driver.data, sweep)[1].state for sweep in asked]
+    assert found == ["measured", "measured", "missing"]
 
 
 @pytest.mark.parametrize(("kept", "starts"), [((0,), 3), ((0, 2, 1, 2), 4), ((3, 1, 0, 4), 6)])
@@ -139,7 +144,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str
 
 
 def test_the_queue_names_the_shards_of_a_study(slurm: Callable[[str, str], None]) -> None:
-    sweep = tag("tiny", Shard(number=1, of=3, sweep="0" * 64))
+    sweep = tag("tiny", Shard(number=1, of=3, sweep="0" * 64), None)
     lines = [
         f"7_1|RUNNING|n1|1:00:00|None|{sweep}1,3",
         f"9|PENDING||1:00:00|Nodes are DOWN or DRAINED|{sweep}2",
