@@ -42,7 +42,7 @@ class Jobs:
         self.request, self.options = request, options
         self.of = options.shards or options.nodes
         shard = replace(request, shard=(1, self.of)).part()
-        self.sweep = status.tag(request.study, shard, request.threads)
+        self.sweep = status.tag(request.study, shard, request.threads, request.label)
         self.logs = request.records / request.study / ".jobs"  # hidden, and ignored by git
         self.submitted: dict[int, Any] = {}
         # The signal goes to the run itself, which keeps what is finished and ends.

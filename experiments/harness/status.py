@@ -20,7 +20,7 @@ from experiments.harness.text import last_line
 from report.errors import MeasurementError
 from report.records.pooling import OPTION, unlike, without_option
 from report.records.record import Head, Shard
-from report.records.store import list_records
+from report.records.store import digest, list_records
 
 
 class Part(NamedTuple):
@@ -113,16 +113,17 @@ def _lines(
         yield from ("Next:", *nexts)
 
 
-def tag(study: str, shard: Shard | None, threads: int | None) -> str:
+def tag(study: str, shard: Shard | None, threads: int | None, label: str | None) -> str:
     """The sweep of a shard; in the comment of a job the shards of its array follow, from 0 on."""
-    return f"ridgepoint:{study}:{shard.sweep}:{shard.of}:{threads or ''}:" if shard else ""
+    asked = digest(f"{threads} {label}".encode())[:8]  # a label may hold any character
+    return f"ridgepoint:{study}:{shard.sweep}:{shard.of}:{asked}:" if shard else ""
 
 
-def tags(head: Head) -> tuple[str, ...]:
+def tags(head: Head) -> set[str]:
     """How the sweep may have been asked for: with its threads, or without if they are usual."""
-    used, usual = head.environment.threads, head.environment.cpu.cores_available
-    asked = (used, None) if used == usual else (used,)
-    return tuple(tag(head.study, head.shard, threads) for threads in asked)
+    here = head.environment
+    asked = {here.threads, None if here.threads == here.cpu.cores_available else here.threads}
+    return {tag(head.study, head.shard, threads, here.name) for threads in asked}
 
 
 def queued(study: str) -> dict[str, dict[int, str]]:
@@ -143,7 +144,6 @@ def queued(study: str) -> dict[str, dict[int, str]]:
         if comment.startswith(f"ridgepoint:{study}:"):
             sweep, colon, numbers = comment.rpartition(":")
             number = int(numbers.split(",")[int(name.partition("_")[2] or 0)])
-            where = f"on {node}" if node else f"({why})"
-            text = f"{state.lower()} {where}, time limit {limit}"
+            text = f"{state.lower()} {f'on {node}' if node else f'({why})'}, time limit {limit}"
             found.setdefault(sweep + colon, {})[number] = text
     return found

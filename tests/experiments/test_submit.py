@@ -71,9 +71,10 @@ def test_a_job_that_is_killed_goes_on_and_nothing_is_lost_or_doubled(
     assert main(["submit", "tiny", *LOCAL, "--records", str(driver.data)]) == 0, "nothing is left"
     ((head, _),) = sweeps("tiny", driver.data)
     usual = head.environment.threads
-    asked = [tag("tiny", head.shard, threads) for threads in (None, usual, usual + 1)]
-    found = [shards("tiny", driver.data, sweep)[1].state for sweep in asked]
-    assert found == ["measured", "measured", "missing"]
+    asked = ((None, None), (usual, None), (usual + 1, None), (None, "another kind of node"))
+    tags = [tag("tiny", head.shard, threads, label) for threads, label in asked]
+    found = [shards("tiny", driver.data, sweep)[1].state for sweep in tags]
+    assert found == ["measured", "measured", "missing", "missing"]
 
 
 @pytest.mark.parametrize(("kept", "starts"), [((0,), 3), ((0, 2, 1, 2), 4), ((3, 1, 0, 4), 6)])
@@ -144,7 +145,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str
 
 
 def test_the_queue_names_the_shards_of_a_study(slurm: Callable[[str, str], None]) -> None:
-    sweep = tag("tiny", Shard(number=1, of=3, sweep="0" * 64), None)
+    sweep = tag("tiny", Shard(number=1, of=3, sweep="0" * 64), None, None)
     lines = [
         f"7_1|RUNNING|n1|1:00:00|None|{sweep}1,3",
         f"9|PENDING||1:00:00|Nodes are DOWN or DRAINED|{sweep}2",
