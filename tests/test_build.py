@@ -86,11 +86,11 @@ def test_an_altered_record_beside_another_is_left_out_unless_it_is_named(
     path = write_record(other, data)
     factory.edit(path, old, new)
     chosen = choose(study, data)
-    assert chosen.runs == ((f"{study}/{file}",),)
+    assert chosen.origin["records"] == [f"{study}/{file}"]
     assert chosen.notices[0].startswith(f"left out: data/{study}/{path.name}: its content does not")
     named = f"{study}: {{roles: {{cpu: [{study}/{path.name}]}}}}\n"
     (data / "editions.yaml").write_text(named, "utf-8")
-    assert choose(study, data).runs == ((f"{study}/{path.name}",),)
+    assert choose(study, data).origin["records"] == [f"{study}/{path.name}"]
 
 
 def test_a_defect_is_one_sentence_without_debug(project: Path) -> None:

@@ -18,7 +18,8 @@ from report.engine.pipeline import ROOT, Request
 from report.engine.place import install
 from report.engine.plan import World, changes
 from report.engine.programs import installed
-from report.engine.steps import Step, shared_steps, study_steps
+from report.engine.run import run, side_by_side
+from report.engine.steps import SITE, Step, shared_steps, study_steps
 from report.records import OPERATORS
 from report.studies import STUDIES
 
@@ -109,6 +110,36 @@ def test_a_module_of_a_study_makes_its_own_paper_anew_and_drawing_no_values() ->
         assert (STUDY in of_studies) is (action in ("study", "document"))
         drawn = "figures/bars.py" in step.files
         assert drawn is (action == "figures")
+
+
+@pytest.mark.parametrize(
+    ("stale", "jobs"),
+    [
+        ("", 0),
+        ("site/quarto site/index", 0),
+        ("a/pdf b/pdf c/editions site/index", 3),
+        ("a/figures a/document a/pdf", 2),
+        ("a/figures b/pdf c/pdf", 3),
+    ],
+)
+def test_as_many_jobs_are_of_use_as_steps_can_run_at_a_time(stale: str, jobs: int) -> None:
+    assert side_by_side(stale.split()) == jobs
+
+
+def test_what_all_share_needs_every_step_that_it_reads(world: World) -> None:
+    read = {id for step in all_steps() if step.study == SITE for id, _ in step.reads}
+    for missing in (None, *read):
+        world.made = {id: Entry({"formats": "page"}) for id in read if id != missing}
+        assert bool(world.shared_steps()) is (missing is None)
+
+
+def test_a_step_whose_inputs_nothing_makes_ends_the_build(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures = world.study_steps(STUDY)[1]
+    monkeypatch.setattr(world, "study_steps", lambda study: [figures])
+    paper, site = run(world, {}, lambda *_: None)
+    assert str(paper.failure).startswith(f"{STUDY}/figures: no step") and not site.failure
 
 
 def test_what_finds_nothing_to_do_imports_little() -> None:

@@ -65,14 +65,6 @@ class Chosen:
     listing: Sequence[Mapping[str, Any]]
 
     @property
-    def runs(self) -> tuple[tuple[str, ...], ...]:
-        """The files of each device: the one that speaks for it, then those pooled with it."""
-        return tuple(
-            tuple(file for run in stored.runs for file in run.files)
-            for stored in self.inputs.records
-        )
-
-    @property
     def files(self) -> tuple[Stored | StoredImport, ...]:
         """All records that are used, as their files hold them."""
         runs = (run for stored in self.inputs.records for run in stored.runs)

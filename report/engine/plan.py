@@ -9,14 +9,12 @@ from typing import Any, Final
 
 from report.engine.cache import NO_INDEX, Contents, Entry, files_below, read_manifest
 from report.engine.programs import installed
-from report.engine.steps import ROOT, Request, Step, paper_files, shared_steps, study_steps
+from report.engine.steps import READ, ROOT, Request, Step, paper_files, shared_steps, study_steps
 from report.records import ENDING, OPERATORS, SHARED
 from report.studies import STUDIES
 
 #: The data of no study alone.
 _COMMON = ("devices.yaml", "editions.yaml", "references.bib", "site.yaml", OPERATORS)
-#: The steps of studies that those over all of them read.
-_READ: Final = ("document", "figures", "editions")
 #: What reasons call a setting of a step or a version; a package is called by its name.
 _WORDS: Final = {
     "use": "what --use names",
@@ -98,7 +96,7 @@ class World:
         written = {
             study: self.made[f"{study}/document"]
             for study in STUDIES
-            if {f"{study}/{action}" for action in _READ} <= self.made.keys()
+            if {f"{study}/{action}" for action in READ} <= self.made.keys()
             and (study in sure or not any(self._altered(study)))
         }
         pages = {s: self._has_paper(s) for s, e in written.items() if "page" in e.inputs["formats"]}
@@ -109,7 +107,7 @@ class World:
         return os.path.exists(self.output(paper_files(study)[1]))
 
     def _altered(self, study: str) -> Iterator[str]:
-        for action in _READ:
+        for action in READ:
             yield from self.altered(self.made[f"{study}/{action}"])
 
     def inputs(self, step: Step, made: Mapping[str, Entry]) -> dict[str, str]:

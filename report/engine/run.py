@@ -37,6 +37,8 @@ from report.system.processes import hold_signals
 _KILLED: Final = (
     "its process was killed, as systems do for want of memory; build again with a smaller --jobs."
 )
+#: Why a step cannot begin, which no plan should let happen.
+_UNMADE: Final = "no step makes what it reads; build again into an empty folder, with --out."
 #: The steps of a paper that run beside each other.
 _BESIDE: Final = ("/figures", "/document")
 _Made = TypeVar("_Made")
@@ -49,7 +51,7 @@ def run(
 
     ``stale`` are the steps that may have to run, which say how far the build is at each moment.
     """
-    jobs = max(1, min(world.request.jobs, sum(id.endswith(_BESIDE) for id in stale)))
+    jobs = max(1, min(world.request.jobs, side_by_side(stale)))
     with stage_in(world.request.out) as stage, _workers(jobs) as workers:
         runner = _Runner(world, stage, workers, announce, explain, stale)
         steps = [step for study in world.request.studies for step in world.study_steps(study)]
@@ -58,6 +60,13 @@ def run(
         runner.done = {**world.made}  # what all share reads what studies have in place
         runner.run(world.shared_steps(), jobs)
         return tuple(runner.outcomes.get(s, Outcome(s)) for s in (*world.request.studies, SITE))
+
+
+def side_by_side(stale: Iterable[str]) -> int:
+    """How many of the steps ``stale`` can run at a time: one of each paper, or what it has more."""
+    ids = [id for id in stale if not id.startswith(f"{SITE}/")]
+    papers = {id.partition("/")[0] for id in ids}
+    return max(len(papers), sum(id.endswith(_BESIDE) for id in ids))
 
 
 class _Runner:
@@ -89,11 +98,14 @@ class _Runner:
         running: dict[Future[Entry], Step] = {}
         unfinished = {step.study for step in steps}
         while unfinished:
+            before = len(waiting)
             for step in [*waiting]:
                 if len(running) < jobs and all(id in self.done for id, _ in step.reads):
                     waiting.remove(step)
                     if future := self._attempt(step.study, self._begin, step):
                         running[future] = step
+            if not running and len(waiting) == before:
+                self._failed |= {step.study: (f"{step.id}: {_UNMADE}",) for step in waiting}
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 step = running.pop(future)
                 if entry := self._attempt(step.study, future.result):

@@ -130,6 +130,8 @@ _KINDS: Final[Mapping[str, _Kind]] = {
         {"study": (RECORDS, DETAILS), "document": (ENTRY, "values/"), "editions": ("index.html",)},
     ),
 }  # fmt: skip
+#: The kinds of steps of studies that those over all of them read.
+READ: Final = tuple({**_KINDS["quarto"].reads, **_KINDS["index"].reads})
 #: The packages of each engine of a PDF.
 _ENGINES: Final = {
     "latex": ("tex",),
