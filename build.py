@@ -25,7 +25,7 @@ from report.commands import summary
 from report.commands.arguments import parse, request_of
 from report.commands.console import announcer, clear_line
 from report.engine import pipeline
-from report.errors import RidgepointError
+from report.errors import RidgepointError, UsageError
 
 #: What is asked for instead of a build → the module of report.commands that is then imported, and
 #: its function.
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str]) -> int:
             check_output()
         return code
     except RidgepointError as error:
-        if "--debug" in arguments:
+        if "--debug" in arguments and not isinstance(error, UsageError):
             raise
         print("error:", error, file=sys.stderr)
         return error.exit_code

@@ -95,7 +95,7 @@ class OutputError(RidgepointError):
     """The output folder cannot be written, or is in use by another build."""
 
 
-def unwritable(error: OSError) -> OutputError:
+def unwritable(error: OSError, wanted: str = "written") -> OutputError:
     """A full disk, a folder without permission and the like, in one sentence.
 
     Of the many files that ``shutil.copytree`` could not copy the first is named.
@@ -103,9 +103,9 @@ def unwritable(error: OSError) -> OutputError:
     place, why = error.filename or "the output folder", error.strerror or str(error)
     if error.args and isinstance(error.args[0], list):
         source, _, said = map(str, error.args[0][0])
-        place = f"a copy of {source}"
+        place, wanted = source, "copied"
         why = said.partition(": ")[0].rpartition("] ")[2]  # no number, no names
     return OutputError(
-        f"{place}: cannot be written ({why}); make room for it or give write permission, and build "
+        f"{place}: cannot be {wanted} ({why}); make room for it or give permission, and build "
         "again; the last whole output is in place."
     )

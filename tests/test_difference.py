@@ -21,7 +21,7 @@ from report.commands.difference import (
     value_changes,
 )
 from report.engine.pipeline import Request
-from report.errors import RecordError
+from report.errors import OutputError, RecordError
 from report.missing import Missing
 from report.paper.values import Value
 from report.records.store import write_record
@@ -90,10 +90,14 @@ def test_a_change_of_the_text_is_a_sentence_or_a_row_without_markup_of_numbers(
 def data(tmp_path: Path) -> Path:
     """A data directory in a git repository, committed without a record."""
     data = factory.data_folder(tmp_path / "project")
+    commit(data)
+    return data
+
+
+def commit(data: Path) -> None:
     git = ("git", "-C", str(data.parent), "-c", "user.name=x", "-c", "user.email=x@example.org")
     for words in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "x")):
         subprocess.run([*git, *words], check=True, capture_output=True)
-    return data
 
 
 def test_a_revision_is_unpacked_as_it_was_also_in_a_hook(
@@ -108,6 +112,16 @@ def test_a_revision_is_unpacked_as_it_was_also_in_a_hook(
     for name in ("nowhere", "HEAD~9", "-x", "--all", "", "a\0b", "HEAD:data"):
         with pytest.raises(RecordError, match="neither"):
             find_data(name, data, tmp_path)
+
+
+def test_a_revision_that_cannot_be_unpacked_is_a_sentence(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "revision").touch()
+    with pytest.raises(OutputError, match="cannot be written"):
+        find_data("HEAD", data, tmp_path)
+    (data / "link").symlink_to("devices.yaml")
+    commit(data)
+    with pytest.raises(RecordError, match="hold a link"):
+        find_data("HEAD", data, tmp_path / "project")
 
 
 def test_another_record_changes_numbers_text_and_figures_and_the_page_has_all(

@@ -31,10 +31,17 @@ SITE = {
     "study/t.csv": ("/study/t.csv?x=/../..#y", "text/csv; charset=utf-8"),
     "study/study.pdf": ("/study/study.pdf", "application/pdf"),
 }
-OTHERS = ("html/empty/note", "pdf/study.pdf", "values/study.json", "manifest.json")
+OTHERS = (
+    "html/empty/note",
+    "html/.hidden/note",
+    "pdf/study.pdf",
+    "values/study.json",
+    "manifest.json",
+)
 NOWHERE = (
     "/pdf/study.pdf", "/empty/", "/nothing", "/../values/study.json", "/%2e%2e/values/study.json",
     "/..%2fvalues%2fstudy.json", "/-/events", "/%3Cb%3E", "/" + "x" * 5000,
+    "/.hidden/note", "/%2ehidden/note", "/link/study.json", "/ring", "/linked/", "/a%00b",
 )  # fmt: skip
 
 
@@ -42,7 +49,12 @@ NOWHERE = (
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = {f"html/{name}": PAGE if name.endswith("html") else b"x" for name in SITE}
     folder = tmp_path_factory.mktemp("site") / "out"
-    return write_files(folder, {**files, **dict.fromkeys(OTHERS, b"{}")})
+    write_files(folder, {**files, **dict.fromkeys(OTHERS, b"{}")})
+    (folder / "html" / "linked").mkdir()
+    links = {"link": "../values", "ring": "ring", "linked/index.html": "../../manifest.json"}
+    for name, target in links.items():
+        (folder / "html" / name).symlink_to(target)
+    return folder
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["still", "live"])

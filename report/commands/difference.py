@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import zipfile
@@ -244,5 +245,10 @@ def _unpacked(revision: str, data: Path, target: Path) -> str:
     except (OSError, ValueError, subprocess.CalledProcessError):
         return ""
     with zipfile.ZipFile(archive) as files:  # which lets no name lead out of the folder
-        files.extractall(target)
+        if any(stat.S_ISLNK(item.external_attr >> 16) for item in files.infolist()):
+            raise RecordError(f"--diff {revision}: its data hold a link; name another revision.")
+        try:
+            files.extractall(target)
+        except OSError as error:
+            raise unwritable(error) from error
         return files.comment.decode()

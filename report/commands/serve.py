@@ -80,6 +80,19 @@ class Handler(SimpleHTTPRequestHandler):
         kind = super().guess_type(path)
         return f"{kind}; charset=utf-8" if kind.startswith("text/") else kind
 
+    def translate_path(self, path: str) -> str:
+        """The file or folder of an address, or a file that is not there.
+
+        Only what lies in the site, also after links have been followed, and nothing hidden.
+        """
+        site, found = Path(self.directory).resolve(), super().translate_path(path)
+        read = Path(found, "index.html") if found.endswith("/") else Path(found)
+        with suppress(OSError, RuntimeError, ValueError):  # RuntimeError: links in a ring
+            parts = read.resolve(strict=True).relative_to(site).parts
+            if not any(part.startswith(".") for part in parts):
+                return found
+        return str(site / ".nothing")
+
     def list_directory(self, path: Any) -> None:
         """A folder without a page is no address."""
         self.send_error(404)
@@ -120,7 +133,7 @@ class Server(ThreadingTCPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that goes away, or a file that a build has just replaced, is no error."""
-        if not isinstance(sys.exc_info()[1], (OSError, ValueError)):
+        if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
 

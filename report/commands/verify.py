@@ -103,7 +103,7 @@ def _build(name: str, request: Request, project: Path) -> None:
             copy = partial(shutil.copytree, ignore=hidden) if source.is_dir() else shutil.copyfile
             copy(source, target)
     except OSError as error:
-        raise unwritable(error) from error
+        raise unwritable(error, "copied") from error
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("LC_", "LANG", "PYTHON"))}
     own = {**kept, **variables, "PYTHONIOENCODING": "utf-8"}
     if failure := run_build(request._replace(data=data), folder, own, umask):
