@@ -193,7 +193,7 @@ def _in_unit(unit_name: str) -> Callable[[Sequence[Unit]], Unit]:
     def check(units: Sequence[Unit]) -> Unit:
         expected = unit(unit_name)
         if any(found != expected for found in units):
-            raise UnitError(f"the line is declared in {unit_name}; mend the formula or the unit.")
+            raise UnitError(f"the line is declared in {unit_name}; fix the formula or the unit.")
         return expected
 
     return check

@@ -107,7 +107,7 @@ def scaling(whole: Theory) -> Callable[[int], Theory]:
 
 
 def searched(at: Callable[[int], Theory], limit: int, near: int | None = None) -> Fits:
-    """The same by the theory that ``at`` makes for a batch; it is looked for ``near`` one first."""
+    """The largest batch, by the theories that ``at`` makes; it is looked for ``near`` one first."""
     predicted: dict[int, Theory] = {}
     low, high, batch = 0, MOST + 1, 1
     last, size = 0, 0
