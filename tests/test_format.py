@@ -474,6 +474,8 @@ def test_latex_prints_each_sign_and_breaks_long_words(text: str, escaped: str) -
         ("Müller, Ł.", r"M{\relax ü}ller, {\relax Ł}."),
         ("龙", r"{{\guilsinglleft U+9F99\guilsinglright}}"),
         ("2 × 3 – 4", r"2 {\relax ×} 3 – 4"),
+        # It would read an entry in a comment.
+        ("a@b\n} % @misc{a@b,\n% @c", "a@b\n} % misc{ab,\n% c"),
     ],
 )
 def test_bibtex_can_cut_no_letter_in_two(text: str, written: str) -> None:

@@ -139,6 +139,7 @@ def test_the_check_names_a_sentence_that_no_longer_holds(tmp_path: Path) -> None
         ('{% claims "tbl-c" %}no colon{% endclaims %}', 1, "a claim is «id: sentence»"),
         ('{% figure "fig-a" %}x{% endfigure %}', 1, "has no alternative text"),
         ('{% holds "linear" %}x', 1, "end"),
+        ('{% holds "linear" %}a{% else %}\nb{% else %}c{% endholds %}', 2, "else stands twice"),
         # A number that no study has computed.
         ("a\n{{ v.knee + v.copy }}\n", 2, "computes with +"),
         ("a\n{{ v.knee.number * v.knee.number }}\n", 2, "computes with *"),
@@ -210,7 +211,9 @@ Text.
         ("$t = 0.5$ and $3 s$", ["1: 0.5", "1: 3"]),
         (r"$t = 12\,\mathrm{ms}$ and $5 \cdot 64$", ["1: 12", "1: 5", "1: 64"]),
         ("$B = 147x$ and $n^{147}$ and $12 ms$", ["1: 147", "1: 12"]),
-        ("{{ 42 }} and {{ '5 ms' }} and {{- 6.5 }}", ["1: 42", "1: 5", "1: 6.5"]),
+        ("{{ 42 }} and {{ '5 ms' }} and {{- 6.5 }} {{ -7 }}", [f"1: {n}" for n in (42, 5, 6.5, 7)]),
+        ("$x = {{ 12 }}$ and $$ a = {{ '5 ms' }} $$", ["1: 12", "1: 5"]),
+        ('{#f fig-alt="{{ f["a"] }} 5 {{ 6 }}" width=50%}', ["1: 5", "1: 6"]),
         ("~~~\n5\n~~~\n6", ["4: 6"]),
         (FRONT.replace("T", "Twice 2 as fast", 1), ["2: 2"]),
         (FRONT.replace("  A", "  It takes 12 ms"), ["4: 12"]),
@@ -220,6 +223,7 @@ Text.
         ("A study [@goyal2024conv; @hahn1991intervals, @10.1145/1234] says.", []),
         ("See @fig-time2, @tbl-memory-amd-7763-4t and @sec-2.\n\n# Method {#sec-2 .x3 k=4}", []),
         ("![Rate](figures/rate-64){#fig-64 width=50% layout-ncol=2}", []),
+        ('{#f fig-alt="{{ v.n }}" {% if a %}width=50%{% endif %}} and $2x = {{ v.n }}$', []),
         ("::: {.columns layout-ncol=2}\nText.\n:::\n\n<!-- 5 left to do -->", []),
         ("[text](https://example.org/2024/5) and https://example.org/7.", []),
         ("{{ v.time_2 }}{{ tables['tbl-2'] }}{% for i in range(3) %}x{% endfor %}", []),
@@ -298,6 +302,11 @@ GOOD = rb"""% a comment
 }
 
 @misc{second, title = {Other},}
+
+% @misc{old,
+%   title = {A}, title = {\input{x}},
+% }
+@stringent{third,}
 """
 
 

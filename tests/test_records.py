@@ -351,6 +351,17 @@ batch,layout,pass,subject,file,device,case,process,policy,quantity,unit,name,fla
 """
 
 
+def test_a_factor_named_like_a_column_keeps_a_column_of_its_own() -> None:
+    taken = ("policy", "batch", "unit", "case", "value")
+    case = msgspec.structs.replace(FRAMED[0], factors={name: f"its {name}" for name in taken})
+    frame = sample_frame([factory.stored(factory.record([case]))])
+    assert list(frame["value"]) == [7, 0.5, 0.25, 0.75] and list(frame["case"]) == [0] * 4
+    assert list(frame["policy"][1:]) == ["retained", "retained", "default"]
+    for name in taken:
+        own = frame[name if name == "batch" else f"case_{name}"]
+        assert list(own) == [f"its {name}"] * 4
+
+
 def test_each_row_says_what_where_and_in_which_unit() -> None:
     stream = io.StringIO()
     write_samples(SAMPLED, stream)

@@ -39,9 +39,9 @@ _FIELD: Final = (
 )
 _START: Final = re.compile(r"^(?=@)", re.MULTILINE)
 _HEAD: Final = re.compile(
-    r"@(?!string|preamble|comment)[A-Za-z]+\{\s*([A-Za-z0-9][\w:./+-]*)\s*,", re.IGNORECASE
+    r"@(?!(?:string|preamble|comment)\{)[A-Za-z]+\{\s*([A-Za-z0-9][\w:./+-]*)\s*,", re.IGNORECASE
 )
-_REST: Final = re.compile(rf"(?:{_FIELD})*+\s*\}}{_BLANK}")
+_REST: Final = re.compile(rf"((?:{_FIELD})*+)\s*\}}{_BLANK}")
 _PARENT: Final = re.compile(r"\bcrossref\s*=\s*[{\"]?\s*([^}\",\s]+)", re.IGNORECASE)
 
 
@@ -83,12 +83,15 @@ def _faults(text: str) -> Iterator[tuple[int, str, str]]:
     for entry in entries:
         head = _HEAD.match(entry)
         if head is None:
-            yield line, entry[:30].partition("\n")[0], "expected @type{key, with a key of letters"
+            found = entry[:30].partition("\n")[0]
+            yield line, found, "expected @type{key, with a key of letters and digits"
             return
         key = head[1]
-        if not _REST.fullmatch(entry, head.end()):
+        rest = _REST.fullmatch(entry, head.end())
+        if rest is None:
             yield line, key, "expected name = {text} for each field, and a brace that closes it"
-        for fault in _field_faults(entry[head.end() :]):
+            return
+        for fault in _field_faults(rest[1]):
             yield line, key, fault
         if key.lower() in keys:
             yield line, key, "found this key twice"

@@ -16,13 +16,14 @@ from typing import Final
 #: Not within a word (float32, conv_2) and not the second part of a number that was skipped.
 _NUMBER: Final = r"(?P<number>(?<![^\W_])(?<![^\W_]_)(?<!\d[.,])\d[\d.,]*(?:\s?%)?)"
 _JINJA: Final = r"\{\{.*?\}\}|\{%.*?%\}|\{\#\#.*?\#\#\}"
+#: What Jinja prints as it was typed.
+_LITERAL: Final = r"""\{\{(?P<literal>[-+\s]*(?:"[^"]*"|'[^']*'|\d[\d.]*)).*?\}\}"""
 #: What prose is made of, each as far as it goes; what is matched first is not looked into, but for
 #: the parts that have a name.
 _PROSE: Final = re.compile(
     rf"""
     ^(?P<fence>```|~~~).*?^(?P=fence) | `[^`\n]+`
-    | \{{\{{ (?P<literal> [-+]?\s* (?: "[^"]*" | '[^']*' | \d[\d.]* )) .*?\}}\}}
-    | {_JINJA}
+    | {_LITERAL} | {_JINJA}
     | (?P<math> \$\$.*?\$\$
       # As pandoc reads it: no space inside the dollars, no digit behind the last one.
       | (?<![\\$])\$(?=[^\s$])[^$\n]*?(?<=[^\s\\])\$(?!\d) )
@@ -30,7 +31,7 @@ _PROSE: Final = re.compile(
     | @[\w:./+-]*\w                 # citations and cross references
     | \b[A-Z]\w*[A-Z]\w*-\d+\b      # names with two capitals, such as ResNet-50
     # The attributes of a heading, a link, a figure, a formula or a div: ids, classes, key=value.
-    | (?P<attributes> \{{(?:[#.=-]|[\w-]+=)[^{{}}\n]*\}} | ^:::.*?$ )
+    | (?P<attributes> \{{(?:[#.=-]|[\w-]+=)(?:{_JINJA}|[^{{}}\n])*+\}} | ^:::.*?$ )
     | {_NUMBER}
     """,
     re.VERBOSE | re.DOTALL | re.MULTILINE,
@@ -38,14 +39,16 @@ _PROSE: Final = re.compile(
 _IN_LITERAL: Final = re.compile(_NUMBER)
 #: Exponents and indices, and coefficients right before a variable, belong to a formula.
 _IN_MATH: Final = re.compile(
-    rf"{_JINJA}"
+    rf"{_LITERAL}|{_JINJA}"
     r"|[\^_]\s*(?:\d{1,2}(?!\d)|\{[^{}]*\})"
     r"|(?<![\w.,])\d{1,2}(?=(?:\s*\\cdot\s+)?(?:[A-Za-z](?![A-Za-z])|\())"
     r"|(?P<number>(?<![\w.])(?:\d+[.,]\d+|\d{2,}|[3-9]))",
     re.DOTALL,
 )
 #: Attributes that a reader reads.
-_SHOWN: Final = re.compile(r"(?<=[\w-](?:alt|cap)=\")[^\"]*(?=\")|(?<=title=\")[^\"]*(?=\")")
+_SHOWN: Final = re.compile(
+    rf'(?:(?<=[\w-](?:alt|cap)=")|(?<=title="))(?:{_JINJA}|[^"])*+(?=")', re.DOTALL
+)
 _FRONT: Final = re.compile(r"\A---\n.*?^---$", re.DOTALL | re.MULTILINE)
 _FRONT_TEXT: Final = re.compile(
     r"^(?:title|subtitle|abstract|description|keywords):.*?(?=^\w|^---)", re.DOTALL | re.MULTILINE

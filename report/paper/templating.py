@@ -100,18 +100,24 @@ class PaperTags(Extension):
         return _AT_END.sub(r"{%\1 +%}", source)
 
     def parse(self, parser: Parser) -> list[nodes.Node]:
-        """One of the tags, up to its end; its further parts are macros that its method is given."""
+        """One of the tags, up to its end; its further parts are macros that its method is given.
+
+        What a part sets, no other part knows.
+        """
         token = next(parser.stream)
         line, kind = token.lineno, token.value
         arguments = [] if kind == "known" else [parser.parse_expression()]
         while parser.stream.skip_if("comma"):
             arguments.append(parser.parse_expression())
         ends = tuple(f"name:{each}" for each in (f"end{kind}", *_PARTS.get(kind, ())))
-        body, macros, parts = parser.parse_statements(ends), [], []
-        while (name := next(parser.stream).value) != f"end{kind}":
-            macro = f"{name}_of_line_{line}"
+        body, parts = parser.parse_statements(ends), []
+        macros: list[nodes.Macro] = []
+        while (part := next(parser.stream)).value != f"end{kind}":
+            macro = f"{part.value}_of_line_{line}"
+            if any(each.name == macro for each in macros):
+                parser.fail(f"{part.value} stands twice in {kind}", part.lineno)
             macros.append(nodes.Macro(macro, [], [], parser.parse_statements(ends), lineno=line))
-            parts.append(nodes.Keyword(f"{name}_", nodes.Name(macro, "load")))
+            parts.append(nodes.Keyword(f"{part.value}_", nodes.Name(macro, "load")))
         call = self.call_method(f"_{kind}", [nodes.Const(line), *arguments], parts)
         return [*macros, nodes.CallBlock(call, [], [], body, lineno=line)]
 

@@ -1,7 +1,8 @@
 """Records as a tidy frame: one row a sample.
 
 A sample's unit stands in its own column, because one frame holds all quantities.  Factors, and the
-conditions of what others measured, become columns of their own, named as in the record.
+conditions of what others measured, become columns of their own, named as in the record; where that
+is the name of another column, «policy» say, it is ``case_policy``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 #: The columns in which series of one case differ.
 _OF_SERIES: Final = ("process", "policy", "quantity", "unit")
+_TAKEN: Final = {"file", "device", "case", *_OF_SERIES, "repetition", "value"}
 
 
 def sample_frame(stored: Sequence[Stored | StoredImport]) -> pd.DataFrame:
@@ -70,4 +72,6 @@ def _cases(stored: Iterable[Stored | StoredImport]) -> Iterator[tuple[dict[str, 
         for index, case in enumerate(record.cases):
             if any(case.all_series):
                 place = {"file": item.file, "device": record.environment.key, "case": index}
-                yield {**conditions, **case.factors, **place}, case
+                own = {**conditions, **case.factors}
+                named = {f"case_{n}" if n in _TAKEN else n: level for n, level in own.items()}
+                yield {**named, **place}, case

@@ -52,6 +52,8 @@ _DOUBLED: Final = re.compile(r"(?<=-)-|(?<=')'|(?<=,),")
 #: Ligatures, as text that was copied from a PDF has them.
 _LIGATURES: Final = re.compile("[\ufb00-\ufb06]")
 
+#: A comment before, between or right behind the entries of a bibliography.
+_COMMENT: Final = re.compile(r"(?:^|\})[ \t]*%.*", re.MULTILINE)
 #: Code points, and all but ASCII and the quotation marks and dashes of a title.
 _BEYOND_ASCII: Final = re.compile("‹([^›]*)›|([^\\x00-\\x7f–—‘’“”])")
 
@@ -86,9 +88,10 @@ def bibtex(text: str) -> str:
     """A bibliography in which each letter beyond ASCII is one to BibTeX, and each sign in braces.
 
     BibTeX takes bytes for letters, and would cut one in two where it shortens a name; what follows
-    a command in braces it takes for one letter.
+    a command in braces it takes for one letter.  To BibTeX each @ begins an entry, also behind a %.
     """
-    return _BEYOND_ASCII.sub(_in_bibtex, latex_source(text))
+    without = _COMMENT.sub(lambda line: line[0].replace("@", ""), latex_source(text))
+    return _BEYOND_ASCII.sub(_in_bibtex, without)
 
 
 def _in_bibtex(match: re.Match[str]) -> str:
