@@ -83,6 +83,9 @@ def finish(panel: Roofline, axes: Axes) -> None:
             zorder=1.5,
         )
         _fill(roof.peak, roof.bandwidth, span, colour, axes)
+    if panel.caches:
+        place = span[1], panel.roofs[0].peak[1]
+        axes.text(*place, "arithmetic", fontsize=style.SMALL, ha="right", va="bottom")
     for number, slope in enumerate(_slopes(panel)):
         _draw_slope(panel.roofs[0], *slope, _LABEL_PLACES[number % len(_LABEL_PLACES)], axes)
     for marks in panel.marks:

@@ -269,7 +269,7 @@ def test_a_roof_has_its_corner_at_its_ridge_and_a_cache_leads_up_to_it() -> None
         assert memory == [roof[0][:2], roof[1][:2]]
         assert cache[0] == pytest.approx([low, 200 / 360, 200 / 30])
         assert cache[1] == pytest.approx([360 * low, 200, 200])
-        assert sorted(texts(figure)) == ["L1", "memory", "most"]
+        assert sorted(texts(figure)) == ["L1", "arithmetic", "memory", "most"]
 
 
 def test_panels_of_a_row_have_the_range_of_both() -> None:

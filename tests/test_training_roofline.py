@@ -126,7 +126,7 @@ EXPECTED: Mapping[str, float] = {
     # The made-up records.
     "allocated": 13e9, "reserved": 15e9, "light_allocated": 11e9, "half_allocated": 6.4e9,
     "dense_share": training.REACHED, "pointwise_share": training.REACHED,
-    "depthwise_share": training.REACHED, "heavy_narrow": 2, "light_narrow": 2,
+    "depthwise_share": training.REACHED, "layers_batch": 8, "layers_image": 224,
 }  # fmt: skip
 
 

@@ -41,10 +41,6 @@ class Run(any_study.Run):
         """A size that the allocator reported of a step (B), such as ``reserved_peak``."""
         return self.repeated(quantity, self._of(step))
 
-    def time(self, step: Step) -> Quantity:
-        """The time (s) of a step."""
-        return self.series("time", self._of(step))
-
     @cached_property
     def roof(self) -> Roof | Missing:
         """The measured roof in float32, to draw."""
@@ -72,13 +68,25 @@ class Run(any_study.Run):
     @cached_property
     def profiles(self) -> dict[str, tuple[Timed, ...]]:
         """The layers of a float32 step that was timed layer by layer, by network."""
-        found = {
-            step.network: self._timed(case)
+        found = {step.network: self._timed(case) for step, case in self._profiled.items()}
+        return {network: found[network] for network in NETWORKS if found.get(network)}
+
+    @cached_property
+    def _profiled(self) -> dict[Step, Case]:
+        """The float32 steps that were timed layer by layer."""
+        return {
+            step: case
             for case in self.stored.record.cases
             if case.factors.get("subject") == "profile" and case.status == "ok"
             if (step := step_of(case)) and step[3:] == ("float32", "contiguous")
         }
-        return {network: found[network] for network in NETWORKS if found.get(network)}
+
+    def of_profiles(self, factor: str) -> Quantity:
+        """The ``batch`` or ``image`` that all steps share which were timed layer by layer."""
+        levels = {getattr(step, factor) for step in self._profiled}
+        if len(levels) != 1:
+            return absent(factor, "1", f"no one {factor} of all layers on {self.label}")
+        return exact(factor, "1", levels.pop(), self.file)
 
     def _timed(self, case: Case) -> tuple[Timed, ...]:
         """Each layer with the median over processes of its medians; none if no process has all."""

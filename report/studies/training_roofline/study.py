@@ -44,9 +44,6 @@ from report.text.escape import markdown
 
 #: Times that differ by less than this share are no finding: runs of a machine differ by as much.
 MARGIN: Final = 0.1
-#: The side of the images (pixels) on which a CPU trains in each precision, and their number.
-_NARROW_IMAGE: Final = 64
-_NARROW_BATCH: Final = 32
 #: Intervals of printed digits are narrower than this share, those of clocks are wider.
 _NARROW: Final = 0.03
 
@@ -226,18 +223,10 @@ study.values(
 )
 
 
-def _narrow(network: str) -> Callable[[Run], Quantity]:
-    """A step in float32 over one in bfloat16, in time."""
-    full, narrow = (Step(network, _NARROW_IMAGE, _NARROW_BATCH, p) for p in ("float32", "bfloat16"))
-    return lambda run: run.time(full) / run.time(narrow)
-
-
 study.values(
     {
-        "heavy_narrow": _narrow(HEAVY),
-        "light_narrow": lambda run: 1 / _narrow(LIGHT)(run),
-        "small_batch": lambda run: exact("batch", "1", _NARROW_BATCH),
-        "small_images": lambda run: exact("side of an image", "1", _NARROW_IMAGE),
+        "layers_batch": lambda run: run.of_profiles("batch"),
+        "layers_image": lambda run: run.of_profiles("image"),
     },
     of=lambda p: p.cpu,
 )

@@ -24,11 +24,7 @@ _STEP: Final[dict[str, Levels]] = {
     "precision": get_args(Precision),
 }
 #: What older records also vary, with the level that this paper is about.
-_PLAIN: Final = {
-    "execution": "eager",
-    "optimizer": "default",
-    "dataset": "synthetic",
-}
+_PLAIN: Final = {"execution": "eager", "optimizer": "default", "dataset": "synthetic"}
 
 
 class Step(NamedTuple):

@@ -10,12 +10,7 @@ from report.quantity.operations import counted_in, flops
 from report.records.layers import Layer, at_batch
 from report.studies.training_roofline.subject import IMAGE
 from report.theory.networks import layers_of
-from report.theory.roofline import (
-    cached_step_load,
-    step_load,
-    training_loads,
-    update_load,
-)
+from report.theory.roofline import cached_step_load, step_load, training_loads, update_load
 from report.theory.work import training_macs
 
 #: The batch size whose intensities the source prints for every network.
