@@ -107,14 +107,18 @@ def _shard(text: str) -> tuple[int, int]:
     raise ArgumentTypeError(f"{text!r} is no shard; write 1/4 for the first of four")
 
 
+def _label(text: str) -> str:
+    if 1 <= len(text.strip()) <= 60 and text.strip().isprintable():
+        return text.strip()
+    raise ArgumentTypeError(f"{text!r} is not 1 to 60 printable characters")
+
+
 #: What an option takes, as tables say it → what makes that of a word.
 _TYPES: Final[dict[str, Callable[[str], Any]]] = {
     "N": int,
     "MIN": _as(Annotated[float, Meta(gt=0, le=1e6)], "a number of minutes above 0"),
     "I/N": _shard,
-    "NAME": _as(
-        Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]{1,60}$")], "1 to 60 printable characters"
-    ),
+    "NAME": _label,
     "STUDY": _as(Slug, "a name of a study"),
     "ID": _as(Licence, "a licence of SPDX"),
     "URL": _as(Address, "a web address"),
@@ -218,6 +222,7 @@ def main(arguments: Sequence[str]) -> int:
         check_output()
         return code
     except KeyboardInterrupt as interrupt:
+        print("Interrupted.", file=sys.stderr)
         # As a shell says of a command that a signal has ended.
         return 128 + int((interrupt.args or (signal.SIGINT,))[0])
     except (RidgepointError, ModuleNotFoundError, OSError) as error:

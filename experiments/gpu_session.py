@@ -19,7 +19,7 @@ from experiments.harness.progress import Observer
 from experiments.harness.request import Request
 from experiments.harness.run import StoppedError, close, run
 from experiments.harness.study import CeilingSize, CounterChoice, Device
-from report.errors import RidgepointError, UsageError
+from report.errors import MeasurementError, RidgepointError, UsageError
 
 
 class Part(NamedTuple):
@@ -92,11 +92,16 @@ def request_of(part: Part, device: Device, seconds: float, records: Path) -> Req
 
 def _measured(part: Part, device: Device, seconds: float, records: Path, observer: Observer) -> str:
     """The record of a part, as a sentence."""
+    over = f"its {seconds:.0f} s were over"
     try:
         with _ended_after(seconds):
             return str(run(request_of(part, device, seconds, records), observer)[1])
     except StoppedError:
-        return f"{close(part.study, records, observer)[-1][1]} (its {seconds:.0f} s were over)"
+        return f"{close(part.study, records, observer)[-1][1]} ({over})"
+    except KeyboardInterrupt as interrupt:
+        if interrupt.args != (signal.SIGALRM,):
+            raise
+        raise MeasurementError(f"Nothing was measured: {over}; give more --minutes.") from None
 
 
 @contextmanager

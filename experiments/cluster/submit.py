@@ -22,7 +22,7 @@ from experiments.harness import status
 from experiments.harness.progress import Observer
 from experiments.harness.request import Request
 from experiments.harness.run import StoppedError
-from experiments.harness.text import last_line
+from experiments.harness.text import last_line, text_of
 from report.errors import MeasurementError
 from report.records.pooling import OPTION
 
@@ -46,7 +46,7 @@ class Jobs:
         self.logs = request.records / request.study / ".jobs"  # hidden, and ignored by git
         self.submitted: dict[int, Any] = {}
         # The signal goes to the run itself, which keeps what is finished and ends.
-        self.flags = {"signal": "B:TERM@30"}
+        self.flags = {"signal": "B:TERM@30", "nodes": "1"}
         self.flags |= {name: value for name in ASKED if (value := getattr(options, name))}
 
     def command(self, number: int | str) -> list[str]:
@@ -74,7 +74,9 @@ class Jobs:
             programs = [PROGRAM[0]] * len(numbers)
             jobs = executor.map_array(os.execvp, programs, map(self.command, numbers))
         except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-            said = f"{last_line(str(error))}; change the options, or give --cluster local"
+            said = f"{last_line(str(error))}; change the options"
+            if self.options.cluster == "slurm":
+                said += ", or give --cluster local where there is no SLURM"
             raise MeasurementError(f"The jobs cannot be submitted: {said}.") from error
         self.submitted |= zip(numbers, jobs, strict=True)
 
@@ -92,10 +94,10 @@ class Jobs:
     def without_progress(self, left: Sequence[int]) -> MeasurementError:
         """What to raise of the shards that are ``left``, with the last words of one."""
         number = next((n for n in left if n in self.submitted), min(self.submitted))
-        job, said = self.submitted[number], self.submitted[number].stderr() or ""
+        log = self.submitted[number].paths.stderr
         return MeasurementError(
             f"Shard {number} was submitted {_ATTEMPTS} times without progress, each time for "
-            f"{self.options.time} min (--time); {job.paths.stderr} ends with: {last_line(said)}"
+            f"{self.options.time} min (--time); {log} ends with: {last_line(text_of(log))}"
         )
 
 
@@ -145,6 +147,7 @@ def export_script(request: Request, options: argparse.Namespace) -> int:
     jobs, path = Jobs(request, options), options.export_sbatch
     jobs.logs.mkdir(parents=True, exist_ok=True)
     flags = {
+        "job-name": f"ridgepoint-{request.study}",
         "array": f"1-{jobs.of}%{options.nodes}",
         "time": options.time,
         "chdir": Path.cwd(),

@@ -211,9 +211,12 @@ def unfinished(folder: Path) -> tuple[list[Journal], list[MeasurementError]]:
 
 
 def is_written(path: Path) -> bool:
-    """Whether a process has the journal open for writing now."""
-    with path.open("rb") as stream:
-        return not _locked(stream.fileno())
+    """Whether a process has the journal open for writing now, or has just finished with it."""
+    try:
+        with path.open("rb") as stream:
+            return not _locked(stream.fileno())
+    except FileNotFoundError:
+        return True
 
 
 def _locked(descriptor: int) -> bool:

@@ -58,7 +58,7 @@ from experiments.harness.study import (
 )
 from experiments.harness.text import first_line
 from report.errors import MeasurementError
-from report.records.record import Case, Moment, Policy, Round, Status
+from report.records.record import Case, Measured, Moment, Policy, Round, Status
 
 #: Far longer than any case takes in one process (s).
 LIMIT_S: Final = 1800
@@ -257,7 +257,9 @@ def _remember(study: Study, task: Task, index: int, factors: Factors) -> Finish:
     """The bytes of a case with its layers, and its files."""
     session = task.session
     layers = layers_of_case(study, factors)
-    measured = (study.memory or partial(measure_memory, study))(factors, session)
+    measured: Measured = {}
+    if study.memory or study.subject:  # else a study has times alone
+        measured = (study.memory or partial(measure_memory, study))(factors, session)
     files: tuple[CaseFile, ...] = ()
     unfiled = None
     try:

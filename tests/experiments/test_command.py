@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 import tiny_study
 
 from experiments import registry
-from experiments.__main__ import main, next_build
+from experiments.__main__ import _COMMANDS, main, next_build
 from experiments.harness.request import Request
 from experiments.harness.run import differences
 from experiments.harness.study import Study
@@ -53,7 +54,10 @@ NO_CASE = "--set layout=channels_last --set batch=1 --set subject=layer"
         ("run conv_scaling --wait-quiet 0", 2, "not a number of minutes above 0"),
         ("run conv_scaling --wait-quiet nan", 2, "not a number of minutes above 0"),
         ("run conv_scaling --label \t", 2, "not 1 to 60 printable characters"),
-        (f"run conv_scaling --label {61 * 'x'}", 2, "not 1 to 60 printable characters"),
+        *(
+            (f"run conv_scaling --label {name}", 2, "not 1 to 60 printable characters")
+            for name in (61 * "x", "a\u202eb", "a\u2028b", "\udcff")
+        ),
         ("submit tiny --nodes 0", 2, "'0' is not a whole number from 1 on"),
         ("submit tiny --shards 99 --cluster local", 2, "99 shards"),
         ("run tiny --shard 1/99", 2, "99 shards"),
@@ -96,6 +100,24 @@ def test_no_torch_exits_1_and_debug_shows_the_traceback(
     assert plain.count("\n") == 1 and "pip install" in plain
     assert main([*words, "--debug"]) == 1
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_command_that_is_interrupted_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(options: object) -> int:
+        raise KeyboardInterrupt(signal.SIGTERM)
+
+    monkeypatch.setitem(_COMMANDS, "doctor", ("", interrupted, ""))
+    assert main(["doctor"]) == 128 + signal.SIGTERM
+    assert capsys.readouterr() == ("", "Interrupted.\n")
+
+
+@pytest.mark.parametrize("name", _COMMANDS)
+def test_every_group_of_options_has_a_title(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    assert ":" not in capsys.readouterr().out.splitlines()
 
 
 # ------------------------------------------------------------------------------- what is measured

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import msgspec
 import pytest
 
 from experiments import gpu_session
+from experiments.harness.progress import Observer
 from experiments.harness.request import Request
 from experiments.harness.run import StoppedError
 from report.errors import MeasurementError
@@ -25,6 +28,22 @@ def test_every_part_leaves_cases_and_work_to_count_where_it_counts() -> None:
         # What a reader refuses is found before half an hour of a GPU is spent on it.
         assert msgspec.convert(msgspec.to_builtins(protocol), Protocol) == protocol
         assert part.counters == "none" or study.subject is not None
+
+
+def test_time_that_is_over_before_the_first_case_is_an_outcome_and_a_persons_stop_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    part, anything = gpu_session.PARTS[0], (Path(), Observer())
+    monkeypatch.setattr(gpu_session, "run", lambda *_: time.sleep(60))
+    with pytest.raises(MeasurementError, match="Nothing was measured"):
+        gpu_session._measured(part, "cuda", 0.01, *anything)
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt(signal.SIGTERM)
+
+    monkeypatch.setattr(gpu_session, "run", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        gpu_session._measured(part, "cuda", 60, *anything)
 
 
 def test_all_parts_end_in_time_and_one_that_fails_stops_no_other(

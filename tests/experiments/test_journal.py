@@ -9,7 +9,15 @@ import tiny_study
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from experiments.harness.journal import Ceilings, Finish, Journal, begun, read_journal, unfinished
+from experiments.harness.journal import (
+    Ceilings,
+    Finish,
+    Journal,
+    begun,
+    is_written,
+    read_journal,
+    unfinished,
+)
 from report.errors import MeasurementError
 from report.records.record import Case
 from tests.experiments.conftest import make_header
@@ -69,6 +77,12 @@ def test_what_is_no_journal_is_a_fault_and_stops_nothing(written: Journal, begin
     assert str(foreign).startswith(".x.journal.jsonl: the journal does not begin with its run")
     assert str(unreadable).startswith(".y.journal.jsonl: cannot be read (")
     assert path.read_bytes() == begins
+
+
+def test_a_run_that_ends_while_others_look_is_at_its_journal(written: Journal) -> None:
+    assert not is_written(written.path)
+    written.path.unlink()
+    assert is_written(written.path)
 
 
 def test_only_one_process_writes(written: Journal) -> None:

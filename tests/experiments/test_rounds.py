@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -186,6 +187,13 @@ def test_a_case_whose_rounds_all_failed_has_their_outcome() -> None:
     journal.take(ended(0, 1.0, 3))
     kept = case_of(tiny_study.STUDY, journal, 0)
     assert (kept.status, kept.samples("time")) == ("ok", (1.0,))
+
+
+def test_a_study_of_times_alone_has_no_bytes() -> None:
+    study = replace(tiny_study.STUDY, memory=None, times=tiny_study.measure)
+    task = worker.Task(role="memory", session=Session("cpu", study.full))
+    remembered = worker._remember(study, task, 0, {"size": 1})
+    assert (remembered.outcome.status, remembered.outcome.series) == ("ok", {})
 
 
 @pytest.mark.parametrize("forks", [True, False])

@@ -79,10 +79,15 @@ def test_a_job_that_is_killed_goes_on_and_nothing_is_lost_or_doubled(
 
 @pytest.mark.parametrize(("kept", "starts"), [((0,), 3), ((0, 2, 1, 2), 4), ((3, 1, 0, 4), 6)])
 def test_jobs_without_progress_are_given_up_though_their_files_differ(
-    monkeypatch: pytest.MonkeyPatch, notes: Notes, kept: tuple[int, ...], starts: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    notes: Notes,
+    kept: tuple[int, ...],
+    starts: int,
 ) -> None:
     """``kept`` is what is there of a shard before each job; the last one stays."""
-    started = list[int]()
+    started, log = list[int](), tmp_path / "a.log"
+    log.write_bytes(b"\xff\nkilled")
 
     def shards(*_: object) -> dict[int, Part]:
         number = len(started)
@@ -96,16 +101,14 @@ def test_jobs_without_progress_are_given_up_though_their_files_differ(
         of=2,
         active=dict,
         start=started.extend,
-        submitted={
-            2: SimpleNamespace(paths=SimpleNamespace(stderr="a.log"), stderr=lambda: "x\nkilled")
-        },
+        submitted={2: SimpleNamespace(paths=SimpleNamespace(stderr=log))},
         without_progress=lambda left: give_up(jobs, left),
     )
     give_up = submit.Jobs.without_progress
     monkeypatch.setattr(submit, "Jobs", lambda *_: jobs)
     monkeypatch.setattr(submit.status, "shards", shards)
     monkeypatch.setattr(submit.time, "sleep", lambda _: None)
-    said = r"Shard 2 was submitted 3 times without progress, .* 1 min .*; a.log ends with: killed"
+    said = r"Shard 2 was submitted 3 times without progress, .* 1 min .*a.log ends with: killed"
     with pytest.raises(MeasurementError, match=said):
         submit.submit(jobs, jobs, notes)
     assert started == [2] * starts
@@ -124,7 +127,7 @@ def test_the_script_for_sbatch_says_all_that_was_asked_for(
     script = Path("sweep.sh").read_text().splitlines()
     for flag in ("array=1-4%2", "partition=gpu", "gres=gpu:1", "time=90", f"chdir={tmp_path}",
                  "output=data/conv_scaling/.jobs/%A_%a.log", "signal=B:TERM@30",
-                 "exclusive"):  # fmt: skip
+                 "exclusive", "job-name=ridgepoint-conv_scaling", "nodes=1"):  # fmt: skip
         assert f"#SBATCH --{flag}" in script
     assert script[-1] == (
         f"exec {sys.executable} -m experiments run conv_scaling --device cuda --label 'a b' "
@@ -175,8 +178,9 @@ def test_what_sbatch_refuses_is_said(
     assert main(["submit", "tiny", "--partition", "nowhere", "--records", str(tmp_path)]) == 1
     said = capsys.readouterr().err
     assert "The jobs cannot be submitted: sbatch: error: no partition; " in said
+    assert "give --cluster local where there is no SLURM." in said
     script = (tmp_path / "script").read_text()
     for flag in ("partition=nowhere", "time=60", "signal=B:TERM@30", "exclusive",
-                 "comment=ridgepoint:tiny:"):  # fmt: skip
+                 "nodes=1", "job-name=ridgepoint-tiny", "comment=ridgepoint:tiny:"):  # fmt: skip
         assert f"\n#SBATCH --{flag}" in script
     assert "\nexec " in script, "the run hears the signal itself"
