@@ -10,8 +10,10 @@ form a result has is inferred once for arguments of each form.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import torch
@@ -79,6 +81,7 @@ class FakeMode(DispatchMode, FakeTensorMode):
             with torch._C._DisableTorchDispatch():
                 return func()
         if "shape_env" not in vars(self):
+            logging.getLogger(FakeTensorMode.__module__).disabled = True  # callers tell of errors
             begun = dict(vars(self))
             FakeTensorMode.__init__(self, allow_non_fake_inputs=True)
             vars(self).update(begun, cache_enabled=False)  # ``FakeResults`` knows each form
@@ -186,6 +189,9 @@ class FakeResults:
         if rule is None or (settings and func not in _CREATIONS) or not _are_plain(args):
             return None
         devices = {each.device for each in tensors_in(args)}
+        dtypes = {each.dtype for each in tensors_in(args)} - {torch.int64}
+        if func not in _CREATIONS and (len(dtypes) != 1 or not dtypes <= _FLOATS):
+            return None
         device = torch.device(named or next(iter(devices), "cpu"))
         made = rule(*args, **settings) if devices <= {device} else None
         if made is None:
@@ -236,9 +242,12 @@ def _are_new(results: Sequence[object], read: object) -> bool:
 
 
 # ----------------------------------------------------------------------------------------- rules
-# Each gives tensors without device of the forms of the results, or None where it does not tell.
+# Each gives tensors without device of the forms of the results, or None where anything is unusual:
+# PyTorch then infers them, or refuses.  All tensors are of one floating type, or int64; those of a
+# rule for gradients fit together, since autograd calls it after the operator itself.
 
-_Made: TypeAlias = tuple[torch.Tensor | None, ...] | None
+_Made: TypeAlias = tuple[Any, ...] | None
+_FLOATS: Final = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 _CHANNELS_LAST: Final = {4: torch.channels_last, 5: torch.channels_last_3d}
 #: What decides about a convolution beside its tensors, as ATen names it, in order.
 _WAY: Final = ("stride", "padding", "dilation", "transposed", "output_padding", "groups")
@@ -260,12 +269,10 @@ def _bare_like(tensor: torch.Tensor) -> torch.Tensor:
         return torch.empty_strided(shape, strides, dtype=tensor.dtype, device="meta")
 
 
-def _layout(tensor: torch.Tensor) -> torch.memory_format:
-    """Channels last where that is the order of a tensor, and the usual one is not."""
-    last = _CHANNELS_LAST.get(tensor.dim())
-    if last is None or tensor.is_contiguous() or not tensor.is_contiguous(memory_format=last):
-        return torch.contiguous_format
-    return last
+def _layout(tensor: torch.Tensor) -> torch.memory_format | None:
+    """The order of a tensor without gaps, usual or channels last; None where it is another."""
+    orders = (torch.contiguous_format, _CHANNELS_LAST.get(tensor.dim()))
+    return next((o for o in orders if o and tensor.is_contiguous(memory_format=o)), None)
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:
@@ -282,26 +289,25 @@ def _are_alike(args: Sequence[Any]) -> bool:
     """Whether tensors have one form, and beside them stand numbers of their kind."""
     tensors = [each for each in args if isinstance(each, torch.Tensor)]
     numbers = [each for each in args if not isinstance(each, torch.Tensor)]
-    first = tensors[0]
-    kinds = (int, float) if first.is_floating_point() else (int,)
-    forms = {(each.shape, each.stride(), each.dtype) for each in tensors}
-    return len(forms) == 1 and all(type(each) in kinds for each in numbers)
+    kinds = (int, float) if tensors[0].is_floating_point() else (int,)
+    return len(set(map(_form, tensors))) == 1 and all(type(each) in kinds for each in numbers)
 
 
 def _stays_the_same(args: tuple[Any, ...]) -> bool:
     """Whether a result that is written in place of the first argument fits there."""
-    return _are_plain(args) and _are_alike(args) and _is_dense(args[0])
+    known = _are_plain(args) and args[0].dtype in {*_FLOATS, torch.int64}
+    return known and _are_alike(args) and _is_dense(args[0])
 
 
 def _element_wise(*args: Any) -> _Made:
     first = args[0]
-    if not _are_alike(args) or not first.is_floating_point() or not first.numel():
+    if not _are_alike(args) or not first.numel():
         return None
-    if _is_dense(first):
+    if _is_dense(first) and not first.is_contiguous():
         return (_bare_like(first),)
-    strides = [s for s, n in zip(first.stride(), first.shape, strict=True) if s and n != 1]
-    in_order = strides == sorted(strides, reverse=True)
-    return (bare(first.shape, first.dtype),) if in_order else None
+    steps = pairwise(stride for stride in first.stride() if stride)
+    known = first.is_contiguous() or all(outer > inner for outer, inner in steps)
+    return (bare(first.shape, first.dtype),) if known else None
 
 
 def _like(source: torch.Tensor, **given: Any) -> _Made:
@@ -311,12 +317,15 @@ def _like(source: torch.Tensor, **given: Any) -> _Made:
 
 
 def _softmax(source: torch.Tensor, *args: Any) -> _Made:
-    known = source.dtype == torch.float32 and source.is_contiguous()
-    return (_bare_like(source),) if known else None
+    *others, axis, converted = args
+    fits = _are_alike([source, *others]) and axis in range(-source.dim(), source.dim())
+    known = source.is_contiguous() and source.dtype == torch.float32
+    return (_bare_like(source),) if fits and known and converted in (False, source.dtype) else None
 
 
 def _likelihood(source: torch.Tensor, labels: Any, weight: Any, reduction: int, _: int) -> _Made:
-    if source.dim() != 2 or weight is not None or reduction == 0:
+    fits = source.dim() == 2 and labels.shape == source.shape[:1] and labels.dtype == torch.int64
+    if not fits or source.dtype != torch.float32 or weight is not None or reduction == 0:
         return None
     return bare((), source.dtype), bare((), source.dtype)
 
@@ -326,23 +335,27 @@ def _likelihood_backward(gradient: torch.Tensor, source: torch.Tensor, *args: An
 
 
 def _normalised(source: torch.Tensor, *args: Any) -> _Made:
-    tensors = [source, *(each for each in args if isinstance(each, torch.Tensor))]
-    if not _is_dense(source) or any(each.dtype != torch.float32 for each in tensors):
+    _, _, *statistics, training, _, _ = args
+    layout, channels = _layout(source), source.shape[1:2]
+    if layout is None and source.device.type == "cpu":
+        layout = torch.contiguous_format
+    known = layout and _is_dense(source) and source.dtype == torch.float32
+    fits = all(each.shape == channels for each in tensors_in(args))
+    if not known or not fits or not (training or all(each is not None for each in statistics)):
         return None
-    _, _, _, _, training, *_ = args
-    channels = (source.shape[1] if training else 0,)
-    return _bare_like(source), bare(channels, source.dtype), bare(channels, source.dtype)
+    saved = bare(channels if training else (0,), source.dtype)
+    return bare(source.shape, source.dtype, layout), saved, saved
 
 
 def _normalised_backward(gradient: torch.Tensor, source: torch.Tensor, *args: Any) -> _Made:
     *_, mask = args
-    known = gradient.stride() == source.stride() and gradient.dtype == torch.float32
-    made = _normalised(source, *args[:3], None, True) if known else None
+    known = _are_alike((gradient, source))
+    made = _normalised(source, *args[:3], None, True, None, None) if known else None
     return made and tuple(each if wanted else None for each, wanted in zip(made, mask, strict=True))
 
 
 def _product(left: torch.Tensor, right: torch.Tensor) -> _Made:
-    fits = left.shape[1] == right.shape[0] and left.dtype == right.dtype
+    fits = left.dim() == right.dim() == 2 and left.shape[1] == right.shape[0]
     return (bare((left.shape[0], right.shape[1]), left.dtype),) if fits else None
 
 
@@ -351,18 +364,25 @@ def _product_and_sum(bias: torch.Tensor, left: torch.Tensor, right: torch.Tensor
 
 
 def _reduced(source: torch.Tensor, axes: Sequence[int] = (), keep: bool = False) -> _Made:
-    if not source.is_contiguous() or not source.is_floating_point():
+    count = source.dim()
+    axes = axes or range(count)
+    gone = {axis % count for axis in axes if axis in range(-count, count)}
+    if len(gone) < len(axes) or not source.is_contiguous():
         return None
-    shape: list[int | None] = list(source.shape)
-    for axis in axes or range(len(shape)):
-        shape[axis] = 1 if keep else None
-    return (bare([n for n in shape if n is not None], source.dtype),)
+    extents = enumerate(source.shape)
+    shape = [1 if axis in gone else n for axis, n in extents if keep or axis not in gone]
+    return (bare(shape, source.dtype),)
 
 
-def _windows(source: torch.Tensor, kernel: Sequence[int], *way: Sequence[int]) -> list[int]:
-    """How many places a window has along each axis, by stride, padding and dilation."""
-    axes = zip(source.shape[2:], kernel, *way, strict=True)
-    return [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in axes]
+def _places(source: torch.Tensor, channels: int, *given: Sequence[int]) -> list[int] | None:
+    """The shape that a kernel gives by its size, stride, padding and dilation, each usual."""
+    kernel, stride, padding, dilation = given
+    usual = {len(each) for each in given} == {source.dim() - 2}
+    if not usual or min(*kernel, *stride, *dilation) < 1 or min(padding) < 0:
+        return None
+    axes = zip(source.shape[2:], *given, strict=True)
+    windows = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in axes]
+    return [source.shape[0], channels, *windows] if source.numel() and min(windows) > 0 else None
 
 
 def _pooled(
@@ -373,32 +393,38 @@ def _pooled(
     dilation: Sequence[int] = (1, 1),
     ceil: bool = False,
 ) -> _Made:
-    given = (kernel, stride or kernel, padding, dilation)
-    if source.dim() != 4 or ceil or any(len(each) != 2 for each in given):
+    layout = _layout(source)
+    if source.dim() != 4 or ceil or layout is None:
         return None
-    shape = (*source.shape[:2], *_windows(source, *given))
-    return bare(shape, source.dtype, _layout(source)), bare(shape, torch.int64, _layout(source))
+    shape = _places(source, source.shape[1], kernel, stride or kernel, padding, dilation)
+    if not shape or 2 * max(padding) > min(kernel):
+        return None
+    return bare(shape, source.dtype, layout), bare(shape, torch.int64, layout)
 
 
 def _pooled_backward(gradient: torch.Tensor, source: torch.Tensor, *args: Any) -> _Made:
-    return (bare(source.shape, source.dtype, _layout(source)),) if source.dim() == 4 else None
+    layout = _layout(source) if source.dim() == 4 else None
+    return (bare(source.shape, source.dtype, layout),) if layout else None
 
 
 def _convolved(source: torch.Tensor, weight: torch.Tensor, bias: Any, *way: Any) -> _Made:
     *windows, transposed, _, groups = way
-    fits = source.shape[1] == weight.shape[1] * groups and source.dtype == weight.dtype
-    if source.dim() < 4 or transposed or not fits:
+    if source.dim() not in _CHANNELS_LAST or source.dim() != weight.dim() or transposed:
         return None
-    shape = (source.shape[0], weight.shape[0], *_windows(source, weight.shape[2:], *windows))
+    made, read = weight.shape[:2]
+    shape = _places(source, made, weight.shape[2:], *windows)
+    fits = made and source.shape[1] == read * groups and made % groups == 0
+    if not shape or not fits or (bias is not None and bias.shape != (made,)):
+        return None
     layout = _convolution_layout(source, weight, way, bias=bias)
-    return (bare(shape, source.dtype, layout),) if min(shape) > 0 else None
+    return (bare(shape, source.dtype, layout),)
 
 
 def _convolved_backward(
     gradient: torch.Tensor, source: torch.Tensor, weight: torch.Tensor, sizes: Any, *args: Any
 ) -> _Made:
     *way, mask = args
-    if source.dim() < 4:
+    if source.dim() not in _CHANNELS_LAST:
         return None
     layout = _convolution_layout(source, weight, way, bias=None, bias_sizes=sizes)
     made = (

@@ -18,6 +18,8 @@ from experiments.harness.fake_tensors import (  # noqa: E402
     DispatchMode,
     FakeMode,
     FakeResults,
+    Form,
+    tensors_in,
 )
 
 
@@ -76,6 +78,98 @@ def test_rules_give_what_operators_do() -> None:
         _ = (hidden * hidden + hidden).mean() + hidden.sum()
         _ = torch.empty(2, 3, dtype=torch.float64), torch.empty_like(hidden), torch.ones(2)
     assert compared.tried == set(RULES)
+
+
+aten = torch.ops.aten
+zeros, long = torch.zeros, torch.zeros(4, dtype=torch.int64)
+image, last = zeros(1, 3, 8, 8), torch.channels_last
+kernel, usual = zeros(6, 3, 3, 3), ([1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+REFUSED = {
+    "repeated axis": (aten.sum.dim_IntList, zeros(2, 3), [0, -2]),
+    "axis out of range": (aten.mean.dim, zeros(2, 3), [2]),
+    "axis below the range": (aten.mean.dim, zeros(2, 3), [-3]),
+    "axis of softmax": (aten._log_softmax.default, zeros(2, 3), 2, False),
+    "no window fits": (aten.max_pool2d_with_indices.default, zeros(1, 3, 2, 2), [3, 3], [2, 2]),
+    "padding of half": (aten.max_pool2d_with_indices.default, image, [2, 2], [2, 2], [2, 2]),
+    "stride of pooling": (aten.max_pool2d_with_indices.default, image, [2, 2], [0, 0]),
+    "pooling of bool": (aten.max_pool2d_with_indices.default, image.bool(), [2, 2]),
+    "three axes": (aten.mm.default, zeros(2, 4, 7), zeros(4, 5)),
+    "one axis": (aten.mm.default, zeros(2), zeros(2)),
+    "other type": (aten.mm.default, zeros(2, 4), zeros(4, 5).double()),
+    "other bias of a product": (aten.addmm.default, zeros(5).double(), zeros(2, 4), zeros(4, 5)),
+    "other kernel": (aten.convolution.default, image, kernel.bfloat16(), zeros(6), *usual),
+    "short bias": (aten.convolution.default, image, kernel, zeros(5), *usual),
+    "stride 0": (aten.convolution.default, image, kernel, None, [0, 0], *usual[1:]),
+    "padding below 0": (aten.convolution.default, image, kernel, None, [1, 1], [-1, 0], *usual[2:]),
+    "small image": (aten.convolution.default, zeros(1, 3, 2, 2), kernel, None, *usual),
+    "groups": (aten.convolution.default, zeros(1, 6, 8, 8), kernel[:5], None, *usual[:-1], 2),
+    "labels of floats": (aten.nll_loss_forward.default, zeros(4, 5), zeros(4), None, 1, -100),
+    "labels too few": (aten.nll_loss_forward.default, zeros(4, 5), long[:3], None, 1, -100),
+    "sum in place of bool": (aten.add_.Tensor, zeros(4).bool(), 1),
+    "sum in place of int": (aten.add_.Tensor, zeros(4).int(), 1.5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_pytorch_refuses_no_rule_accepts(name: str) -> None:
+    func, *args = REFUSED[name]
+    with pytest.raises((RuntimeError, IndexError)):
+        func(*args)
+    results = FakeResults(mode := FakeMode())
+    fake = tuple(tree_map_only(torch.Tensor, results.fake, args))
+    with mode:
+        assert results.by_rule(func, fake, {}) is None
+        if func is aten.add_.Tensor:
+            with pytest.raises(RuntimeError):
+                results.of(func, fake, {})
+
+
+def test_nothing_is_added_in_place_across_devices() -> None:
+    results = FakeResults(mode := FakeMode())
+    here, there = (
+        Form((4,), (1,), torch.float32, torch.device(name), mode).tensor()
+        for name in ("cpu", "cuda:0")
+    )
+    with mode, pytest.raises(RuntimeError):
+        results.of(aten.add_.Tensor, (there, here), {})
+
+
+LAYOUTS = {
+    "last": zeros(2, 8, 5, 5).to(memory_format=last),
+    "slice of last": zeros(2, 8, 5, 5).to(memory_format=last)[:, :4],
+    "slice": zeros(2, 8, 5, 5)[:, :4],
+    "one place": zeros(2, 8, 1, 1).to(memory_format=last),
+    "one channel": zeros(2, 1, 5, 5).to(memory_format=last),
+    "permuted": zeros(5, 8, 2, 5).permute(2, 1, 0, 3),
+    "permuted sequence": zeros(2, 5, 8).transpose(1, 2),
+    "transposed": zeros(8, 4).t(),
+    "extent of one": zeros(10).as_strided((2, 1, 3), (3, 7, 1)),
+    "overlapping": zeros(10).unfold(0, 8, 1),
+    "expanded": zeros(1, 4, 1).expand(3, 4, 5),
+    "scalar": zeros(()),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_orders_are_the_real_ones(layout: str) -> None:
+    """Of all results, in the order in which an operator on a CPU writes them."""
+    source = LAYOUTS[layout]
+    calls: list[tuple[Any, ...]] = [(aten.relu.default, source), (aten.sum.default, source)]
+    if source.dim() == 0:
+        calls.append((aten.sum.dim_IntList, source, [0]))
+    if layout != "overlapping" and source.dim() > 1:
+        one = torch.ones(source.shape[1])
+        calls.append((aten.native_batch_norm.default, source, one, one, one, one, True, 0.1, 1e-5))
+    if source.dim() == 4 and 1 not in source.shape:
+        calls.append((aten.max_pool2d_with_indices.default, source, [2, 2]))
+    for func, *args in calls:
+        results = FakeResults(mode := FakeMode())
+        fake = tuple(tree_map_only(torch.Tensor, results.fake, args))
+        with mode:
+            found = results.of(func, fake, {})
+        real = func(*args)
+        mine, theirs = ([each.stride() for each in tensors_in([of])] for of in (found, real))
+        assert mine == theirs, func
 
 
 ASK = """
