@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.engine.gather import choose
+from report.engine.gather import Chosen, choose
 from report.errors import RecordError
 from report.instruments.counters.logs import CaseLogs, joined_logs, pack
 from report.records.choice import choices_of, choose_records, fate, fate_of
@@ -233,10 +233,15 @@ def test_what_varies_within_a_run_contradicts_nothing() -> None:
     assert other is not None and other.startswith("other layers ran for batch 4, ")
 
 
+def runs_used(chosen: Chosen) -> list[list[str]]:
+    """The files of each device: the one that speaks for it, then those pooled with it."""
+    return [[f for run in stored.runs for f in run.files] for stored in chosen.inputs.records]
+
+
 def test_pooled_runs_reach_the_study_with_the_record_that_speaks(tmp_path: Path) -> None:
     older, newer = measured(1), measured(2)
     found = choose(STUDY, factory.data_folder(tmp_path, older.record, newer.record))
-    assert found.runs == ((newer.file, older.file),)
+    assert runs_used(found) == [[newer.file, older.file]]
     assert list(found.origin["records"]) == [newer.file, older.file]
     assert [stored.file for stored in found.files] == [newer.file, older.file]
     assert [stored.file for stored in found.inputs.records] == [newer.file]
@@ -371,13 +376,13 @@ def test_a_whole_run_wins_over_a_newer_sweep_that_lacks_a_shard(tmp_path: Path) 
     one, other = split(timed(started="2026-11-05T10:00:00Z"), 2)
     data = factory.data_folder(tmp_path, timed(), one)
     run, first, second = (f"{STUDY}/{record_name(r)}" for r in (timed(), one, other))
-    assert choose(STUDY, data).runs == ((run,),)
+    assert runs_used(choose(STUDY, data)) == [[run]]
     assert fate_of(STUDY, first, data) == (
         False,
         "not used, an incomplete sweep beside a full one, merged from 1 of 2 shards, missing 2",
     )
     write_record(other, data)
-    assert choose(STUDY, data).runs == ((first, second, run),)
+    assert runs_used(choose(STUDY, data)) == [[first, second, run]]
     assert fate_of(STUDY, first, data)[1] == (
         "used as cpu, the newest full run of its machine, merged from 2 shards, pooled with 1 "
         "other run"
@@ -393,7 +398,7 @@ def test_a_shard_that_contradicts_the_others_is_not_merged(tmp_path: Path) -> No
     odd = changed(other, cases=(changed(other.cases[0], layers=()), *other.cases[1:]))
     data = factory.data_folder(tmp_path, one, odd)
     first, second = (f"{STUDY}/{record_name(r)}" for r in (one, odd))
-    assert choose(STUDY, data).runs == ((first,),)
+    assert runs_used(choose(STUDY, data)) == [[first]]
     used, words = fate_of(STUDY, second, data)
     name = first.partition("/")[2]
     assert not used

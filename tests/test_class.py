@@ -97,7 +97,7 @@ def test_a_bad_record_that_is_named_or_in_a_role_or_alone_is_an_error(tmp_path: 
     path = write_record(bad := machine(STUDY, 2), data)
     path.write_bytes(b"{")
     file, editions = path.relative_to(data).as_posix(), data / "editions.yaml"
-    assert len(choose(STUDY, data).runs) == 1
+    assert len(choose(STUDY, data).inputs.records) == 1
     roles = (f"[{file}]", bad.environment.key, "")
     for asked, role in (((file,), ""), *(((), role) for role in roles)):
         editions.write_text(f"{STUDY}: {{roles: {{cpu: {role}}}}}\n" if role else "", "utf-8")

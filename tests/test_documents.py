@@ -134,8 +134,8 @@ def test_a_convolution_copies_maps_of_another_layout() -> None:
 
 def test_little_work_takes_the_time_of_calls() -> None:
     images, times = zip(*printed("backend_speedup"), strict=True)
-    assert list(images) == [10**k for k in range(6)]
-    assert times[1] < 3 * times[0] and times[5] > 10 * times[0]
+    assert list(images) == [10**k for k in range(4)]
+    assert times[1] < 3 * times[0]
 
 
 def test_a_profile_holds_the_output_and_the_same_in_blocks(tmp_path: Path) -> None:
