@@ -62,16 +62,16 @@ class Project:
 
 
 def change_record(folder: Path) -> None:
-    """Move one sample: the smallest time of the largest forward case becomes the largest.
+    """Move a sample: the smallest time of the largest forward case becomes the largest.
 
-    The record gets the name of its new content, as if the machine had measured this: one that was
+    It is in the first record that the paper uses, which gets the name of its new content, as if the machine had measured this: one that was
     edited is left out of every paper.
     """
-    from report.records.choice import choose_records
-    from report.records.store import digest, packed, read_attachments, read_study, text_of
+    from report.engine.gather import choose
+    from report.records.store import digest, packed, read_attachments, text_of
 
     data = folder / "data"
-    stored = choose_records(read_study(EDITED_STUDY, data))[0].primary
+    stored = choose(EDITED_STUDY, data).inputs.records[0]
     path = data / stored.file
     content = json.loads(text_of(path.read_bytes(), path.name, ""))
     forward = [case for case in content["cases"] if case["factors"].get("pass") == "forward"]
