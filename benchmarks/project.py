@@ -64,8 +64,8 @@ class Project:
 def change_record(folder: Path) -> None:
     """Move a sample: the smallest time of the largest forward case becomes the largest.
 
-    It is in the first record that the paper uses, which gets the name of its new content, as if the machine had measured this: one that was
-    edited is left out of every paper.
+    It is in the first record that the paper uses, which gets the name of its new content, as if the
+    machine had measured this: one that was edited is left out of every paper.
     """
     from report.engine.gather import choose
     from report.records.store import digest, packed, read_attachments, text_of
