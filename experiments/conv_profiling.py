@@ -76,16 +76,9 @@ LARGEST_TRACE: Final = 1_000_000
 #: What a trace says besides its events.  Left out are the name of the host, the path of the file
 #: and a number drawn at random.
 _KEPT: Final = (
-    "schemaVersion",
-    "deviceProperties",
-    "cuda_runtime_version",
-    "cuda_driver_version",
-    "profile_memory",
-    "record_shapes",
-    "displayTimeUnit",
-    "baseTimeNanoseconds",
-    "traceEvents",
-)
+    "schemaVersion", "deviceProperties", "cuda_runtime_version", "cuda_driver_version",
+    "profile_memory", "record_shapes", "displayTimeUnit", "baseTimeNanoseconds", "traceEvents",
+)  # fmt: skip
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
