@@ -72,8 +72,9 @@ def rows_of(name: str, mode: str) -> list[tuple[Any, ...]]:
     for room in ROOM:
         limit = least(at(PROBE)) + room
         predicted = searched(at, limit).largest
-        found = {batch: peak(batch, limit) for batch in (predicted, predicted + 1)}
-        ran = max((batch for batch in found if found[batch] is not None), default=0)
+        # One image is no batch to some networks in training, and two had room before any limit.
+        found = {batch: peak(batch, limit) for batch in (PROBE, predicted, predicted + 1)}
+        ran = max(batch for batch in found if found[batch] is not None)
         failed = predicted
         while failed - ran > 1:
             middle = (ran + failed) // 2
@@ -110,6 +111,7 @@ if __name__ == "__main__":
         with get_context("spawn").Pool(8) as pool, TABLE.open("w", encoding="utf-8") as stream:
             table = csv.writer(stream, lineterminator="\n")
             table.writerow(COLUMNS)
-            for done in pool.starmap(rows_of, product(names, MODES), chunksize=1):
-                table.writerows(done)
+            for task in [pool.apply_async(rows_of, each) for each in product(names, MODES)]:
+                table.writerows(task.get())
+                stream.flush()
     write_page()

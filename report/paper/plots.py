@@ -15,7 +15,6 @@ from report.text.format import Number, scale_to
 from report.theory.roofline import Roof
 
 GIGA: Final = 1e9
-TERA: Final = 1e12
 
 
 def points(
