@@ -7,15 +7,12 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import combinations, pairwise
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont
@@ -25,7 +22,6 @@ from pypdf import PdfReader
 
 from figures import style
 from figures.fonts import FOLDER, register
-from figures.labels import spread
 from figures.panels import (
     Band,
     Bar,
@@ -218,18 +214,12 @@ def test_the_same_drawing_gives_the_same_bytes_whatever_a_user_sets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Builds in other time zones, locales and with other hash seeds are those of ``--verify``."""
-
-    kinds = tuple(case.panel for case in CASES.values())[:6]
-
-    def drawn_again() -> tuple[bytes, bytes]:
-        made = render(Drawing(kinds, wide=True), "study/fig-x")
-        return made.pdf, made.svg
-
-    first = drawn_again()
+    drawing = Drawing(tuple(case.panel for case in CASES.values())[:6], wide=True)
+    first = render(drawing, "study/fig-x")
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
     with mpl.rc_context(SETTINGS):
         before = dict(mpl.rcParams)
-        assert drawn_again() == first
+        assert render(drawing, "study/fig-x") == first
         assert dict(mpl.rcParams) == before, "the settings of others"
 
 
@@ -287,22 +277,14 @@ def test_panels_of_a_row_have_the_range_of_both() -> None:
 # ------------------------------------------------------------------------------ names and looks
 
 
-def test_lines_are_named_at_their_ends_and_in_no_legend() -> None:
-    near = tuple(Points(n, (1.0, 2.0), (1.0, y), joined=True) for n, y in (("a", 2.0), ("b", 2.01)))
-    with drawn(Scaling("x", "y", near, direct=True), inches=7.16) as figure:
-        boxes = [text.get_window_extent() for text in figure.axes[0].texts]
-        assert texts(figure) == ["a", "b"]
-        assert not boxes[0].overlaps(boxes[1])
+def test_lines_are_named_at_their_ends_in_their_order_and_in_no_legend() -> None:
+    ends = {"low": 1.0, "a": 2.0, "b": 2.01, "c": 2.0}
+    lines = tuple(Points(n, (1.0, 2.0), (1.0, y), joined=True) for n, y in ends.items())
+    with drawn(Scaling("x", "y", lines, direct=True), inches=7.16) as figure:
+        boxes = {text.get_text(): text.get_window_extent() for text in figure.axes[0].texts}
+        assert sorted(boxes, key=lambda name: boxes[name].y0) == ["low", "a", "c", "b"]
+        assert not any(one.overlaps(other) for one, other in combinations(boxes.values(), 2))
         assert figure.axes[0].get_legend() is None
-
-
-@given(st.lists(st.floats(0, 100), max_size=8))
-def test_names_that_are_moved_apart_keep_their_order(places: list[float]) -> None:
-    moved = spread(places, 10, 100)
-    order = sorted(range(len(places)), key=lambda i: places[i])
-    gaps = [moved[b] - moved[a] for a, b in pairwise(order)]
-    assert all(gap >= 10 - 1e-9 for gap in gaps)
-    assert all(place <= 100 + 1e-9 for place in moved)
 
 
 def test_series_lie_where_they_are_drawn_and_their_ids_are_in_the_drawing() -> None:
@@ -316,20 +298,9 @@ def test_series_lie_where_they_are_drawn_and_their_ids_are_in_the_drawing() -> N
     assert "style=" not in made.svg.decode(), "a strict policy forbids styles in a picture"
 
 
-#: How two kinds of colour blindness see linear RGB (Viénot, Brettel and Mollon 1999).
-BLINDNESS = {
-    "normal": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
-    "protan": ((0.11238, 0.88762, 0.0), (0.11238, 0.88762, 0.0), (0.00401, -0.00401, 1.0)),
-    "deutan": ((0.29275, 0.70725, 0.0), (0.29275, 0.70725, 0.0), (-0.02234, 0.02234, 1.0)),
-}
-
-
-@pytest.mark.parametrize("kind", BLINDNESS)
-def test_series_differ_in_colour_or_at_least_in_their_marker(kind: str) -> None:
-    rgb = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in style.SERIES_COLOURS])
-    seen = (rgb / 255) ** 2.2 @ np.array(BLINDNESS[kind]).T
-    assert min(((one - other) ** 2).sum() for one, other in combinations(seen, 2)) > 0.005
-    assert len(set(style.SERIES_MARKERS)) == len(style.SERIES_COLOURS)
+def test_series_differ_without_their_colours() -> None:
+    for number, looks in enumerate((style.marker, style.hatching, style.colour)):
+        assert len({looks(series) for series in range(7)}) == 7, number
 
 
 def test_text_is_set_in_fonts_of_the_project_alone() -> None:
@@ -337,12 +308,7 @@ def test_text_is_set_in_fonts_of_the_project_alone() -> None:
     register()
     for family in style.FAMILIES:
         assert Path(findfont(FontProperties(family=family))).parent == FOLDER
-    rare = "\N{CYRILLIC CAPITAL LETTER ZHE} \N{WHITE SMILING FACE} µ"
     page: Any
-    (page,) = PdfReader(
-        io.BytesIO(render(Drawing((replace(LINEAR, x_label=rare),)), "x").pdf)
-    ).pages
-    assert all(char in page.extract_text() for char in rare)
     (page,) = PdfReader(io.BytesIO(render(Drawing((LINEAR,)), "x").pdf)).pages
     fonts = [font.get_object()["/BaseFont"] for font in page["/Resources"]["/Font"].values()]
     assert [re.sub(r"^/\w+\+", "", name) for name in fonts] == ["DejaVuSansBasic"]

@@ -123,9 +123,7 @@ def test_the_check_names_a_sentence_that_no_longer_holds(tmp_path: Path) -> None
     ("text", "line", "word"),
     [
         ("{{ facts.nope }}\n", 1, "nope"),
-        ("a\n{% for x in facts.nope %}\n{{ x }}\n{% endfor %}\n", 2, "nope"),
         ("a\n{% if facts.measured %}\nb\n", 3, "endif"),
-        ("a\n{{ v.knee | nope }}\n", 2, "nope"),
         ("a\n{{ v. }}\n", 2, "expected"),
         ("a\n{% include 'nope.j2' %}\n", 2, "nope.j2"),
         # A misspelt name is answered by those that are near.
@@ -135,24 +133,18 @@ def test_the_check_names_a_sentence_that_no_longer_holds(tmp_path: Path) -> None
         # What a tag cannot mean.
         ('a\n{% holds "nothing" %}x{% endholds %}', 2, "nothing is no claim"),
         ('a\n{% table "tbl-b" %}B.{% endtable %}', 2, "tbl-b is no table"),
-        ('{% figure "fig-b" %}B.{% alt %}C.{% endfigure %}', 1, "fig-b is no figure"),
         ('{% claims "tbl-c" %}no colon{% endclaims %}', 1, "a claim is «id: sentence»"),
         ('{% figure "fig-a" %}x{% endfigure %}', 1, "has no alternative text"),
         ('{% holds "linear" %}x', 1, "end"),
         ('{% holds "linear" %}a{% else %}\nb{% else %}c{% endholds %}', 2, "else stands twice"),
         # A number that no study has computed.
         ("a\n{{ v.knee + v.copy }}\n", 2, "computes with +"),
-        ("a\n{{ v.knee.number * v.knee.number }}\n", 2, "computes with *"),
         ("a\n\nIt takes 12 ms.\n", 3, "12"),
-        ('{% table "tbl-a" %}up to 64 images{% endtable %}', 1, "64"),
         # A template is no program.
         ("a\n{{ cycler.__init__.__globals__.os.popen('id').read() }}\n", 2, "unsafe"),
-        ("a\n{{ v.knee | attr('__class__') }}\n", 2, "unsafe"),
         ("a\n{{ '{x.__class__}'.format(x=v) }}\n", 2, "format"),
-        ("a\n{{ v.knee.as_json() }}\n", 2, "as_json"),
         ("a\n{{ facts.devices.append(v) }}\n", 2, "append"),
         ("a\n{% macro m() %}{{ m() }}{% endmacro %}\n{{ m() }}\n", 2, "itself"),
-        ("a\n{% include 'study.qmd.j2' %}{% include 'study.qmd.j2' %}\n", 2, "itself"),
     ],
 )
 def test_an_author_reads_the_line_and_what_to_do(
@@ -179,17 +171,13 @@ def test_a_template_that_cannot_be_read_is_named(
 # ------------------------------------------------------------------------ numbers typed by hand
 
 FRONT = """---
-title: "T"
+title: "Twice 2 as fast"
 abstract: |
-  A
+  It takes 12 ms
   {% if facts.measured %}
-  More of it.
   {% endif %}
-keywords: [a, k]
 date-format: 2026
 ---
-
-Text.
 """
 
 
@@ -197,40 +185,31 @@ Text.
     ("template", "found"),
     [
         ("It takes 12 ms.", ["1: 12"]),
-        ("It does 21,233,664 operations.", ["1: 21,233,664"]),
         ("It is 5 % slower, or 10% or 7\N{NO-BREAK SPACE}%.", ["1: 5 %", "1: 10%", "1: 7 %"]),
         ("ResNet-50 and VGG-16 on AVX-512, batch-10.", ["1: 10"]),
         ("It is (3) or -4 or +5 or ×6 or 7×.", [f"1: {n}" for n in "34567"]),
         ("It is _5_ or __6__ or *7* or **8** or ~9~.", [f"1: {n}" for n in "56789"]),
-        ("# Section 2 {#sec-two}", ["1: 2"]),
         ("![Rate at 64 images](figures/rate2){#fig-rate}", ["1: 64"]),
         ('![Rate](f){#fig-r fig-alt="up to 64 images"}', ["1: 64"]),
         ('::: {.callout-note title="5 rules"}\nx\n:::', ["1: 5"]),
         ("::: {#tbl-a}\n| a | 7 |\n\nCaption with 8.\n:::", ["2: 7", "4: 8"]),
         ("It costs $1 to $2.", ["1: 1", "1: 2"]),
-        ("$t = 0.5$ and $3 s$", ["1: 0.5", "1: 3"]),
         (r"$t = 12\,\mathrm{ms}$ and $5 \cdot 64$", ["1: 12", "1: 5", "1: 64"]),
         ("$B = 147x$ and $n^{147}$ and $12 ms$", ["1: 147", "1: 12"]),
         ("{{ 42 }} and {{ '5 ms' }} and {{- 6.5 }} {{ -7 }}", [f"1: {n}" for n in (42, 5, 6.5, 7)]),
-        ("$x = {{ 12 }}$ and $$ a = {{ '5 ms' }} $$", ["1: 12", "1: 5"]),
         ('{#f fig-alt="{{ f["a"] }} 5 {{ 6 }}" width=50%}', ["1: 5", "1: 6"]),
         ("~~~\n5\n~~~\n6", ["4: 6"]),
-        (FRONT.replace("T", "Twice 2 as fast", 1), ["2: 2"]),
-        (FRONT.replace("  A", "  It takes 12 ms"), ["4: 12"]),
+        (FRONT, ["2: 2", "4: 12"]),
         # What looks like a number and is none.
         ("The type float32 and Conv2d and conv_2 and x86_64.", []),
         ("Run `Conv2d(32, 64, 3, 1)` on `26x26`.\n\n```python\nx = 42\n```", []),
         ("A study [@goyal2024conv; @hahn1991intervals, @10.1145/1234] says.", []),
         ("See @fig-time2, @tbl-memory-amd-7763-4t and @sec-2.\n\n# Method {#sec-2 .x3 k=4}", []),
-        ("![Rate](figures/rate-64){#fig-64 width=50% layout-ncol=2}", []),
         ('{#f fig-alt="{{ v.n }}" {% if a %}width=50%{% endif %}} and $2x = {{ v.n }}$', []),
-        ("::: {.columns layout-ncol=2}\nText.\n:::\n\n<!-- 5 left to do -->", []),
         ("[text](https://example.org/2024/5) and https://example.org/7.", []),
         ("{{ v.time_2 }}{{ tables['tbl-2'] }}{% for i in range(3) %}x{% endfor %}", []),
-        ("{{ 'hold' if facts.devices | length > 1 else 'holds' }}", []),
         (r"$F(B) = 2 M(B) = B_1 + 0$ and $2n^3$ and $x_{12} = 3 \cdot B$", []),
         ("$$ V = s (N + B A) $$ {#eq-2}\n\nm² and k\N{SUPERSCRIPT THREE}", []),
-        (FRONT, []),
     ],
 )
 def test_a_typed_number_is_found_with_its_line(template: str, found: list[str]) -> None:
@@ -240,14 +219,10 @@ def test_a_typed_number_is_found_with_its_line(template: str, found: list[str]) 
 
 
 WORDS = st.text(st.sampled_from("abcdefgh .,;:!?()-–×±\"'/%&=+"), max_size=30)
+LINES = st.lists(st.text(st.sampled_from("abc ."), max_size=20), max_size=5)
 
 
-@given(
-    st.lists(st.text(st.sampled_from("abc ."), max_size=20), max_size=5),
-    WORDS,
-    st.integers(0, 10**9) | st.floats(0.001, 1e6).map(lambda x: f"{x:.3f}"),
-    WORDS,
-)
+@given(LINES, WORDS, st.integers(0, 10**9) | st.decimals(0, 10**6, places=3), WORDS)
 def test_a_number_anywhere_in_a_paragraph_is_found(
     above: list[str], before: str, number: object, after: str
 ) -> None:
@@ -320,16 +295,12 @@ def test_whole_entries_are_accepted(content: bytes) -> None:
     [
         (b"year   = 2001", b"note = {x", "line 3, entry first: expected name = {text} for"),
         (b"2001\n}", b"2001\n}}", "line 3, entry first: expected name = {text}"),
-        (b"{first,", b"{,", "line 3, entry @article{,: expected @type{key,"),
         (b"{second, ", b"{", "line 9, entry @misc{title = {Other},}: expected @type{key,"),
         (b"second", b"First", "line 9, entry First: found this key twice"),
         (b"Other", b"Oth\xe9r", "line 9: found the byte 0xe9, which is not UTF-8"),
         (b"Other", rb"\input{/etc/passwd}", r"entry second: title: found \input, where only"),
-        (b"Other", rb"\csname input\endcsname x", r"entry second: title: found \csname"),
         (b"Other", b"^^5cinput{x}", "entry second: title: found ^^"),
-        (b"{Other}", rb'"\include{x}"', r"entry second: title: found \include"),
         (b"Other}", b"Other}, Title = {x}", "entry second: found the field title twice"),
-        (b"{Other}", b"name", "entry second: expected name = {text}"),
         (b"{Other}", b'"open', "entry second: expected name = {text}"),
         (b"Other", b"{" * 99 + b"}" * 99, "and a brace that closes it"),
         (b"% a comment", b"no comment", "line 1, between entries: found text"),

@@ -103,7 +103,7 @@ def take(command: str, checkout: Path, *, measure: bool) -> str:
     if command.startswith("make "):
         command = command.replace("make ", "make --dry-run ")
     elif re.match("source |python -m (pip|tests.render.site_checks) ", command):
-        return ""  # the environment that is there; tests/render/test_site_in_browser.py
+        return ""  # the environment that is there; tests/render/test_site.py
     elif measure:
         command = command.replace("-m experiments", f"-c '{_MEASURE}'")
     elif _READ.search(f"{command} "):

@@ -11,7 +11,7 @@ import pytest
 from figures.panels import Drawing, Points, Scaling
 from figures.render import Rendered, render
 from report.render.html import Publication, page_edition, write_page
-from report.render.latex import latex_edition, write_latex
+from report.render.latex import latex_edition, latex_lacks, write_latex
 from report.render.pandoc import convert
 from report.render.shell import Settings
 from report.render.source import read_source
@@ -30,6 +30,9 @@ print-style: ieee
 """
 
 PUBLICATION = Publication(Settings())
+
+LACKING = latex_lacks()
+needs_latex = pytest.mark.skipif(bool(LACKING), reason=LACKING)
 
 
 def drawn(quantity: str) -> Rendered:

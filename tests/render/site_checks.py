@@ -90,12 +90,8 @@ def faults(browser: webdriver.Chrome, address: str, root: str, axe: Path | None)
             if browser.execute_script(_OVERFLOW) > 0:
                 found.append(f"wider than {turned[0]} × {turned[1]}")
     resize(browser, WIDTHS[-1])
-    return found + (in_both_colours(browser, axe) if axe else [])
-
-
-def in_both_colours(browser: webdriver.Chrome, axe: Path) -> list[str]:
-    """What axe-core finds wrong in the page as it stands now, light and dark."""
-    found = []
+    if axe is None:
+        return found
     browser.execute_script((axe / "axe.min.js").read_text("utf-8"))
     for scheme in COLOURS:
         features = [{"name": "prefers-color-scheme", "value": scheme}]

@@ -19,8 +19,7 @@ from figures.render import render
 from report.paper.tables import Column, Table, to_latex, to_markdown
 from report.render.latex import compile_latex
 from report.text.escape import markdown
-from tests.latex import LACKING, needs_latex
-from tests.render.conftest import page_of, tex_of, typst_pdf
+from tests.render.conftest import LACKING, needs_latex, page_of, tex_of, typst_pdf
 
 LONG = "0123456789abcdef" * 6
 FORMATS = ("html", "typst", pytest.param("latex", marks=needs_latex))

@@ -1,0 +1,263 @@
+"""The site as a reader meets it: page by page, and in chromium on every width and by keyboard."""
+
+from __future__ import annotations
+
+import html
+import itertools
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.wait import WebDriverWait
+
+from report.render.html import Publication
+from report.render.pandoc import TEMPLATES
+from report.render.search import index_of_paper
+from report.render.shell import Settings, script_of
+from report.render.site import Paper, write_site
+from tests.render import site_checks
+from tests.render.conftest import drawn, page_of
+from tests.render.site_checks import Page, close, opened
+
+needs_chromium = pytest.mark.skipif(
+    not (site_checks.CHROMIUM and site_checks.DRIVER),
+    reason="chromium and chromium-driver are not installed",
+)
+
+SETTINGS = Settings(licence="CC <BY>")
+PAPER = "sample/index.html"
+#: What is added to the sample: a number that opens, a line that is too long, and a supplement.
+ADDED = f"""
+The rate is [2 GB/s](#v-rate){{.value}}.
+
+```
+{"a long line " * 30}
+```
+
+# Supplement {{.unnumbered #sec-supplement}}
+
+[The rate]{{#v-rate}} is told here, of @fig-time.
+"""
+VALUE = {
+    "name": "Rate", "printed": "2 GB/s", "interval": "[1, 3] GB/s", "level": "95 %", "n": 4,
+    "formula": "a / b", "numbers": "4 / 2", "sources": ["sample/x.zip"], "series": [0],
+}  # fmt: skip
+SERIES = {
+    "name": "time", "low": "1 s", "high": "2 s", "n": 4, "files": ["sample/x.zip"],
+    "processes": [[0, 0, 0, 500], [0, 1, 700, 1000]],
+}  # fmt: skip
+ENTRY = {
+    "title": "Work & memory", "abstract": "One. Two.", "devices": ["CPU", "GPU"],
+    "measured": "2025-01-02", "imported": [], "question": "How <fast>?",
+    "headline": [{"label": "Rate", "printed": "2 GB/s", "interval": "[1, 3]", "anchor": "v-rate"}],
+    "figure": ["figures/time.svg", "Time", "fig-time"],
+}  # fmt: skip
+BARE_ENTRY = {
+    **ENTRY, "title": "Other", "devices": [], "measured": None, "question": "", "headline": [],
+    "figure": None,
+}  # fmt: skip
+CLAIM = {
+    "sentence": "@fig-time has *$2^{3}$*, [4 [3, 5]](#v-a){.value} (@tbl-b).",
+    "verdict": "refuted",
+    "because": "1",
+}
+AUDIT = {
+    "place": "Table I", "printed": 0.45, "text": "0.45", "recomputed": 0.5, "unit": "1",
+    "formula": "a / b", "verdict": "differs", "finding": "differs",
+}  # fmt: skip
+RECORD = {
+    "file": "sample/20250102T000000Z-cpu-0a.zip", "origin": "", "started": "2025-01-02T00:00:00Z",
+    "plan": "full", "machine": "CPU", "commit": None, "clean": None, "ok": 3,
+    "others": {"out of memory": 1}, "used": False, "why": "not used, older", "altered": [],
+    "facts": [["Device", "CPU <2>"]], "factors": [["batch", "1, 2"]],
+    "failures": [{"status": "out of memory", "reason": "8 GB", "count": "1", "cases": "batch 2"}],
+}  # fmt: skip
+IMPORTED = {**RECORD, "file": "sample/b.zip", "origin": "measured by Ada", "started": ""}
+MACHINE = {
+    "key": "cpu", "label": "CPU", "facts": [["Size", "2 cores"], ["Device", "CPU <1>"]],
+    "ceilings": {"Matrix product": "", "Copy": "9 GB/s"}, "measured": "2025-01-02",
+}  # fmt: skip
+OLDER = {**MACHINE, "measured": "2025-01-01", "ceilings": {"Matrix product": "5", "Copy": "1"}}
+
+#: What each page says of these.
+SAID = {
+    PAPER: ("@misc{sample,", 'width="336" height="221"'),
+    "other/index.html": (),
+    "index.html": (
+        "Work & memory", "How <fast>?", "2 GB/s", "[1, 3]", "2 refuted",
+        "Measured on CPU; GPU; newest record of 2025-01-02", "nothing measured yet",
+    ),
+    "claims.html": (">The figure has 2^3, 4 [3, 5].</td>", "Not said", "states no claims"),
+    "reported.html": ("0.45", "0.5", "a / b", "differs", 'href="reported/sample.json"'),
+    "machines.html": (
+        '2 cores</td><td class="long">CPU <1>', "9 GB/s", ">5<", "sample</a> 2025-01-02",
+    ),
+    "records.html": (
+        "2025-01-02 00:00:00 UTC", "1 out of memory", "not used, older", "measured by Ada",
+        "not published",
+    ),
+    "records/20250102T000000Z-cpu-0a.html": ("CPU <2>", "8 GB", "batch 2", "not used, older"),
+    "records/b.html": ("measured by Ada",),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def site(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site of two papers, of which one has nothing, in a folder whose name needs escaping."""
+    folder = tmp_path_factory.mktemp("a site")
+    source = shutil.copytree(paper, tmp_path_factory.mktemp("source") / "sample")
+    with (source / "sample.qmd").open("a", encoding="utf-8") as text:
+        text.write(ADDED)
+    own = folder / "sample"
+    page = page_of(source, "sample", own, Publication(SETTINGS, measured="2025-01-02"))
+    made = drawn("time")
+    series = [each.__dict__ for each in made.series]
+    figure = {"place": "figures.time", "series": series, "svg": made.svg.decode()}
+    details = {"values": {"v-rate": VALUE}, "series": [SERIES], "records": {}}
+    (own / "figures" / "time.js").write_text(script_of("figure", figure), "utf-8")
+    (own / "details.js").write_text(script_of("details", details), "utf-8")
+    for name in ("sample/values.json", "sample/sample.pdf", "reported/sample.json"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("{}")
+    shutil.copytree(own, folder / "other")
+    values = {"claims": {"so": CLAIM, "not-said": {**CLAIM, "sentence": ""}}, "audits": [AUDIT]}
+    records, machines = (RECORD, IMPORTED), (MACHINE, OLDER)
+    full = Paper("sample", ENTRY, values, records, machines, page, pdf=True, reported=True)
+    write_site([full, Paper("other", BARE_ENTRY)], folder, SETTINGS)
+    return folder
+
+
+# ------------------------------------------------------------------------------- without a browser
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_a_page_is_sound_and_says_what_is_known(site: Path, name: str) -> None:
+    page = Page((site / name).read_text("utf-8"))
+    text = html.unescape(page.text)
+    assert [words for words in (*SAID[name], "CC <BY>") if words not in text] == []
+    assert "<fast>" not in page.text and '.zip" download' not in page.text
+    assert len(page.all("main")) == len(page.all("h1")) == 1
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch(r"h[1-6]", tag)]
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+    for unique in (page.values("id"), page.values("aria-label")):
+        assert len(unique) == len(set(unique))
+    assert all(len(image["alt"]) > 3 for image in page.all("img"))
+    # The policy of the page forbids them.
+    assert not page.values("style", "onclick") and not page.all("style")
+    assert all("src" in script for script in page.all("script"))
+
+
+def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
+    assert site_checks.dead_links(site) == []
+    claims = site / "claims.html"
+    text = claims.read_text("utf-8")
+    claims.write_text(text + '<a href="no.html"></a>', "utf-8")
+    assert site_checks.dead_links(site) == ["claims.html: no.html"], "the check sees a dead link"
+    claims.write_text(text, "utf-8")
+
+
+def test_the_paper_is_cited_by_its_title_its_people_and_its_data(site: Path) -> None:
+    entry = (site / "sample" / "citation.bib").read_text("utf-8")
+    assert "title = {{Work and memory of a convolutional layer: a sample paper}}" in entry
+    assert r"author = {{Ada Example} and {Böhm \& Sons}}" in entry
+    assert "year = {2025}" in entry
+
+
+def test_the_search_finds_the_words_of_formulas(site: Path) -> None:
+    """In one line and without layout."""
+    entries = index_of_paper("A paper", "An abstract", "a.html", (site / PAPER).read_text("utf-8"))
+    texts = " ".join(entry["text"] for entry in entries if entry["kind"] == "Section")
+    assert "their ratio I = W / Q is the arithmetic intensity" in texts
+    assert "I_ridge = P_peak/beta." in texts
+    assert "\\frac" not in texts
+
+
+def luminance(colour: str) -> float:
+    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colours_have_the_contrast_of_wcag_aa(scheme: str) -> None:
+    css = (TEMPLATES / "html/assets/style.css").read_text("utf-8")
+    pairs = re.findall(r"--([\w-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);", css)
+    shades = {name: luminance(pair[scheme == "dark"]) for name, *pair in pairs}
+    for front in ("ink", "quiet", "accent", "note", "tip", "warning", "important", "caution"):
+        for back in ("paper", "soft"):
+            dark, light = sorted((shades[front], shades[back]))
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, (front, back)
+
+
+# ------------------------------------------------------------------------------------- in chromium
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[webdriver.Chrome]:
+    with site_checks.chromium() as driver:
+        yield driver
+
+
+@needs_chromium
+def test_pages_fit_every_screen_without_a_complaint(browser: webdriver.Chrome, site: Path) -> None:
+    axe = site_checks.axe_core()
+    found = {
+        name: site_checks.faults(browser, (site / name).as_uri(), site.as_uri(), axe)
+        for name in SAID
+    }
+    assert {name: faults for name, faults in found.items() if faults} == {}
+    if axe is None:
+        pytest.skip("axe-core cannot be had: npm or its registry is not there; all else passed")
+
+
+@needs_chromium
+@pytest.mark.parametrize(
+    ("opener", "expected"),
+    [
+        ("a.value[href$=v-rate]", ["2 GB/s", "[1, 3] GB/s at 95 %", "a / b", "2 processes"]),
+        ("a.reference[href='#tbl-work']", ["Batch", "Go there"]),
+        ("#fig-time a.picture", ["SVG", "PDF", "Forward", "figures.time"]),
+        ("button.find", ["Search"]),
+    ],
+)
+def test_what_opens_by_a_key_closes_by_another_and_gives_the_focus_back(
+    browser: webdriver.Chrome, site: Path, opener: str, expected: list[str]
+) -> None:
+    browser.get((site / PAPER).as_uri())
+    browser.find_element(By.CSS_SELECTOR, opener).send_keys(Keys.ENTER)
+    text = opened(browser).text
+    assert all(words in text for words in expected), text
+    close(browser)
+    assert browser.execute_script("return document.activeElement.matches(arguments[0])", opener)
+    assert [each["message"] for each in browser.get_log("browser")] == []
+
+
+@needs_chromium
+def test_an_opened_figure_says_its_values_and_hides_a_series(
+    browser: webdriver.Chrome, site: Path
+) -> None:
+    browser.get((site / PAPER).as_uri())
+    browser.find_element(By.CSS_SELECTOR, "#fig-time a.picture").send_keys(Keys.ENTER)
+    dialog = opened(browser)
+    figure = dialog.find_element(By.CSS_SELECTOR, "svg.drawn")
+    browser.execute_script("arguments[0].focus()", figure)
+    figure.send_keys(Keys.ARROW_RIGHT)
+    words = dialog.find_element(By.CSS_SELECTOR, "output")
+    assert words.text == "Forward. time (s): 3.5. Batch: 16."
+    hidden = "return document.querySelectorAll('[id^=series-][visibility=hidden]').length"
+    dialog.find_element(By.CSS_SELECTOR, ".series input").click()
+    assert browser.execute_script(hidden) > 0
+
+
+@needs_chromium
+def test_the_search_finds_a_section_from_another_page(
+    browser: webdriver.Chrome, site: Path
+) -> None:
+    assert site_checks.not_found(browser, site, site.as_uri()) == []
+    browser.find_element(By.CSS_SELECTOR, ".results a").click()
+    WebDriverWait(browser, 20).until(lambda b: PAPER in b.current_url)
