@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 from pytest import approx
 
 from figures.render import render
-from report.engine.computing import compute_usable
+from report.engine.gather import compute_usable
 from report.engine.manuscript import write_source
 from report.engine.pipeline import ROOT
 from report.evidence.devices import Devices, read_devices

@@ -11,8 +11,7 @@ import pytest
 
 import build
 from figures.panels import Dots
-from report.engine.computing import compute
-from report.engine.gather import choose
+from report.engine.gather import choose, compute
 from report.errors import RecordError
 from report.paper.findings import Findings, Inputs
 from report.paper.machines import DRAWN

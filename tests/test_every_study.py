@@ -12,7 +12,7 @@ import pypandoc
 import pytest
 
 from figures.render import render
-from report.engine.computing import compute
+from report.engine.gather import compute
 from report.engine.pipeline import ROOT
 from report.errors import StudyError
 from report.paper.findings import Findings

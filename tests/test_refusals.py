@@ -19,8 +19,7 @@ from matplotlib.figure import Figure as Canvas
 from figures.characters import visible
 from figures.panels import Points, Scaling
 from figures.scaling import draw
-from report.engine.computing import compute, compute_usable
-from report.engine.gather import choose
+from report.engine.gather import choose, compute, compute_usable
 from report.engine.task import write_json
 from report.errors import LONGEST, RecordError, RenderError, RidgepointError, StudyError
 from report.evidence.devices import read_devices

@@ -37,7 +37,7 @@ _FORKS = get_context("forkserver")
 _FORKS.set_forkserver_preload([__name__])
 #: Whatever steps import from elsewhere is there when a build is forked.
 for _name in (
-    "engine.computing",
+    "engine.gather",
     "engine.manuscript",
     "engine.run",
     "render.html",

@@ -17,7 +17,7 @@ import yaml
 
 from report.commands.arguments import request_of
 from report.commands.console import shown
-from report.engine.computing import compute_usable
+from report.engine.gather import compute_usable
 from report.engine.pipeline import Request, look
 from report.engine.steps import ARTIFACTS, RECORDS
 from report.engine.use import accept_records

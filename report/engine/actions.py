@@ -49,7 +49,7 @@ def study(task: Task) -> tuple[str, ...]:
     What a reader may download of the records is written from the same reading.  The setting
     ``use`` names records that the user wants in this build.
     """
-    from report.engine.computing import compute_usable
+    from report.engine.gather import compute_usable
     from report.paper.details import details
     from report.paper.machines import machines
 

@@ -1,38 +1,43 @@
-"""Choosing and reading all that a paper is made from; the only reader of ``data/`` in a build.
+"""Choosing and reading all that a paper is made from, and computing it; nothing else reads data.
 
 A record is left out with a notice, so that one bad file stops no paper, if it cannot be read (cut
 off, of another tool or study, too large), if a file that the paper needs is not beside it, if its
-cases are none of this study, if the study cannot be computed from it, or if its content is not what
-its experiment wrote.  So are records of others.  A record that ``editions.yaml`` or ``--use`` names
-is an error instead; so is a bad record where the study, or a machine that plays a role, has no good
-one: an empty paper must not replace a full one.
+cases or rates cannot be, or if its content is not what its experiment wrote.  So are records of
+others.  A record that ``editions.yaml`` or ``--use`` names is an error instead; so is a bad record
+where the study, or a machine that plays a role, has no good one: an empty paper must not replace a
+full one.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from traceback import extract_tb
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final, TypeAlias, TypeVar
 
-from report.errors import RecordError, RidgepointError
+from report.engine.steps import ROOT
+from report.errors import RecordError, RidgepointError, StudyError
 from report.evidence.case_checks import check_layers
 from report.evidence.devices import read_devices
 from report.evidence.reported import read_reported
 from report.evidence.runs import labels
+from report.instruments import gates
 from report.instruments.counters.logs import joined_logs
-from report.paper.findings import Inputs
+from report.paper.findings import Findings, Inputs
 from report.paper.listing import attributions, listing, unusable
 from report.records import IMPORTED, OPERATORS
-from report.records.choice import Choices, choices_of, choose_records
+from report.records.choice import Choice, Choices, choices_of
 from report.records.editions import EDITIONS, ROLES, Edition, read_editions
 from report.records.files import shared
+from report.records.imported import ImportedRecord
 from report.records.network_operators import read_operators
 from report.records.pooling import runs_of, whole
 from report.records.store import (
     EDITED,
+    Filed,
     Listed,
     Stored,
     StoredImport,
@@ -43,7 +48,16 @@ from report.records.store import (
     survey_records,
 )
 from report.records.strict import no_cycles
-from report.studies import STUDIES, attachments_of
+from report.studies import STUDIES, attachments_of, find_study
+
+_NOBODY: Final = Edition({})
+_EDITED: Final = (
+    f"data/{{}}: {EDITED}, so it was edited after it was measured; restore it with git, run the "
+    f"experiment again, or name it in data/{EDITIONS} to use it as it is."
+)
+#: The files beside each record that the paper needs, by its file.
+_Attachments: TypeAlias = dict[str, dict[str, bytes]]
+_Item = TypeVar("_Item", bound=Filed[Any])
 
 
 @dataclass(frozen=True)
@@ -51,6 +65,7 @@ class Chosen:
     """All that a paper is computed from, and what it says of its records.
 
     ``notices`` are what is wrong with records; ``listing`` says of every one what became of it.
+    ``usable`` are the own records that there are to choose from, ``choices`` what is chosen.
 
     ``origin`` is what the paper says of its data: ``records`` and ``reported``, files relative to
     the data directory, ``devices``, the names of the machines, ``measured``, the day of the edition
@@ -63,6 +78,8 @@ class Chosen:
     origin: Mapping[str, Any]
     notices: tuple[str, ...]
     listing: Sequence[Mapping[str, Any]]
+    usable: Sequence[Listed]
+    choices: Choices
 
     @property
     def files(self) -> tuple[Stored | StoredImport, ...]:
@@ -71,203 +88,240 @@ class Chosen:
         return (*(part for run in runs for part in run.shards), *self.inputs.imported)
 
 
+# -------------------------------------------------------------------------------------- computing
+
+
+def compute_usable(study: str, data: Path, asked: Sequence[str] = ()) -> tuple[Chosen, Findings]:
+    """The records that are chosen for a study with all that it reads, and what it finds in that.
+
+    A record that the study refuses by its name is left out.  Raises ``RidgepointError`` as
+    ``choose`` and ``compute`` do.
+    """
+    refused: dict[str, str] = {}
+    while True:
+        chosen = choose(study, data, asked, refused)
+        try:
+            return chosen, compute(study, chosen.inputs)
+        except StudyError as error:
+            said, files = str(error), chosen.inputs.files
+            file = next((file for file in files if said.startswith(f"data/{file}: cases[")), None)
+            if file is None:
+                raise
+            refused[file] = said
+
+
+@no_cycles()
+def compute(study: str, inputs: Inputs) -> Findings:
+    """What ``study`` finds in its inputs; raises ``StudyError`` that names the files at fault.
+
+    What computes on numbers does not know from which file they came, so that all are named then.
+    """
+    try:
+        return find_study(study)(inputs)
+    except Exception as error:
+        said = str(error)
+        if isinstance(error, RidgepointError) and said.startswith("data/"):
+            raise
+        first, more = next(iter(inputs.files), study), len(inputs.files) - 1
+        files = f"data/{first} and {more} more" if more > 0 else f"data/{first}"
+        if not isinstance(error, RidgepointError):
+            what, remedy = type(error).__name__, "correct that line, or restore the data with git"
+            said = f"{what}: {said} in {_line(error)}; {remedy}."
+        raise StudyError(f"{files}: {said}") from error
+
+
+def _line(error: Exception) -> str:
+    """The line of ours that raised ``error``: a study's, if one is among those that led there."""
+    frames = extract_tb(error.__traceback__)
+    places = [(Path(f.filename), f.lineno) for f in frames if f.filename.startswith(str(ROOT))]
+    studies = [place for place in places if ROOT / "report" / "studies" in place[0].parents]
+    file, line = (studies or places)[-1]
+    return f"{file.relative_to(ROOT).as_posix()}:{line}"
+
+
+# --------------------------------------------------------------------------------------- choosing
+
+
 @no_cycles()
 @each_read_once()
 def choose(
     study: str,
     data: Path,
     asked: Sequence[str] = (),
-    faulty: Mapping[str, str] = MappingProxyType({}),
+    refused: Mapping[str, str] = MappingProxyType({}),
 ) -> Chosen:
     """The records that the paper of ``study`` uses, and all else that it reads.
 
-    ``asked`` are records that the user wants in this build, relative to ``data``; ``faulty`` ones
-    are left out, each for its reason.  Raises ``RecordError`` for a named record that cannot be
-    used, for a role without a machine, and for a bad record without a good one.
+    ``asked`` are records that the user wants in this build, relative to ``data``; ``refused`` are
+    left out, each for its reason.  Raises ``RecordError`` for a named record that cannot be used,
+    for a role without a machine, and for a bad record without a good one.
     """
     edition = read_editions(data, STUDIES).get(study)
-    listed, bad = usable_records(study, data, edition, asked, faulty)
-    choices = choices_of(listed, data, edition, asked)
-    imported, lost = _usable_imports(study, data, faulty)
-    left_out = {file: f"left out: {why}" for file, why in (bad | lost).items()}
-    altered = [item.file for item in (*listed, *imported) if item.edited]
-    used = [file for choice in choices for item in choice.used for file in item.files]
-    return Chosen(
-        inputs=_inputs(study, data, edition, choices, imported),
-        origin={
-            **_origin(study, data, edition, choices),
-            "records": [*used, *(item.file for item in imported)],
-            "altered": [(file, EDITED) for file in altered],
-            "imported": attributions(imported),
-        },
-        notices=(
-            *left_out.values(),
-            *(_edited(file, "or run the experiment again") for file in altered),
-        ),
-        listing=(
-            *listing(listed, choices, imported),
-            *(unusable(file, why) for file, why in left_out.items()),
-        ),
-    )
-
-
-def _origin(study: str, data: Path, edition: Edition | None, choices: Choices) -> dict[str, Any]:
-    """What a paper says of its own records, and whether it repeats published values."""
+    own, bad = survey_records(study, data)
+    theirs, bad_imports = survey_imports(study, data)
+    bad |= {**bad_imports, **refused}
+    while True:
+        usable = _usable(own, study, bad, edition or _NOBODY, asked)
+        imported = _usable(theirs, f"{study}/{IMPORTED}", bad, _NOBODY)
+        choices = choices_of(usable, data, edition, asked)
+        attachments, broken = _read_whole(study, choices, imported, data)
+        if not broken:
+            break
+        bad |= broken
+    edited = {item.file: _EDITED.format(item.file) for item in (*own, *theirs) if item.edited}
+    kept = {item.file for item in (*usable, *imported)}
+    bad |= {file: why for file, why in edited.items() if file not in kept}
+    altered = {file: why for file, why in edited.items() if file in kept}
+    left_out = {file: f"left out: {why}" for file, why in bad.items()}
+    inputs = _inputs(study, data, choices, imported, attachments, edition or _NOBODY)
+    named = (item for choice in choices if choice.by == "--use" for item in choice.used)
     days = [item.record.started[:10] for choice in choices for item in choice.used]
     if edition and edition.date:
         days.append(edition.date)
-    named = (item for choice in choices if choice.by == "--use" for item in choice.used)
-    return {
-        "devices": labels([choice.primary for choice in choices]),
-        "measured": max(days, default=None),
-        "reported": _reported(study, data),
-        "asked": [file for item in named for file in item.files],
-    }
-
-
-def _edited(file: str, remedy: str) -> str:
-    return (
-        f"data/{file}: {EDITED}, so it was edited after it was measured; restore it with git, "
-        f"{remedy}."
+    return Chosen(
+        inputs=inputs,
+        origin={
+            "records": list(inputs.files),
+            "reported": inputs.reported_file,
+            "devices": labels(inputs.records),
+            "measured": max(days, default=None),
+            "altered": [(file, EDITED) for file in altered],
+            "asked": [file for item in named for file in item.files],
+            "imported": attributions(imported),
+        },
+        notices=(*left_out.values(), *altered.values(), *_noted(study, inputs)),
+        listing=(
+            *listing(usable, choices, imported),
+            *(unusable(file, why) for file, why in left_out.items()),
+        ),
+        usable=usable,
+        choices=choices,
     )
 
 
-def usable_records(
-    study: str,
-    data: Path,
-    edition: Edition | None = None,
+def _usable(
+    found: Sequence[_Item],
+    folder: str,
+    bad: Mapping[str, str],
+    edition: Edition,
     asked: Sequence[str] = (),
-    faulty: Mapping[str, str] = MappingProxyType({}),
-) -> tuple[tuple[Listed, ...], dict[str, str]]:
-    """The records that a paper may use, and those that are left out, each with the reason.
+) -> tuple[_Item, ...]:
+    """The records of a folder that are not ``bad``, less those edited unless there are no others.
 
-    Of the former, those that the paper would use were read as a whole; ``faulty`` are files that
-    the study could not be computed from.  Raises ``RecordError`` for a bad record that is named, or
-    that has no good one beside it.
+    Raises ``RecordError`` for a bad record that is named, or that has no good one beside it.
     """
-    listed, refused = survey_records(study, data)
-    bad = {file: why for file, why in faulty.items() if f"/{IMPORTED}/" not in file} | refused
-    named = {*(edition.files if edition else ()), *asked}
-    while True:
-        _refuse(why for file, why in bad.items() if file in named)
-        listed = tuple(item for item in listed if item.file not in bad)
-        there = {item.record.environment.key for item in listed}
-        roles = edition.roles.values() if edition else ()
-        lost = {who for who in roles if isinstance(who, str)} - there
+    named = {*edition.files, *asked}
+    good = [item for item in found if item.file not in bad]
+    roles = {who for who in edition.roles.values() if isinstance(who, str)}
+    lost = roles - {item.record.environment.key for item in good}
+    for file, why in bad.items():
         # A key may be the beginning of another's; it stands between the time and the hash.
-        _refuse(w for file, w in bad.items() if file.partition("-")[2].rpartition("-")[0] in lost)
-        if not (broken := dict(_broken(study, listed, data, edition, asked))):
-            break
-        bad |= broken
-    untouched = tuple(i for i in listed if not i.edited or i.file in named)
-    if untouched:
-        remedy = f"run the experiment again, or name it in data/{EDITIONS} to use it as it is"
-        bad |= {i.file: _edited(i.file, remedy) for i in listed if i not in untouched}
-    elif bad and not listed:
-        raise RecordError(next(iter(bad.values())))
-    return untouched or listed, bad
+        key = file.partition("-")[2].rpartition("-")[0]
+        needed = file in named or key in lost or not good
+        if needed and file.rpartition("/")[0] == folder:
+            raise RecordError(why)
+    return tuple(item for item in good if not item.edited or item.file in named) or tuple(good)
 
 
-def _broken(
-    study: str,
-    listed: Collection[Listed],
-    data: Path,
-    edition: Edition | None,
-    asked: Sequence[str],
-) -> Iterator[tuple[str, str]]:
-    """The records among those that a paper would use which cannot be used after all, and why."""
-    for choice in choose_records(listed, edition, asked):
-        for item in (part for used in choice.used for part in used.shards):
-            try:
-                check_layers(read_record(data / item.file, data))
-                if item.file in choice.primary.files:
-                    read_attachments(item, attachments_of(study), data)
-            except RidgepointError as error:
-                yield item.file, _naming(item.file, str(error))
+def _read_whole(
+    study: str, choices: Choices, imported: Sequence[StoredImport], data: Path
+) -> tuple[_Attachments, dict[str, str]]:
+    """What lies beside the records that are used, and why some cannot be used after all.
 
-
-def _usable_imports(
-    study: str, data: Path, faulty: Mapping[str, str]
-) -> tuple[tuple[StoredImport, ...], dict[str, str]]:
-    """The imported records that a paper may use, read as a whole, and those that are left out.
-
-    Raises ``RecordError`` for a bad one where there is no good one.
+    Of runs that are pooled, the paper needs the files of the one that speaks for its machine.
     """
-    found, bad = survey_imports(study, data)
-    for item in found:
+    used = [part for choice in choices for item in choice.used for part in item.shards]
+    pooled = {file for choice in choices for item in choice.others for file in item.files}
+    beside: _Attachments = {}
+    bad: dict[str, str] = {}
+    for item in (*used, *imported):
         try:
-            read_attachments(item, attachments_of(study), data)
-        except RecordError as error:
-            bad[item.file] = _naming(item.file, str(error))
-    bad |= {item.file: faulty[item.file] for item in found if item.file in faulty}
-    good = tuple(item for item in found if item.file not in bad)
-    if not good:
-        _refuse(bad.values())
-    return good, bad
+            if not isinstance(item.record, ImportedRecord):
+                _check(read_record(data / item.file, data))
+            wanted = () if item.file in pooled else attachments_of(study)
+            beside[item.file] = read_attachments(item, wanted, data)
+        except RidgepointError as error:
+            place, said = f"data/{item.file}", str(error)
+            bad[item.file] = said if place in said else f"{place}: {said}"
+    return beside, bad
 
 
-def _refuse(reasons: Iterable[str]) -> None:
-    """Raise the first of the reasons, if there is any."""
-    for why in reasons:
-        raise RecordError(why)
+def _check(stored: Stored) -> None:
+    """Raise ``RidgepointError`` for a record that says what cannot be."""
+    check_layers(stored)
+    if why := gates.problem(stored.record):
+        raise RecordError(f"data/{stored.file}: {why}, which cannot be; measure again.")
 
 
-def _naming(file: str, why: str) -> str:
-    """The sentence with the file at its beginning, where it does not name it."""
-    return why if f"data/{file}" in why else f"data/{file}: {why}"
+# ---------------------------------------------------------------------------------- what is chosen
 
 
 def _inputs(
     study: str,
     data: Path,
-    edition: Edition | None,
     choices: Choices,
     imported: tuple[StoredImport, ...],
+    attachments: _Attachments,
+    edition: Edition,
 ) -> Inputs:
-    """The inputs of ``study`` with the records that were chosen; raises ``RecordError``."""
-    patterns = attachments_of(study)
-    own = tuple(_pooled([f for i in choice.used for f in i.files], data) for choice in choices)
+    """The inputs of ``study`` with the records that were chosen."""
+    own = tuple(_pooled(choice, data) for choice in choices)
+    reported = f"reported/{study}.json"
+    cast = {role: choice.primary.file for choice in choices for role in choice.roles}
     return Inputs(
         records=own,
-        reported=read_reported(shared(f"reported/{study}.json", data)),
-        reported_file=_reported(study, data),
+        reported=read_reported(shared(reported, data)),
+        reported_file=reported if os.path.lexists(shared(reported, data)) else "",
         devices=read_devices(shared("devices.yaml", data)),
         attachments={
-            **{item.file: _of_shards(item, patterns, data) for item in own},
-            **{item.file: read_attachments(item, patterns, data) for item in imported},
+            **{stored.file: _joined(stored.files, attachments) for stored in own},
+            **{item.file: attachments[item.file] for item in imported},
         },
         imported=imported,
         networks=read_operators(shared(OPERATORS, data)) if imported else (),
-        roles={
-            role: choice.primary.file
-            for role in (edition.roles if edition else {}) | dict.fromkeys(ROLES)
-            for choice in choices
-            if role in choice.roles
-        },
+        roles={role: cast[role] for role in (*edition.roles, *ROLES) if role in cast},
     )
 
 
-def _pooled(files: Sequence[str], data: Path) -> Stored:
+def _pooled(choice: Choice, data: Path) -> Stored:
     """The run of a device with the others of its measurement, shards merged."""
-    read = (check_layers(read_record(data / file, data)) for file in files)
-    first, *others = map(whole, runs_of(read))
+    files = (file for item in choice.used for file in item.files)
+    first, *others = map(whole, runs_of(read_record(data / file, data) for file in files))
     return replace(first, others=tuple(others))
 
 
-def _reported(study: str, data: Path) -> str:
-    """The file of published values; nothing where the study repeats nobody's."""
-    file = f"reported/{study}.json"
-    return file if os.path.lexists(shared(file, data)) else ""
-
-
-def _of_shards(stored: Stored, patterns: tuple[str, ...], data: Path) -> dict[str, bytes]:
+def _joined(files: Sequence[str], attachments: _Attachments) -> dict[str, bytes]:
     """The files beside a run; of a merged one, those of all its shards.
 
     What was counted of its cases is joined; other files belong to one case, and so to one shard.
     """
     found: dict[str, bytes] = {}
-    for part in stored.shards:
-        for name, content in read_attachments(part, patterns, data).items():
-            place = f"{part.file}/{name}"
+    for file in files:
+        for name, content in attachments[file].items():
+            place = f"{file}/{name}"
             found[name] = joined_logs(found[name], content, place) if name in found else content
     return found
+
+
+def _noted(study: str, inputs: Inputs) -> Iterator[str]:
+    """What the gates say of the series that a paper uses, in a sentence each after its name."""
+    counted = {
+        stored.file: sum(any(gates.bimodal_times(case)) for case in stored.record.cases)
+        for stored in inputs.records
+    }
+    if bimodal := [f"{file} ({count})" for file, count in counted.items() if count]:
+        yield (
+            f"{study}: the processes of these cases fall into two groups, so that their medians "
+            f"are printed as ranges and decide no claim: {', '.join(bimodal)}."
+        )
+    apart = [
+        f"{stored.file} and {other.file} ({count})"
+        for stored in inputs.records
+        for other in stored.others
+        if (count := gates.disagreeing(stored.record, other.record))
+    ]
+    if apart:
+        yield (
+            f"{study}: runs of one machine are more than {gates.AGREE} times apart in so many "
+            f"series, which are not pooled: {', '.join(apart)}."
+        )

@@ -11,9 +11,8 @@ from report.records import ENDING
 from report.studies import STUDIES
 
 if TYPE_CHECKING:
-    from report.records.choice import Choice, Choices
+    from report.records.choice import Choice
     from report.records.editions import Role
-    from report.records.store import Listed
 
 LATEST: Final = "latest"
 
@@ -37,8 +36,8 @@ def named_records(
 
 def _newest(studies: Iterable[str], data: Path) -> list[str]:
     """The newest record of each study that has any, by the time in its name."""
-    every = (_records([study], data) for study in studies)
-    if found := [max(files) for files in every if files]:
+    every = (_records(study, data) for study in studies)
+    if found := [files[-1] for files in every if files]:
         return found
     raise RecordError(f"--use {LATEST}: no record of these studies in {data}; measure one first.")
 
@@ -48,39 +47,25 @@ def _record(text: str, studies: Sequence[str], data: Path, here: Path) -> str:
     # The folder may be reached through links; a record may be one itself.
     paths = (path.parent.resolve() / path.name for path in (here / text, data / text))
     place = next((path for path in paths if path.is_file()), None)
-    for among in (studies, STUDIES):
-        records = _records(among, data)
-        found = [f for f in records if (data / f == place if place else text in f)]
-        if found:
-            break
+    every = (file for study in STUDIES for file in _records(study, data))
+    named = [file for file in every if (data / file == place if place else text in file)]
+    found = [file for file in named if file.partition("/")[0] in studies]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        why = f"{found[0]} and {found[1]} have this in their names; give more of the one you mean"
+    elif named:
+        study = named[0].partition("/")[0]
+        why = f"this is a record of {study}, which this build does not make; name that study, too"
     else:
-        raise RecordError(
-            f"--use {text}: no such record in {data}; give the path of one that lies there, or a "
-            "part of its name that no other has."
-        )
-    if len(found) > 1:
-        more = f" and {len(found) - 2} more" if len(found) > 2 else ""
-        raise RecordError(
-            f"--use {text}: {found[0]} and {found[1]}{more} have this in their names; give more "
-            "of the one that you mean."
-        )
-    study = found[0].partition("/")[0]
-    if study not in studies:
-        raise RecordError(
-            f"--use {text}: this is a record of {study}, which this build does not make; name "
-            f"{study} among the studies."
-        )
-    return found[0]
+        why = f"no such record in {data}; give its path, or a part of its name that no other has"
+    raise RecordError(f"--use {text}: {why}.")
 
 
-def _records(studies: Iterable[str], data: Path) -> list[str]:
-    """The files of all records, relative to ``data``."""
-    return [
-        f"{study}/{path.name}"
-        for study in studies
-        for path in sorted((data / study).glob(f"*{ENDING}"))
-        if not path.name.startswith(".")
-    ]
+def _records(study: str, data: Path) -> list[str]:
+    """The files of all records of a study, relative to ``data``, oldest first."""
+    names = (path.name for path in (data / study).glob(f"*{ENDING}"))
+    return [f"{study}/{name}" for name in sorted(names) if not name.startswith(".")]
 
 
 def accept_records(study: str, data: Path, asked: Sequence[str]) -> Path:
@@ -90,40 +75,33 @@ def accept_records(study: str, data: Path, asked: Sequence[str]) -> Path:
     than its newest full run was asked for.  Returns the file.  Raises ``RecordError`` for records
     that cannot be used, and for a quick run in the role of a full one.
     """
-    from report.engine.gather import usable_records
+    from report.engine.gather import choose
     from report.records.choice import choices_of, is_full, kind
     from report.records.editions import ROLES, Edition, read_editions, write_edition
 
     edition = read_editions(data, STUDIES).get(study)
-    listed, _ = usable_records(study, data, edition, asked)
-    before, after = (choices_of(listed, data, edition, files) for files in ((), asked))
-    old, new = _cast(before), _cast(after)
-    for role, choice in new.items():
-        was = old.get(role)
-        if was and is_full(was.primary) and not is_full(choice.primary):
+    chosen = choose(study, data, asked)
+    before = {r: c for c in choices_of(chosen.usable, data, edition) for r in c.roles}
+    after = {role: choice for choice in chosen.choices for role in choice.roles}
+    for role, choice in after.items():
+        new, old = choice.primary, before.get(role)
+        if old and is_full(old.primary) and not is_full(new):
             raise RecordError(
-                f"--use {choice.primary.file}: {kind(choice.primary)} does not replace the full "
-                f"run in the role {role}; measure the full plan, or leave out --accept."
+                f"--use {new.file}: {kind(new)} does not replace the full run in the role {role}; "
+                "measure the full plan, or leave out --accept."
             )
-    order = dict.fromkeys((*(edition.roles if edition else ()), *ROLES))
-    newest = {_key(choice): max(choice.used, key=_started) for choice in choices_of(listed, data)}
+    newest = {
+        max(choice.used, key=lambda item: (item.record.started, item.file)).file
+        for choice in choices_of(chosen.usable, data)
+    }
     roles: dict[Role, str | tuple[str, ...]] = {}
-    for role in (role for role in order if role in new):
-        choice = new[role]
-        is_newest = choice.by == "--use" and choice.used == (newest[_key(choice)],)
-        by_key = is_newest or not choice.by
-        roles[role] = _key(choice) if by_key else tuple(item.file for item in choice.used)
-    compared = tuple(_key(choice) for choice in after if not choice.roles)
-    date = max(choice.primary.record.started[:10] for choice in after)
+    for role in (role for role in (*(edition.roles if edition else ()), *ROLES) if role in after):
+        files = tuple(item.file for item in after[role].used)
+        by_key = not after[role].by or (after[role].by == "--use" and newest >= {*files})
+        roles[role] = _key(after[role]) if by_key else files
+    compared = tuple(_key(choice) for choice in chosen.choices if not choice.roles)
+    date = max(choice.primary.record.started[:10] for choice in chosen.choices)
     return write_edition(study, Edition(roles, compared, date), data)
-
-
-def _cast(choices: Choices) -> dict[Role, Choice]:
-    return {role: choice for choice in choices for role in choice.roles}
-
-
-def _started(item: Listed) -> tuple[str, str]:
-    return item.record.started, item.file
 
 
 def _key(choice: Choice) -> str:

@@ -67,15 +67,6 @@ class ReportedTable(Part, frozen=True):
             )
         return tuple(row[keys.index(key)] for row in self.rows)
 
-    def exactly(self, rows: int) -> ReportedTable:
-        """The table itself; raises ``StudyError`` unless it has so many rows."""
-        if len(self.rows) != rows:
-            raise StudyError(
-                f"{self.place} of the reported values: expected {rows} rows, found "
-                f"{len(self.rows)}; fix the table by the source."
-            )
-        return self
-
 
 class ReportedValue(Part, frozen=True):
     """A single number that the source prints outside its tables."""
@@ -102,9 +93,12 @@ class Reported(Part, frozen=True):
     tables: tuple[ReportedTable, ...]
     values: tuple[ReportedValue, ...]
 
-    def table(self, id: str) -> ReportedTable:
-        """The table with this id; raises ``StudyError`` if there is none."""
-        return self._named("table", self.tables, id)
+    def table(self, id: str, rows: int | None = None) -> ReportedTable:
+        """The table with this id; raises ``StudyError`` if none has it, and so many ``rows``."""
+        table = self._named("table", self.tables, id)
+        if rows is not None and len(table.rows) != rows:
+            raise self.fault(f"{table.place}: expected {rows} rows, found {len(table.rows)}")
+        return table
 
     def value(self, id: str) -> ReportedValue:
         """The single value with this id; raises ``StudyError`` if there is none."""

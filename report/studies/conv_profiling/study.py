@@ -66,7 +66,7 @@ class Paper:
 
     def legible(self, kernel: int) -> Quantity:
         """The one number that is legible of the counters of a kernel of the source."""
-        cell = self.reported.table("kernels").exactly(4).column("legible")[kernel]
+        cell = self.reported.table("kernels", rows=4).column("legible")[kernel]
         number = cell if isinstance(cell, int | float) else Missing("it is not legible")
         return recorded(f"legible number of kernel {kernel + 1}", "1", number, self.file)
 

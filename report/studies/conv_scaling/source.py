@@ -25,7 +25,7 @@ class Source:
 
     def counts(self, table: str, key: str) -> list[int]:
         """A column of counts, a row for each batch size."""
-        printed = self.inputs.reported.table(table).exactly(_ROWS)
+        printed = self.inputs.reported.table(table, _ROWS)
         return [
             self.inputs.reported.whole(cell, f"{printed.place}, row {row}, {key}")
             for row, cell in enumerate(printed.column(key), start=1)

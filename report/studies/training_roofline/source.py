@@ -115,9 +115,7 @@ class Source:
 
     def rows(self, table: str) -> tuple[Row, ...]:
         """The rows of a table."""
-        found = self.reported.table(table)
-        if table in _ROWS:
-            found.exactly(_ROWS[table])
+        found = self.reported.table(table, _ROWS.get(table))
         return tuple(Row(self.reported, table, i) for i in range(len(found.rows)))
 
     def one(self, table: str, **where: object) -> Row:
