@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from figures.panels import Drawing, Panel
+from figures.panels import Drawing
 from report.errors import StudyError
 from report.evidence.audit import Check
 from report.evidence.runs import Run
@@ -30,6 +30,7 @@ from report.paper.machines import Comparison, with_all_machines
 from report.paper.tables import Content, Table, table_of
 from report.paper.values import Value, declare
 from report.quantity.expression import Quantity, absent, exact
+from report.quantity.verdicts import Several, Statement, all_of
 from report.records.store import Stored
 from report.text.format import Style
 from report.theory.reconciliation import Reconciliation
@@ -40,8 +41,12 @@ Data = TypeVar("Data")
 Made = TypeVar("Made", bound=Callable[..., Any])
 Result = TypeVar("Result")
 
-#: What is printed of a machine that is not there.
+#: What a claim's function gives: a comparison, or several that have to hold together.
+Claimed: TypeAlias = Statement | Several | Iterable[Statement | Several]
+
+#: What is printed of a machine that is not there, and of a claim about nothing that is there.
 _NO_RUN: Final = absent("no run", "1", "no run of the experiment is in the data directory")
+_NOTHING: Final = absent("comparison", "1", "nothing to compare was recorded")
 
 
 class Study(Generic[Data]):
@@ -94,23 +99,26 @@ class Study(Generic[Data]):
     def table(
         self,
         id: str,
-        rows: Callable[[Data], Iterable[Any]],
+        rows: Callable[[Any], Iterable[Any]],
+        of: Callable[[Data], Any] = lambda p: p,
         *,
         wide: bool = False,
         digits: Mapping[str, int] = MappingProxyType({}),
     ) -> Callable[[Made], Made]:
-        """A table with a row for each of ``rows``; the function returns its cells by heading.
+        """A table with a row for each of ``rows``, if there is what it is ``of``.
 
-        A heading may end with the unit in which its numbers are printed: ``Time (µs)``.  ``digits``
-        are the significant ones of columns whose numbers have no interval to round them by.
+        The function returns the cells of a row by their headings.  A heading may end with the unit
+        in which its numbers are printed: ``Time (µs)``.  ``digits`` are the significant ones of
+        columns whose numbers have no interval to round them by.
         """
 
         def declared(function: Made) -> Made:
-            self.add_table(
-                lambda p: table_of(
-                    id, [function(p, row) for row in rows(p)], wide=wide, digits=digits
-                )
-            )
+            def make(p: Data) -> Table | None:
+                part = of(p)
+                found = [] if part is None else [function(part, row) for row in rows(part)]
+                return table_of(id, found, wide=wide, digits=digits)
+
+            self.add_table(make)
             return function
 
         return declared
@@ -119,26 +127,35 @@ class Study(Generic[Data]):
         """A table that is made elsewhere, such as that of the machines, if it is there."""
         self._tables.append(make)
 
-    def claim(self, id: str, of: Callable[[Data], Any] = lambda p: p) -> Callable[[Made], Made]:
-        """A claim of the paper; the function returns what has to hold, such as ``p.gain > 1``.
+    def claims(
+        self,
+        functions: Mapping[str, Callable[[Any], Claimed]],
+        of: Callable[[Data], Any] = lambda p: p,
+    ) -> None:
+        """What has to hold, by names: a comparison such as ``p.gain > 1``, or several, all of them.
 
-        Nothing holds where there is nothing that it is ``of``.
+        Nothing holds where there is nothing that it is ``of``, or nothing to compare.
+        """
+        for id, function in functions.items():
+            _declare(self._claims, id, function, of, _NO_RUN > 0, _claim)
+
+    def figure(
+        self, id: str, of: Callable[[Data], Any] = lambda p: p, **size: Any
+    ) -> Callable[[Made], Made]:
+        """A figure, if there is what it is ``of``; the function yields its panels.
+
+        ``size`` are fields of ``Drawing``.
         """
 
         def declared(function: Made) -> Made:
-            _declare(self._claims, id, function, of, _NO_RUN > 0, judge)
-            return function
-
-        return declared
-
-    def figure(self, id: str, **size: Any) -> Callable[[Made], Made]:
-        """A figure; the function yields its panels. ``size`` are fields of ``Drawing``."""
-
-        def declared(function: Callable[[Data], Iterable[Panel]]) -> Any:
             place = f"{function.__module__}.{function.__name__}"
-            self._figures.append(
-                lambda p: Figure(id, Drawing(tuple(function(p)), place=place, **size))
-            )
+
+            def make(p: Data) -> Figure:
+                part = of(p)
+                panels = () if part is None else tuple(function(part))
+                return Figure(id, Drawing(panels, place=place, **size))
+
+            self._figures.append(make)
             return function
 
         return declared
@@ -193,6 +210,14 @@ def _declare(
         return finish(id, otherwise if part is None else function(part))
 
     declared[id] = make
+
+
+def _claim(id: str, found: Claimed) -> Claim:
+    """The claim that ``found`` holds, or all of several."""
+    if isinstance(found, Statement | Several):
+        return judge(id, found)
+    statements = tuple(found)
+    return judge(id, all_of(*statements) if statements else _NOTHING > 0)
 
 
 def audit_row(p: Any, item: Check) -> dict[str, Content]:

@@ -31,9 +31,9 @@ def module_of(study: str) -> str:
 
 
 def attachments_of(study: str) -> tuple[str, ...]:
-    """Patterns of the names of attachments that the paper of a study is computed from."""
-    patterns: tuple[str, ...] = importlib.import_module(f"report.studies.{study}").ATTACHMENTS
-    return patterns
+    """Patterns of the names of attachments that the paper of a study is computed from, if any."""
+    package = importlib.import_module(f"report.studies.{study}")
+    return tuple(getattr(package, "ATTACHMENTS", ()))
 
 
 def find_study(study: str) -> Callable[[Inputs], Findings]:

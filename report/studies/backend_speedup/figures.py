@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -18,20 +18,22 @@ _TICKS: Final = (0.1, 1.0, 10.0, 100.0)
 _OVER: Final = "Speed-up over NumPy"
 
 
-def curve(run: Run, source: Source, model: Callable[[Size], float]) -> Iterator[Scaling]:
+def curve(both: tuple[Run, Source]) -> Iterator[Scaling]:
     """Time of an iteration, and CuPy's speed-up, over the work of an iteration."""
+    run, source = both
     if not {"cupy", "numpy"} <= {*run.libraries}:
         return
     slow = _by_width(run.sizes, lambda s: run.bounded(run.time(s, "numpy")), "ms")
     fast = _over(run.sizes, lambda s: run.bounded(run.time(s, "cupy")), "CuPy", "ms", 5)
     x = tuple(size.megaflop / 1e3 for size in run.sizes)
-    y = tuple(1e3 * model(size) for size in run.sizes)
+    y = tuple(1e3 * run.modeled(size) for size in run.sizes)
     lines = (Curve("Model", x, y),) if all(y) else ()
     yield Scaling(_WORK, "Time of an iteration (ms)", (*slow, *fast), lines, x_ticks=_TICKS)
-    drawn = _by_width(run.sizes, lambda s: run.bounded(run.speedup(s, "cupy")), "1")
+    drawn = _by_width(run.sizes, run.gain, "1")
     printed = float(source.cell("3", "time", "speedup").number)
     theirs = Points("Source", (SOURCE.megaflop / 1e3,), (printed,), series=7, hollow=True)
-    yield Scaling(_WORK, _OVER, (*drawn, theirs), (_parity(run.sizes),), x_ticks=_TICKS)
+    parity = Curve("", (x[0], x[-1]), (1.0, 1.0))
+    yield Scaling(_WORK, _OVER, (*drawn, theirs), (parity,), x_ticks=_TICKS)
 
 
 def _over(
@@ -58,17 +60,15 @@ def _by_width(
     )  # fmt: skip
 
 
-def _parity(sizes: Sequence[Size]) -> Curve:
-    ends = [sizes[0].megaflop / 1e3, sizes[-1].megaflop / 1e3]
-    return Curve("", tuple(ends), (1.0, 1.0))
-
-
-def bases(found: Mapping[str, Mapping[Size, Quantity]]) -> Dots:
-    """CuPy's speed-up at each size over several baselines, by their names."""
-    sizes = list(next(iter(found.values())))
+def bases(both: tuple[Run, Run]) -> Iterator[Dots]:
+    """CuPy's speed-up over NumPy on the GPU's host and on another CPU, a row a size."""
+    cpu, gpu = both
+    sizes = [size for size in gpu.sizes if size in cpu.sizes]
+    found = [gpu.gain(size) for size in sizes], [gpu.gain_over(cpu, size) for size in sizes]
+    series = []
+    for place, (run, gains) in enumerate(zip((gpu, cpu), found, strict=True)):
+        machine = run.stored.record.environment
+        name = f"NumPy, {machine.cpu.model}{machine.threads_text}"
+        series.append(dot_series(name, gains, "1", series=place))
     names = tuple(f"{size.hidden:,} × {size.images:,}" for size in sizes)
-    series = (
-        dot_series(name, [over[size] for size in sizes], "1", series=place)
-        for place, (name, over) in enumerate(found.items())
-    )
-    return Dots(names, tuple(series), "Speed-up of CuPy", reference=1.0, log=True)
+    yield Dots(names, tuple(series), "Speed-up of CuPy", reference=1.0, log=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from typing import Final
 
 from report.evidence import runs as any_study
 from report.evidence.runs import Factors
@@ -15,7 +16,10 @@ from report.quantity.expression import Inferred, Quantity, Sampled, absent
 from report.records.record import Factor
 from report.statistics.estimates import Estimate
 from report.studies.backend_speedup import theory
-from report.studies.backend_speedup.subject import NAMES, Size
+from report.studies.backend_speedup.subject import NAMES, SMALL, WIDEST, Size
+
+#: Up to this growth over its smallest time a GPU is at its floor.
+AT_FLOOR: Final = 1.25
 
 
 @dataclass(frozen=True)
@@ -68,12 +72,40 @@ class Run(any_study.Run):
         """The time (s) of an iteration."""
         return self.measured("time", size, library, dtype)
 
-    def speedup(
-        self, size: Size, library: str, quantity: str = "time", base: str = "numpy"
-    ) -> Quantity:
-        """How many times as fast as another library on the same machine, process by process."""
-        slow, fast = (self.measured(quantity, size, name) for name in (base, library))
+    def speedup(self, size: Size, library: str, quantity: str = "time") -> Quantity:
+        """How many times as fast as NumPy on the same machine, process by process."""
+        slow, fast = (self.measured(quantity, size, name) for name in ("numpy", library))
         return slow / fast
+
+    def gain(self, size: Size) -> Quantity:
+        """CuPy's speed-up over NumPy on the same machine, with the error of its times."""
+        return self.bounded(self.speedup(size, "cupy"))
+
+    def gain_over(self, cpu: Run, size: Size) -> Quantity:
+        """The same over NumPy on another machine."""
+        return self.bounded(cpu.time(size, "numpy") / self.time(size, "cupy"))
+
+    def rate(self, library: str) -> Quantity:
+        """The rate of whole iterations at the widest size (FLOP/s)."""
+        return theory.work(WIDEST) / self.time(WIDEST, library)
+
+    @property
+    def floor(self) -> Quantity:
+        """The time (s) of CuPy's iteration with the least work."""
+        return self.time(SMALL, "cupy")
+
+    @property
+    def at_floor(self) -> dict[Size, float]:
+        """By how much longer than that CuPy takes, at the sizes where it is hardly longer."""
+        times = {size: point(self.time(size, "cupy") / self.floor) for size in self.sizes}
+        return {size: t for size, t in times.items() if isinstance(t, float) and t <= AT_FLOOR}
+
+    def modeled(self, size: Size) -> float:
+        """CuPy's time (s) by its floor and its rate at the largest work; 0 where one is missing."""
+        floor, rate = point(self.floor), point(self.rate("cupy"))
+        if isinstance(floor, Missing) or isinstance(rate, Missing):
+            return 0.0
+        return max(floor, 2 * size.multiply_adds / rate)
 
     def product_rate(self, size: Size, library: str) -> Quantity:
         """FLOP/s of the first layer's product alone."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from statistics import median
 from typing import Final
 
 import msgspec
 
-from figures.panels import Dots, Scaling
 from report.errors import StudyError
 from report.evidence.audit import Check, count_by_verdict
 from report.instruments import gates
@@ -23,23 +21,28 @@ from report.paper.tables import Table
 from report.quantity.evaluation import point, to_digits
 from report.quantity.expression import Quantity, absent, exact, recorded
 from report.quantity.operations import at_least, at_most
-from report.quantity.verdicts import Several, Statement, all_of
+from report.quantity.verdicts import Statement
 from report.statistics.estimates import CONFIDENCE
 from report.studies.backend_speedup import figures, theory
 from report.studies.backend_speedup.runs import Run
 from report.studies.backend_speedup.source import OPERATIONS, PERFORMANCE, Source
-from report.studies.backend_speedup.subject import CALLS, NAMES, SOURCE, Size, check_subject
+from report.studies.backend_speedup.subject import (
+    CALLS,
+    LARGE,
+    NAMES,
+    SMALL,
+    SOURCE,
+    WIDEST,
+    Size,
+    check_subject,
+)
 from report.text.escape import markdown
 
 #: Speed-ups and sizes that differ by less than this share are no finding.
 MARGIN: Final = 0.1
-#: Up to this growth over its smallest time a GPU is at its floor.
-AT_FLOOR: Final = 1.25
 #: Losses that differ by less than this share are those of one training.
 ALIKE_LOSS: Final = 1e-3
 
-#: The least work, much work, and the most of all.
-SMALL, LARGE, WIDEST = Size(10, 1_000), Size(128, 60_000), Size(2_048, 16_000)
 #: About the source's work with many neurons; both networks with fewer images.
 LESS_WIDE, NARROW, FEWER = Size(512, 1_438), Size(10, 16_000), Size(128, 16_000)
 _PRODUCTS: Final = "matrix_product_time"
@@ -164,22 +167,11 @@ study.values(
 # ------------------------------------------------------------------------------------- the GPU
 
 
-def _floor(run: Run) -> Quantity:
-    return run.time(SMALL, "cupy")
-
-
-def _at_floor(run: Run) -> list[Size]:
-    """The sizes at which the GPU takes hardly longer than at the smallest, by their work."""
-    times = {size: point(run.time(size, "cupy") / _floor(run)) for size in run.sizes}
-    return [size for size, t in times.items() if not isinstance(t, Missing) and t <= AT_FLOOR]
-
-
 def _flat(run: Run) -> Quantity:
     """The largest work at the floor."""
-    found = _at_floor(run)
-    return (
-        to_digits(theory.work(found[-1]), 2) if found else absent("work", "FLOP", "no time of CuPy")
-    )
+    if not run.at_floor:
+        return absent("work", "FLOP", "no time of CuPy")
+    return to_digits(theory.work([*run.at_floor][-1]), 2)
 
 
 def _products_at_source(run: Run) -> Quantity:
@@ -190,11 +182,6 @@ def _product_share(run: Run) -> Quantity:
     """The share of CuPy's iteration in its products, less a wait of each, as a call has one."""
     waits = CALLS["matrix_product"] * run.measured("call_time", SMALL, "cupy")
     return (_products_at_source(run) - waits) / run.time(SOURCE, "cupy")
-
-
-def _rate(run: Run, library: str) -> Quantity:
-    """The rate of whole iterations at the widest size (FLOP/s)."""
-    return theory.work(WIDEST) / run.time(WIDEST, library)
 
 
 def _without_faults(run: Run) -> Quantity:
@@ -226,23 +213,22 @@ def _call_share(run: Run, library: str) -> Quantity:
     return calls / run.time(SMALL, library)
 
 
-def _speedup(size: Size) -> Callable[[Run], Quantity]:
-    """CuPy's speed-up over NumPy on the same machine, with the error of its times."""
-    return lambda run: run.bounded(run.speedup(size, "cupy"))
+def _gain(size: Size) -> Callable[[Run], Quantity]:
+    return lambda run: run.gain(size)
 
 
 study.values(
     {
         "threads": lambda run: exact("threads", "1", run.threads, run.file),
-        "small": _speedup(SMALL),
-        "at_source": _speedup(SOURCE),
-        "large": _speedup(LARGE),
-        "widest": _speedup(WIDEST),
-        "less_wide": _speedup(LESS_WIDE),
-        "floor": _floor,
+        "small": _gain(SMALL),
+        "at_source": _gain(SOURCE),
+        "large": _gain(LARGE),
+        "widest": _gain(WIDEST),
+        "less_wide": _gain(LESS_WIDE),
+        "floor": lambda run: run.floor,
         "narrow_gpu_rate": lambda run: theory.work(SOURCE) / _products_at_source(run),
         "products": _products_at_source,
-        "gpu_rate": lambda run: _rate(run, "cupy"),
+        "gpu_rate": lambda run: run.rate("cupy"),
     },
     of=lambda p: p.gpu,
 )
@@ -250,7 +236,7 @@ study.values(
     {
         "flat": _flat,
         "flat_growth": lambda run: _flat(run) / theory.work(SMALL),
-        "flat_sizes": lambda run: exact("sizes", "1", len(_at_floor(run)), run.file),
+        "flat_sizes": lambda run: exact("sizes", "1", len(run.at_floor), run.file),
         "sizes": lambda run: exact("sizes", "1", len(run.sizes), run.file),
         "spread": lambda run: to_digits(_spread(run, 0), 3),
         "spread_parts": _spread_of_parts,
@@ -268,11 +254,11 @@ study.values(
 )
 study.values(
     {
-        "floor_error": lambda run: recorded("largest excess", "1", _flatness(run), run.file),
+        "floor_error": lambda run: recorded("largest excess", "1", _excess(run), run.file),
         "rate_error": lambda run: recorded("error", "1", _error(run, LARGE), run.file),
         "call_share": lambda run: _call_share(run, "cupy"),
         "torch_call_share": lambda run: _call_share(run, "torch_cuda"),
-        "torch_lower": lambda run: 1 - run.bounded(run.time(SMALL, "torch_cuda") / _floor(run)),
+        "torch_lower": lambda run: 1 - run.bounded(run.time(SMALL, "torch_cuda") / run.floor),
         "product_share": lambda run: to_digits(_product_share(run), 1),
         "product_share_least": lambda run: to_digits(
             _product_share(run) / _spread_of_parts(run), 1
@@ -294,27 +280,15 @@ def _faults(run: Run, size: Size) -> Quantity:
     return to_digits(run.measured("page_faults", size, "numpy"), 2)
 
 
-def _flatness(run: Run) -> float | Missing:
+def _excess(run: Run) -> float | Missing:
     """By what share the floor's longest time exceeds that of the least work."""
-    growths = [point(run.time(size, "cupy") / _floor(run)) for size in _at_floor(run)]
-    known = [growth for growth in growths if not isinstance(growth, Missing)]
-    return max(known) - 1 if known else Missing("no time of CuPy")
-
-
-def _model(run: Run, size: Size) -> float:
-    """CuPy's time (s) by its floor and its rate at the largest work; 0 where one is missing."""
-    floor, rate = point(_floor(run)), point(_rate(run, "cupy"))
-    if isinstance(floor, Missing) or isinstance(rate, Missing):
-        return 0.0
-    return max(floor, 2 * size.multiply_adds / rate)
+    return max(run.at_floor.values()) - 1 if run.at_floor else Missing("no time of CuPy")
 
 
 def _error(run: Run, size: Size) -> float | Missing:
     """By how much of it CuPy's time exceeds the model."""
-    time, model = point(run.time(size, "cupy")), _model(run, size)
-    if isinstance(time, Missing) or not model:
-        return Missing("no model")
-    return time / model - 1
+    time, model = point(run.time(size, "cupy")), run.modeled(size)
+    return Missing("no model") if isinstance(time, Missing) or not model else time / model - 1
 
 
 def _image_time(p: Paper) -> Quantity:
@@ -329,16 +303,25 @@ def _image_time(p: Paper) -> Quantity:
 
 # ---------------------------------------------------------------- the source and other baselines
 
+
+def _beside_source(p: Paper) -> tuple[Run, Source] | None:
+    """The GPU and the source, where both are there."""
+    return (p.gpu, p.source) if p.gpu else None
+
+
+def _slower_than_ours(side: str, library: str) -> Callable[[tuple[Run, Source]], Quantity]:
+    """How many times as long the source's iteration takes."""
+    return lambda both: both[1].number("3", "time", side) / both[0].time(SOURCE, library)
+
+
+study.values({"image_time": _image_time}, "measured")
 study.values(
     {
-        "image_time": _image_time,
-        "source_slower": lambda p: p.source.number("3", "time", "gpu") / p.gpu.time(SOURCE, "cupy"),
-        "source_cpu_slower": lambda p: (
-            p.source.number("3", "time", "cpu") / p.gpu.time(SOURCE, "numpy")
-        ),
+        "source_slower": _slower_than_ours("gpu", "cupy"),
+        "source_cpu_slower": _slower_than_ours("cpu", "numpy"),
     },
     "measured",
-    of=lambda p: p if p.gpu else None,
+    of=_beside_source,
 )
 study.values(
     {
@@ -351,8 +334,8 @@ study.values(
 )
 study.values(
     {
-        "over_cpu": lambda both: _over(both, SOURCE, "numpy"),
-        "small_over_cpu": lambda both: _over(both, SMALL, "numpy"),
+        "over_cpu": lambda both: both[1].gain_over(both[0], SOURCE),
+        "small_over_cpu": lambda both: both[1].gain_over(both[0], SMALL),
         "least_shift": lambda both: at_most(*_shifts(both)),
         "most_shift": lambda both: at_least(*_shifts(both)),
     },
@@ -383,12 +366,6 @@ def _slower(
     return recorded("products of an earlier session over ours", "1", ratio, both[0].file)
 
 
-def _over(both: tuple[Run, Run], size: Size, library: str) -> Quantity:
-    """CuPy's speed-up over a library on the CPU, which is another machine."""
-    cpu, gpu = both
-    return gpu.bounded(cpu.time(size, library) / gpu.time(size, "cupy"))
-
-
 def _shifts(both: tuple[Run, Run]) -> list[Quantity]:
     """NumPy's time on the CPU over that on the GPU's host, at each size that both timed."""
     cpu, gpu = both
@@ -408,39 +385,11 @@ def _watched(run: Run, place: int) -> Quantity:
 # -------------------------------------------------------------------------------------- claims
 
 
-@study.claim("small-slower", of=lambda p: p.gpu)
-def _small_slower(run: Run) -> Statement:
-    return _speedup(SMALL)(run) < 1 - MARGIN
-
-
-@study.claim("large-faster", of=lambda p: p.gpu)
-def _large_faster(run: Run) -> Several:
-    return all_of(*(_speedup(size)(run) > 1 + MARGIN for size in (LARGE, WIDEST)))
-
-
-@study.claim("floor", of=lambda p: p.gpu)
-def _is_floor(run: Run) -> Statement:
+def _at_one_level(run: Run) -> Statement:
+    """That the GPU takes less than twice as long up to the largest work at its floor."""
     # Up to there the work grows by two orders of magnitude.
-    found = _at_floor(run)
-    last = found[-1] if found else SMALL
-    return run.bounded(run.time(last, "cupy") / _floor(run)) < 2
-
-
-@study.claim("gpu-faster", of=lambda p: p.gpu)
-def _gpu_faster(run: Run) -> Statement:
-    return _speedup(SOURCE)(run) > 1 + MARGIN
-
-
-@study.claim("same-speedup", of=lambda p: (p.gpu, p.source) if p.gpu else None)
-def _same_speedup(both: tuple[Run, Source]) -> Statement:
-    run, source = both
-    ratio = run.speedup(SOURCE, "cupy") / source.value("total_speedup")
-    return run.bounded(ratio).near(1, within=MARGIN)
-
-
-@study.claim("baseline-matters", of=lambda p: p.both)
-def _baseline_matters(both: tuple[Run, Run]) -> Several:
-    return all_of(*(shift > 1 + MARGIN for shift in _shifts(both)))
+    last = [SMALL, *run.at_floor][-1]
+    return run.bounded(run.time(last, "cupy") / run.floor) < 2
 
 
 def _growth(run: Run, size: Size, base: Size) -> Statement:
@@ -448,17 +397,6 @@ def _growth(run: Run, size: Size, base: Size) -> Statement:
     return run.bounded(growth) > 1 + MARGIN
 
 
-@study.claim("gap-grows-images", of=lambda p: p.gpu)
-def _gap_grows_images(run: Run) -> Statement:
-    return _growth(run, SOURCE, SMALL)
-
-
-@study.claim("gap-grows-neurons", of=lambda p: p.gpu)
-def _gap_grows_neurons(run: Run) -> Statement:
-    return _growth(run, LARGE, SOURCE)
-
-
-@study.claim("alike", of=lambda p: p.gpu)
 def _alike(run: Run) -> Statement:
     theirs, ours = (run.of_training("train_loss", name) for name in ("cupy", "numpy"))
     name = "largest difference of losses"
@@ -477,52 +415,57 @@ def _held(run: Run, library: str) -> Quantity:
     return exact(name, "B", int(median(after) - median(before)), run.file)
 
 
-@study.claim("more-held", of=lambda p: p.gpu)
-def _more_held(run: Run) -> Statement:
-    return to_digits(_held(run, "cupy") / _held(run, "numpy"), 2) > 1 + MARGIN
-
-
 def _printed_bytes(p: Paper, row: str, shapes: Quantity) -> Statement:
     """The memory that the source prints over that of shapes."""
     return to_digits(p.source.number("5", row, "cpu") / shapes, 2).near(1, within=MARGIN)
 
 
-@study.claim("parameter-bytes")
-def _parameter_bytes(p: Paper) -> Statement:
-    return _printed_bytes(p, "parameters", theory.ELEMENT * theory.PARAMETERS)
+def _same_speedup(both: tuple[Run, Source]) -> Statement:
+    run, source = both
+    ratio = run.speedup(SOURCE, "cupy") / source.value("total_speedup")
+    return run.bounded(ratio).near(1, within=MARGIN)
 
 
-@study.claim("input-bytes")
-def _input_bytes(p: Paper) -> Statement:
-    return _printed_bytes(p, "input", theory.image_bytes(SOURCE))
+study.claims(
+    {
+        "small-slower": lambda run: run.gain(SMALL) < 1 - MARGIN,
+        "large-faster": lambda run: (run.gain(size) > 1 + MARGIN for size in (LARGE, WIDEST)),
+        "floor": _at_one_level,
+        "gpu-faster": lambda run: run.gain(SOURCE) > 1 + MARGIN,
+    },
+    of=lambda p: p.gpu,
+)
+study.claims({"same-speedup": _same_speedup}, of=_beside_source)
+study.claims(
+    {"baseline-matters": lambda both: (shift > 1 + MARGIN for shift in _shifts(both))},
+    of=lambda p: p.both,
+)
+study.claims(
+    {
+        "gap-grows-images": lambda run: _growth(run, SOURCE, SMALL),
+        "gap-grows-neurons": lambda run: _growth(run, LARGE, SOURCE),
+        "alike": _alike,
+        "more-held": lambda run: (
+            to_digits(_held(run, "cupy") / _held(run, "numpy"), 2) > 1 + MARGIN
+        ),
+    },
+    of=lambda p: p.gpu,
+)
+study.claims(
+    {
+        "parameter-bytes": lambda p: _printed_bytes(
+            p, "parameters", theory.ELEMENT * theory.PARAMETERS
+        ),
+        "input-bytes": lambda p: _printed_bytes(p, "input", theory.image_bytes(SOURCE)),
+    }
+)
 
 
 # ------------------------------------------------------------------------------------- figures
 
 
-@study.figure("fig-curve", height=2.3, wide=True)
-def _fig_curve(p: Paper) -> Iterator[Scaling]:
-    run = p.gpu
-    return figures.curve(run, p.source, partial(_model, run)) if run else iter(())
-
-
-@study.figure("fig-bases", height=1.75)
-def _fig_bases(p: Paper) -> Iterator[Dots]:
-    both = p.both
-    if both is None:
-        return
-    cpu, gpu = both
-    sizes = [size for size in gpu.sizes if size in cpu.sizes]
-    here, there = (
-        f"NumPy, {each.cpu.model}{each.threads_text}"
-        for each in (run.stored.record.environment for run in (gpu, cpu))
-    )
-    yield figures.bases(
-        {
-            here: {size: _speedup(size)(gpu) for size in sizes},
-            there: {size: _over(both, size, "numpy") for size in sizes},
-        }
-    )
+study.figure("fig-curve", of=_beside_source, height=2.3, wide=True)(figures.curve)
+study.figure("fig-bases", of=lambda p: p.both, height=1.75)(figures.bases)
 
 
 # -------------------------------------------------------------------------------------- tables
@@ -534,16 +477,14 @@ _MARKS: Final = (
 
 
 @study.table(
-    "tbl-marks", rows=lambda p: p.gpu.libraries if p.gpu else (), digits=dict.fromkeys(_MARKS, 2)
+    "tbl-marks", lambda run: run.libraries, of=lambda p: p.gpu, digits=dict.fromkeys(_MARKS, 2)
 )
-def _marks(p: Paper, library: str) -> dict[str, Content]:
-    run = p.gpu
-    assert run is not None
+def _marks(run: Run, library: str) -> dict[str, Content]:
     cells = (
         run.measured("call_time", SMALL, library),
         run.time(SMALL, library),
         run.product_rate(WIDEST, library),
-        _rate(run, library),
+        run.rate(library),
     )
     brief = (to_digits(cell, 2) for cell in cells)
     return {"Library": NAMES[library], **dict(zip(_MARKS, brief, strict=True))}

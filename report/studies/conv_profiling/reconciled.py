@@ -10,6 +10,7 @@ from report.evidence import executed as evidence
 from report.evidence.reported import Reported
 from report.missing import Missing
 from report.paper.findings import Inputs
+from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent, exact, recorded
 from report.studies.conv_profiling.runs import Call, Run, kernels_of, tile_of
 from report.studies.conv_profiling.source import CONVOLUTION, MB, WORKSPACE, operator_bytes
@@ -147,12 +148,8 @@ def tiled(inputs: Inputs, run: Run) -> dict[Call, Reconciliation]:
     found = {}
     for call in run.calls:
         tiles = [t for k in kernels_of(inputs, run, call.factors) if (t := tile_of(k))]
-        counts = [
-            run.fixed(f"ncu_fp32_{kind}", call.factors)
-            for kind in ("additions", "multiplications", "multiply_adds")
-        ]
-        adds, multiplies, fused = counts
-        if len(tiles) != 1 or any(isinstance(count, Missing) for count in counts):
+        counted = number(run.on_cuda_cores(call.factors))
+        if len(tiles) != 1 or isinstance(counted, Missing):
             continue
         layer, named = call.layer, "the tile in the kernel's name"
         found[call] = Reconciliation(
@@ -167,7 +164,7 @@ def tiled(inputs: Inputs, run: Run) -> dict[Call, Reconciliation]:
             ),
             Term(
                 "Counted",
-                adds + multiplies + 2 * fused,  # type: ignore[operator]
+                int(counted),  # type: ignore[arg-type]
                 "additions + multiplications + 2 · fused",
                 "Nsight Compute",
             ),

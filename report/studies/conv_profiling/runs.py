@@ -122,9 +122,9 @@ class Run(any_study.Run):
         factors = shape.factors(batch, pass_)
         tensor = self.repeated("ncu_tensor_core_flops", factors)
         theory = exact("theory", "FLOP", 2 * shape.multiply_adds(batch, pass_))
-        return named("operations ÷ theory", (self._on_cuda_cores(factors) + tensor) / theory)
+        return named("operations ÷ theory", (self.on_cuda_cores(factors) + tensor) / theory)
 
-    def _on_cuda_cores(self, factors: Factors) -> Quantity:
+    def on_cuda_cores(self, factors: Factors) -> Quantity:
         """Additions + multiplications + 2 · fused, which tensor cores do not add to."""
         adds, multiplies, fused = (
             self.repeated(f"ncu_fp32_{kind}", factors)
@@ -134,7 +134,7 @@ class Run(any_study.Run):
 
     def seen(self, batch: int) -> Quantity:
         """What the source's counters see of a forward call with TF32 on (FLOP)."""
-        return named("operations seen", self._on_cuda_cores(_fast(batch)))
+        return named("operations seen", self.on_cuda_cores(_fast(batch)))
 
     def on_tensor_cores(self, batch: int) -> Quantity:
         """What the tensor cores did in the same call (FLOP)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import chain, product
 from typing import Final
 
 from figures.panels import Panel
@@ -17,7 +18,7 @@ from report.paper.study import Content, Study
 from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, absent, exact, recorded
 from report.quantity.operations import at_least, at_most
-from report.quantity.verdicts import Several, Statement, all_of
+from report.quantity.verdicts import Statement
 from report.records.record import Pass
 from report.studies.conv_profiling import reconciled, source, theory
 from report.studies.conv_profiling.runs import Call, Run, kernels_of, tile_of
@@ -115,6 +116,11 @@ def _model(run: Run) -> str:
 # ------------------------------------------------------------------------------ theory, source
 
 
+def _kept(p: Paper) -> Quantity:
+    """The outputs of an image that the source's call keeps."""
+    return p.printed("size_increase") / theory.OUTPUT_BYTES
+
+
 study.values(
     {
         "in_channels": lambda p: theory.C_IN,
@@ -125,7 +131,7 @@ study.values(
         "outputs": lambda p: theory.OUTPUTS,
         "source_batch": lambda p: exact("batch", "1", p.reported.count("profiled_batch"), p.file),
         "source_kept": lambda p: p.printed("size_increase"),
-        "table_batch": lambda p: p.printed("size_increase") / theory.OUTPUT_BYTES,
+        "table_batch": _kept,
         "weights": lambda p: theory.WEIGHTS,
         "weight_average": lambda p: p.legible(1),
         "partitions": lambda p: theory.WEIGHTS / p.legible(1),
@@ -289,126 +295,97 @@ study.values({"second_block": Run.block}, of=lambda p: p.second)
 # -------------------------------------------------------------------------------------- claims
 
 
-def _without_residual(
-    run: Run | None, found: Iterable[Reconciliation], unit: str = "MAC"
-) -> Several:
+def _without_residual(run: Run | None, found: Iterable[Reconciliation]) -> Iterator[Statement]:
     """That the terms of each give what was recorded, to the unit."""
-    left = [residual([each], each.unit, run.file) for each in found if run]
-    nothing = absent("residual", unit, "nothing was counted")
-    return all_of(*(each.exactly(0) for each in left or [nothing]))
+    return (residual([each], each.unit, run.file).exactly(0) for each in found if run)
 
 
-@study.claim("batch-in-product")
+def _not_per_image(p: Paper) -> Statement:
+    """That the bytes without the workspace are those of an image for every image."""
+    without = p.printed("allocation_size") - p.printed("workspace")
+    return (without / theory.for_every_image(p.reported.count("profiled_batch"))).exactly(1)
+
+
 def _batch_in_product(p: Paper) -> Statement:
     work = exact("printed result", "FLOP", p.reported.count("flops"), p.file)
     return (work / theory.work(1)).exactly(p.reported.count("printed_batch"))
 
 
-@study.claim("table-of-one-image")
-def _table_of_one_image(p: Paper) -> Statement:
-    return (p.printed("size_increase") / theory.OUTPUT_BYTES).exactly(1)
+_COPIES: Final = ("input_copy", "multiplications"), ("weight_copy", "multiplications")
 
 
-@study.claim("parameters-per-image")
-def _parameters_per_image(p: Paper) -> Statement:
-    without = p.printed("allocation_size") - p.printed("workspace")
-    return (without / theory.for_every_image(p.reported.count("profiled_batch"))).exactly(1)
-
-
-@study.claim("temporary-storage")
-def _temporary_storage(p: Paper) -> Statement:
-    return residual([p.estimate], "B", p.file).exactly(0)
-
-
-@study.claim("keeps-its-output")
-def _keeps_its_output(p: Paper) -> Statement:
-    return (p.printed("size_increase") / (SHOWN_BATCH * theory.OUTPUT_BYTES)).exactly(1)
-
-
-def _tensor(p: Paper, number: int, *counts: tuple[str, str]) -> Several:
+def _tensor(p: Paper, number: int, *counts: tuple[str, str]) -> Iterator[Statement]:
     """That kernels of calls on tensor cores count so many operations of each element they write."""
-    found = [
-        exact(f"{what} of {kernel}", "1", getattr(getattr(call, kernel), what))
-        / call.written(kernel)
-        for call in p.tensor
-        for kernel, what in counts
-    ] or [absent("operations", "1", "no trace of an A100 is there")]
-    return all_of(*(each.exactly(number) for each in found))
+    for call, (kernel, what) in product(p.tensor, counts):
+        count = exact(f"{what} of {kernel}", "1", getattr(getattr(call, kernel), what))
+        yield (count / call.written(kernel)).exactly(number)
 
 
-@study.claim("counters-blind")
-def _blind(p: Paper) -> Several:
-    return _tensor(p, 0, ("product", "multiply_adds"))
+study.claims(
+    {
+        "batch-in-product": _batch_in_product,
+        "table-of-one-image": lambda p: _kept(p).exactly(1),
+        "parameters-per-image": _not_per_image,
+        "temporary-storage": lambda p: residual([p.estimate], "B", p.file).exactly(0),
+        "keeps-its-output": lambda p: (_kept(p) / SHOWN_BATCH).exactly(1),
+        "counters-blind": lambda p: _tensor(p, 0, ("product", "multiply_adds")),
+        "copies-multiply": lambda p: _tensor(p, 1, *_COPIES, ("bias", "multiply_adds")),
+    }
+)
+study.claims(
+    {
+        "seen-as-predicted": lambda run: (
+            (run.seen(b) / theory.seen(b, 2)).exactly(1) for b in ON_TENSOR_CORES
+        ),
+        "tensor-cores-are-theory": lambda run: (
+            (run.on_tensor_cores(b) / theory.work(b)).exactly(1) for b in ON_TENSOR_CORES
+        ),
+        "small-batches-seen": lambda run: (run.seen(b) / theory.work(b) > 1 for b in ON_CUDA_CORES),
+        "workspace-is-copies": lambda run: (
+            run.workspace(SHOWN_BATCH) / theory.copies(SHOWN_BATCH)
+        ).near(1, within=1e-4),
+    },
+    of=lambda p: p.fast,
+)
+study.claims({"tiles-explain": lambda p: _without_residual(p.gpu, p.tiled.values())})
+study.claims(
+    {
+        "nothing-saved-forward": lambda run: (each > 1 for each in run.shares("forward")),
+        "saved-backward": lambda run: (
+            each < 1 - MARGIN for each in run.shares("forward_backward")
+        ),
+        "only-output": lambda run: (
+            run.peak_share(call).exactly(1) for call in run.calls if call.shape == BASE
+        ),
+    },
+    of=lambda p: p.gpu,
+)
 
 
-@study.claim("copies-multiply")
-def _copies_multiply(p: Paper) -> Several:
-    copies = [(kernel, "multiplications") for kernel in ("input_copy", "weight_copy")]
-    return _tensor(p, 1, *copies, ("bias", "multiply_adds"))
+def _counts(p: Paper, counted: Callable[[Call], bool]) -> list[Reconciliation]:
+    return [found for call, found in p.counts.items() if counted(call)]
 
 
-@study.claim("seen-as-predicted", of=lambda p: p.fast)
-def _seen(run: Run) -> Several:
-    return all_of(*((run.seen(b) / theory.seen(b, 2)).exactly(1) for b in ON_TENSOR_CORES))
-
-
-@study.claim("tensor-cores-are-theory", of=lambda p: p.fast)
-def _tensor_cores(run: Run) -> Several:
-    return all_of(*((run.on_tensor_cores(b) / theory.work(b)).exactly(1) for b in ON_TENSOR_CORES))
-
-
-@study.claim("small-batches-seen", of=lambda p: p.fast)
-def _small_batches(run: Run) -> Several:
-    return all_of(*(run.seen(b) / theory.work(b) > 1 for b in ON_CUDA_CORES))
-
-
-@study.claim("workspace-is-copies", of=lambda p: p.fast)
-def _workspace(run: Run) -> Statement:
-    return (run.workspace(SHOWN_BATCH) / theory.copies(SHOWN_BATCH)).near(1, within=1e-4)
-
-
-@study.claim("tiles-explain")
-def _tiles(p: Paper) -> Several:
-    return _without_residual(p.gpu, p.tiled.values(), "FLOP")
-
-
-@study.claim("nothing-saved-forward", of=lambda p: p.gpu)
-def _nothing_saved(run: Run) -> Several:
-    return all_of(*(each > 1 for each in run.shares("forward")))
-
-
-@study.claim("saved-backward", of=lambda p: p.gpu)
-def _saved_backward(run: Run) -> Several:
-    return all_of(*(each < 1 - MARGIN for each in run.shares("forward_backward")))
-
-
-@study.claim("only-output", of=lambda p: p.gpu)
-def _only_output(run: Run) -> Several:
-    shares = [run.peak_share(call) for call in run.calls if call.shape == BASE]
-    return all_of(*(each.exactly(1) for each in shares or [absent("peak", "1", "no call")]))
-
-
-@study.claim("example-is-theory")
-def _example(p: Paper) -> Several:
-    calls = [r for call, r in p.counts.items() if call.shape == BASE]
-    return _without_residual(p.cpu, [*calls, *p.backward])
-
-
-@study.claim("counts-explained")
-def _counts(p: Paper) -> Several:
-    return _without_residual(p.cpu, (r for call, r in p.counts.items() if not call.held_out))
-
-
-@study.claim("predicted")
-def _predicted(p: Paper) -> Several:
+def _predicted(p: Paper) -> Iterator[Statement]:
     held = [r for found in (p.counts, p.peaks) for call, r in found.items() if call.held_out]
     return _without_residual(p.cpu, held)
 
 
-@study.claim("peaks-explained")
-def _peaks(p: Paper) -> Several:
-    both = [(p.cpu, p.peaks), *([(p.second, p.second_peaks)] if p.second else [])]
-    return all_of(*(_without_residual(run, found.values(), "B") for run, found in both))
+study.claims(
+    {
+        "example-is-theory": lambda p: _without_residual(
+            p.cpu, [*_counts(p, lambda call: call.shape == BASE), *p.backward]
+        ),
+        "counts-explained": lambda p: _without_residual(
+            p.cpu, _counts(p, lambda call: not call.held_out)
+        ),
+        "predicted": _predicted,
+        "peaks-explained": lambda p: chain(
+            _without_residual(p.cpu, p.peaks.values()),
+            _without_residual(p.second, p.second_peaks.values()),
+        ),
+    }
+)
 
 
 # ------------------------------------------------------------------------------------- figures

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Final
 
-from figures.panels import Scaling
 from report.evidence.allocator_replay import replays
 from report.missing import Missing
 from report.paper.findings import Inputs
@@ -17,7 +16,7 @@ from report.paper.study import Content, Study
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.operations import at_least, at_most, counted_in, slope
-from report.quantity.verdicts import Several, Statement, all_of
+from report.quantity.verdicts import Statement
 from report.statistics.estimates import CONFIDENCE, Estimate
 from report.studies.conv_scaling import figures, reconciled, theory
 from report.studies.conv_scaling.runs import Block, Run
@@ -290,150 +289,108 @@ study.values(
 # -------------------------------------------------------------------------------------- claims
 
 
-@study.claim("source-theory")
-def _source_theory(p: Paper) -> Several:
-    return all_of(*(ratio.exactly(1) for ratio in p.source.theory_ratios()))
-
-
-@study.claim("linear-work")
-def _linear_work(p: Paper) -> Statement:
+def _counted(p: Paper) -> list[Quantity]:
+    """The source's counted operations an image."""
     counted = p.source.column("III", "total_flops", "FLOP")
-    images = [each / batch for batch, each in counted.items()]
-    return (at_least(*images) / at_most(*images)).exactly(1)
+    return [each / batch for batch, each in counted.items()]
 
 
-@study.claim("tensor-cores")
-def _tensor_cores(p: Paper) -> Statement:
-    # What tensor cores do, the counters of fused multiply-adds would lack.
-    return at_most(*(n / theory.multiply_adds(b) for b, n in p.source.fused.items())) < 1
-
-
-@study.claim("profiler-overhead")
-def _overhead(p: Paper) -> Statement:
+def _profiler_overhead(p: Paper) -> Statement:
     # An overhead of the profiler would not be the same number for each output element.
     each = [more / theory.output_bytes(batch) for batch, more in p.source.excess.items()]
     return at_least(*each) / at_most(*each) > 1
 
 
-@study.claim("compressed-memory")
-def _compressed(p: Paper) -> Statement:
-    # Compressed activations would leave a gap that grows with the batch.
-    return slope(p.source.gap, "B") > 0
+study.claims(
+    {
+        "source-theory": lambda p: (ratio.exactly(1) for ratio in p.source.theory_ratios()),
+        "linear-work": lambda p: (at_least(*_counted(p)) / at_most(*_counted(p))).exactly(1),
+        # What tensor cores do, the counters of fused multiply-adds would lack.
+        "tensor-cores": lambda p: (
+            at_most(*(n / theory.multiply_adds(b) for b, n in p.source.fused.items())) < 1
+        ),
+        "profiler-overhead": _profiler_overhead,
+        # Compressed activations would leave a gap that grows with the batch.
+        "compressed-memory": lambda p: slope(p.source.gap, "B") > 0,
+        "upper-bound": lambda p: (gap / theory.memory(b) > 0 for b, gap in p.source.gap.items()),
+        "gap-is-parameters": lambda p: (
+            (gap / theory.PARAMETER_BYTES).exactly(1) for gap in p.source.gap.values()
+        ),
+    }
+)
 
 
-@study.claim("upper-bound")
-def _upper_bound(p: Paper) -> Several:
-    return all_of(*(gap / theory.memory(b) > 0 for b, gap in p.source.gap.items()))
-
-
-@study.claim("gap-is-parameters")
-def _parameters(p: Paper) -> Several:
-    return all_of(*((b / theory.PARAMETER_BYTES).exactly(1) for b in p.source.gap.values()))
-
-
-_NOT_COUNTED: Final = absent("count", "1", "nothing was counted")
-
-
-def _without_residual(found: Iterable[Reconciliation], source: str = "") -> Several:
+def _without_residual(found: Iterable[Reconciliation], source: str = "") -> Iterator[Statement]:
     """That the terms of each give what was counted, to the unit."""
-    rests: list[Quantity] = [
-        exact("residual", each.unit, each.measured.amount - each.end, source)
-        for each in found
-        if not isinstance(each.measured, Missing)
-    ]
-    return all_of(*(rest.exactly(0) for rest in rests or [_NOT_COUNTED]))
+    for each in found:
+        if not isinstance(each.measured, Missing):
+            rest = exact("residual", each.unit, each.measured.amount - each.end, source)
+            yield rest.exactly(0)
 
 
-@study.claim("work-explained")
-def _work_explained(p: Paper) -> Several:
-    return _without_residual(p.work.values(), p.source.file)
-
-
-@study.claim("device-work-explained")
-def _device_work(p: Paper) -> Several:
-    return _without_residual(p.device_work, *p.inputs.files[:1])
-
-
-@study.claim("epilogue")
-def _epilogue(p: Paper) -> Several:
+def _epilogue(run: Run) -> Iterator[Statement]:
     # Without a bias, additions cannot come from it.
-    counts: list[Quantity] = [_NOT_COUNTED]
-    if p.gpu:
-        variant = {"subject": "variant", "variant": "no bias", "pass": "forward"}
-        counts = [
-            p.gpu.repeated(f"ncu_fp32_{kind}", {**variant, "layout": "contiguous", "batch": batch})
-            / (theory.OUTPUTS * int(batch))
-            for batch in p.gpu.levels("batch", **variant)
-            for kind in ("additions", "multiplications")
-        ] or counts
-    return all_of(*(each.exactly(1) for each in counts))
+    variant = {"subject": "variant", "variant": "no bias", "pass": "forward"}
+    for batch in run.levels("batch", **variant):
+        for kind in ("additions", "multiplications"):
+            case = {**variant, "layout": "contiguous", "batch": batch}
+            count = run.repeated(f"ncu_fp32_{kind}", case)
+            yield (count / (theory.OUTPUTS * int(batch))).exactly(1)
 
 
-@study.claim("replays-exact")
-def _replays(p: Paper) -> Several:
-    return _without_residual(p.replays, *p.inputs.files[:1])
+study.claims(
+    {
+        "work-explained": lambda p: _without_residual(p.work.values(), p.source.file),
+        "device-work-explained": lambda p: _without_residual(p.device_work, *p.inputs.files[:1]),
+    }
+)
+study.claims({"epilogue": _epilogue}, of=lambda p: p.gpu)
+study.claims(
+    {
+        "replays-exact": lambda p: _without_residual(p.replays, *p.inputs.files[:1]),
+        "executed-exactly": lambda p: _without_residual(p.executed, *p.inputs.files[:1]),
+        "both-slower": lambda p: (run.gain() > 1 + MARGIN for run in p.both),
+    }
+)
 
 
-@study.claim("executed-exactly")
-def _executed(p: Paper) -> Several:
-    return _without_residual(p.executed, *p.inputs.files[:1])
+def _cliff_predicted(run: Run) -> Iterator[Statement]:
+    """That no process maps pages below the predicted start, and every one does above its end."""
+    low, high = (number(each) for each in (_from(run), _always(run)))
+    if not isinstance(low, float) or not isinstance(high, float):
+        return
+    for batch in run.timed:
+        if batch < low or batch > high:
+            yield run.mapping_share(batch).exactly(batch > high)
 
 
-@study.claim("both-slower")
-def _both_slower(p: Paper) -> Several | Statement:
-    if not p.both:
-        return _uncompared("slowdown") > 1
-    return all_of(*(run.gain() > 1 + MARGIN for run in p.both))
+def _pages_follow(run: Run) -> Iterator[Statement]:
+    for batch in run.doubled[1:]:
+        if batch != OUTPUTS_ALONE:
+            pages = run.under("default").faults(batch) * PAGE
+            yield (pages / theory.free(batch)).near(1, within=PAGES_WITHIN)
 
 
-@study.claim("one-threshold-fails", of=lambda p: p.cpu)
-def _one_fails(run: Run) -> Several:
-    return all_of(*(run.gain(p) > 1 + MARGIN for p in ("mmap_threshold", "trim_threshold")))
-
-
-@study.claim("cliff-predicted", of=lambda p: p.cpu)
-def _cliff(run: Run) -> Several:
-    ends = [number(each) for each in (_from(run), _always(run))]
-    if isinstance(ends[0], Missing) or isinstance(ends[1], Missing):
-        return all_of(_from(run) > 0)
-    low, high = (float(end) for end in ends)  # type: ignore[arg-type]
-    small = [run.mapping_share(b).exactly(0) for b in run.timed if b < low]
-    return all_of(*small, *(run.mapping_share(b).exactly(1) for b in run.timed if b > high))
-
-
-@study.claim("pages-follow", of=lambda p: p.cpu)
-def _pages_follow(run: Run) -> Several:
-    shares = [
-        run.under("default").faults(batch) * PAGE / theory.free(batch)
-        for batch in run.doubled[1:]
-        if batch != OUTPUTS_ALONE
-    ]
-    return all_of(
-        *(share.near(1, within=PAGES_WITHIN) for share in shares or [_uncompared("pages")])
-    )
+study.claims(
+    {
+        "one-threshold-fails": lambda run: (
+            run.gain(policy) > 1 + MARGIN for policy in ("mmap_threshold", "trim_threshold")
+        ),
+        "cliff-predicted": _cliff_predicted,
+        "pages-follow": _pages_follow,
+    },
+    of=lambda p: p.cpu,
+)
 
 
 # ------------------------------------------------------------------------------------- figures
 
-
-@study.figure("fig-cliff", height=3.4, rows=2, wide=True, same_axes=True)
-def _fig_cliff(p: Paper) -> Iterator[Scaling]:
-    return figures.cliff(p.both)
-
-
-@study.figure("fig-thresholds", height=2.0, wide=True)
-def _fig_thresholds(p: Paper) -> Iterator[Scaling]:
-    return figures.thresholds(p.cpu) if p.cpu else iter(())
-
-
-@study.figure("fig-start", height=2.0)
-def _fig_start(p: Paper) -> Iterator[Scaling]:
-    return figures.start(p.cpu) if p.cpu else iter(())
-
-
-@study.figure("fig-cost", height=2.0)
-def _fig_cost(p: Paper) -> Iterator[Scaling]:
-    return figures.cost(p.cpu) if p.cpu else iter(())
+study.figure("fig-cliff", of=lambda p: p.both, height=3.4, rows=2, wide=True, same_axes=True)(
+    figures.cliff
+)
+study.figure("fig-thresholds", of=lambda p: p.cpu, height=2.0, wide=True)(figures.thresholds)
+study.figure("fig-start", of=lambda p: p.cpu, height=2.0)(figures.start)
+study.figure("fig-cost", of=lambda p: p.cpu, height=2.0)(figures.cost)
 
 
 # -------------------------------------------------------------------------------------- tables
@@ -473,20 +430,19 @@ EVENTS: Final = (
 )
 
 
-def _events(p: Paper) -> list[tuple[str, Block]]:
+def _events(run: Run) -> list[tuple[str, Block]]:
     """The events of a call, unless another library makes others."""
-    blocks = p.cpu.blocks(SHOWN_BATCH) if p.cpu else ()
+    blocks = run.blocks(SHOWN_BATCH)
     return list(zip(EVENTS, blocks, strict=True)) if len(blocks) == len(EVENTS) else []
 
 
-@study.table("tbl-blocks", rows=_events, digits={"Block (MB)": 3, "Change (MB)": 3})
-def _blocks(p: Paper, event: tuple[str, Block]) -> dict[str, Content]:
-    assert p.cpu is not None
+@study.table("tbl-blocks", _events, of=lambda p: p.cpu, digits={"Block (MB)": 3, "Change (MB)": 3})
+def _blocks(run: Run, event: tuple[str, Block]) -> dict[str, Content]:
     what, block = event
     return {
         "Event": what,
-        "Block (MB)": exact("block", "B", block.bytes, p.cpu.file),
-        "Change (MB)": exact("change", "B", block.change, p.cpu.file),
+        "Block (MB)": exact("block", "B", block.bytes, run.file),
+        "Change (MB)": exact("change", "B", block.change, run.file),
     }
 
 

@@ -16,7 +16,7 @@ from report.paper.plots import distribution_rows
 from report.paper.study import Content, Study
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent, exact
-from report.quantity.verdicts import Several, Statement, all_of
+from report.quantity.verdicts import Statement
 from report.records import OPERATORS
 from report.records.network_operators import NetworkOperators
 from report.records.store import StoredImport
@@ -183,39 +183,29 @@ study.values(
 # -------------------------------------------------------------------------------------- claims
 
 
-@study.claim("neither-number")
-def _neither(p: Survey) -> Several:
+def _neither(p: Survey) -> tuple[Statement, ...]:
     first, second = (p.pairs[id].gain.median for id in ("first", "second"))
-    return all_of(
+    return (
         first / p.growth("first", "bandwidth") > 1 + MARGIN,
         first / p.growth("first", "peak") < 1 - MARGIN,
         second / p.growth("second", "bandwidth") < 1 - MARGIN,
     )
 
 
-@study.claim("operators-predict")
-def _operators_predict(p: Survey) -> Several:
-    return all_of(*(p.pairs[id].error(WAYS[id]).median < MARGIN for id in ("first", "compiled")))
-
-
-@study.claim("network-fails")
-def _network_fails(p: Survey) -> Several:
-    return all_of(*(p.pairs[id].error("network").median > MARGIN for id in STEPS))
-
-
-@study.claim("eager-falls-short")
-def _eager_falls_short(p: Survey) -> Statement:
-    return p.pairs["second"].over("operators").median > 1 + MARGIN
-
-
-@study.claim("cache-changes-nothing")
-def _cache(p: Survey) -> Several:
-    return all_of(*(p.pairs[id].cached_change.median < MARGIN for id in ("first", "second")))
-
-
-@study.claim("compiling-beats-card")
-def _compiling(p: Survey) -> Statement:
-    return p.pairs["instead"].gain.median > 1 + MARGIN
+study.claims(
+    {
+        "neither-number": _neither,
+        "operators-predict": lambda p: (
+            p.pairs[id].error(WAYS[id]).median < MARGIN for id in ("first", "compiled")
+        ),
+        "network-fails": lambda p: (p.pairs[id].error("network").median > MARGIN for id in STEPS),
+        "eager-falls-short": lambda p: p.pairs["second"].over("operators").median > 1 + MARGIN,
+        "cache-changes-nothing": lambda p: (
+            p.pairs[id].cached_change.median < MARGIN for id in ("first", "second")
+        ),
+        "compiling-beats-card": lambda p: p.pairs["instead"].gain.median > 1 + MARGIN,
+    }
+)
 
 
 # ------------------------------------------------------------------------------------- figures

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -10,6 +10,7 @@ from figures.panels import Points, Scaling
 from report.missing import Missing
 from report.paper.plots import points, theory_line
 from report.quantity.evaluation import point
+from report.studies.inference_memory.results import Allocated
 from report.studies.inference_memory.runs import Run
 from report.studies.inference_memory.subject import (
     LAYOUTS,
@@ -24,6 +25,8 @@ from report.studies.inference_memory.subject import (
 _X: Final = "Batch size (images)"
 #: What the lines of tensors are called.
 _TENSORS: Final[dict[Precision, str]] = {"float32": "Tensors, 32 bits", "bfloat16": "16 bits"}
+#: The networks whose workspaces are drawn: of small maps, and of large ones.
+_DRAWN: Final = (SHOWN, "VGG-16")
 #: Up to so many images every power of four has a tick, beyond every other.
 _TICKS: Final = 4**6
 
@@ -44,10 +47,10 @@ def peaks(run: Run) -> Iterator[Scaling]:
     yield Scaling(_X, "Allocated (MB an image)", drawn, tuple(curves), x_ticks=ticks, direct=True)
 
 
-def workspace(allocated: Mapping[Call, Run], networks: Sequence[str]) -> Iterator[Scaling]:
+def workspace(allocated: Allocated) -> Iterator[Scaling]:
     """What a call allocates on a GPU over what its tensors need in float32, by network."""
-    for network in networks:
-        found = {p: _over(allocated, network, p) for p in PRECISIONS}
+    for network in _DRAWN:
+        found = {p: _over(allocated.by_call, network, p) for p in PRECISIONS}
         if not any(found.values()):
             continue
         drawn: tuple[Points, ...] = ()

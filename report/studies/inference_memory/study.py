@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Final
 
-from figures.panels import Scaling
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.machines import setup
@@ -14,12 +13,11 @@ from report.paper.study import Content, Study, audit_row
 from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import at_least, at_most
-from report.quantity.verdicts import Several, Statement, all_of, any_of, trend
+from report.quantity.verdicts import Several, Statement, any_of, trend
 from report.statistics.estimates import CONFIDENCE
 from report.studies.inference_memory import figures, source, theory
 from report.studies.inference_memory.results import (
     NO_BYTES,
-    NO_RATIO,
     Allocated,
     beyond,
     limits,
@@ -56,8 +54,6 @@ from report.theory.reconciliation import Reconciliation
 MARGIN: Final = 0.1
 #: The batch whose memory the prose describes.
 SHOWN_BATCH: Final = 256
-#: The networks whose workspaces are drawn: of small maps, and of large ones.
-DRAWN: Final = (SHOWN, "VGG-16")
 #: The batches of the GPU's table; the source's lie among the first five.
 TABLED: Final = (64, 128, 256, 512, 1024, 4096, 16_384)
 #: Most workspaces are more than this share of them.
@@ -153,14 +149,13 @@ study.values({"confidence": lambda p: exact("confidence, chosen", "1", CONFIDENC
 study.values({"shown_batch": _at(SHOWN_BATCH), **{f"at_{n}": _at(n) for n in TABLED}})
 
 
-@study.claim("peaks-exact", of=lambda p: p.cpu)
-def _peaks_exact(run: Run) -> Several:
-    return all_of(*(rest.exactly(0) for rest in peaks_of(run).rests(bounded=False)))
-
-
-@study.claim("bounds-hold", of=lambda p: p.cpu)
-def _bounds(run: Run) -> Several:
-    return all_of(*(rest > -1 for rest in peaks_of(run).rests(bounded=True)))
+study.claims(
+    {
+        "peaks-exact": lambda run: (rest.exactly(0) for rest in peaks_of(run).rests(bounded=False)),
+        "bounds-hold": lambda run: (rest > -1 for rest in peaks_of(run).rests(bounded=True)),
+    },
+    of=lambda p: p.cpu,
+)
 
 
 # -------------------------------------------------------------------------- limits of memory
@@ -190,22 +185,21 @@ study.values(
 study.values({"room": lambda p: exact("slack (KiB)", "1", theory.ROOM >> 10)})
 
 
-@study.claim("limits-within", of=_limited)
-def _limits_within(run: Run) -> Several:
+def _limits_within(run: Run) -> Iterator[Statement]:
     # An image more may run where it exceeds the limit by less than the room; none less may.
-    images = [exact("images off", "1", lim.ran - f.largest, run.file) for lim, f in limits(run)]
-    over = (size < theory.ROOM + 1 for size in beyond(run))
-    return all_of(*(each > -1 for each in images), *over)
+    for limit, fits in limits(run):
+        yield exact("images off", "1", limit.ran - fits.largest, run.file) > -1
+    yield from (size < theory.ROOM + 1 for size in beyond(run))
+
+
+study.claims({"limits-within": _limits_within}, of=_limited)
 
 
 @study.table(
-    "tbl-limits",
-    rows=lambda p: limits(p.cpu) if p.cpu else (),
-    digits={"Left (MB)": 2, "Next above by (MB)": 2},
+    "tbl-limits", limits, of=lambda p: p.cpu, digits={"Left (MB)": 2, "Next above by (MB)": 2}
 )
-def _tbl_limits(p: Paper, row: tuple[Limit, Fits]) -> dict[str, Content]:
-    assert p.cpu is not None
-    (limit, fits), file = row, p.cpu.file
+def _tbl_limits(run: Run, row: tuple[Limit, Fits]) -> dict[str, Content]:
+    (limit, fits), file = row, run.file
     size = {n: least(at) for n, at in fits.predicted.items()}
     return {
         "Network": limit.network,
@@ -277,46 +271,41 @@ study.values(
 )
 
 
-@study.claim("tensors-requested")
-def _requested(p: Paper) -> Several:
+def _requested(p: Paper) -> Iterator[Statement]:
     """That every history holds the tensors of theory, in order."""
-    found: list[Quantity] = [
-        exact("found", "1", not isinstance(each, Missing)) for each in p.allocated.histories()
-    ]
-    return all_of(*(each.exactly(1) for each in found or [NO_RATIO]))
+    for each in p.allocated.histories():
+        yield exact("found", "1", not isinstance(each, Missing)).exactly(1)
 
 
-@study.claim("layout-copies")
-def _layout_copies(p: Paper) -> Several:
+def _layout_copies(p: Paper) -> Iterator[Statement]:
     """Most workspaces are copies where the layout is not the kernels', and none where it is."""
     strange = [p.allocated.copies(*each) for each in ((True, LAYOUTS[0]), (False, COALESCED))]
     plain = p.allocated.copies(False, LAYOUTS[0])
     if not all(each.taken for each in strange) or not plain.convolutions:
-        return all_of(NO_RATIO > 0)
-    shares = [exact("share of copies", "1", each.copies / each.taken) for each in strange]
-    none = exact("copies", "1", plain.copies).exactly(0)
-    return all_of(*(share > _MOST for share in shares), none)
+        return
+    yield from (exact("share of copies", "1", n.copies / n.taken) > _MOST for n in strange)
+    yield exact("copies", "1", plain.copies).exactly(0)
 
 
-@study.claim("batch-split")
-def _split(p: Paper) -> Several:
-    """That a large batch takes copies of as many images as an index names, within a thousandth."""
-    found = [exact("over a part", "1", size / part) for size, part in p.allocated.split]
-    ratios: list[Quantity] = [*found] or [NO_RATIO]
-    return all_of(*(ratio.near(1, 1e-3) for ratio in ratios))
-
-
-@study.claim("precision-costs")
-def _precision_costs(p: Paper) -> Several:
+def _precision_costs(p: Paper) -> Iterator[Statement]:
     base = p.allocated.peak(128)
-    return all_of(
-        *(p.allocated.peak(128, each) / base > 1 + MARGIN for each in (REDUCED, "float16"))
-    )
+    return (p.allocated.peak(128, each) / base > 1 + MARGIN for each in (REDUCED, "float16"))
 
 
-@study.claim("memory-monotone")
-def _monotone(p: Paper) -> Several:
-    return trend({batch: p.allocated.peak(batch) for batch in TABLED[:5]}, rising=True)
+study.claims(
+    {
+        "tensors-requested": _requested,
+        "layout-copies": _layout_copies,
+        # A large batch takes copies of as many images as an index names, within a thousandth.
+        "batch-split": lambda p: (
+            exact("over a part", "1", size / part).near(1, 1e-3) for size, part in p.allocated.split
+        ),
+        "precision-costs": _precision_costs,
+        "memory-monotone": lambda p: trend(
+            {batch: p.allocated.peak(batch) for batch in TABLED[:5]}, rising=True
+        ),
+    }
+)
 
 
 @study.table(
@@ -377,32 +366,35 @@ def _settings(run: Run, name: str, predicted: bool = False) -> list[Quantity]:
 
 @study.table(
     "tbl-layout",
-    rows=lambda p: _SETTINGS if p.second else (),
+    lambda run: _SETTINGS,
+    of=lambda p: p.second,
     digits={f"{what} {end} (%)": 2 for what in ("Predicted", "Measured") for end in ("from", "to")},
 )
-def _tbl_layout(p: Paper, name: str) -> dict[str, Content]:
-    assert p.second is not None
+def _tbl_layout(run: Run, name: str) -> dict[str, Content]:
     row: dict[str, Content] = {"Setting": name}
     for what, predicted in (("Predicted", True), ("Measured", False)):
-        saved = _settings(p.second, name, predicted)
+        saved = _settings(run, name, predicted)
         row |= {f"{what} from (%)": at_most(*saved), f"{what} to (%)": at_least(*saved)}
     return row
 
 
-@study.claim("layout-predicted", of=lambda p: p.second)
-def _layout_predicted(run: Run) -> Several:
+def _layout_predicted(run: Run) -> Iterator[Statement]:
     """That every peak behind the table is the predicted one, to the byte."""
-    calls = [small(n, SHOWN_BATCH, *how) for n in RESNETS for how in _SETTINGS.values()]
-    return all_of(*((run.peak(c) - run.predicted_peak(c)).exactly(0) for c in calls))
+    for network, how in product(RESNETS, _SETTINGS.values()):
+        call = small(network, SHOWN_BATCH, *how)
+        yield (run.peak(call) - run.predicted_peak(call)).exactly(0)
 
 
-@study.claim("both-save", of=lambda p: p.second)
-def _both_save(run: Run) -> Several:
-    names = list(_SETTINGS)
-    both, *others = (_settings(run, name) for name in reversed(names))
-    return all_of(
-        *(new / old > 1 + MARGIN for other in others for new, old in zip(both, other, strict=True))
-    )
+def _both_save(run: Run) -> Iterator[Statement]:
+    """That layout and precision together save more than either, of every network."""
+    *others, both = (_settings(run, name) for name in _SETTINGS)
+    for other in reversed(others):
+        yield from (new / old > 1 + MARGIN for new, old in zip(both, other, strict=True))
+
+
+study.claims(
+    {"layout-predicted": _layout_predicted, "both-save": _both_save}, of=lambda p: p.second
+)
 
 
 # -------------------------------------------------------------------------------------- tiles
@@ -439,42 +431,32 @@ study.values(
 )
 
 
-@study.claim("tile-time", of=lambda p: p.second)
-def _tile_time(run: Run) -> Several:
+def _tile_time(run: Run) -> Iterator[Several]:
     """That in all forms of tiling a larger tile is faster."""
-    found: list[Statement | Several] = []
     for form in TILED:
         over = {call.tile: run.time(call) for call in tiled(run, form) if call.tile}
-        found += [trend(over, rising=False)] * (len(over) > 1)
-    return all_of(*(found or [NO_RATIO > 0]))
+        if len(over) > 1:
+            yield trend(over, rising=False)
 
 
-@study.claim("tile-pays", of=lambda p: p.second)
-def _tile_pays(run: Run) -> Several:
-    return any_of(*(each < 1 - MARGIN for each in over_whole(Run.time)(run)))
-
-
-@study.claim("tile-trades", of=lambda p: p.second)
-def _tile_trades(run: Run) -> Several:
-    return all_of(_of_tile(Run.peak, 8)(run) < 1 - MARGIN, _of_tile(Run.time, 8)(run) > 1 + MARGIN)
+study.claims(
+    {
+        "tile-time": _tile_time,
+        "tile-pays": lambda run: any_of(*(t < 1 - MARGIN for t in over_whole(Run.time)(run))),
+        "tile-trades": lambda run: (
+            _of_tile(Run.peak, 8)(run) < 1 - MARGIN,
+            _of_tile(Run.time, 8)(run) > 1 + MARGIN,
+        ),
+    },
+    of=lambda p: p.second,
+)
 
 
 # ------------------------------------------------------------------------------------- figures
 
-
-@study.figure("fig-peaks", height=1.9)
-def _fig_peaks(p: Paper) -> Iterator[Scaling]:
-    return figures.peaks(p.cpu) if p.cpu else iter(())
-
-
-@study.figure("fig-workspace", height=2.2, wide=True)
-def _fig_workspace(p: Paper) -> Iterator[Scaling]:
-    return figures.workspace(p.allocated.by_call, DRAWN)
-
-
-@study.figure("fig-tiling", height=2.0)
-def _fig_tiling(p: Paper) -> Iterator[Scaling]:
-    return figures.tiling(p.second) if p.second else iter(())
+study.figure("fig-peaks", of=lambda p: p.cpu, height=1.9)(figures.peaks)
+study.figure("fig-workspace", of=lambda p: p.allocated, height=2.2, wide=True)(figures.workspace)
+study.figure("fig-tiling", of=lambda p: p.second, height=2.0)(figures.tiling)
 
 
 # ---------------------------------------------------------------------------------- supplement

@@ -17,7 +17,7 @@ from report.studies.training_roofline.subject import HEAVY, IMAGE, NETWORKS, Ste
 _KINDS: Final = ("3 × 3", "1 × 1", DEPTHWISE, "7 × 7", "other")
 
 
-def shares(source: Source) -> Dots:
+def shares(source: Source) -> Iterator[Dots]:
     """What each device reaches of the roofs of a network's layers (%), a row a network.
 
     From throughputs as they are printed, and hollow from printed efficiencies.
@@ -42,11 +42,12 @@ def shares(source: Source) -> Dots:
         for by_print in (False, True)
     ]
     label = "Throughput relative to Equation (1) (%)"
-    return Dots(NETWORKS, tuple(series), label, reference=100.0)
+    yield Dots(NETWORKS, tuple(series), label, reference=100.0)
 
 
-def memory(run: Run, source: Source) -> Iterator[Scaling]:
+def memory(both: tuple[Run, Source]) -> Iterator[Scaling]:
     """What a step allocates and reserves over the batch, and what the laptop of the source has."""
+    run, source = both
     drawn: tuple[Points, ...] = ()
     batches = [b for b in run.batches(HEAVY, IMAGE) if b <= theory.SOURCE_BATCH]
     for series, network in enumerate(NETWORKS):
