@@ -17,17 +17,31 @@ Factors:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from experiments.backends import case, perceptron
-from experiments.backends.libraries import ON_CPU, ON_GPU, namespace
+from experiments.backends import libraries, perceptron
+from experiments.backends.libraries import ON_CPU, ON_GPU, Array, Library
+from experiments.backends.perceptron import (
+    CLASSES,
+    Operations,
+    Parameters,
+    backward,
+    forward,
+    iteration,
+    update,
+)
 from experiments.harness.study import (
     FULL,
     QUICK,
+    SEED,
     CaseFile,
     Factor,
     Factors,
@@ -35,8 +49,11 @@ from experiments.harness.study import (
     Session,
     Study,
 )
+from experiments.harness.text import text_of
+from experiments.harness.timing import Workload, collector_off, cpu_clock, repeated, series_of
 from report.records.layers import DType, Layer
-from report.records.record import Measured
+from report.records.quantities import QUANTITIES
+from report.records.record import Measured, Protocol
 
 if TYPE_CHECKING:
     from experiments.datasets import Images, Split
@@ -48,6 +65,11 @@ ITERATIONS: Final = 500
 TRAINED_ON: Final = {"digits": 1_438, "mnist": 59_000}
 #: Neurons times images up to which an iteration is measured: beyond, one takes seconds on a core.
 LARGEST: Final = 2_048 * 16_000
+#: Calls in a sample of what one costs.
+_CALLS: Final = 100
+
+
+# ------------------------------------------------------------------------------------------ plan
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
@@ -86,33 +108,78 @@ def layers(factors: Factors) -> tuple[Layer, ...]:
     return perceptron.layers(int(factors["hidden"]), int(factors["samples"]), dtype)
 
 
-def memory(factors: Factors, session: Session) -> Measured:
-    """The course of a training, and what its library holds."""
-    if is_timed(factors):
-        return {}
-    library, held = case.started(factors, session.threads)
-    images = _images(factors, session)
-    one = case.Case(library, factors, _arrays(images.train, factors))
-    return case.course(one, _arrays(images.test), ITERATIONS) | held
+# ------------------------------------------------------------ one case in the process that holds it
 
 
-def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
-    """What the library and the images of a training are."""
-    if is_timed(factors):
-        return ()
-    identity = _images(factors, session).identity
-    return (
-        case.description(str(factors["backend"]), session.threads),
-        CaseFile("images.json", "which images were trained and tested on", identity),
-    )
+class Part(NamedTuple):
+    """Images ``(784, m)`` in [0, 1] and one-hot targets ``(10, m)``."""
+
+    images: Array
+    targets: Array
 
 
-def times(factors: Factors, session: Session) -> Measured:
-    """The times of a case, in this process, which has used no library yet."""
-    library, _ = case.started(factors, session.threads)
-    train = _arrays(_images(factors, session).train, factors)
-    one = case.Case(library, factors, train)
-    return case.times(one, session.protocol, apart=session.device == "cuda")
+class Case(NamedTuple):
+    """What is trained on, and the initial parameters, the same values in every library."""
+
+    library: Library
+    dtype: str
+    train: Part
+    parameters: Parameters
+
+    @property
+    def ops(self) -> Operations:
+        """The operations of its library."""
+        return Operations(self.library.xp)
+
+    def iterate(self, parameters: Parameters) -> Parameters:
+        """One iteration, which has ended when it returns."""
+        return self.library.wait(iteration(self.ops, parameters, *self.train))  # type: ignore[no-any-return]
+
+
+def placed(library: Library, dtype: str, split: Split, samples: int | None = None) -> Part:
+    """Images on the device of a library; where there are fewer than ``samples``, they begin again.
+
+    Pixels are divided by 255.
+    """
+    import numpy as np
+
+    kind, count = np.dtype(dtype), len(split.labels)
+    chosen = np.arange(samples or count) % count
+    pixels, labels = split.pixels[chosen].reshape(len(chosen), -1), split.labels[chosen]
+    columns = np.ascontiguousarray(pixels.T, dtype=kind) / kind.type(255)
+    targets = np.eye(CLASSES, dtype=kind)[:, labels]
+    return Part(library.place(columns, dtype), library.place(targets, dtype))
+
+
+def case_of(library: Library, factors: Factors, train: Split) -> Case:
+    """A case with its arrays on the device."""
+    dtype = str(factors["dtype"])
+    initial = perceptron.initial(int(factors["hidden"]), SEED)
+    parameters = Parameters(*(library.place(value, dtype) for value in initial))
+    return Case(library, dtype, placed(library, dtype, train, int(factors["samples"])), parameters)
+
+
+def started(factors: Factors, threads: int) -> tuple[Library, Measured]:
+    """The library, and what the process holds before it, after it, and after a first use (B).
+
+    Nothing of the library, nor NumPy, may have been imported before; images come after this.
+    """
+    held = {"resident_start": _resident()}
+    library = libraries.load(str(factors["backend"]), threads)
+    held["resident_import"] = _resident()
+    import numpy as np
+
+    # A product of small matrices starts threads and loads kernels.
+    values = library.place(np.ones((64, 64)), str(factors["dtype"]))
+    library.wait(library.xp.matmul(values, values))
+    held["resident_first_use"] = _resident()
+    return library, {name: (level,) for name, level in held.items() if level is not None}
+
+
+def _resident() -> int | None:
+    """Resident memory of this process (B), mapped files included; None where it cannot be read."""
+    found = re.search(r"^VmRSS:\s+(\d+) kB$", text_of(Path("/proc/self/status")), re.MULTILINE)
+    return int(found[1]) * 1024 if found else None
 
 
 def _images(factors: Factors, session: Session) -> Images:
@@ -121,11 +188,129 @@ def _images(factors: Factors, session: Session) -> Images:
     return handwritten(session.images if factors["dataset"] == "mnist" else None)
 
 
-def _arrays(split: Split, factors: Factors | None = None) -> tuple[Any, Any]:
-    """Pixels ``(N, 784)`` and labels ``(N,)``, no more than a case needs."""
-    count = None if factors is None else int(factors["samples"])
-    labels = split.labels[:count]
-    return split.pixels[:count].reshape(len(labels), -1), labels
+def memory(factors: Factors, session: Session) -> Measured:
+    """The course of a training, and what its library holds."""
+    if is_timed(factors):
+        return {}
+    library, held = started(factors, session.threads)
+    images = _images(factors, session)
+    return course(case_of(library, factors, images.train), images.test, ITERATIONS) | held
+
+
+def course(case: Case, test: Split, count: int) -> Measured:
+    """Loss (nats a sample) and accuracy of both parts before the first and after each iteration."""
+    parts = {"train": case.train, "test": placed(case.library, case.dtype, test)}
+    parameters, xp = case.parameters, case.library.xp
+    found = defaultdict[str, list[float]](list)
+    for index in range(count + 1):
+        if index:
+            parameters = case.iterate(parameters)
+        for name, part in parts.items():
+            sums = forward(case.ops, parameters, part.images).z2
+            found[f"{name}_loss"].append(perceptron.loss(xp, sums, part.targets))
+            found[f"{name}_accuracy"].append(perceptron.accuracy(xp, sums, part.targets))
+    return {name: tuple(samples) for name, samples in found.items()}
+
+
+def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
+    """What the library of a training is, in its own words, and the images."""
+    if is_timed(factors):
+        return ()
+    library = libraries.load(str(factors["backend"]), session.threads)
+    told = {"name": library.name, "version": library.version, "device": library.device_name}
+    identity = _images(factors, session).identity
+    return (
+        CaseFile(
+            name=f"backend.{library.name}.json",
+            meaning=f"version and device of {library.name}",
+            content=msgspec.json.format(msgspec.json.encode(told), indent=1) + b"\n",
+        ),
+        CaseFile("images.json", "which images were trained and tested on", identity),
+    )
+
+
+# ------------------------------------------------------------------------------------- its times
+
+
+def times(factors: Factors, session: Session) -> Measured:
+    """The times of a case, in this process, which has used no library yet."""
+    library, _ = started(factors, session.threads)
+    case = case_of(library, factors, _images(factors, session).train)
+    found = whole_times(case, session.protocol)
+    return found | parts_times(case, session.protocol) if session.device == "cuda" else found
+
+
+def whole_times(case: Case, protocol: Protocol) -> Measured:
+    """The first iteration repeated, what a call costs, and the first layer's product by itself.
+
+    The first call of a process stands apart: it loads kernels and starts threads.  A sample of
+    ``call_time`` is the mean over so many calls on one element that the clock matters little.
+    """
+    workload = Workload(lambda: case.iterate(case.parameters))
+    first = cpu_clock(workload)
+    for _ in range(protocol.warmup_calls):
+        cpu_clock(workload)
+    with collector_off():
+        durations = repeated(workload, protocol, cpu_clock)
+    wait, ops, weights = case.library.wait, case.ops, case.parameters.w1
+    one = weights[:1, :1]
+
+    def calls() -> None:
+        for _ in range(_CALLS):
+            wait(ops.add_bias(one, one))
+
+    def product() -> Array:  # which is freed outside of the time
+        return wait(ops.product(weights, case.train.images))
+
+    return {
+        "first_call_time": (first.wall,),
+        **series_of(durations),
+        "call_time": tuple(wall / _CALLS for wall in _again(calls, protocol)),
+        "product_alone_time": tuple(_again(product, protocol)),
+    }
+
+
+def parts_times(case: Case, protocol: Protocol) -> Measured:
+    """The times of each pass of an iteration, and of each kind of operation, summed over it.
+
+    Each has finished before the next begins.
+    """
+    found = defaultdict[str, list[float]](list)
+    sums = defaultdict[str, float](float)
+    ops, wait, now = case.ops, case.library.wait, time.perf_counter
+
+    def passes() -> None:
+        start = now()
+        activations = wait(forward(ops, case.parameters, case.train.images))
+        middle = now()
+        gradients = wait(backward(ops, case.parameters, activations, *case.train))
+        end = now()
+        wait(update(ops, case.parameters, gradients))
+        found["forward_time"].append(middle - start)
+        found["backward_time"].append(end - middle)
+
+    def tell(quantity: str, duration: float) -> None:
+        sums[quantity] += duration
+
+    watched = perceptron.timed(case.library.xp, wait, now, tell)
+
+    def operations() -> None:
+        sums.clear()
+        iteration(watched, case.parameters, *case.train)
+        for quantity, total in sums.items():
+            found[quantity].append(total)
+
+    _again(passes, protocol)
+    _again(operations, protocol)
+    # By the order of the table, not by that of the calls; the first is a warm-up.
+    return {name: tuple(found[name][1:]) for name in QUANTITIES if name in found}
+
+
+def _again(once: Callable[[], object], protocol: Protocol) -> list[float]:
+    """Once to warm up, then within the case's budget: each time (s)."""
+    once()
+    with collector_off():
+        return [each.wall for each in repeated(Workload(once), protocol, cpu_clock)]
 
 
 _PLAN: Final[dict[str, Any]] = {
@@ -160,7 +345,7 @@ STUDY: Final = Study(
     timed_under=lambda factors: "every" if is_timed(factors) else "none",
     # A process that times has imported the library before the first case.
     imports=lambda factors, session: (
-        (namespace(str(factors["backend"])),) if session.process else ()
+        (libraries.namespace(str(factors["backend"])),) if session.process else ()
     ),
     images="mnist",
     full=msgspec.structs.replace(FULL, **_PLAN, processes={"retained": 9}, budget_s=600.0),

@@ -28,7 +28,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from experiments.harness.measure import build
-from experiments.harness.memory import CALL, native_messages_off
+from experiments.harness.memory import CALL
 from experiments.harness.study import (
     CaseFile,
     Device,
@@ -71,8 +71,6 @@ HELD_OUT: Final[tuple[Shape, ...]] = (
 #: The batch sizes of all shapes but the example's, and that at which a call is traced.
 OTHER_BATCHES: Final = (1, 8)
 TRACED_BATCH: Final = 64
-#: A trace that is kept beside a record is at most this large, compressed (B).
-LARGEST_TRACE: Final = 1_000_000
 #: What a trace says besides its events.  Left out are the name of the host, the path of the file
 #: and a number drawn at random.
 _KEPT: Final = (
@@ -135,31 +133,26 @@ def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
 
     It holds every operator with its shapes, every event of the allocator and, on CUDA, every
     kernel; the call itself is the event named ``experiments.harness.memory.CALL``.
-    Raises ``MeasurementError`` if it is empty or too large.
+    Raises ``MeasurementError`` if it is empty.
     """
     plain = _shape(factors) == KNOWN[0] and "precision" not in factors
     if not plain or (factors["batch"], factors["pass"]) != (TRACED_BATCH, "forward_backward"):
         return ()
     workload = build(STUDY, factors, session.device)
     workload.once()
-    _profiled(workload, session.device)  # the first profile of a process is slow
-    trace = msgspec.json.decode(_profiled(workload, session.device))
+    _traced(workload, session.device)  # the first profile of a process is slow
+    trace = msgspec.json.decode(_traced(workload, session.device))
     if not trace.get("traceEvents"):
         raise MeasurementError("torch's profiler wrote no event; run the case by itself to see why")
-    content = gzipped(msgspec.json.encode({name: trace[name] for name in _KEPT if name in trace}))
-    if len(content) > LARGEST_TRACE:
-        raise MeasurementError(
-            f"The trace takes {len(content):,} B, more than the {LARGEST_TRACE:,} B that may lie "
-            "beside a record; trace a smaller batch."
-        )
+    kept = msgspec.json.encode({name: trace[name] for name in _KEPT if name in trace})
     meaning = (
         f"a Chrome trace of one warm call of the layer, forward and backward, at batch "
         f"{TRACED_BATCH}, which Perfetto and chrome://tracing open"
     )
-    return (CaseFile(f"trace.layer-{TRACED_BATCH}.json.gz", meaning, content),)
+    return (CaseFile(f"trace.layer-{TRACED_BATCH}.json.gz", meaning, gzipped(kept)),)
 
 
-def _profiled(workload: Workload, device: Device) -> bytes:
+def _traced(workload: Workload, device: Device) -> bytes:
     """The trace of one call as torch writes it, which it can only do into a file."""
     import torch
     from torch.profiler import ProfilerActivity, profile, record_function
@@ -167,13 +160,13 @@ def _profiled(workload: Workload, device: Device) -> bytes:
     activities = [ProfilerActivity.CPU]
     activities += [ProfilerActivity.CUDA] if device == "cuda" else []
     workload.reset()
-    with native_messages_off(), tempfile.TemporaryDirectory(prefix="ridgepoint-trace-") as folder:
-        with profile(activities=activities, profile_memory=True, record_shapes=True) as run:
-            with record_function(CALL):
-                result = workload.call()
-            if device == "cuda":  # so that the profile holds the kernels
-                torch.cuda.synchronize()
-        del result
+    with profile(activities=activities, profile_memory=True, record_shapes=True) as run:
+        with record_function(CALL):
+            result = workload.call()
+        if device == "cuda":  # so that the profile holds the kernels
+            torch.cuda.synchronize()
+    del result
+    with tempfile.TemporaryDirectory(prefix="ridgepoint-trace-") as folder:
         path = Path(folder) / "trace.json"
         run.export_chrome_trace(str(path))
         return path.read_bytes()

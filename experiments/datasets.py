@@ -36,7 +36,7 @@ _SIDE: Final = 28
 def handwritten(folder: Path | None) -> Images:
     """MNIST from ``folder``, or without one the digits of scikit-learn, scaled to its size.
 
-    Kept between cases: a whole MNIST takes seconds.  Raises ``DataSetError``.
+    Kept between cases: a whole MNIST takes seconds.  Raises ``MeasurementError``.
     """
     return digits() if folder is None else mnist(folder)
 
@@ -128,26 +128,16 @@ def bilinear(images: NDArray[np.integer], size: int, brightest: int) -> Bytes:
     done in whole numbers and rounded once (half upwards), so that nothing depends on how a machine
     rounds.
     """
-    weights = _weights(images.shape[-1], size)
+    old = images.shape[-1]
+    # The centre of new pixel i lies at (i + 1/2) * old / size - 1/2, here in parts of 1 / unit; an
+    # old pixel gives it the more, the nearer its own centre is.
+    unit = 2 * size
+    places = np.clip((2 * np.arange(size) + 1) * old - size, 0, unit * (old - 1))
+    weights = np.maximum(0, unit - np.abs(places[:, np.newaxis] - unit * np.arange(old)))
     sums = weights @ images.astype(np.int64) @ weights.T
-    whole = (2 * size) ** 2 * brightest
+    whole = unit**2 * brightest
     scaled: Bytes = ((2 * 255 * sums + whole) // (2 * whole)).astype(np.uint8)
     return scaled
-
-
-def _weights(old: int, new: int) -> NDArray[np.int64]:
-    """How much each old pixel gives to each new one along an axis, ``(new, old)``.
-
-    The weights of a new pixel add up to ``2 * new``.
-    """
-    # The centre of new pixel i lies at (i + 1/2) * old / new - 1/2 = doubled / (2 * new).
-    doubled = np.clip((2 * np.arange(new) + 1) * old - new, 0, 2 * new * (old - 1))
-    left, share = np.divmod(doubled, 2 * new)
-    weights = np.zeros((new, old), dtype=np.int64)
-    rows = np.arange(new)
-    weights[rows, left] += 2 * new - share
-    weights[rows, np.minimum(left + 1, old - 1)] += share
-    return weights
 
 
 # ------------------------------------------------------------------------------- MNIST's own files
@@ -172,31 +162,34 @@ _WORD: Final = 4
 _HELD_OUT: Final = 1_000
 
 
-class DataSetError(MeasurementError):
-    """A file or folder of images cannot be used; the message says where, what, and what should."""
-
-
-def _refusal(path: Path, place: str, content: str, expected: str) -> DataSetError:
-    """One sentence; ``place`` is a byte, or empty for the file as a whole."""
-    where = f"{path}: {place}" if place else f"{path}"
-    return DataSetError(f"{where}: found {content}, expected {expected}.")
+def _check(there: bool, place: str | Path, found: str, expected: str) -> None:
+    """Refuse a file or folder in one sentence unless what is expected is ``there``."""
+    if not there:
+        raise MeasurementError(f"{place}: found {found}, expected {expected}.")
 
 
 def mnist(folder: Path) -> Images:
     """MNIST, ``(28, 28)`` an image, from IDX files in ``folder``; 1,000 images are held out.
 
-    Raises ``DataSetError`` that names the file, the place in it, what was found there and what was
-    expected.
+    Raises ``MeasurementError`` that names the file, the place in it, what was found there and what
+    was expected.
     """
     found = {name: path for name in _FILES if (path := _find(folder, name))}
-    if lacking := [name for name in _FILES if name not in found]:
-        content = f"no {' and no '.join(lacking)}" if folder.is_dir() else "no folder"
-        raise _refusal(folder, "", content, "all four files of MNIST, each plain or .gz")
-    files = tuple(found.values())
-    pixels, labels = zip(*(_read(*files[at : at + 2]) for at in (0, 2)), strict=True)
-    _check_brightness(pixels[0], files[0])
-    source = f"MNIST from the IDX files {', '.join(path.name for path in files)}"
-    return held_out("mnist", source, np.concatenate(pixels), np.concatenate(labels), _HELD_OUT)
+    lacking = " and ".join(f"no {name}" for name in _FILES if name not in found)
+    absent = lacking if folder.is_dir() else "no folder"
+    _check(not lacking, folder, absent, "all four files of MNIST, each plain or .gz")
+    paths = list(found.values())
+    train, other = (_read(*paths[at : at + 2]) for at in (0, 2))
+    mean = float(train.pixels.mean()) / 255
+    _check(
+        len(train.pixels) != _WHOLE or abs(mean - _MEAN) <= 0.001,
+        paths[0],
+        f"{_WHOLE:,} images with a mean brightness of {mean:.4f}",
+        f"MNIST's {_MEAN} (Fashion-MNIST and others come in the same format)",
+    )
+    source = f"MNIST from the IDX files {', '.join(path.name for path in paths)}"
+    pixels, labels = map(np.concatenate, zip(train, other, strict=True))
+    return held_out("mnist", source, pixels, labels, _HELD_OUT)
 
 
 def _find(folder: Path, name: str) -> Path | None:
@@ -206,56 +199,45 @@ def _find(folder: Path, name: str) -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
-def _read(images: Path, labels: Path) -> tuple[Bytes, Bytes]:
-    pixels, digits = idx("images", images), idx("labels", labels)
-    if len(pixels) != len(digits):
-        wanted = f"{len(pixels):,}, one for each image in {images.name}"
-        raise _refusal(labels, "byte 4", f"a count of {len(digits):,} labels", wanted)
-    return pixels, digits
+def _read(images: Path, labels: Path) -> Split:
+    split = Split(idx("images", images), idx("labels", labels))
+    count, wanted = len(split.labels), len(split.pixels)
+    expected = f"{wanted:,}, one for each image in {images.name}"
+    _check(count == wanted, f"{labels}: byte 4", f"a count of {count:,} labels", expected)
+    return split
 
 
 def idx(kind: str, path: Path) -> Bytes:
     """Images ``(N, 28, 28)`` or labels ``(N,)`` from 0 to 9, unpacked if the file is gzipped.
 
-    Raises ``DataSetError`` for a file of another format, an empty, truncated or overlong one, and
-    images of another size.
+    Raises ``MeasurementError`` for a file of another format, an empty, truncated or overlong one,
+    and images of another size.
     """
     try:
         with path.open("rb") as stream:
             packed = stream.read(LARGEST_UNPACKED + 1)
         content = unpacked(packed, str(path), "a whole gzip file of MNIST's size is expected")
     except RecordError as error:
-        raise DataSetError(str(error)) from error
+        raise MeasurementError(str(error)) from error
     except OSError as error:
-        raise DataSetError(f"{path}: cannot be read ({error.strerror or error}).") from error
+        raise MeasurementError(f"{path}: cannot be read ({error.strerror or error}).") from error
     magic = _MAGIC[kind]
     header = _WORD * (1 + magic % 256)
+    # What lies behind the end counts as 0.
     number, *shape = (int.from_bytes(content[at : at + _WORD]) for at in range(0, header, _WORD))
-    if number != magic:
-        wanted = f"the magic number {magic:,} of MNIST's files"
-        raise _refusal(path, "byte 0", f"the number {number:,}", wanted)
-    if len(content) < header or not shape[0]:
-        raise _refusal(
-            path, f"byte {_WORD}", "no entry", f"a header of {header} bytes with a count"
-        )
-    if shape[1:] not in ([], [_SIDE, _SIDE]):
-        sides = "×".join(f"{side:,}" for side in shape[1:])
-        raise _refusal(path, "byte 8", f"images of {sides} pixels", f"MNIST's {_SIDE}×{_SIDE}")
+    expected = f"the magic number {magic:,} of MNIST's files"
+    _check(number == magic, f"{path}: byte 0", f"the number {number:,}", expected)
+    expected = f"a header of {header} bytes with a count"
+    _check(all(shape), f"{path}: byte {_WORD}", "no entry", expected)
+    sides = "×".join(f"{side:,}" for side in shape[1:])
+    fits = shape[1:] in ([], [_SIDE, _SIDE])
+    _check(fits, f"{path}: byte 8", f"images of {sides} pixels", f"MNIST's {_SIDE}×{_SIDE}")
     whole = header + prod(shape)
-    if len(content) != whole:
-        wanted = f"{whole:,} bytes, as its header announces {shape[0]:,} entries"
-        raise _refusal(path, "", f"{len(content):,} bytes", wanted)
+    expected = f"{whole:,} bytes, as its header announces {shape[0]:,} entries"
+    _check(len(content) == whole, path, f"{len(content):,} bytes", expected)
     values = np.frombuffer(content, np.uint8, offset=header).reshape(shape)
-    if kind == "labels" and (wrong := np.flatnonzero(values > 9)).size:
-        place, label = f"byte {header + wrong[0]:,}", values[wrong[0]]
-        raise _refusal(path, place, f"the label {label}", "a digit from 0 to 9")
+    if kind == "labels":
+        worst = values.argmax()
+        place, found = f"{path}: byte {header + worst:,}", f"the label {values[worst]}"
+        _check(values[worst] <= 9, place, found, "a digit from 0 to 9")
     return values
-
-
-def _check_brightness(pixels: Bytes, path: Path) -> None:
-    """Refuse another set in MNIST's clothes, where all 60,000 training images are there."""
-    mean = float(pixels.mean()) / 255
-    if len(pixels) == _WHOLE and abs(mean - _MEAN) > 0.001:
-        found = f"{_WHOLE:,} images with a mean brightness of {mean:.4f}"
-        expected = f"MNIST's {_MEAN} (Fashion-MNIST and others come in the same format)"
-        raise _refusal(path, "", found, expected)

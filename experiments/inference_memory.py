@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final, cast
 import msgspec
 
 from experiments.harness.limits import is_out_of_memory, limited
-from experiments.harness.measure import build, measure_memory, measure_time, refuse_emulated
+from experiments.harness.measure import build, measure_memory, measure_time
 from experiments.harness.memory import measure_cpu
 from experiments.harness.study import (
     FULL,
@@ -121,10 +121,10 @@ def _peaks(levels: Levels, gpu: bool) -> Iterator[Factors]:
 
 def _time(levels: Levels, gpu: bool) -> Iterator[Factors]:
     """The shallowest and the deepest residual network."""
-    for network, batch in product(levels["network"], levels["batch"]):
-        if int(batch) <= (1024 if gpu else TIMED.get(str(network), 0)) and network in TIMED:
-            for precision in PRECISIONS if gpu else PRECISIONS[:1]:
-                yield inference(network, batch, precision=precision)
+    for network, batch, precision in product(levels["network"], levels["batch"], PRECISIONS):
+        case = inference(network, batch, precision=precision)
+        if timed_under(case, gpu) != "none":
+            yield case
 
 
 def _precision(levels: Levels, gpu: bool) -> Iterator[Factors]:
@@ -184,7 +184,6 @@ def subject(factors: Factors) -> Subject:
 
 def memory(factors: Factors, session: Session) -> Measured:
     """The bytes of a call, which is called before: where memory runs out, outside the profiler."""
-    refuse_emulated(factors.get("precision"), factors.get("batch"), session.device, most=0)
     if factors["subject"] == "limit":
         return largest_batch(subject(factors), int(factors["memory_limit"]) * 2**20)
     with limited() if session.device == "cpu" else nullcontext():

@@ -37,9 +37,7 @@ import msgspec
 from experiments.harness import timing
 from experiments.harness.measure import (
     layers_of_case,
-    measure_memory,
     measure_time,
-    refuse_emulated,
     subject_of,
     training,
 )
@@ -67,8 +65,6 @@ BATCHES: Final = (1, 2, 4, 8, 16, 32)
 #: The batch of profiles, and the one at which the precision is varied.
 WATCHED: Final = 16
 VARIED: Final = {"cpu": 32, "cuda": 128}
-#: The largest batch that is trained on in an emulated precision.
-_EMULATED: Final = 2
 
 
 # ----------------------------------------------------------------------------------------- cases
@@ -131,15 +127,6 @@ def subject(factors: Factors) -> Subject:
         layout=factors["layout"],  # type: ignore[arg-type]
         precision=factors["precision"],  # type: ignore[arg-type]
     )
-
-
-def memory(factors: Factors, session: Session) -> Measured:
-    """Bytes of a step on a GPU; refuses what a processor would take far too long for."""
-    refuse_emulated(factors["precision"], factors["batch"], session.device, _EMULATED)
-    if session.device == "cpu":
-        return {}
-    # Twice, so that a paper can check that it is the same.
-    return measure_memory(STUDY, factors, session, 2)
 
 
 def times(factors: Factors, session: Session) -> Measured:
@@ -219,7 +206,7 @@ STUDY: Final = Study(
     ),
     subject=subject,
     cases=partial(cases, swept=(SWEPT,), varied=VARIED["cpu"]),
-    memory=memory,
+    memory=lambda factors, session: {},  # only on a GPU
     times=times,
     is_counted=lambda factors: False,
     # An optimizer imports the compiler, whether it is used or not.
@@ -246,6 +233,7 @@ STUDY: Final = Study(
             Factor("layout", levels=("contiguous",)),
         ),
         "cases": partial(cases, swept=NETWORKS, varied=VARIED["cuda"]),
+        "memory": None,  # as the harness does it
         "full": msgspec.structs.replace(FULL, maximum_samples=50, processes={"retained": 8}),
     },
 )

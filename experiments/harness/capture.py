@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from experiments.networks.blocks import Add, OptionAShortcut
+from experiments.networks.residual import Add, OptionAShortcut
 from report.errors import MeasurementError
 from report.records.layers import (
     Activation,
@@ -40,7 +40,7 @@ def layers_of(module: nn.Module, *inputs: torch.Tensor, root: str = "layer") -> 
 
     Names are those of the modules in the network; ``root`` names a module that is a layer itself.
     A layer that runs twice appears twice.  Works on the meta device, where nothing is computed or
-    allocated.  Additions count only as ``experiments.networks.blocks.Add``: an operator has no
+    allocated.  Additions count only as ``experiments.networks.residual.Add``: an operator has no
     hook.  Raises ``MeasurementError`` for a module that is no known layer, since leaving it out
     would make the work too small.
     """
@@ -88,26 +88,16 @@ def _described(name: str, module: nn.Module, source: torch.Tensor, output: torch
             kind = Addition
         case OptionAShortcut():
             kind, facts = PaddedShortcut, {"stride": _pair(module.stride)}
+        case _ if type(module) in _ACTIVATIONS:
+            kind, facts = Activation, {"function": _ACTIVATIONS[type(module)]}
         case _:
-            kind, facts = Activation, {"function": _function(name, module)}
-    layer: Layer = kind(
-        name=name,
-        input_shape=tuple(source.shape),
-        output_shape=tuple(output.shape),
-        dtype=str(output.dtype).removeprefix("torch."),
-        **facts,
-    )
-    return layer
-
-
-def _function(name: str, module: nn.Module) -> str:
-    for kind, function in _ACTIVATIONS.items():
-        if isinstance(module, kind):
-            return function
-    raise MeasurementError(
-        f"Layer {name}: {type(module).__name__} is not a layer that ridgepoint describes; "
-        "add it to report/records/layers.py and experiments/harness/capture.py."
-    )
+            raise MeasurementError(
+                f"Layer {name}: {type(module).__name__} is not a layer that ridgepoint describes; "
+                "add it to report/records/layers.py and experiments/harness/capture.py."
+            )
+    shapes = {"input_shape": tuple(source.shape), "output_shape": tuple(output.shape)}
+    dtype = str(output.dtype).removeprefix("torch.")
+    return kind(name=name, **shapes, dtype=dtype, **facts)  # type: ignore[no-any-return]
 
 
 def _pair(value: int | tuple[int, ...]) -> tuple[int, int]:

@@ -87,10 +87,8 @@ def build(study: Study, factors: Factors, device: Device) -> Workload:
                 return module(inputs)
 
         return Workload(forward)
-    # The shape of the output is found without memory, so that nothing was computed before.
-    unreal = subject_of(study, factors, "meta")
-    with torch.no_grad():
-        shape = unreal.module(unreal.inputs).shape
+    # Of layers that are found without memory, so that nothing was computed before.
+    shape = layers_of_case(study, factors)[-1].output_shape
     torch.manual_seed(SEED)
     gradient = torch.randn(shape, device=device)
     inputs.requires_grad_()
@@ -127,34 +125,28 @@ def precisely(precision: Precision, device: Device) -> AbstractContextManager[ob
     return torch.autocast(device, dtype=getattr(torch, precision))
 
 
-#: What asks oneDNN for its kernels of 16 bits, which not every processor has.
+#: What asks oneDNN, which computes torch's convolutions, for its kernels of 16 bits.
 _KERNELS: Final = {
     "bfloat16": "_is_mkldnn_bf16_supported",
     "float16": "_is_mkldnn_fp16_supported",
 }
 
 
-def refuse_emulated(precision: object, batch: object, device: str, most: int) -> None:
-    """Raise ``UnavailableError`` for more than ``most`` images in 16 bits that oneDNN has not here.
+def refuse_emulated(precision: Precision, device: Device) -> None:
+    """Raise ``UnavailableError`` for 16 bits of which this processor has no kernels.
 
-    torch then computes element by element, hundreds of times slower than in float32.  What has no
-    ``batch`` is refused too.
+    torch then computes element by element, hundreds of times slower than in float32.
     """
-    if device != "cpu" or precision not in _KERNELS or has_kernels(str(precision)):
-        return
-    if not isinstance(batch, int) or batch > most:
-        raise UnavailableError(
-            f"oneDNN has no {precision} kernels for this processor; what it does instead is "
-            f"measured at batch {most} at most, since it takes far too long."
-        )
-
-
-def has_kernels(precision: str) -> bool:
-    """Whether oneDNN, which computes torch's convolutions, has kernels of 16 bits here."""
     import torch
 
+    if device != "cpu" or precision not in _KERNELS:
+        return
     there = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return there and bool(getattr(torch.ops.mkldnn, _KERNELS[precision])())
+    if not there or not getattr(torch.ops.mkldnn, _KERNELS[precision])():
+        raise UnavailableError(
+            f"oneDNN has no {precision} kernels for this processor; without them it would take "
+            "hundreds of times as long."
+        )
 
 
 def training(subject: Subject, device: Device) -> tuple[nn.Module, Workload]:

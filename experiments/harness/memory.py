@@ -17,13 +17,10 @@ block and is not there.
 from __future__ import annotations
 
 import gc
-import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate, count
 from operator import itemgetter
-from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from experiments.harness.timing import Build, Workload
@@ -67,10 +64,7 @@ def _profiled(build: Build) -> Sequence[Any]:
     """The raw events of building and calling once under torch's profiler."""
     from torch.profiler import ProfilerActivity, profile, record_function
 
-    with (
-        native_messages_off(),
-        profile(activities=[ProfilerActivity.CPU], profile_memory=True) as run,
-    ):
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as run:
         with record_function(BUILD):
             workload = build()
         with record_function(CALL):
@@ -218,17 +212,3 @@ def requests_of(entries: Sequence[Entry], start: int, emptied: bool) -> Measured
         "memory_events_before": tuple(before),
         "memory_owners": known,
     }
-
-
-@contextmanager
-def native_messages_off() -> Iterator[None]:
-    """Keep lines that torch's C++ profiler prints on standard error away from the user."""
-    sys.stderr.flush()
-    saved = os.dup(2)
-    try:
-        with Path(os.devnull).open("wb") as sink:
-            os.dup2(sink.fileno(), 2)
-        yield
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)

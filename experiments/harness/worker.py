@@ -45,6 +45,8 @@ from experiments.harness.measure import (
     layers_of_case,
     measure_memory,
     measure_time,
+    refuse_emulated,
+    subject_of,
     unmeasured,
 )
 from experiments.harness.study import (
@@ -257,6 +259,8 @@ def _remember(study: Study, task: Task, index: int, factors: Factors) -> Finish:
     """The bytes of a case with its layers, and its files."""
     session = task.session
     layers = layers_of_case(study, factors)
+    if study.subject:
+        refuse_emulated(subject_of(study, factors, "meta").precision, session.device)
     measured: Measured = {}
     if study.memory or study.subject:  # else a study has times alone
         measured = (study.memory or partial(measure_memory, study))(factors, session)

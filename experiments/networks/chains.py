@@ -13,7 +13,7 @@ from typing import Final
 
 from torch import nn
 
-from experiments.networks.blocks import CLASSES
+from experiments.networks.residual import CLASSES
 
 _HIDDEN: Final = 4096
 #: Of VGG-16: convolutions and channels of the five stages.

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from experiments.networks.blocks import OptionAShortcut, Residual
+from experiments.networks.residual import OptionAShortcut, Residual
 
 Form: TypeAlias = Literal["tiled_layers", "tiled_blocks", "tiled_stages"]
 #: Height and width of a map.

@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
+from experiments import backend_speedup
+from experiments.backend_speedup import Case, Part, placed
 from experiments.backends import perceptron
-from experiments.backends.case import Case, Images, Part, prepared, times
 from experiments.backends.libraries import ON_GPU, Library, load
 from experiments.backends.perceptron import Operations, Parameters, accuracy, iteration, loss
-from experiments.datasets import digits
+from experiments.datasets import Split, handwritten
 from experiments.harness.study import QUICK, SEED, UnavailableError
 from report.studies.backend_speedup.source import OPERATIONS, PERFORMANCE
 from report.studies.backend_speedup.subject import CALLS
@@ -35,22 +36,15 @@ def library(name: str) -> Library:
     return load(name, torch.get_num_threads())
 
 
-@lru_cache
-def pictures() -> Images:
-    pixels, labels = digits().train
-    return pixels.reshape(len(labels), -1), labels
-
-
 def part_of(samples: int) -> Part:
-    pixels, labels = pictures()
-    return prepared((pixels[:samples], labels[:samples]), "float64")
+    return placed(library("numpy"), "float64", handwritten(None).train, samples)
 
 
 def case_of(name: str, dtype: str = "float32") -> Case:
     """More images than there are, so that some come twice."""
-    pixels, labels = pictures()
-    few = pixels[:150], labels[:150]
-    return Case(library(name), {"hidden": 10, "samples": 200, "dtype": dtype}, few)
+    few = Split(*(array[:150] for array in handwritten(None).train))
+    factors = {"hidden": 10, "samples": 200, "dtype": dtype}
+    return backend_speedup.case_of(library(name), factors, few)
 
 
 # ------------------------------------------------------------------------- equal everywhere
@@ -64,10 +58,9 @@ def test_twenty_iterations_give_the_same_weights_as_numpy(
 ) -> None:
     ends = []
     for case in (case_of("numpy", dtype), case_of(name, dtype)):
-        part, parameters = case.placed(), case.parameters()
-        step = case.step(part)
+        part, parameters = case.train, case.parameters
         for _ in range(20):
-            parameters = step(parameters)
+            parameters = case.iterate(parameters)
         assert {str(p.dtype).rpartition(".")[2] for p in parameters} == {dtype}
         xp, sums = case.library.xp, perceptron.forward(case.ops, parameters, part.images).z2
         known = [measure(xp, sums, part.targets) for measure in (loss, accuracy)]
@@ -144,22 +137,22 @@ def test_operations_that_are_timed_compute_the_same_and_are_all_of_the_source() 
     plain, (xp, wait) = Operations(case.library.xp), (case.library.xp, case.library.wait)
     ticks = iter(range(10_000))
     watched = perceptron.timed(xp, wait, lambda: next(ticks), lambda name, _: told.append(name))
-    ends = [iteration(ops, case.parameters(), *case.placed()) for ops in (plain, watched)]
+    ends = [iteration(ops, case.parameters, *case.train) for ops in (plain, watched)]
     for value, wanted in zip(*ends, strict=True):
         np.testing.assert_array_equal(value, wanted)
     assert (told.count("matrix_product_time"), told.count("update_time")) == (5, 4)
-    assert times(case, QUICK, apart=True).keys() >= {*PERFORMANCE, *OPERATIONS}
+    found = backend_speedup.whole_times(case, QUICK) | backend_speedup.parts_times(case, QUICK)
+    assert found.keys() >= {*PERFORMANCE, *OPERATIONS}
 
 
 #: Prints of each level that is read whether NumPy is there, in the process of one case.
 LEVELS = """
 import sys
 from experiments import backend_speedup
-from experiments.backends import case
 from experiments.harness import worker
 from experiments.harness.study import QUICK, Session
-case._resident = lambda: int("numpy" in sys.modules)
-case.course = lambda *given: {}
+backend_speedup._resident = lambda: int("numpy" in sys.modules)
+backend_speedup.course = lambda *given: {}
 factors = {"subject": "training", "dataset": "digits", "backend": "numpy", "hidden": 10}
 factors |= {"samples": 8, "dtype": "float32"}
 worker.layers_of_case(backend_speedup.STUDY, factors)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from experiments import datasets
-from experiments.datasets import DataSetError, handwritten, mnist
+from experiments.datasets import handwritten, mnist
 from report.errors import MeasurementError
 from tests.experiments.conftest import measured
 
@@ -53,7 +53,7 @@ def written(folder: Path, packed: bool = False, **changed: bytes) -> Path:
 
 def refused(folder: Path) -> str:
     """The sentence, which names the folder, and which is cut off."""
-    with pytest.raises(DataSetError) as caught:
+    with pytest.raises(MeasurementError) as caught:
         mnist(folder)
     sentence = str(caught.value)
     assert sentence.isprintable() and sentence.startswith(str(folder))
