@@ -73,7 +73,7 @@ def change_record(folder: Path) -> None:
     data = folder / "data"
     stored = choose(EDITED_STUDY, data).inputs.records[0]
     path = data / stored.file
-    content = json.loads(text_of(path.read_bytes(), path.name, ""))
+    content = json.loads(text_of(path.read_bytes(), path.name))
     forward = [case for case in content["cases"] if case["factors"].get("pass") == "forward"]
     case = max(forward, key=lambda case: case["factors"]["batch"])
     good = (r for r in case["rounds"] if "status" not in r and "disturbance" not in r)

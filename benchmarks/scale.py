@@ -23,7 +23,7 @@ from benchmarks.project import copy_project
 from benchmarks.results import ROOT, Sample, Series, run_python
 from report.records.filed import encode
 from report.records.record import Record
-from report.records.store import packed, read_study, record_name
+from report.records.store import packed, read_records, record_name
 
 STUDY: Final = "conv_scaling"
 CASES: Final = (1_000, 10_000, 100_000, 1_000_000)
@@ -31,7 +31,7 @@ RECORDS: Final = (10, 100, 1_000, 10_000)
 REPEATS: Final = 3
 #: What each axis grows, in words for the tables.
 AXES: Final = {
-    "cases_read": "cases read and checked (`report.records.store.read_study`)",
+    "cases_read": "cases read and checked (`report.records.store.read_records`)",
     "records_cold": "records of a study, its page built from nothing",
     "records_noop": "records of a study, nothing to do",
 }
@@ -97,7 +97,7 @@ def sized(record: Record, cases: int, number: int) -> Record:
 
 def write_records(data: Path, records: int, cases: int) -> None:
     """Write ``records`` records of ``cases`` cases each into ``data``."""
-    base = read_study(STUDY, ROOT / "data")[-1].record
+    base = read_records(STUDY, ROOT / "data")[-1].record
     (data / STUDY).mkdir(parents=True, exist_ok=True)
     for number in range(records):
         record = sized(base, cases, number)
@@ -107,9 +107,9 @@ def write_records(data: Path, records: int, cases: int) -> None:
 
 def main(data: Path) -> None:
     """Read all records; print the seconds without imports, and the peak in bytes."""
-    read_study(STUDY, ROOT / "nothing")  # imports what it needs
+    read_records(STUDY, ROOT / "nothing")  # imports what it needs
     start = time.perf_counter()
-    read_study(STUDY, data)
+    read_records(STUDY, data)
     seconds = time.perf_counter() - start
     # The kernel's own line: ``getrusage`` gives at least what the process had that started this.
     status = Path("/proc/self/status").read_text("utf-8").split("\n")

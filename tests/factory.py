@@ -53,7 +53,7 @@ GPU = Gpu(
 
 def text_of(path: Path) -> bytes:
     """What the record ``path`` says."""
-    return text_in(path.read_bytes(), path.name, "")
+    return text_in(path.read_bytes(), path.name)
 
 
 def file_record(path: Path, text: bytes, files: Mapping[str, bytes] = {}) -> None:

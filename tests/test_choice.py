@@ -25,8 +25,8 @@ from report.records.pooling import (
     unlike,
     whole,
 )
-from report.records.record import Attachment, Case, Ceiling, Record, Shard
-from report.records.store import Stored, list_records, record_name, write_record
+from report.records.record import Attachment, Case, Ceiling, Head, Record, Shard
+from report.records.store import Stored, read_records, record_name, write_record
 from tests import factory
 
 STUDY = "conv_scaling"
@@ -197,7 +197,7 @@ def test_full_runs_of_one_measurement_are_pooled(
     files = {item.record.started[8:10]: item.file for item in runs}
     for item in runs:
         write_record(item.record, tmp_path)
-    (choice,) = choices_of(list_records(STUDY, tmp_path), tmp_path)
+    (choice,) = choices_of(read_records(STUDY, tmp_path, Head), tmp_path)
     assert [item.record.started[8:10] for item in choice.used] == used
     for day, words in fates.items():
         assert fate([choice], files[day]) == (day in used, words)

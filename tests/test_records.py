@@ -22,15 +22,14 @@ from report.records.filed import encode, parse
 from report.records.frames import sample_frame, write_samples
 from report.records.layers import ELEMENT_BYTES, DType
 from report.records.quantities import FIXED, QUANTITIES
-from report.records.record import Attachment, Case, Record, Shard
+from report.records.record import Attachment, Case, Head, Record, Shard
 from report.records.store import (
     Stored,
     digest,
-    list_records,
     packed,
     read_attachments,
     read_record,
-    read_study,
+    read_records,
     record_name,
     unpacked_files,
     write_record,
@@ -206,7 +205,7 @@ def test_what_was_written_is_read_again_and_never_replaced(tmp_path: Path) -> No
     path = write_record(record, tmp_path, FILES)
     assert path.name == f"20261101T100000Z-example-2t-{digest(encode(record))[:8]}.zip"
     assert [item.name for item in path.parent.iterdir()] == [path.name]
-    (stored,) = read_study("conv_scaling", tmp_path)
+    (stored,) = read_records("conv_scaling", tmp_path)
     sha256 = digest(path.read_bytes())
     assert stored == Stored(record, f"conv_scaling/{path.name}", sha256)
     assert read_attachments(stored, FILES, tmp_path) == FILES
@@ -250,29 +249,29 @@ def test_a_damaged_archive_is_refused_or_right(data: st.DataObject) -> None:
     for place in data.draw(st.lists(st.integers(0, len(content) - 1), max_size=3)):
         content[place] = data.draw(st.integers(0, 255))
     try:
-        found = unpacked_files(bytes(content), ("record.json", *FILES), "x.zip", "restore it")
+        found = unpacked_files(bytes(content), ("record.json", *FILES), "x.zip")
     except RecordError as error:
-        assert str(error).startswith("x.zip: ") and str(error).endswith("; restore it.")
+        assert str(error).startswith("x.zip: ") and str(error).endswith("import again.")
     else:
         assert found == {"record.json": b"{}" * 50, **FILES}
 
 
 def test_a_small_archive_that_holds_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "LARGEST_UNPACKED", 1000)
-    found = unpacked_files(packed(bytes(1000)), ("record.json",), "x.zip", "")
+    found = unpacked_files(packed(bytes(1000)), ("record.json",), "x.zip")
     assert found == {"record.json": bytes(1000)}
     with pytest.raises(RecordError, match="more than 1,000 B"):
-        unpacked_files(packed(bytes(1001)), ("record.json",), "x.zip", "restore it")
+        unpacked_files(packed(bytes(1001)), ("record.json",), "x.zip")
 
 
 def test_a_study_is_read_oldest_first(tmp_path: Path) -> None:
-    assert read_study("conv_scaling", tmp_path) == ()
+    assert read_records("conv_scaling", tmp_path) == ()
     for day in (3, 1, 2):
         path = write_record(factory.record(started=f"2026-11-0{day}T10:00:00Z"), tmp_path)
     (tmp_path / "conv_scaling" / ".journal.zip").write_text("no record", encoding="utf-8")
     path.rename(tmp_path / "kept.zip")
     path.symlink_to("../kept.zip")
-    days = [item.record.started[8:10] for item in read_study("conv_scaling", tmp_path)]
+    days = [item.record.started[8:10] for item in read_records("conv_scaling", tmp_path)]
     assert days == ["01", "02", "03"]
 
 
@@ -295,14 +294,14 @@ def test_only_files_inside_the_data_directory_are_read(
     path.parent.mkdir(parents=True)
     make(path)
     with pytest.raises(RecordError, match=complaint):
-        list_records("conv_scaling", tmp_path / "data")
+        read_records("conv_scaling", tmp_path / "data", Head)
 
 
 def test_a_record_is_compared_with_its_name(tmp_path: Path) -> None:
     """Also where no paper uses it: what it says decides which record is used."""
     path = write_record(factory.record(), tmp_path)
     factory.edit(path, '"plan": "full"', '"plan": "quick"')
-    (listed,) = list_records("conv_scaling", tmp_path)
+    (listed,) = read_records("conv_scaling", tmp_path, Head)
     assert listed.edited and read_record(path, tmp_path).edited
 
 
@@ -319,7 +318,7 @@ def test_a_bad_file_name_or_folder_is_refused(folder: str, name: str, tmp_path: 
     path.parent.mkdir(parents=True)
     factory.file_record(path, encode(factory.record()))
     with pytest.raises(RecordError, match=rf"^data/{folder}/{name}: .*; (give|move) the"):
-        list_records(folder, tmp_path / "data")
+        read_records(folder, tmp_path / "data", Head)
 
 
 # --------------------------------------------------------------------------------------- as a frame

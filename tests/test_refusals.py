@@ -30,13 +30,14 @@ from report.instruments.trace import read_trace
 from report.paper.manuscript import render_manuscript
 from report.records import files as reading
 from report.records.editions import read_editions
-from report.records.filed import encode, parse, parse_head
-from report.records.record import Record
+from report.records.filed import encode, parse
+from report.records.imported import ImportedRecord
+from report.records.record import Head, Record
 from report.records.store import (
-    list_imports,
     name_of,
     packed,
     read_record,
+    read_records,
     record_name,
     write_record,
 )
@@ -101,7 +102,6 @@ KINDS = {
 }
 FACTORS = json.loads(TEXT)["cases"][1]["factors"]
 HEADS = ("study", "protocol", "schema", "started")
-SHARD = {"number": 1, "of": 2, "sweep": "0" * 64}
 LOGS = {"name": "lackey.json.gz", "sha256": "0" * 64, "meaning": "logs"}
 #: For each kind of file: what is changed to what, a word of what is said, and, where it is not the
 #: changed one, the place that is named.
@@ -127,38 +127,35 @@ REFUSALS: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("cases.0.factors.pass", LONG, "<= 200"),
         (f"cases.0.factors.{LONG}", 1, "200", "cases[0].factors"),
         ("cases.0.reason", "no", "found 'no'"),
-        ("cases.0.status", "failed", "found null", "cases[0].reason"),
+        ("cases.0.status", "failed", "found None", "cases[0].reason"),
         ("cases.0.status", "fine", "'fine'"),
         ("layers.0.type", "conv3d", "'conv3d'", "layers[0]"),
         ("layers.0.input_shape", [], ">= 1"),
         ("layers.0.kernel", [MANY, 3], "4096"),
-        ("cases.1.layers.0", 1, "network 1", "cases[1].layers"),
-        ("networks.0.0.1", 5, "found layer 5", "networks[0]"),
+        ("cases.1.layers.0", 1, "beyond the 1", "cases[1].layers"),
+        ("networks.0.0.1", 5, "beyond the 1", "networks[0]"),
         ("layers.0.input_shape.0", 2, "one image", "cases[1].layers"),
         ("cases.8.rounds.0.process", MANY, "10000"),
         ("cases.8.rounds", TWICE, "same process twice"),
         ("cases.8.rounds.1.policy", "lazy", "lazy"),
-        ("cases.8.rounds.1.status", "failed", "null", "cases[8].rounds[1].reason"),
+        ("cases.8.rounds.1.status", "failed", "found None", "cases[8].rounds[1].reason"),
         ("cases.8.rounds.0.policy", GONE, "missing"),
         ("cases.8.rounds.0.disturbance", LONG, "2000"),
         ("cases.8.rounds.0.series.time.1", -1, "-1"),
-        ("environment.device", "cuda", "found null", "environment.gpu"),
         ("environment.memory_bytes", HUGE, "int <="),
         ("environment.load_after", -1.0, "found -1.0"),
         ("ceilings.1.samples.0", 0, "0"),
         ("ceilings.0.work", HUGE, "int <="),
         ("protocol.processes", {"retained": MANY}, "10000"),
-        ("shard", {**SHARD, "number": 3}, "at most 2", "shard.number"),
         ("started", "2026-13-01T00:00:00Z", "regex"),
         ("started", "2026-02-03T00:00:00+01:00", "regex"),
-        ("finished", "2026-01-01T00:00:00Z", "2026-01-01"),
         ("attachments", [{**LOGS, "name": "../x"}], "regex", "attachments[0].name"),
         ("attachments", [{**LOGS, "name": ".hidden"}], "regex", "attachments[0].name"),
         ("attachments", [LOGS, LOGS], "lackey.json.gz twice"),
         ("schema", GONE, "missing"),
         ("schema", "1", 'found "1"'),
-        ("schema", 3, "version 3, older than 4"),
-        ("schema", 99, "version 99, newer than 4"),
+        ("schema", 3, "version 3"),
+        ("schema", 99, "version 99"),
     ),
     "reported": (
         ("remark", "x", "unknown field"),
@@ -229,7 +226,7 @@ def test_a_fault_is_named_with_its_place(name: str, tmp_path: Path) -> None:
         # What a list of records reads of each is refused as well, by the types that it has.
         if name == "record" and where.partition(".")[0] in HEADS:
             with pytest.raises(RecordError) as caught:
-                parse_head(path.read_bytes(), "data/x")
+                parse(path.read_bytes(), "data/x", Head)
             assert str(caught.value) == message
 
 
@@ -472,7 +469,7 @@ def test_a_cut_import_beside_whole_ones_is_left_out(tmp_path: Path) -> None:
     (data / study / "imported").mkdir(parents=True)
     for path in sorted((DATA / study / "imported").glob("*.zip"))[:2]:
         (data / study / "imported" / path.name).write_bytes(path.read_bytes())
-    first = list_imports(study, data)[0].file
+    first = read_records(study, data, ImportedRecord)[0].file
     (data / first).write_bytes((data / first).read_bytes()[:5000])
     chosen, _ = compute_usable(study, data)
     assert any(each.startswith(f"left out: data/{first}: ") for each in chosen.notices)

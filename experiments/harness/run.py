@@ -40,7 +40,7 @@ from report.records.record import (
     Protocol,
     Record,
 )
-from report.records.store import digest, list_records, read_record, write_record
+from report.records.store import digest, read_record, read_records, write_record
 
 #: Why a run that was ended early lacks something.
 _ENDED: Final = "the run was ended before this was measured"
@@ -120,7 +120,7 @@ def _header(
 
 def _measured_before(records: Path, header: Header) -> tuple[Record, Path] | None:
     """The newest record of the shard that a run would measure; None where there is none."""
-    for item in reversed(list_records(header.study, records)):
+    for item in reversed(read_records(header.study, records, Head)):
         head = item.record
         if head.shard == header.shard is not None and unlike(head, header) is None:
             path = records / item.file

@@ -20,7 +20,7 @@ from experiments.harness.text import last_line
 from report.errors import MeasurementError
 from report.records.pooling import OPTION, unlike, without_option
 from report.records.record import Head, Shard
-from report.records.store import digest, list_records
+from report.records.store import digest, read_records
 
 
 class Part(NamedTuple):
@@ -45,7 +45,7 @@ def sweeps(study: str, records: Path) -> list[tuple[Head, dict[int, Part]]]:
         kept = len(journal.finished) + len(journal.rounds)
         runs.append((journal.header, Part(state, journal.path.name, kept)))
     # Records come last, since of a shard that is measured nothing else matters.
-    for stored in list_records(study, records):
+    for stored in read_records(study, records, Head):
         runs.append((stored.record, Part("measured", Path(stored.file).name)))
     found: list[tuple[Head, dict[int, Part]]] = []
     for head, part in runs:

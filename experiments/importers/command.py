@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import asdict
 
 from experiments.importers import profiles, tidy_csv, timm_csv
 from experiments.importers.imported import FETCH_AGAIN, Imported, RefusedError, Source
 from report.errors import RecordError, UsageError
-from report.records.filed import encode, parse_import
+from report.records.filed import encode, parse
 from report.records.files import read_file
-from report.records.imported import IMPORT_SCHEMA, ImportedRecord, Origin, nullable
+from report.records.imported import IMPORT_SCHEMA, ImportedRecord, Origin
 from report.records.record import Attachment
-from report.records.store import digest, list_imports, write_record
+from report.records.store import digest, read_records, write_record
 
 #: A published file of at most so many bytes, gzipped if it is text, is kept beside its record.
 LARGEST_KEPT: Final = 150_000
@@ -88,7 +89,7 @@ def read_any(source: Source) -> tuple[str, Imported]:
 def _record(source: Source, options: argparse.Namespace) -> tuple[ImportedRecord, dict[str, bytes]]:
     """A published file as the record that will be read, with the files beside it."""
     sha256 = digest(source.raw)
-    for stored in list_imports(options.study, options.records):
+    for stored in read_records(options.study, options.records, ImportedRecord):
         if stored.record.origin.sha256 == sha256:
             raise RecordError(f"{source.name}: imported already as {stored.file}; nothing to do.")
     format_, imported = read_any(source)
@@ -123,7 +124,8 @@ def _record(source: Source, options: argparse.Namespace) -> tuple[ImportedRecord
     )
     # A reason for all that is null, and for what else the importer names.
     untold = dict.fromkeys(("address", "commit"), "not given when it was imported")
-    null = [name for name, value in nullable(record).items() if value is None]
+    told = asdict(record.origin) | asdict(record.environment) | {"started": None, "finished": None}
+    null = [name for name, value in told.items() if value is None]
     missing = {name: untold.get(name, imported.unstated) for name in null} | dict(imported.missing)
     if not kept:
         size = f"it has {len(source.raw):,} bytes; its SHA-256 tells it from others"
@@ -132,7 +134,7 @@ def _record(source: Source, options: argparse.Namespace) -> tuple[ImportedRecord
     if len(text) > LARGEST_RECORD:
         large = f"its record would have {len(text):,} bytes, more than {LARGEST_RECORD:,}"
         raise source.refused(f"{large}; import a part of the file")
-    return parse_import(text, source.name, FETCH_AGAIN), kept
+    return parse(text, source.name, ImportedRecord, FETCH_AGAIN), kept
 
 
 def _files(source: Source) -> dict[str, bytes]:

@@ -104,7 +104,7 @@ class Imported:
 
     ``conditions`` hold for all ``cases``.  ``rounding`` is the step to which the file rounds a
     quantity, in its unit.  ``missing`` gives reasons by the names of
-    ``report.records.imported.nullable`` and for more that a reader would ask for; whatever is null
+    the fields of a record and for more that a reader would ask for; whatever is null
     and not named there is missing because of ``unstated``.
     """
 

@@ -35,6 +35,7 @@ from report.records.files import shared
 from report.records.imported import ImportedRecord
 from report.records.network_operators import read_operators
 from report.records.pooling import runs_of, whole
+from report.records.record import Head
 from report.records.store import (
     EDITED,
     Filed,
@@ -44,8 +45,7 @@ from report.records.store import (
     each_read_once,
     read_attachments,
     read_record,
-    survey_imports,
-    survey_records,
+    survey,
 )
 from report.records.strict import no_cycles
 from report.studies import STUDIES, attachments_of, find_study
@@ -157,8 +157,8 @@ def choose(
     for a role without a machine, and for a bad record without a good one.
     """
     edition = read_editions(data, STUDIES).get(study)
-    own, bad = survey_records(study, data)
-    theirs, bad_imports = survey_imports(study, data)
+    own, bad = survey(study, data, Head)
+    theirs, bad_imports = survey(study, data, ImportedRecord)
     bad |= {**bad_imports, **refused}
     while True:
         usable = _usable(own, study, bad, edition or _NOBODY, asked)

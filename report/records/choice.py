@@ -17,8 +17,8 @@ from typing import Final, TypeAlias
 from report.errors import RecordError
 from report.records.editions import EDITIONS, Edition, Role, read_editions
 from report.records.pooling import contradiction, joined, missing_shards, runs_of, unlike
-from report.records.record import Record
-from report.records.store import Item, Listed, read_record, survey_records
+from report.records.record import Head, Record
+from report.records.store import Item, Listed, read_record, survey
 
 #: The roles that a machine takes, the first that is free.
 _FREE: Final[Mapping[str, tuple[Role, ...]]] = {
@@ -228,7 +228,7 @@ def _without_contradictions(choice: Choice, data: Path) -> Choice:
     for item in choice.used:
         agreeing = []
         for part in item.shards:
-            record = read_record(data / part.file, data).record
+            record = read_record(data / part.file, data, Record).record
             if why := next(filter(None, (contradiction(one, record) for one in known)), None):
                 words = f"not the same measurement: {why} as in {_short(choice.primary)}"
                 refused.append((part, words))
@@ -264,7 +264,7 @@ def fate(choices: Iterable[Choice], file: str) -> tuple[bool, str]:
 def fate_of(study: str, file: str, data: Path) -> tuple[bool, str]:
     """``fate`` in the next build from ``data``, which is read for it; raises ``RecordError``."""
     edition = read_editions(data).get(study)
-    return fate(choices_of(survey_records(study, data)[0], data, edition), file)
+    return fate(choices_of(survey(study, data, Head)[0], data, edition), file)
 
 
 def _role_of(choice: Choice) -> str:

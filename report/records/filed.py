@@ -3,13 +3,12 @@
 Layers stand once, as those of one image, or, where the layers of one network differ in their
 images, as they ran; networks refer to them by number, and cases to networks.  ``units`` gives the
 unit of each quantity in the file: durations in whole nanoseconds are read as seconds.
-
-Every fault is «field: what was found», the fields as ``cases[3].series.time[7]``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
@@ -17,7 +16,7 @@ import msgspec
 
 from report.errors import RecordError
 from report.records import strict
-from report.records.imported import IMPORT_SCHEMA, ImportedRecord, nullable
+from report.records.imported import IMPORT_SCHEMA, ImportedRecord
 from report.records.layers import Extent, Layer, at_batch
 from report.records.quantities import QUANTITIES
 from report.records.record import (
@@ -33,7 +32,7 @@ from report.records.record import (
     in_seconds,
 )
 
-AnyRecord = TypeVar("AnyRecord", Record, ImportedRecord)
+Kind = TypeVar("Kind", bound=Head | ImportedRecord)
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 #: The layers of a network in their order: each one's name, and its number in ``layers``.
 Network: TypeAlias = Annotated[tuple[tuple[str, Number], ...], msgspec.Meta(min_length=1)]
@@ -42,30 +41,39 @@ Ref: TypeAlias = tuple[Number, Extent]
 #: A case that went well: its levels, and a sample of each column, null where it has none.
 Row: TypeAlias = tuple[tuple[Factor, ...], tuple[Sample | None, ...]]
 
-REMEDY: Final = "restore the file with git, or run the experiment again"
-IMPORT_AGAIN: Final = "restore the file with git, or import the published file again"
+REMEDY: Final = "restore the file with git, or run the experiment or the import again"
 
 
-class _Ran(msgspec.Struct, frozen=True):
-    """Which layers a case has in a file; none ran where it does not say."""
+class _Case(Case, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A case in a file; no layers ran where it does not say."""
 
-    layers: Ref | None = None
+    layers: Ref | None = None  # type: ignore[assignment]
 
 
-class _Tables(msgspec.Struct, frozen=True):
-    """What a file says beside the fields of its record, and which layers its cases have.
+def _file_of(kind: type[msgspec.Struct]) -> Any:
+    """What a file holds: the fields of its record, and the tables that its cases refer to.
 
     ``rows`` are cases before the others, with the same ``factors`` and at most one sample of each
     quantity of ``columns``: published tables that were imported until November 2026.
     """
+    tables: list[tuple[str, Any] | tuple[str, Any, Any]] = [
+        ("units", dict[str, Text]),
+        ("cases", tuple[_Case, ...]),
+        ("layers", tuple[Layer, ...], ()),
+        ("networks", tuple[Network, ...], ()),
+        ("factors", tuple[Text, ...], ()),
+        ("columns", tuple[Text, ...], ()),
+        ("rows", tuple[Row, ...], ()),
+    ]
+    return msgspec.defstruct("File", tables, bases=(kind,), kw_only=True)
 
-    units: dict[str, Text]
-    cases: tuple[_Ran, ...]
-    layers: tuple[Layer, ...] = ()
-    networks: tuple[Network, ...] = ()
-    factors: tuple[Text, ...] = ()
-    columns: tuple[Text, ...] = ()
-    rows: tuple[Row, ...] = ()
+
+#: What is read of a record → the form of its file, and the one version that there is.
+_FORMS: Final[dict[type, tuple[Any, int]]] = {
+    Head: (Head, SCHEMA_VERSION),
+    Record: (_file_of(Record), SCHEMA_VERSION),
+    ImportedRecord: (_file_of(ImportedRecord), IMPORT_SCHEMA),
+}
 
 
 # -------------------------------------------------------------------------------------- writing
@@ -135,123 +143,100 @@ def _batch(layers: Iterable[Layer]) -> int | None:
 # -------------------------------------------------------------------------------------- reading
 
 
-def parse(text: bytes, place: str) -> Record:
-    """Read one record from JSON.
+@strict.no_cycles()
+def parse(
+    text: bytes,
+    place: str,
+    kind: type[Kind] = Record,  # type: ignore[assignment]
+    remedy: str = REMEDY,
+) -> Kind:
+    """Read a record of one's own from JSON, its head alone, or a record of others.
 
     ``place`` names the file in messages.  Raises ``RecordError`` with the file, the field, what was
-    found and what to do.
+    found and the ``remedy``.
     """
-    return _parsed(text, Record, SCHEMA_VERSION, place, REMEDY)
-
-
-def parse_import(text: bytes, place: str, remedy: str = IMPORT_AGAIN) -> ImportedRecord:
-    """Read one record of others; raises ``RecordError`` as ``parse`` does."""
-    return _parsed(text, ImportedRecord, IMPORT_SCHEMA, place, remedy)
-
-
-def parse_head(text: bytes, place: str) -> Head:
-    """Read what a list of records tells of one; raises ``RecordError`` as ``parse`` does."""
+    form, version = _FORMS[kind]
     try:
-        return strict.parse_json(text, Head, place, REMEDY)
+        file: Kind = strict.parse_json(text, form, place, remedy)
     except RecordError:
-        _content(text, SCHEMA_VERSION, place, REMEDY)
+        with suppress(*strict.NO_JSON):
+            stated = msgspec.json.decode(text, type=_Stated).schema
+            if stated != version:
+                what = f"found version {stated}, but {version} is the only one that is read here"
+                remedy = "update ridgepoint to build from a newer one, or run the experiment again"
+                raise RecordError(f"{place}: schema: {what}; {remedy}.") from None
         raise
-
-
-def _content(text: bytes, known: int, place: str, remedy: str) -> Any:
-    """What a file says; raises ``RecordError`` for another version than the ``known`` one."""
-    content = strict.parse_json(text, dict[str, Any], place, remedy)
-    stated = content.get("schema")
-    if type(stated) is int and stated != known:
-        newer = stated > known
-        what = "update ridgepoint to build from it" if newer else "run the experiment again"
-        than = f"{'newer' if newer else 'older'} than {known}, the only one that is read here"
-        raise RecordError(f"{place}: schema: found version {stated}, {than}; {what}.")
-    return content
-
-
-@strict.no_cycles()
-def _parsed(text: bytes, kind: type[AnyRecord], version: int, place: str, remedy: str) -> AnyRecord:
-    content = _content(text, version, place, remedy)
-    tables = strict.converted(content, _Tables, place, remedy)
-    strict.refuse_first(_table_faults(tables), place, remedy)
-    for name in set(_Tables.__struct_fields__) - {"cases"}:
-        content.pop(name, None)
-    for case in content["cases"]:
-        case.pop("layers", None)
-    filed = strict.converted(content, kind, place, remedy)
-    record = msgspec.structs.replace(filed, cases=_whole(filed.cases, tables))
-    strict.refuse_first(_faults(record, tables.units), place, remedy)
+    if form is kind:
+        return file
+    strict.refuse_first(_file_faults(file), place, remedy)
+    fields = {name: getattr(file, name) for name in kind.__struct_fields__}
+    record = kind(**{**fields, "cases": _cases(file)})
+    strict.refuse_first(_faults(record), place, remedy)
     return record
 
 
-def _whole(filed: Sequence[Case], tables: _Tables) -> tuple[Case, ...]:
+class _Stated(msgspec.Struct):
+    schema: int
+
+
+def _cases(file: Any) -> tuple[Case, ...]:
     """All cases in seconds with their layers; those of the same layers share them."""
-    cases = (*_of_rows(tables), *filed)
-    nano = {name for name, unit in tables.units.items() if unit == "ns"}
-    for series in _series(cases):
+    filed = (*_of_rows(file), *file.cases)
+    nano = {name for name, unit in file.units.items() if unit == "ns"}
+    for series in _series(filed) if nano else ():
         series |= {name: in_seconds(series[name]) for name in nano & series.keys()}
-    layers = cache(lambda ref: _layers(ref, tables))
-    refs = (*[None] * len(tables.rows), *(case.layers for case in tables.cases))
-    return tuple(
-        msgspec.structs.replace(case, layers=layers(ref)) if ref else case
-        for case, ref in zip(cases, refs, strict=True)
-    )
+    layers = cache(lambda ref: _layers(file, *ref) if ref else ())
+    fields = map(msgspec.structs.asdict, filed)
+    return tuple(Case(**{**each, "layers": layers(each["layers"])}) for each in fields)
 
 
-def _layers(ref: Ref, tables: _Tables) -> tuple[Layer, ...]:
-    network, batch = ref
-    layers = tuple(
-        msgspec.structs.replace(tables.layers[number], name=name)
-        for name, number in tables.networks[network]
-    )
-    return layers if batch == 1 else at_batch(layers, batch)
-
-
-def _of_rows(tables: _Tables) -> Iterator[Case]:
-    for levels, samples in tables.rows:
-        columns = zip(tables.columns, samples, strict=True)
+def _of_rows(file: Any) -> Iterator[Case]:
+    for levels, samples in file.rows:
+        columns = zip(file.columns, samples, strict=True)
         yield Case(
-            factors=dict(zip(tables.factors, levels, strict=True)),
+            factors=dict(zip(file.factors, levels, strict=True)),
             series={name: (sample,) for name, sample in columns if sample is not None},
         )
+
+
+def _layers(file: Any, network: int, batch: int) -> tuple[Layer, ...]:
+    named = file.networks[network]
+    layers = tuple(msgspec.structs.replace(file.layers[n], name=name) for name, n in named)
+    return layers if batch == 1 else at_batch(layers, batch)
 
 
 # -------------------------------------------------------------------------- what is contradictory
 
 
-def _table_faults(tables: _Tables) -> Iterator[str]:
-    """What refers to nothing in a file, so that no record can be made of it."""
-    for index, network in enumerate(tables.networks):
-        if beyond := [number for _, number in network if number >= len(tables.layers)]:
-            there = f"the record has {len(tables.layers)}"
-            yield f"networks[{index}]: found layer {beyond[0]}, but {there}"
-    plain = [_batch(tables.layers[n] for _, n in network) == 1 for network in tables.networks]
-    for index, case in enumerate(tables.cases):
+def _file_faults(file: Any) -> Iterator[str]:
+    """What refers to nothing in a file or has another unit, so that no record can be made."""
+    for index, row in enumerate(file.rows):
+        if tuple(map(len, row)) != (len(file.factors), len(file.columns)):
+            yield f"rows[{index}]: found another number of cells than of columns"
+    for index, network in enumerate(file.networks):
+        if max(number for _, number in network) >= len(file.layers):
+            yield f"networks[{index}]: found a layer beyond the {len(file.layers)} of the record"
+    plain = [_batch(file.layers[n] for _, n in network) == 1 for network in file.networks]
+    for index, case in enumerate(file.cases):
         number, batch = case.layers or (0, 1)
-        where = f"cases[{index}].layers"
         if case.layers and number >= len(plain):
-            yield f"{where}: found network {number}, but the record has {len(plain)}"
+            yield f"cases[{index}].layers: found a network beyond the {len(plain)} of the record"
         elif batch > 1 and not plain[number]:
             of = f"the layers of networks[{number}] are not those of one image"
-            yield f"{where}: found {batch} images, but {of}"
-    for index, (levels, samples) in enumerate(tables.rows):
-        if (len(levels), len(samples)) != (len(tables.factors), len(tables.columns)):
-            yield f"rows[{index}]: found another number of cells than of columns"
-
-
-def _faults(record: Record | ImportedRecord, units: Mapping[str, str]) -> Iterator[str]:
-    """What the types cannot say."""
-    for name, unit in units.items():
+            yield f"cases[{index}].layers: found {batch} images, but {of}"
+    for name, unit in file.units.items():
         quantity = QUANTITIES.get(name)
         if quantity is None:
             yield f"units.{name}: found a name that is no quantity of report/records/quantities.py"
         elif unit not in (("s", "ns") if quantity.unit == "s" else (quantity.unit,)):
             yield f"units.{name}: measured in {quantity.unit}, found {unit!r}"
-    for name in sorted({name for series in _series(record.cases) for name in series}):
-        if name not in units:
-            yield f"units.{name}: this field is missing"
-    yield from _own_faults(record) if isinstance(record, Record) else _import_faults(record)
+    measured = {*file.columns, *(name for series in _series(file.cases) for name in series)}
+    for name in sorted(measured - file.units.keys()):
+        yield f"units.{name}: this field is missing"
+
+
+def _faults(record: Any) -> Iterator[str]:
+    """What the types of a record cannot say."""
     names = (attachment.name for attachment in record.attachments)
     if twice := strict.repeated(("record.json", *names)):
         yield f"attachments: found the name {twice} twice"
@@ -261,43 +246,20 @@ def _faults(record: Record | ImportedRecord, units: Mapping[str, str]) -> Iterat
         yield from _outcome_faults(case, where)
         for number, round_ in enumerate(case.rounds):
             yield from _outcome_faults(round_, f"{where}.rounds[{number}]")
-        measured = {(round_.policy, round_.process) for round_ in case.rounds}
-        if len(measured) < len(case.rounds):
+        if len({(each.policy, each.process) for each in case.rounds}) < len(case.rounds):
             yield f"{where}.rounds: found the same process twice under one policy"
         # 1 and 1.0 are the same level, as for a study that looks a case up.
         first = seen.setdefault(frozenset(case.factors.items()), index)
         if first != index:
             yield f"{where}.factors: found the same combination as in cases[{first}]"
-
-
-def _own_faults(record: Record) -> Iterator[str]:
-    if record.finished < record.started:
-        yield f"finished: expected a moment after {record.started}, found {record.finished}"
-    environment = record.environment
-    if (environment.gpu is None) != (environment.device == "cpu"):
-        found = "null" if environment.gpu is None else environment.gpu.model
-        yield f"environment.gpu: found {found}, which does not fit device {environment.device!r}"
-    if record.shard is not None and record.shard.number > record.shard.of:
-        yield f"shard.number: expected at most {record.shard.of}, found {record.shard.number}"
-
-
-def _import_faults(record: ImportedRecord) -> Iterator[str]:
-    """Also what is null without a reason, or has a reason although it is known."""
-    for name, value in nullable(record).items():
-        if value is None and name not in record.missing:
-            yield f"missing: found no reason why {name} is null"
-        if value is not None and name in record.missing:
-            yield f"missing.{name}: found a reason for what is not null"
-    shared = {name for case in record.cases for name in case.factors} & record.conditions.keys()
-    for name in sorted(shared):
-        yield f"conditions.{name}: found a name that is a factor of cases too"
+        if isinstance(record, ImportedRecord):
+            for name in sorted(case.factors.keys() & record.conditions.keys()):
+                yield f"{where}.factors.{name}: found a name that is a condition of all cases too"
 
 
 def _outcome_faults(found: Case | Round, where: str) -> Iterator[str]:
-    if found.status == "ok" and found.reason is not None:
-        yield f"{where}.reason: found {found.reason!r}, but what is ok has null here"
-    if found.status != "ok" and found.reason is None:
-        yield f"{where}.reason: found null, but what is {found.status} needs a reason"
+    if (found.status == "ok") != (found.reason is None):
+        yield f"{where}.reason: found {found.reason!r} for what is {found.status}"
     for name, samples in found.series.items():
         quantity = QUANTITIES[name]
         if not quantity.admits(samples):

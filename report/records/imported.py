@@ -7,7 +7,6 @@ does not say is null, with the reason in ``missing``; nothing is filled in.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -125,15 +124,3 @@ class ImportedRecord(Part, frozen=True, kw_only=True):
     def label(self) -> str:
         """The device in words, with who measured on it."""
         return f"{self.environment.model} ({self.origin.author})"
-
-
-def nullable(record: ImportedRecord) -> Mapping[str, object]:
-    """What a published file may leave open, by the names that ``missing`` has for it."""
-    environment, origin = record.environment, record.origin
-    fields = ImportedEnvironment.__struct_fields__
-    return {
-        "started": record.started,
-        "finished": record.finished,
-        **{name: getattr(origin, name) for name in ("address", "commit", "instrument_version")},
-        **{name: getattr(environment, name) for name in fields},
-    }

@@ -15,7 +15,7 @@ import secrets
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -24,14 +24,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from report.errors import RecordError
 from report.records import ENDING, IMPORTED
-from report.records.filed import (
-    IMPORT_AGAIN,
-    REMEDY,
-    encode,
-    parse,
-    parse_head,
-    parse_import,
-)
+from report.records.filed import REMEDY, encode, parse
 from report.records.files import read_bounded, read_file
 from report.records.imported import ImportedRecord
 from report.records.record import Head, Record
@@ -49,6 +42,7 @@ RECORD: Final = "record.json"
 
 #: A record of one's own or its head, or one of others.
 Kind_co = TypeVar("Kind_co", covariant=True)
+Kind = TypeVar("Kind", bound=Head | ImportedRecord)
 
 
 @dataclass(frozen=True)
@@ -175,7 +169,7 @@ def read_attachments(stored: Filed[Any], patterns: Iterable[str], data: Path) ->
     if not digests:
         return {}
     archive = read_file(data / stored.file, stored.file, REMEDY, data)
-    files = unpacked_files(archive, digests, stored.file, REMEDY)
+    files = unpacked_files(archive, digests, stored.file)
     for name, content in files.items():
         if digest(content) != digests[name]:
             raise RecordError(
@@ -184,21 +178,19 @@ def read_attachments(stored: Filed[Any], patterns: Iterable[str], data: Path) ->
     return files
 
 
-def unpacked_files(
-    content: bytes, names: Iterable[str], place: str, remedy: str
-) -> dict[str, bytes]:
+def unpacked_files(content: bytes, names: Iterable[str], place: str) -> dict[str, bytes]:
     """These files of the archive that a record is, which messages call ``place``.
 
-    Raises ``RecordError`` that ends with ``remedy``, also for a file that is too large.
+    Raises ``RecordError``, also for a file that is too large.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             return {name: _member(archive, name) for name in names}
     except KeyError as error:
-        raise RecordError(f"{place}: {str(error.args[0]).rstrip('.')}; {remedy}.") from error
+        raise RecordError(f"{place}: {str(error.args[0]).rstrip('.')}; {REMEDY}.") from error
     except _BROKEN as error:
         why = str(error).rstrip(".")
-        raise RecordError(f"{place}: found no whole zip archive ({why}); {remedy}.") from error
+        raise RecordError(f"{place}: found no whole zip archive ({why}); {REMEDY}.") from error
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> bytes:
@@ -208,26 +200,12 @@ def _member(archive: zipfile.ZipFile, name: str) -> bytes:
         return read_bounded(stream)
 
 
-def text_of(content: bytes, place: str, remedy: str) -> bytes:
+def text_of(content: bytes, place: str) -> bytes:
     """What a record of any kind says, of the ``content`` of its file; raises ``RecordError``."""
-    return unpacked_files(content, (RECORD,), place, remedy)[RECORD]
+    return unpacked_files(content, (RECORD,), place)[RECORD]
 
 
 # --------------------------------------------------------------------------------------- reading
-
-
-def read_record(path: Path, data: Path) -> Stored:
-    """Read and check one record in any folder of ``data``; raises ``RecordError``."""
-    return _read(path, data, parse)
-
-
-def read_import(path: Path, data: Path) -> StoredImport:
-    """The same for a record of others."""
-    return _read(path, data, parse_import, IMPORT_AGAIN)
-
-
-def _read_head(path: Path, data: Path) -> Listed:
-    return _read(path, data, parse_head)
 
 
 #: What was read in the ``each_read_once`` that has not ended.
@@ -247,25 +225,27 @@ def each_read_once() -> Iterator[None]:
         _KEPT.pop()
 
 
-def _read(
-    path: Path, data: Path, parse: Callable[[bytes, str], Kind_co], remedy: str = REMEDY
-) -> Filed[Kind_co]:
+def read_record(
+    path: Path,
+    data: Path,
+    kind: type[Kind] = Record,  # type: ignore[assignment]
+) -> Filed[Kind]:
+    """Read and check one record in any folder of ``data``; raises ``RecordError``."""
     known = _KEPT[-1] if _KEPT else {}
-    if (path, parse) in known:
-        return known[path, parse]
-    place = _place(path, data)
-    name = _NAME.fullmatch(path.name)
-    if name is None:
-        raise RecordError(
-            f"{place}: found a name that is not <UTC time>-<device>-<hash>.zip; give the file its "
-            "name back, or move what is not a record elsewhere."
-        )
-    content = read_file(path, place, remedy, data)
-    text = text_of(content, place, remedy)
-    edited = digest(text)[:8] != name["hash"]
-    file = path.relative_to(data).as_posix()
-    known[path, parse] = Filed(parse(text, place), file, digest(content), edited)
-    return known[path, parse]
+    if (path, kind) not in known:
+        place, name = _place(path, data), _NAME.fullmatch(path.name)
+        if name is None:
+            raise RecordError(
+                f"{place}: found a name that is not <UTC time>-<device>-<hash>.zip; give the file "
+                "its name back, or move what is not a record elsewhere."
+            )
+        content = read_file(path, place, REMEDY, data)
+        text = text_of(content, place)
+        record = parse(text, place, kind)
+        edited = digest(text)[:8] != name["hash"]
+        file = path.relative_to(data).as_posix()
+        known[path, kind] = Filed(record, file, digest(content), edited)
+    return known[path, kind]
 
 
 def _place(path: Path, data: Path) -> str:
@@ -274,42 +254,33 @@ def _place(path: Path, data: Path) -> str:
     return (path.relative_to(data.parent) if inside else path).as_posix()
 
 
-def read_study(study: str, data: Path) -> tuple[Stored, ...]:
-    """All records of a study, oldest first; none is not an error.
+def read_records(
+    study: str,
+    data: Path,
+    kind: type[Kind] = Record,  # type: ignore[assignment]
+) -> tuple[Filed[Kind], ...]:
+    """All records of a study, or their heads, oldest first, or those of others by their names.
 
-    Raises ``RecordError`` for the first file that cannot be used.
+    None is not an error.  Raises ``RecordError`` for the first file that cannot be used.
     """
-    return _all(*_survey(data / study, data, read_record))
+    found, refused = survey(study, data, kind)
+    for why in refused.values():
+        raise RecordError(why)
+    return found
 
 
-def list_records(study: str, data: Path) -> tuple[Listed, ...]:
-    """The same by their heads."""
-    return _all(*survey_records(study, data))
-
-
-def list_imports(study: str, data: Path) -> tuple[StoredImport, ...]:
-    """All imported records of a study in the order of their names, as ``read_study`` does."""
-    return _all(*survey_imports(study, data))
-
-
-def survey_records(study: str, data: Path) -> tuple[tuple[Listed, ...], dict[str, str]]:
-    """The records of a study by their heads, and why each other file is none, by their names."""
-    return _survey(data / study, data, _read_head)
-
-
-def survey_imports(study: str, data: Path) -> tuple[tuple[StoredImport, ...], dict[str, str]]:
-    """The same for records of others, which are read whole."""
-    return _survey(data / study / IMPORTED, data, read_import)
-
-
-def _survey(
-    folder: Path, data: Path, read: Callable[[Path, Path], Filed[Kind_co]]
-) -> tuple[tuple[Filed[Kind_co], ...], dict[str, str]]:
-    found: list[Filed[Any]] = []
+def survey(
+    study: str,
+    data: Path,
+    kind: type[Kind] = Record,  # type: ignore[assignment]
+) -> tuple[tuple[Filed[Kind], ...], dict[str, str]]:
+    """The same records, and why each other file is none, by their names."""
+    folder = data / study / IMPORTED if kind is ImportedRecord else data / study
+    found: list[Filed[Kind]] = []
     refused: dict[str, str] = {}
     for path in sorted(path for path in folder.glob(f"*{ENDING}") if path.name[0] != "."):
         try:
-            filed: Filed[Any] = read(path, data)
+            filed = read_record(path, data, kind)
             if folder != data / filed.record.folder:
                 right = f"found {filed.record.study!r}; move the file to {filed.record.folder}"
                 raise RecordError(f"{_place(path, data)}: study: {right}.")
@@ -317,9 +288,3 @@ def _survey(
         except RecordError as error:
             refused[path.relative_to(data).as_posix()] = str(error)
     return tuple(found), refused
-
-
-def _all(found: tuple[Kind_co, ...], refused: Mapping[str, str]) -> tuple[Kind_co, ...]:
-    for why in refused.values():
-        raise RecordError(why)
-    return found

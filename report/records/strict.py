@@ -27,7 +27,7 @@ from report.records.files import read_file
 Kind = TypeVar("Kind")
 
 #: What decoding raises for a text that is not what was asked for.
-_NO_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+NO_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 #: The most characters of YAML that are read, which takes long.
 _LARGEST_YAML: Final = 2**18
 #: What is no text: as JSON writes it, and no larger than 64 bits hold.
@@ -71,7 +71,7 @@ def parse_json(text: bytes, kind: type[Kind], place: str, remedy: str) -> Kind:
 
     Raises ``RecordError`` that begins with ``place`` and ends with ``remedy``.
     """
-    with suppress(*_NO_JSON):
+    with suppress(*NO_JSON):
         return msgspec.json.decode(text, type=kind)
     return converted(_plain_json(text, place, remedy), kind, place, remedy)
 
@@ -83,7 +83,7 @@ def _plain_json(text: bytes, place: str, remedy: str) -> Any:
         decoded = text.decode()
         msgspec.json.decode(decoded)
         return json.loads(decoded, object_pairs_hook=_object)
-    except (*_NO_JSON, SyntaxFaultError) as error:
+    except (*NO_JSON, SyntaxFaultError) as error:
         what = _reason(error, text)
     # Without the chain, of which a thousand frames would bury the sentence.
     raise RecordError(f"{place}: {what}; {remedy}.")

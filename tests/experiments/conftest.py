@@ -23,7 +23,7 @@ from experiments.harness.progress import Observer
 from experiments.harness.run import run
 from experiments.harness.study import Study
 from report.records.record import SCHEMA_VERSION, Code, Environment, Outcome
-from report.records.store import Stored, read_study
+from report.records.store import Stored, read_records
 from tests import factory
 
 ROOT = Path(__file__).parents[2]
@@ -108,7 +108,7 @@ def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> 
         patch.setattr(registry, "load", partial(_small, registry.load, ceilings))
         run(request_of(options), Notes())
     torch.set_num_threads(threads)
-    (stored,) = read_study(study, records)
+    (stored,) = read_records(study, records)
     assert not stored.edited
     assert list((records / study).glob(".*")) == []
     return stored

@@ -16,7 +16,7 @@ from experiments.__main__ import _COMMANDS, main, next_build
 from experiments.harness.request import Request
 from experiments.harness.run import differences
 from experiments.harness.study import Study
-from report.records.store import read_study, record_name, write_record
+from report.records.store import read_records, record_name, write_record
 from tests import factory
 from tests.experiments.conftest import HOST, ROOT, make_environment, make_header
 
@@ -133,7 +133,7 @@ def test_a_whole_run_of_the_tiny_study(
     monkeypatch.chdir(tmp_path)
     assert main(["run", "tiny", "--set", "size=9,2", "--threads", "1"]) == 0
     out, err = capsys.readouterr()
-    (stored,) = read_study("tiny", tmp_path / "data")
+    (stored,) = read_records("tiny", tmp_path / "data")
     assert f"Record: data/{stored.file}" in out and "500 ms" in out
     assert "left] size=9: 500 ms" in err
     assert not stored.edited

@@ -17,7 +17,7 @@ from experiments.importers.command import FORMATS, read_any
 from experiments.importers.imported import Source
 from report.errors import RidgepointError
 from report.records.imported import ImportedRecord
-from report.records.store import list_imports, read_attachments
+from report.records.store import read_attachments, read_records
 from tests import factory
 
 HERE = Path(__file__).parent / "imported"
@@ -89,7 +89,7 @@ def run(folder: Path, name: str, content: bytes, *words: str) -> int:
 
 def imported(folder: Path, name: str, content: bytes, *words: str) -> ImportedRecord:
     assert run(folder, name, content, *words) == 0
-    (stored,) = list_imports("s", folder / "data")
+    (stored,) = read_records("s", folder / "data", ImportedRecord)
     return stored.record
 
 
@@ -105,7 +105,7 @@ def test_what_a_published_file_says_and_does_not(tmp_path: Path, name: str) -> N
             samples = record.cases[number].samples(quantity)
             assert sample in samples and len(samples) == count, quantity
     assert {"clock", "power_limit", "driver"} <= record.missing.keys()
-    (stored,) = list_imports("s", tmp_path / "data")
+    (stored,) = read_records("s", tmp_path / "data", ImportedRecord)
     kept = read_attachments(stored, ("*",), tmp_path / "data")
     assert list(kept.values()) == [content]
     source = Source(name, content)
@@ -153,7 +153,7 @@ def test_the_commands_of_the_guide_work(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(ROOT)
     for words in commands:
         assert main([*words, "--records", str(tmp_path)]) == 0
-    assert len(list_imports("my_study", tmp_path)) == len(commands) > 1
+    assert len(read_records("my_study", tmp_path, ImportedRecord)) == len(commands) > 1
     assert all(f"`{name}`" in guide for name in FORMATS)
 
 
@@ -219,7 +219,7 @@ def test_what_cannot_be_imported_is_one_sentence_and_no_record(
     said: str,
 ) -> None:
     assert run(tmp_path, name, content, *words) == 1
-    assert list_imports("s", tmp_path / "data") == ()
+    assert read_records("s", tmp_path / "data", ImportedRecord) == ()
     sentence = capsys.readouterr().err
     assert said in sentence and "git" not in sentence
     assert sentence.startswith(name) and sentence.endswith(".\n") and sentence.count("\n") == 1

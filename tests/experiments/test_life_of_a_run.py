@@ -24,7 +24,7 @@ from experiments.harness.progress import Observer
 from report.errors import MeasurementError
 from report.records.pooling import missing_shards, runs_of, whole
 from report.records.record import Record
-from report.records.store import read_attachments, read_study
+from report.records.store import read_attachments, read_records
 from tests.experiments.conftest import FOLDER, Driver, finished, make_environment
 
 LIMIT_S = 120
@@ -34,7 +34,7 @@ Command = Callable[..., tuple[int, str]]
 
 def record_in(data: Path, *missing: int) -> Record:
     """The only run, of all its shards but for those ``missing``."""
-    (run,) = runs_of(read_study("tiny", data))
+    (run,) = runs_of(read_records("tiny", data))
     assert missing_shards(run) == missing
     assert list((data / "tiny").glob(".*.journal.jsonl")) == []
     return whole(run).record
@@ -91,7 +91,7 @@ def test_a_case_that_fails_is_an_outcome_and_the_others_go_on(
     monkeypatch.setattr(worker, "can_fork", lambda device: forks)
     code, said = command(f"run tiny --threads 1 --debug {words}", "tiny_failing")
     assert code == 0 and "Traceback" in said
-    (stored,) = read_study("tiny", tmp_path)
+    (stored,) = read_records("tiny", tmp_path)
     ways = [str(case.factors["way"]) for case in stored.record.cases]
     for way, case in zip(ways, stored.record.cases, strict=True):
         status, reason = REASONS.get(way, ("ok", ""))
@@ -157,7 +157,7 @@ def test_a_run_goes_on_after_each_signal(driver: Driver) -> None:
             assert f"{of_all} of 6 cases are kept (close tiny makes them a record" in messages
             assert "continue with: python -m experiments run tiny" in messages
             assert messages.rstrip().endswith("--resume")
-        assert read_study("tiny", driver.data) == () and len(driver.journals()) == 1
+        assert read_records("tiny", driver.data) == () and len(driver.journals()) == 1
         words = ("--resume",)
     with driver.journals()[0].open("ab") as stream:
         stream.write(b'{"kind":"fin')  # as if it had been cut off while writing

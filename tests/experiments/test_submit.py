@@ -21,7 +21,7 @@ from experiments.harness.status import Part, queued, shards, sweeps, tag
 from report.errors import MeasurementError
 from report.records.pooling import missing_shards, runs_of, whole
 from report.records.record import Shard
-from report.records.store import read_study
+from report.records.store import read_records
 from tests.experiments.conftest import Driver, Notes, finished
 
 LIMIT_S = 240
@@ -30,7 +30,7 @@ LOCAL = ("--cluster", "local", "--nodes", "2")
 
 def check_whole(data: Path) -> None:
     """All cases and processes of two shards are there, once."""
-    (run,) = runs_of(read_study("tiny", data))
+    (run,) = runs_of(read_records("tiny", data))
     assert len(run.parts) == 2 and missing_shards(run) == ()
     record = whole(run).record
     assert record.shard is None and "--shard" not in record.command
