@@ -158,7 +158,6 @@ class RoofLine:
     label: str
     peak: Ceiling
     bandwidth: Ceiling
-    look: Literal["measured", "sheet", "printed"] = "measured"
 
     @property
     def ridge(self) -> float:

@@ -1,7 +1,6 @@
 """Achieved rate over arithmetic intensity under the roofs of a device, both axes logarithmic.
 
-After Williams, Waterman and Patterson (CACM 2009).  A measured roof is a line with its interval as
-a band, one of a data sheet is dashed, one that somebody else drew is dotted.
+After Williams, Waterman and Patterson (CACM 2009).  A roof is a line with its interval as a band.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ _LABEL_PLACES: Final = (0.45, 0.7, 0.35, 0.85)
 #: Where a name begins (points from its mark): on the right and below, where no roof can be; those
 #: of odd series lower, so that two near marks can have theirs.
 _BESIDE: Final = ((4, -1), (-3, -5))
-_LINES: Final = {"measured": "-", "sheet": "--", "printed": ":"}
 
 
 def _slopes(panel: Roofline) -> list[tuple[str, Ceiling]]:
@@ -73,16 +71,14 @@ def finish(panel: Roofline, axes: Axes) -> None:
     """The roofs from the left edge to the right one, the names of the marks, and the legend."""
     span = axes.get_xlim()
     for roof in panel.roofs:
-        colour = style.INK if roof.look == "measured" else style.THEORY
         axes.plot(
             *_line(roof.peak[1], roof.bandwidth[1], span),
-            color=colour,
+            color=style.INK,
             linewidth=1.0,
             label=style.legend_label(roof.label),
-            linestyle=_LINES[roof.look],
             zorder=1.5,
         )
-        _fill(roof.peak, roof.bandwidth, span, colour, axes)
+        _fill(roof.peak, roof.bandwidth, span, axes)
     if panel.caches:
         place = span[1], panel.roofs[0].peak[1]
         axes.text(*place, "arithmetic", fontsize=style.SMALL, ha="right", va="bottom")
@@ -106,7 +102,7 @@ def _draw_slope(first: RoofLine, name: str, bandwidth: Ceiling, where: float, ax
     span = left, max(ridge, first.ridge)
     line = _line(peak, bandwidth[1], span)
     axes.plot(*line, color=style.INK, linewidth=0.7, zorder=1.45)
-    _fill((peak,) * 3, bandwidth, span, style.INK, axes)
+    _fill((peak,) * 3, bandwidth, span, axes)
     seen = max(left, bottom / bandwidth[1])
     place = seen * (ridge / seen) ** where
     axes.text(
@@ -128,14 +124,12 @@ def _line(peak: float, bandwidth: float, span: Sequence[float]) -> tuple[list[fl
     return x, [min(peak, intensity * bandwidth) for intensity in x]
 
 
-def _fill(
-    peak: Ceiling, bandwidth: Ceiling, span: Sequence[float], colour: str, axes: Axes
-) -> None:
+def _fill(peak: Ceiling, bandwidth: Ceiling, span: Sequence[float], axes: Axes) -> None:
     """The interval of a roof or of a slope."""
     if peak[0] < peak[2] or bandwidth[0] < bandwidth[2]:
         low, high = (_line(peak[end], bandwidth[end], span) for end in (0, 2))
         x, y = [*low[0], *high[0][::-1]], [*low[1], *high[1][::-1]]
-        axes.fill(x, y, color=colour, alpha=0.2, linewidth=0, zorder=1.4)
+        axes.fill(x, y, color=style.INK, alpha=0.2, linewidth=0, zorder=1.4)
 
 
 def _name(marks: Points, axes: Axes) -> None:

@@ -7,7 +7,7 @@ swallow the next one without a word.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from report.errors import RecordError
@@ -46,15 +46,28 @@ _PARENT: Final = re.compile(r"\bcrossref\s*=\s*[{\"]?\s*([^}\",\s]+)", re.IGNORE
 
 
 def check_bibliography(content: bytes, place: str) -> None:
-    """Raise ``RecordError`` for the first fault; ``place`` names the file."""
+    """Raise ``RecordError`` for the first fault; ``place`` names the file.
+
+    An entry begins with the @ at the beginning of a line.
+    """
     try:
         text = content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise RecordError(f"{place}: line {line}: found {byte_at(error)}; {_REMEDY}.") from error
-    for line, entry, fault in _faults(text):
-        name = f"entry {entry}" if entry else "between entries"
-        raise RecordError(f"{place}: line {line}, {name}: {fault}; {_REMEDY}.")
+    before, *entries = _START.split(text)
+    if not re.fullmatch(_BLANK, before):
+        what = "between entries: found text that is neither an entry nor a comment after %"
+        raise RecordError(f"{place}: line 1, {what}; {_REMEDY}.")
+    line, keys = 1 + before.count("\n"), set[str]()
+    for entry in entries:
+        key, fault = _examined(entry)
+        if key.lower() in keys:
+            fault = "found this key twice"
+        if fault:
+            raise RecordError(f"{place}: line {line}, entry {key}: {fault}; {_REMEDY}.")
+        keys.add(key.lower())
+        line += entry.count("\n")
 
 
 def cited_entries(
@@ -74,37 +87,19 @@ def cited_entries(
     )
 
 
-def _faults(text: str) -> Iterator[tuple[int, str, str]]:
-    """Line, entry and fault; an entry begins with the @ at the beginning of a line."""
-    before, *entries = _START.split(text)
-    if not re.fullmatch(_BLANK, before):
-        yield 1, "", "found text that is neither an entry nor a comment after %"
-    line, keys = 1 + before.count("\n"), set[str]()
-    for entry in entries:
-        head = _HEAD.match(entry)
-        if head is None:
-            found = entry[:30].partition("\n")[0]
-            yield line, found, "expected @type{key, with a key of letters and digits"
-            return
-        key = head[1]
-        rest = _REST.fullmatch(entry, head.end())
-        if rest is None:
-            yield line, key, "expected name = {text} for each field, and a brace that closes it"
-            return
-        for fault in _field_faults(rest[1]):
-            yield line, key, fault
-        if key.lower() in keys:
-            yield line, key, "found this key twice"
-        keys.add(key.lower())
-        line += entry.count("\n")
-
-
-def _field_faults(fields: str) -> Iterator[str]:
-    names = set[str]()
-    for field in re.finditer(_FIELD, fields):
-        name = field[1].lower()
+def _examined(entry: str) -> tuple[str, str]:
+    """The key of an entry and what is wrong with it; where it has no key, how it begins."""
+    head = _HEAD.match(entry)
+    if head is None:
+        return entry[:30].partition("\n")[0], "expected @type{key, with a key of letters and digits"
+    rest, names = _REST.fullmatch(entry, head.end()), set[str]()
+    if rest is None:
+        return head[1], "expected name = {text} for each field, and a brace that closes it"
+    for field in re.finditer(_FIELD, rest[1]):
+        name, foreign = field[1].lower(), _FOREIGN.search(field[2])
         if name in names:
-            yield f"found the field {name} twice"
+            return head[1], f"found the field {name} twice"
+        if foreign:
+            return head[1], f"{name}: found {foreign[0]}, where only accents and signs may be TeX"
         names.add(name)
-        if foreign := _FOREIGN.search(field[2]):
-            yield f"{name}: found {foreign[0]}, where only accents and signs may be TeX"
+    return head[1], ""

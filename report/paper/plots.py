@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from figures.panels import Band, Curve, Dots, DotSeries, Points, RoofLine
+from figures.panels import Curve, Dots, DotSeries, Points, RoofLine
 from report.missing import Missing
 from report.quantity.distribution import PERCENTS, Distribution
 from report.quantity.evaluation import number
@@ -51,19 +51,9 @@ def theory_line(
     return Curve(label, drawn.x, drawn.y, part)
 
 
-def band(label: str, ceiling: Quantity, shown: str, series: int) -> tuple[Band, ...]:
-    """A horizontal line with its interval, if it has one; nothing where it was not measured."""
-    found = number(ceiling)
-    if isinstance(found, Missing):
-        return ()
-    return (Band(label, *_ends(found, scale_to(shown, str(ceiling.unit)).factor), series),)
-
-
-def roof_line(
-    roof: Roof, label: str, look: Literal["measured", "sheet", "printed"], unit: float
-) -> RoofLine:
+def roof_line(roof: Roof, label: str, unit: float) -> RoofLine:
     """A roof in the unit of a figure's rates."""
-    return RoofLine(label, _ends(roof.peak, 1 / unit), _ends(roof.bandwidth, 1 / unit), look)
+    return RoofLine(label, _ends(roof.peak, 1 / unit), _ends(roof.bandwidth, 1 / unit))
 
 
 def _ends(found: Number | Estimate, factor: float) -> tuple[float, float, float]:

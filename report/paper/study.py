@@ -13,9 +13,8 @@ Every function takes the paper's data, which one function makes from the records
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
@@ -25,10 +24,10 @@ from report.evidence.audit import Check
 from report.evidence.runs import Run
 from report.missing import Missing
 from report.paper.claims import judge
-from report.paper.findings import Claim, Figure, Findings, Inputs
+from report.paper.findings import Figure, Findings, Inputs
 from report.paper.machines import Comparison, with_all_machines
 from report.paper.tables import Content, Table, table_of
-from report.paper.values import Value, declare
+from report.paper.values import declare
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.verdicts import Several, Statement, all_of
 from report.records.store import Stored
@@ -45,7 +44,9 @@ Result = TypeVar("Result")
 Claimed: TypeAlias = Statement | Several | Iterable[Statement | Several]
 
 #: What is printed of a machine that is not there, and of a claim about nothing that is there.
-_NO_RUN: Final = absent("no run", "1", "no run of the experiment is in the data directory")
+_NO_RUN: Final[Quantity] = absent(
+    "no run", "1", "no run of the experiment is in the data directory"
+)
 _NOTHING: Final = absent("comparison", "1", "nothing to compare was recorded")
 
 
@@ -57,20 +58,23 @@ class Study(Generic[Data]):
         data: Callable[[Inputs], Data],
         check: Callable[[Stored], None] = lambda stored: None,
         compared: Comparison[Any] | None = None,
+        *,
+        reconciliations: Callable[[Data], Iterable[Reconciliation]] = lambda p: (),
+        audits: Callable[[Data], Iterable[Check]] = lambda p: (),
     ) -> None:
         """``data`` makes the paper's data; ``check`` raises ``StudyError`` for a record of others.
 
         ``compared`` is what the paper compares of all machines, of which it describes a few;
-        without it these are their ceilings.
+        without it these are their ceilings.  ``reconciliations`` are all of the paper, and
+        ``audits`` the checks of what its source printed.
         """
         self._data, self._check, self._compared = data, check, compared or Comparison(Run)
-        self._values: dict[str, Callable[[Data], Value]] = {}
-        self._tables: list[Callable[[Data], Table | None]] = []
-        self._claims: dict[str, Callable[[Data], Claim]] = {}
-        self._figures: list[Callable[[Data], Figure]] = []
+        self._reconciliations, self._audits = reconciliations, audits
+        self._values: dict[str, tuple[Callable[[Data], Quantity], Style | None]] = {}
+        self._claims: dict[str, Callable[[Data], Claimed]] = {}
         self._texts: dict[str, Callable[[Data], Any]] = {}
-        self._reconciliations: Callable[[Data], Iterable[Reconciliation]] = lambda p: ()
-        self._audits: Callable[[Data], Iterable[Check]] = lambda p: ()
+        self._tables: list[Callable[[Data], Table | None]] = []
+        self._figures: list[Callable[[Data], Figure]] = []
 
     def values(
         self,
@@ -80,21 +84,11 @@ class Study(Generic[Data]):
     ) -> None:
         """Numbers of the text by their names; missing where there is nothing they are ``of``."""
         for id, function in functions.items():
-            _declare(self._values, id, function, of, _NO_RUN, partial(declare, style=style))
+            _declare(self._values, id, (_where_known(function, of, _NO_RUN), style))
 
     def texts(self, functions: Mapping[str, Callable[[Data], Any]]) -> None:
         """Words of the template that are no numbers, such as the names of machines."""
         self._texts.update(functions)
-
-    def reconciliations(self, function: Made) -> Made:
-        """Declares the function that gives all reconciliations of the paper."""
-        self._reconciliations = function
-        return function
-
-    def audits(self, function: Made) -> Made:
-        """Declares the function that gives all checks of what the source printed."""
-        self._audits = function
-        return function
 
     def table(
         self,
@@ -113,12 +107,9 @@ class Study(Generic[Data]):
         """
 
         def declared(function: Made) -> Made:
-            def make(p: Data) -> Table | None:
-                part = of(p)
-                found = [] if part is None else [function(part, row) for row in rows(part)]
-                return table_of(id, found, wide=wide, digits=digits)
-
-            self.add_table(make)
+            nothing: Sequence[Mapping[str, Content]] = ()
+            cells = _where_known(lambda part: [function(part, r) for r in rows(part)], of, nothing)
+            self.add_table(lambda p: table_of(id, cells(p), wide=wide, digits=digits))
             return function
 
         return declared
@@ -137,7 +128,7 @@ class Study(Generic[Data]):
         Nothing holds where there is nothing that it is ``of``, or nothing to compare.
         """
         for id, function in functions.items():
-            _declare(self._claims, id, function, of, _NO_RUN > 0, _claim)
+            _declare(self._claims, id, _where_known(function, of, _NO_RUN > 0))
 
     def figure(
         self, id: str, of: Callable[[Data], Any] = lambda p: p, **size: Any
@@ -149,13 +140,8 @@ class Study(Generic[Data]):
 
         def declared(function: Made) -> Made:
             place = f"{function.__module__}.{function.__name__}"
-
-            def make(p: Data) -> Figure:
-                part = of(p)
-                panels = () if part is None else tuple(function(part))
-                return Figure(id, Drawing(panels, place=place, **size))
-
-            self._figures.append(make)
+            panels = _where_known(lambda part: tuple(function(part)), of, ())
+            self._figures.append(lambda p: Figure(id, Drawing(panels(p), place=place, **size)))
             return function
 
         return declared
@@ -176,48 +162,40 @@ class Study(Generic[Data]):
 
     def _of(self, inputs: Inputs) -> Findings:
         p, files = self._data(inputs), inputs.files
-        values = {id: make(p) for id, make in self._values.items()}
+        values = {id: declare(id, found(p), style) for id, (found, style) in self._values.items()}
         tables = [table for make in self._tables if (table := make(p)) and table.rows]
         figures = [make(p) for make in self._figures]
         return Findings(
             {id: replace(v, sources=inputs.shards(v.sources)) for id, v in values.items()},
             {t.id: replace(t, sources=inputs.shards(t.sources) or files) for t in tables},
             {f.id: f for f in figures if f.drawing.panels},
-            {id: make(p) for id, make in self._claims.items()},
+            {id: judge(id, _joined(found(p))) for id, found in self._claims.items()},
             reconciliations={r.id: r for r in self._reconciliations(p)},
             audits=tuple(self._audits(p)),
             facts={"measured": bool(files)} | {id: make(p) for id, make in self._texts.items()},
         )
 
 
-def _declare(
-    declared: dict[str, Callable[[Data], Result]],
-    id: str,
-    function: Callable[[Any], Any],
-    of: Callable[[Data], Any],
-    otherwise: Any,
-    finish: Callable[[str, Any], Result],
-) -> None:
-    """Declare what ``function`` gives of a part of the paper's data, ``otherwise`` without it.
+def _where_known(
+    function: Callable[[Any], Result], of: Callable[[Data], Any], otherwise: Result
+) -> Callable[[Data], Result]:
+    """What ``function`` gives of a part of the paper's data, ``otherwise`` without that part."""
+    return lambda p: otherwise if (part := of(p)) is None else function(part)
 
-    Raises ``StudyError`` for a name that stands twice.
-    """
+
+def _declare(declared: dict[str, Result], id: str, make: Result) -> None:
+    """Raises ``StudyError`` for a name that stands twice."""
     if id in declared:
         raise StudyError(f"The study declares {id} twice; rename one of both.")
-
-    def make(p: Data) -> Result:
-        part = of(p)
-        return finish(id, otherwise if part is None else function(part))
-
     declared[id] = make
 
 
-def _claim(id: str, found: Claimed) -> Claim:
-    """The claim that ``found`` holds, or all of several."""
+def _joined(found: Claimed) -> Statement | Several:
+    """One statement: all of several."""
     if isinstance(found, Statement | Several):
-        return judge(id, found)
+        return found
     statements = tuple(found)
-    return judge(id, all_of(*statements) if statements else _NOTHING > 0)
+    return all_of(*statements) if statements else _NOTHING > 0
 
 
 def audit_row(p: Any, item: Check) -> dict[str, Content]:

@@ -115,14 +115,14 @@ class Table:
             raise ValueError(f"table {self.id}: the id of a table starts with tbl-")
 
     @property
-    def reasons(self) -> tuple[str, ...]:
-        """The reasons of missing cells, each once, in the order of their marks a, b, c …"""
-        found = (cell.reason for row in self.rows for cell in row if isinstance(cell, Missing))
-        return tuple(dict.fromkeys(found))
+    def marks(self) -> dict[str, str]:
+        """The reasons of missing cells, each once, with the letter that leads to its note."""
+        cells = (cell for row in self.rows for cell in row if isinstance(cell, Missing))
+        return {why: _letter(n) for n, why in enumerate(dict.fromkeys(c.reason for c in cells))}
 
     def texts(self) -> list[list[tuple[str, str]]]:
         """The cells as plain text, each with the letter that leads a missing one to its note."""
-        marks = {reason: _letter(index) for index, reason in enumerate(self.reasons)}
+        marks = self.marks
         return [
             [
                 (column.text(cell), marks[cell.reason] if isinstance(cell, Missing) else "")
@@ -133,9 +133,8 @@ class Table:
 
     def note_texts(self) -> tuple[tuple[str, str], ...]:
         """All notes as (mark, text): the table's own, unmarked, then those of missing cells."""
-        own = tuple(("", note) for note in (*self.notes, *self._level()))
-        missing = tuple((_letter(i), reason) for i, reason in enumerate(self.reasons))
-        return own + missing
+        own = (("", note) for note in (*self.notes, *self._level()))
+        return (*own, *((mark, reason) for reason, mark in self.marks.items()))
 
     def _level(self) -> tuple[str, ...]:
         """At which levels the intervals hold, where some do not reach the one of all papers."""

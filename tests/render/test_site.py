@@ -75,7 +75,7 @@ RECORD = {
     "plan": "full", "machine": "CPU", "commit": None, "clean": None, "ok": 3,
     "others": {"out of memory": 1}, "used": False, "why": "not used, older", "altered": [],
     "facts": [["Device", "CPU <2>"]], "factors": [["batch", "1, 2"]],
-    "failures": [{"status": "out of memory", "reason": "8 GB", "count": "1", "cases": "batch 2"}],
+    "failures": [("out of memory", "8 GB", 1, "batch 2")],
 }  # fmt: skip
 IMPORTED = {**RECORD, "file": "sample/b.zip", "origin": "measured by Ada", "started": ""}
 MACHINE = {

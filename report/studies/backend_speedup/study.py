@@ -66,7 +66,10 @@ def _over_numpy(run: Run) -> Quantity:
 
 
 study: Study[Paper] = Study(
-    Paper, check_subject, Comparison(Run, "PyTorch over NumPy", _over_numpy, reference=1.0)
+    Paper,
+    check_subject,
+    Comparison(Run, "PyTorch over NumPy", _over_numpy, reference=1.0),
+    audits=lambda p: p.source.audit(),
 )
 findings = study.findings
 
@@ -584,8 +587,3 @@ def _setup(p: Paper) -> Table:
 
 
 study.add_table(_setup)
-
-
-@study.audits
-def _audits(p: Paper) -> tuple[Check, ...]:
-    return p.source.audit()

@@ -8,7 +8,6 @@ from itertools import chain, product
 from typing import Final
 
 from figures.panels import Panel
-from report.evidence.audit import Check
 from report.evidence.executed import residual
 from report.missing import Missing
 from report.paper.findings import Inputs
@@ -77,21 +76,20 @@ def _count(run: Run | None, name: str, number: int | Missing) -> Quantity:
     return recorded(name, "1", number, run.file) if run else absent(name, "1", "no run is there")
 
 
-study = Study(Paper, check_subject)
-findings = study.findings
-
-
-@study.audits
-def _audits(p: Paper) -> tuple[Check, ...]:
-    return source.audit(p.reported)
-
-
-@study.reconciliations
 def _reconciliations(p: Paper) -> Iterator[Reconciliation]:
     yield p.estimate
     for found in (p.counts, p.peaks, p.second_peaks, p.tiled):
         yield from found.values()
     yield from p.backward
+
+
+study = Study(
+    Paper,
+    check_subject,
+    reconciliations=_reconciliations,
+    audits=lambda p: source.audit(p.reported),
+)
+findings = study.findings
 
 
 # -------------------------------------------------------------------------------------- texts

@@ -101,11 +101,6 @@ def _slowdown(run: Run) -> Quantity:
     return run.gain() if run.compares else _uncompared("slowdown")
 
 
-study = Study(Paper, check_subject, Comparison(Run, "Slowdown", _slowdown, reference=1.0))
-findings = study.findings
-
-
-@study.reconciliations
 def _reconciliations(p: Paper) -> Iterator[Reconciliation]:
     yield from p.work.values()
     yield from p.reserved.values()
@@ -113,6 +108,15 @@ def _reconciliations(p: Paper) -> Iterator[Reconciliation]:
     yield from p.variants.values()
     yield from p.device_work
     yield from (each for each in p.replays if not each.explained)
+
+
+study = Study(
+    Paper,
+    check_subject,
+    Comparison(Run, "Slowdown", _slowdown, reference=1.0),
+    reconciliations=_reconciliations,
+)
+findings = study.findings
 
 
 # -------------------------------------------------------------------------------------- texts

@@ -73,15 +73,14 @@ class Paper:
         self.allocated = Allocated([run for run in (self.gpu, third) if run and run.on_gpu])
 
 
-study = Study(Paper, check_subject)
-findings = study.findings
-
-
-@study.reconciliations
 def _reconciliations(p: Paper) -> Iterator[Reconciliation]:
     for run in (p.cpu, p.second):
         if run:
             yield from reconciled(run, "float32", REDUCED).values()
+
+
+study = Study(Paper, check_subject, reconciliations=_reconciliations)
+findings = study.findings
 
 
 study.texts(

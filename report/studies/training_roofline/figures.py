@@ -79,7 +79,7 @@ def layers(run: Run) -> Iterator[Roofline]:
     """Every layer with multiply-adds under the measured roofs, a panel a network."""
     if isinstance(run.roof, Missing):
         return
-    roof = roof_line(run.roof, "", "measured", GIGA)
+    roof = roof_line(run.roof, "", GIGA)
     caches = tuple((name, (rate / GIGA,) * 3) for name, rate in run.caches.items())
     for network, layers in run.profiles.items():
         axes = "Arithmetic intensity (FLOP/B)", "Rate (GFLOP/s)"

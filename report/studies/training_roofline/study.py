@@ -59,13 +59,8 @@ class Paper:
         self.checks = tuple(chain.from_iterable(self.audit.values()))
 
 
-study = Study(Paper, check_subject)
+study = Study(Paper, check_subject, audits=lambda p: p.checks)
 findings = study.findings
-
-
-@study.audits
-def _audits(p: Paper) -> tuple[Check, ...]:
-    return p.checks
 
 
 study.texts(
