@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from report.records.imported import ImportedRecord
 from report.records.quantities import QUANTITIES
-from report.records.record import Case
+from report.records.record import Case, Policy
 from report.records.store import Stored, StoredImport
 from report.system.spreadsheet import csv_of
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 #: The columns in which series of one case differ.
 _OF_SERIES: Final = ("process", "policy", "quantity", "unit")
 _TAKEN: Final = {"file", "device", "case", *_OF_SERIES, "repetition", "value"}
+#: Stands in a line for what all lines of its series begin with.
+_BEGIN: Final = "\0"
 
 
 def sample_frame(stored: Sequence[Stored | StoredImport]) -> pd.DataFrame:
@@ -47,15 +49,24 @@ def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> N
     first, rest = (names.index(_OF_SERIES[end]) for end in (0, -1)) if names else (0, 0)
     for common, case in _cases(stored):
         cells = [_cell(common.get(name)) for name in names]
-        before, after = cells[:first], cells[rest + 1 :]
-        lines: list[str] = []
+        before, after = ",".join(cells[:first]), "".join(f",{cell}" for cell in cells[rest + 1 :])
         rounds = ((each.process, each.policy, each.series) for each in case.rounds)
         for process, policy, measured in ((None, None, case.series), *rounds):
             for name, samples in measured.items():
-                own = map(_cell, (process, policy, name, QUANTITIES[name].unit))
-                begin = ",".join((*before, *own, *after))
-                lines += [f"{begin},{i},{value!r}\n" for i, value in enumerate(samples)]
-        stream.write("".join(lines))
+                begin = f"{before},{_own(process, policy, name)}{after}"
+                stream.write((_rows(len(samples)) % samples).replace(_BEGIN, begin))
+
+
+@lru_cache
+def _own(process: int | None, policy: Policy | None, quantity: str) -> str:
+    """The cells of the columns ``_OF_SERIES``."""
+    return ",".join(map(_cell, (process, policy, quantity, QUANTITIES[quantity].unit)))
+
+
+@lru_cache
+def _rows(count: int) -> str:
+    """The lines of so many samples, which lack what each begins with, and the values."""
+    return "".join(f"{_BEGIN},{index},%r\n" for index in range(count))
 
 
 @lru_cache(maxsize=10_000, typed=True)
