@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from report.engine.gather import Chosen, choose
 from report.errors import RecordError
 from report.instruments.counters.logs import CaseLogs, joined_logs, pack
-from report.records.choice import choices_of, choose_records, fate, fate_of
+from report.records.choice import agreeing, choices_of, fate, fate_of
 from report.records.editions import Edition, read_editions, write_edition
 from report.records.pooling import (
     contradiction,
@@ -23,10 +23,9 @@ from report.records.pooling import (
     missing_shards,
     runs_of,
     unlike,
-    whole,
 )
-from report.records.record import Attachment, Case, Ceiling, Head, Record, Shard
-from report.records.store import Stored, read_records, record_name, write_record
+from report.records.record import Attachment, Case, Ceiling, Record, Shard
+from report.records.store import Stored, record_name, write_record
 from tests import factory
 
 STUDY = "conv_scaling"
@@ -80,7 +79,7 @@ def test_the_records_that_a_paper_uses(
 ) -> None:
     """The machine, the day and the plan of each, in any order of files."""
     for items in (runs, runs[::-1]):
-        records = [choice.primary.record for choice in choose_records(items, edition)]
+        records = [choice.primary.record for choice in choices_of(items, edition)]
         found = [f"{r.environment.key} {r.started[8:10]} {r.protocol.plan}" for r in records]
         assert found == expected
 
@@ -95,17 +94,17 @@ def test_what_an_edition_cannot_mean_is_refused() -> None:
         (Edition({"cpu": ()}), "records of 0 machines"),
     ):
         with pytest.raises(RecordError, match=words) as caught:
-            choose_records(items, edition)
+            choices_of(items, edition)
         assert str(caught.value).startswith("data/editions.yaml: ")
     with pytest.raises(RecordError, match=r"--use: no record x\.json; correct the name"):
-        choose_records(items, asked=["x.json"])
+        choices_of(items, asked=["x.json"])
 
 
 # ------------------------------------------------------------------------------------------ roles
 
 
 def cast(*items: Stored, edition: Edition | None = None, use: Any = ()) -> dict[str, str]:
-    found = choose_records(items, edition, [item.file for item in use])
+    found = choices_of(items, edition, [item.file for item in use])
     return {role: c.primary.record.environment.key for c in found for role in c.roles}
 
 
@@ -132,10 +131,10 @@ def test_what_is_asked_for_takes_the_role_that_fits_its_machine() -> None:
         ((C, A), {"cpu": "a", "second": "c", "gpu": "g"}),
     ):
         assert cast(A, B, C, G, H, edition=edition, use=use) == expected
-    found = choose_records((A, B, C, G), edition, [C.file])
+    found = choices_of((A, B, C, G), edition, [C.file])
     assert [choice.roles for choice in found if choice.primary is A] == [()], "it is compared"
     quick = run(9, "a", "quick")
-    (choice,) = choose_records((A, run(8, "a"), quick), named(A), [quick.file])
+    (choice,) = choices_of((A, run(8, "a"), quick), named(A), [quick.file])
     assert (choice.primary, choice.by, choice.roles) == (quick, "--use", ("cpu",))
 
 
@@ -192,12 +191,11 @@ POOLED: tuple[tuple[tuple[Stored, ...], list[str], dict[str, str]], ...] = (
 
 @pytest.mark.parametrize(("runs", "used", "fates"), POOLED)
 def test_full_runs_of_one_measurement_are_pooled(
-    runs: tuple[Stored, ...], used: list[str], fates: dict[str, str], tmp_path: Path
+    runs: tuple[Stored, ...], used: list[str], fates: dict[str, str]
 ) -> None:
     files = {item.record.started[8:10]: item.file for item in runs}
-    for item in runs:
-        write_record(item.record, tmp_path)
-    (choice,) = choices_of(read_records(STUDY, tmp_path, Head), tmp_path)
+    (found,) = choices_of(runs)
+    choice = agreeing(found, {item.file: item for item in runs})
     assert [item.record.started[8:10] for item in choice.used] == used
     for day, words in fates.items():
         assert fate([choice], files[day]) == (day in used, words)
@@ -315,7 +313,7 @@ def test_the_shards_of_a_record_merge_to_that_record_in_any_order(of: int, rando
     random.shuffle(items)
     (run,) = runs_of(items)
     assert missing_shards(run) == ()
-    assert whole(run).record == record
+    assert run.record == record
     if of > 2:
         (run,) = runs_of([each for each in items if each.record.shard.number not in (2, of)])
         assert missing_shards(run) == (2, of)
@@ -326,7 +324,7 @@ def test_of_a_shard_that_was_measured_twice_the_newest_counts() -> None:
     again = factory.stored(changed(parts[1].record, started="2026-11-02T10:00:00Z"))
     run, left = runs_of([*parts, again])
     assert (run.parts[1], left.parts) == (again, (parts[1],))
-    assert whole(run).record.cases == timed().cases
+    assert run.record.cases == timed().cases
 
 
 @pytest.mark.parametrize(
@@ -379,18 +377,15 @@ def test_a_whole_run_wins_over_a_newer_sweep_that_lacks_a_shard(tmp_path: Path) 
     assert runs_used(choose(STUDY, data)) == [[run]]
     assert fate_of(STUDY, first, data) == (
         False,
-        "not used, an incomplete sweep beside a full one, merged from 1 of 2 shards, missing 2",
+        "not used, a sweep that lacks 1 of 2 shards beside a full one",
     )
     write_record(other, data)
     assert runs_used(choose(STUDY, data)) == [[first, second, run]]
     assert fate_of(STUDY, first, data)[1] == (
-        "used as cpu, the newest full run of its machine, merged from 2 shards, pooled with 1 "
-        "other run"
+        "used as cpu, the newest full run of its machine, pooled with 1 other run"
     )
     name = first.partition("/")[2]
-    assert (
-        fate_of(STUDY, second, data)[1] == f"merged with {name}, shard 2 of 2, merged from 2 shards"
-    )
+    assert fate_of(STUDY, second, data)[1] == f"merged with {name}, shard 2 of 2"
 
 
 def test_a_shard_that_contradicts_the_others_is_not_merged(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ full one.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import extract_tb
@@ -29,25 +29,22 @@ from report.instruments.counters.logs import joined_logs
 from report.paper.findings import Findings, Inputs
 from report.paper.listing import attributions, listing, unusable
 from report.records import IMPORTED, OPERATORS
-from report.records.choice import Choice, Choices, choices_of
+from report.records.choice import Choice, Choices, agreeing, choices_of
 from report.records.editions import EDITIONS, ROLES, Edition, read_editions
 from report.records.files import shared
 from report.records.imported import ImportedRecord
 from report.records.network_operators import read_operators
-from report.records.pooling import runs_of, whole
-from report.records.record import Head
+from report.records.record import Head, Record
 from report.records.store import (
     EDITED,
     Filed,
     Listed,
     Stored,
     StoredImport,
-    each_read_once,
     read_attachments,
     read_record,
     survey,
 )
-from report.records.strict import no_cycles
 from report.studies import STUDIES, attachments_of, find_study
 
 _NOBODY: Final = Edition({})
@@ -58,6 +55,7 @@ _EDITED: Final = (
 #: The files beside each record that the paper needs, by its file.
 _Attachments: TypeAlias = dict[str, dict[str, bytes]]
 _Item = TypeVar("_Item", bound=Filed[Any])
+_Made = TypeVar("_Made")
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,6 @@ def compute_usable(study: str, data: Path, asked: Sequence[str] = ()) -> tuple[C
             refused[file] = said
 
 
-@no_cycles()
 def compute(study: str, inputs: Inputs) -> Findings:
     """What ``study`` finds in its inputs; raises ``StudyError`` that names the files at fault.
 
@@ -142,8 +139,6 @@ def _line(error: Exception) -> str:
 # --------------------------------------------------------------------------------------- choosing
 
 
-@no_cycles()
-@each_read_once()
 def choose(
     study: str,
     data: Path,
@@ -163,8 +158,17 @@ def choose(
     while True:
         usable = _usable(own, study, bad, edition or _NOBODY, asked)
         imported = _usable(theirs, f"{study}/{IMPORTED}", bad, _NOBODY)
-        choices = choices_of(usable, data, edition, asked)
-        attachments, broken = _read_whole(study, choices, imported, data)
+        choices = choices_of(usable, edition, asked)
+        parts = (part for choice in choices for item in choice.used for part in item.shards)
+        whole, broken = _each(parts, lambda item: _checked(read_record(data / item.file, data)))
+        if not broken:
+            agreed = tuple(agreeing(choice, whole) for choice in choices)
+            # Of runs that are pooled, the paper needs the files of the one that speaks for all.
+            speaking = (part for choice in agreed for part in choice.primary.shards)
+            attachments, broken = _each(
+                (*speaking, *imported),
+                lambda item: read_attachments(item, attachments_of(study), data),
+            )
         if not broken:
             break
         bad |= broken
@@ -173,9 +177,9 @@ def choose(
     bad |= {file: why for file, why in edited.items() if file not in kept}
     altered = {file: why for file, why in edited.items() if file in kept}
     left_out = {file: f"left out: {why}" for file, why in bad.items()}
-    inputs = _inputs(study, data, choices, imported, attachments, edition or _NOBODY)
-    named = (item for choice in choices if choice.by == "--use" for item in choice.used)
-    days = [item.record.started[:10] for choice in choices for item in choice.used]
+    inputs = _inputs(study, data, agreed, imported, attachments, edition or _NOBODY)
+    named = (item for choice in agreed if choice.by == "--use" for item in choice.used)
+    days = [item.record.started[:10] for choice in agreed for item in choice.used]
     if edition and edition.date:
         days.append(edition.date)
     return Chosen(
@@ -191,11 +195,11 @@ def choose(
         },
         notices=(*left_out.values(), *altered.values(), *_noted(study, inputs)),
         listing=(
-            *listing(usable, choices, imported),
+            *listing(usable, agreed, imported),
             *(unusable(file, why) for file, why in left_out.items()),
         ),
         usable=usable,
-        choices=choices,
+        choices=agreed,
     )
 
 
@@ -223,34 +227,27 @@ def _usable(
     return tuple(item for item in good if not item.edited or item.file in named) or tuple(good)
 
 
-def _read_whole(
-    study: str, choices: Choices, imported: Sequence[StoredImport], data: Path
-) -> tuple[_Attachments, dict[str, str]]:
-    """What lies beside the records that are used, and why some cannot be used after all.
-
-    Of runs that are pooled, the paper needs the files of the one that speaks for its machine.
-    """
-    used = [part for choice in choices for item in choice.used for part in item.shards]
-    pooled = {file for choice in choices for item in choice.others for file in item.files}
-    beside: _Attachments = {}
+def _each(
+    items: Iterable[_Item], use: Callable[[_Item], _Made]
+) -> tuple[dict[str, _Made], dict[str, str]]:
+    """What ``use`` makes of each record, by its file, and why some cannot be used after all."""
+    made: dict[str, _Made] = {}
     bad: dict[str, str] = {}
-    for item in (*used, *imported):
+    for item in items:
         try:
-            if not isinstance(item.record, ImportedRecord):
-                _check(read_record(data / item.file, data))
-            wanted = () if item.file in pooled else attachments_of(study)
-            beside[item.file] = read_attachments(item, wanted, data)
+            made[item.file] = use(item)
         except RidgepointError as error:
             place, said = f"data/{item.file}", str(error)
             bad[item.file] = said if place in said else f"{place}: {said}"
-    return beside, bad
+    return made, bad
 
 
-def _check(stored: Stored) -> None:
-    """Raise ``RidgepointError`` for a record that says what cannot be."""
+def _checked(stored: Stored) -> Stored:
+    """The same record; raises ``RidgepointError`` if it says what cannot be."""
     check_layers(stored)
     if why := gates.problem(stored.record):
         raise RecordError(f"data/{stored.file}: {why}, which cannot be; measure again.")
+    return stored
 
 
 # ---------------------------------------------------------------------------------- what is chosen
@@ -259,13 +256,13 @@ def _check(stored: Stored) -> None:
 def _inputs(
     study: str,
     data: Path,
-    choices: Choices,
+    choices: Sequence[Choice[Record]],
     imported: tuple[StoredImport, ...],
     attachments: _Attachments,
     edition: Edition,
 ) -> Inputs:
     """The inputs of ``study`` with the records that were chosen."""
-    own = tuple(_pooled(choice, data) for choice in choices)
+    own = tuple(replace(choice.primary, others=choice.used[1:]) for choice in choices)
     reported = f"reported/{study}.json"
     cast = {role: choice.primary.file for choice in choices for role in choice.roles}
     return Inputs(
@@ -281,13 +278,6 @@ def _inputs(
         networks=read_operators(shared(OPERATORS, data)) if imported else (),
         roles={role: cast[role] for role in (*edition.roles, *ROLES) if role in cast},
     )
-
-
-def _pooled(choice: Choice, data: Path) -> Stored:
-    """The run of a device with the others of its measurement, shards merged."""
-    files = (file for item in choice.used for file in item.files)
-    first, *others = map(whole, runs_of(read_record(data / file, data) for file in files))
-    return replace(first, others=tuple(others))
 
 
 def _joined(files: Sequence[str], attachments: _Attachments) -> dict[str, bytes]:

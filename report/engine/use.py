@@ -13,6 +13,7 @@ from report.studies import STUDIES
 if TYPE_CHECKING:
     from report.records.choice import Choice
     from report.records.editions import Role
+    from report.records.record import Head
 
 LATEST: Final = "latest"
 
@@ -81,7 +82,7 @@ def accept_records(study: str, data: Path, asked: Sequence[str]) -> Path:
 
     edition = read_editions(data, STUDIES).get(study)
     chosen = choose(study, data, asked)
-    before = {r: c for c in choices_of(chosen.usable, data, edition) for r in c.roles}
+    before = {r: c for c in choices_of(chosen.usable, edition) for r in c.roles}
     after = {role: choice for choice in chosen.choices for role in choice.roles}
     for role, choice in after.items():
         new, old = choice.primary, before.get(role)
@@ -92,7 +93,7 @@ def accept_records(study: str, data: Path, asked: Sequence[str]) -> Path:
             )
     newest = {
         max(choice.used, key=lambda item: (item.record.started, item.file)).file
-        for choice in choices_of(chosen.usable, data)
+        for choice in choices_of(chosen.usable)
     }
     roles: dict[Role, str | tuple[str, ...]] = {}
     for role in (role for role in (*(edition.roles if edition else ()), *ROLES) if role in after):
@@ -104,5 +105,5 @@ def accept_records(study: str, data: Path, asked: Sequence[str]) -> Path:
     return write_edition(study, Edition(roles, compared, date), data)
 
 
-def _key(choice: Choice) -> str:
+def _key(choice: Choice[Head]) -> str:
     return choice.primary.record.environment.key

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, Generic, TypeAlias
 
 from report.errors import RecordError
 from report.records.editions import EDITIONS, Edition, Role, read_editions
-from report.records.pooling import contradiction, joined, missing_shards, runs_of, unlike
+from report.records.pooling import contradiction, missing_shards, runs_of, unlike
 from report.records.record import Head, Record
-from report.records.store import Item, Listed, read_record, survey
+from report.records.store import Filed, Item, Kind_co, Listed, Stored, read_record, survey
 
 #: The roles that a machine takes, the first that is free.
 _FREE: Final[Mapping[str, tuple[Role, ...]]] = {
@@ -29,47 +29,32 @@ _FREE: Final[Mapping[str, tuple[Role, ...]]] = {
 _Machines: TypeAlias = Mapping[str, Sequence[Listed]]
 _USE: Final = "--use"
 _EDITION: Final = f"data/{EDITIONS}"
-#: Missing shards that are named one by one.
-_MOST_NAMED: Final = 12
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Generic[Kind_co]):
     """The records of one machine, and the roles that it plays; none if it is only compared.
 
-    ``primary`` speaks for the machine, ``others`` are further runs that are pooled with it, and
-    ``left`` are not used, each with the reason in a few words; all newest first.  ``by`` is who
-    named the records, where they are not the newest run.
+    Of those ``used`` the first speaks for the machine, and the others are pooled with it; ``left``
+    are not used, each with the reason in a few words; all newest first.  ``by`` is who named the
+    records, where they are not the newest run.
     """
 
-    primary: Listed
-    others: tuple[Listed, ...] = ()
+    used: tuple[Filed[Kind_co], ...]
     left: tuple[tuple[Listed, str], ...] = ()
     by: str = ""
     roles: tuple[Role, ...] = ()
 
     @property
-    def used(self) -> tuple[Listed, ...]:
-        """All records that the paper is computed from."""
-        return (self.primary, *self.others)
+    def primary(self) -> Filed[Kind_co]:
+        """The record that speaks for the machine."""
+        return self.used[0]
 
 
-Choices: TypeAlias = tuple[Choice, ...]
+Choices: TypeAlias = tuple[Choice[Head], ...]
 
 
 def choices_of(
-    listed: Iterable[Listed], data: Path, edition: Edition | None = None, asked: Sequence[str] = ()
-) -> Choices:
-    """The records that a paper uses, as ``choose_records``, less those that contradict others.
-
-    Whole records are read only where some are pooled.  Raises ``RecordError`` as ``choose_records``
-    and ``read_record`` do.
-    """
-    choices = choose_records(listed, edition, asked)
-    return tuple(_without_contradictions(choice, data) for choice in choices)
-
-
-def choose_records(
     listed: Iterable[Listed], edition: Edition | None = None, asked: Sequence[str] = ()
 ) -> Choices:
     """The records that a paper uses of each of its machines, newest machine first.
@@ -170,10 +155,12 @@ def is_full(item: Listed) -> bool:
 
 def kind(item: Listed) -> str:
     """What a run is that is no full one, in words."""
-    return "an incomplete sweep" if missing_shards(item) else f"a {item.record.protocol.plan} run"
+    if missing := missing_shards(item):
+        return f"a sweep that lacks {len(missing)} of {len(missing) + len(item.parts)} shards"
+    return f"a {item.record.protocol.plan} run"
 
 
-def _of_machine(items: Sequence[Listed], named: Mapping[str, Sequence[str]]) -> Choice:
+def _of_machine(items: Sequence[Listed], named: Mapping[str, Sequence[str]]) -> Choice[Head]:
     """The choice among the records of one machine, in the order of preference, best last.
 
     ``named`` are files by who named them: what the user asks for wins over the edition.
@@ -183,16 +170,14 @@ def _of_machine(items: Sequence[Listed], named: Mapping[str, Sequence[str]]) -> 
         if ours := [item for item in newest if not set(files).isdisjoint(item.files)]:
             _refuse_unlike(ours, by)
             left = tuple((item, f"{by} names another") for item in newest if item not in ours)
-            return Choice(ours[0], tuple(ours[1:]), left, by)
+            return Choice(tuple(ours), left, by)
     best = items[-1]
     why = {item.file: _why_left(best, item) for item in newest if item is not best}
     used = [item for item in newest if not why.get(item.file)]
     primary = max(used, key=lambda item: (len(item.record.attachments), *_preference(item)))
-    return Choice(
-        primary,
-        tuple(item for item in used if item is not primary),
-        tuple((item, why[item.file]) for item in newest if item not in used),
-    )
+    others = (item for item in used if item is not primary)
+    left = tuple((item, why[item.file]) for item in newest if item not in used)
+    return Choice((primary, *others), left)
 
 
 def _refuse_unlike(named: Sequence[Listed], by: str) -> None:
@@ -216,82 +201,72 @@ def _why_left(best: Listed, item: Listed) -> str:
     return f"older and {why}" if why else ""
 
 
-def _without_contradictions(choice: Choice, data: Path) -> Choice:
-    """The choice less the runs and shards that found another value of what is always the same.
+def agreeing(choice: Choice[Head], whole: Mapping[str, Stored]) -> Choice[Record]:
+    """The choice with ``whole`` records, by their files, and with shards merged.
 
-    Nothing is read where nothing is pooled or merged.
+    Runs and shards that found another value of what is always the same are left out.
     """
-    if not (choice.others or any(len(item.parts) > 1 for item in choice.used)):
-        return choice
     known: list[Record] = []
-    used, refused = [], []
+    used: list[Stored] = []
+    refused = []
     for item in choice.used:
-        agreeing = []
+        parts = []
         for part in item.shards:
-            record = read_record(data / part.file, data, Record).record
+            record = whole[part.file].record
             if why := next(filter(None, (contradiction(one, record) for one in known)), None):
                 words = f"not the same measurement: {why} as in {_short(choice.primary)}"
                 refused.append((part, words))
             else:
-                agreeing.append(part)
+                parts.append(whole[part.file])
                 known.append(record)
-        if agreeing:
-            used.append(joined(agreeing) if item.parts else item)
-    return replace(choice, primary=used[0], others=tuple(used[1:]), left=(*refused, *choice.left))
+        used += runs_of(parts)
+    return Choice(tuple(used), (*refused, *choice.left), choice.by, choice.roles)
 
 
 # ---------------------------------------------------------------------------------------- words
 
 
-def fate(choices: Iterable[Choice], file: str) -> tuple[bool, str]:
+def fate(choices: Iterable[Choice[Head]], file: str) -> tuple[bool, str]:
     """Whether a build uses the record ``file``, and as what or why not, in a few words."""
     for choice in choices:
         if choice.primary.file == file:
             return True, _role_of(choice)
         for item, why in choice.left:
             if file in item.files:
-                return False, f"not used, {why}{_merged(item)}"
+                return False, f"not used, {why}"
         for item in choice.used:
             if item.file == file:
-                return True, f"pooled with {_short(choice.primary)}{_merged(item)}"
+                return True, f"pooled with {_short(choice.primary)}"
             for part in item.parts:
                 if part.file == file and (shard := part.record.shard):
                     of = f"shard {shard.number} of {shard.of}"
-                    return True, f"merged with {_short(item)}, {of}{_merged(item)}"
+                    return True, f"merged with {_short(item)}, {of}"
     return False, f"not used, {_EDITION} names other machines"
 
 
 def fate_of(study: str, file: str, data: Path) -> tuple[bool, str]:
     """``fate`` in the next build from ``data``, which is read for it; raises ``RecordError``."""
-    edition = read_editions(data).get(study)
-    return fate(choices_of(survey(study, data, Head)[0], data, edition), file)
+    choices = choices_of(survey(study, data, Head)[0], read_editions(data).get(study))
+    used = (part.file for choice in choices for item in choice.used for part in item.shards)
+    whole = {each: read_record(data / each, data, Record) for each in used}
+    return fate([agreeing(choice, whole) for choice in choices], file)
 
 
-def _role_of(choice: Choice) -> str:
+def _role_of(choice: Choice[Head]) -> str:
     """What the record is that speaks for its machine, and in which role."""
-    item, count = choice.primary, len(choice.others)
+    item, *others = choice.used
     if choice.by:
         what = f"as {choice.by} names it"
     elif not is_full(item):
         what = f"{kind(item)} that stands in for this machine, which has no full one"
-    elif all(other.record.started <= item.record.started for other in choice.others):
+    elif all(other.record.started <= item.record.started for other in others):
         what = "the newest full run of its machine"
     else:
         what = "a full run of its machine that kept more files than newer ones"
     roles = " and ".join(choice.roles)
-    pooled = f", pooled with {count} other run{'s' if count > 1 else ''}" if count else ""
-    return f"used {f'as {roles}' if roles else 'for comparison'}, {what}{_merged(item)}{pooled}"
+    more = f", pooled with {len(others)} other run{'s' if others[1:] else ''}" if others else ""
+    return f"used {f'as {roles}' if roles else 'for comparison'}, {what}{more}"
 
 
 def _short(item: Listed) -> str:
     return item.file.rpartition("/")[2]
-
-
-def _merged(item: Listed) -> str:
-    """Of how many shards a run was merged, and which are missing; nothing of a whole run."""
-    missing, there = missing_shards(item), len(item.parts)
-    if not missing:
-        return f", merged from {there} shards" if there else ""
-    named = ", ".join(map(str, missing[:_MOST_NAMED]))
-    more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
-    return f", merged from {there} of {there + len(missing)} shards, missing {named}{more}"

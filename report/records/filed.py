@@ -143,7 +143,6 @@ def _batch(layers: Iterable[Layer]) -> int | None:
 # -------------------------------------------------------------------------------------- reading
 
 
-@strict.no_cycles()
 def parse(
     text: bytes,
     place: str,

@@ -18,7 +18,7 @@ import msgspec
 
 from report.records.quantities import FIXED
 from report.records.record import Case, Ceiling, Head, Host, Record, Round, Shard, Status
-from report.records.store import Filed, Item, Stored
+from report.records.store import Filed, Item
 
 #: The option of a run that makes it a shard, as a record's command names it.
 OPTION: Final = "--shard"
@@ -124,7 +124,7 @@ def runs_of(items: Iterable[Item]) -> tuple[Item, ...]:
         else:
             runs.append([item])
     runs.sort(key=lambda run: min(place[item.file] for item in run))
-    return tuple(run[0] if run[0].record.shard is None else joined(run) for run in runs)
+    return tuple(run[0] if run[0].record.shard is None else _joined(run) for run in runs)
 
 
 def _fits(run: Sequence[Item], item: Item) -> bool:
@@ -138,10 +138,12 @@ def _fits(run: Sequence[Item], item: Item) -> bool:
     return same_sweep and is_new and alike and unlike(one, other) is None
 
 
-def joined(parts: Iterable[Item]) -> Item:
-    """Shards of one run as one item, that of the first shard; whole records are not merged yet."""
+def _joined(parts: Iterable[Item]) -> Item:
+    """Shards of one run as one item: whole records merged, of heads that of the first shard."""
     ordered = sorted(parts, key=_number)
-    return replace(ordered[0], parts=tuple(ordered))
+    records = [part.record for part in ordered if isinstance(part.record, Record)]
+    record = merged(records) if records else ordered[0].record
+    return replace(ordered[0], record=record, parts=tuple(ordered))
 
 
 def _number(part: Filed[Head]) -> int:
@@ -150,24 +152,16 @@ def _number(part: Filed[Head]) -> int:
 
 def missing_shards(item: Filed[Head]) -> tuple[int, ...]:
     """The shards that a run lacks, by their numbers; none of a run that was measured at once."""
-    if not item.parts or item.record.shard is None:
-        return ()
-    there = set(map(_number, item.parts))
-    return tuple(n for n in range(1, item.record.shard.of + 1) if n not in there)
+    shards = [part.record.shard for part in item.parts if part.record.shard]
+    there = {shard.number for shard in shards}
+    return tuple(n for shard in shards[:1] for n in range(1, shard.of + 1) if n not in there)
 
 
 # ------------------------------------------------------------------------------------- merging
 
 
-def whole(stored: Stored) -> Stored:
-    """The same with the merged record, where the item has parts."""
-    if not stored.parts:
-        return stored
-    return replace(stored, record=merged([part.record for part in stored.parts]))
-
-
 def merged(parts: Sequence[Record]) -> Record:
-    """The run that shards make together, in the order of ``joined``.
+    """The run that shards make together, in their order.
 
     Its values are those of one run of the same samples.  All parts have the same cases.
     """

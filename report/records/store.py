@@ -15,8 +15,8 @@ import secrets
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -208,44 +208,23 @@ def text_of(content: bytes, place: str) -> bytes:
 # --------------------------------------------------------------------------------------- reading
 
 
-#: What was read in the ``each_read_once`` that has not ended.
-_KEPT: Final[list[dict[Any, Filed[Any]]]] = []
-
-
-@contextmanager
-def each_read_once() -> Iterator[None]:
-    """Keep records that were read until the block ends; no file may change in it.
-
-    A study that is computed looks at many of them several times.
-    """
-    _KEPT.append({})
-    try:
-        yield
-    finally:
-        _KEPT.pop()
-
-
 def read_record(
     path: Path,
     data: Path,
     kind: type[Kind] = Record,  # type: ignore[assignment]
 ) -> Filed[Kind]:
     """Read and check one record in any folder of ``data``; raises ``RecordError``."""
-    known = _KEPT[-1] if _KEPT else {}
-    if (path, kind) not in known:
-        place, name = _place(path, data), _NAME.fullmatch(path.name)
-        if name is None:
-            raise RecordError(
-                f"{place}: found a name that is not <UTC time>-<device>-<hash>.zip; give the file "
-                "its name back, or move what is not a record elsewhere."
-            )
-        content = read_file(path, place, REMEDY, data)
-        text = text_of(content, place)
-        record = parse(text, place, kind)
-        edited = digest(text)[:8] != name["hash"]
-        file = path.relative_to(data).as_posix()
-        known[path, kind] = Filed(record, file, digest(content), edited)
-    return known[path, kind]
+    place, name = _place(path, data), _NAME.fullmatch(path.name)
+    if name is None:
+        raise RecordError(
+            f"{place}: found a name that is not <UTC time>-<device>-<hash>.zip; give the file its "
+            "name back, or move what is not a record elsewhere."
+        )
+    content = read_file(path, place, REMEDY, data)
+    text = text_of(content, place)
+    edited = digest(text)[:8] != name["hash"]
+    file = path.relative_to(data).as_posix()
+    return Filed(parse(text, place, kind), file, digest(content), edited)
 
 
 def _place(path: Path, data: Path) -> str:

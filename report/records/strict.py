@@ -10,11 +10,10 @@ that needs a number refuses them.  Keys are always text.
 
 from __future__ import annotations
 
-import gc
 import json
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -109,22 +108,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = repeated(name for name, _ in pairs)
         raise SyntaxFaultError(f"found the field {twice} twice in one object")
     return found
-
-
-@contextmanager
-def no_cycles() -> Iterator[None]:
-    """Let nobody search for reference cycles while much is made that is not in one, or stays.
-
-    The search looks at every list and mapping that was made; in reading it would take half of the
-    time, and in computing a tenth.
-    """
-    searching = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if searching:
-            gc.enable()
 
 
 def refuse_first(faults: Iterable[str], place: str | Path, remedy: str) -> None:

@@ -22,7 +22,7 @@ from experiments.harness import counting, environment, runtime, worker
 from experiments.harness.journal import read_journal
 from experiments.harness.progress import Observer
 from report.errors import MeasurementError
-from report.records.pooling import missing_shards, runs_of, whole
+from report.records.pooling import missing_shards, runs_of
 from report.records.record import Record
 from report.records.store import read_attachments, read_records
 from tests.experiments.conftest import FOLDER, Driver, finished, make_environment
@@ -37,7 +37,7 @@ def record_in(data: Path, *missing: int) -> Record:
     (run,) = runs_of(read_records("tiny", data))
     assert missing_shards(run) == missing
     assert list((data / "tiny").glob(".*.journal.jsonl")) == []
-    return whole(run).record
+    return run.record
 
 
 class Stopping(Observer):

@@ -19,7 +19,7 @@ from experiments.__main__ import main
 from experiments.cluster import submit
 from experiments.harness.status import Part, queued, shards, sweeps, tag
 from report.errors import MeasurementError
-from report.records.pooling import missing_shards, runs_of, whole
+from report.records.pooling import missing_shards, runs_of
 from report.records.record import Shard
 from report.records.store import read_records
 from tests.experiments.conftest import Driver, Notes, finished
@@ -32,7 +32,7 @@ def check_whole(data: Path) -> None:
     """All cases and processes of two shards are there, once."""
     (run,) = runs_of(read_records("tiny", data))
     assert len(run.parts) == 2 and missing_shards(run) == ()
-    record = whole(run).record
+    record = run.record
     assert record.shard is None and "--shard" not in record.command
     assert [case.samples("allocated_peak") for case in record.cases] == [(n,) for n in range(1, 7)]
     for case in record.cases:
@@ -60,7 +60,7 @@ def test_a_job_that_is_killed_goes_on_and_nothing_is_lost_or_doubled(
     os.kill(int(held.read_text()), signal.SIGKILL)
     code, messages = finished(process)
     assert code == 0, messages
-    for said in ("Submitted shards 1, 2 of 2; ", "Submitted shards 1 of 2; ", "2 shards"):
+    for said in ("Submitted shards 1, 2 of 2; ", "Submitted shards 1 of 2; ", "newest full run"):
         assert said in messages
     check_whole(driver.data)
     assert driver.journals() == []
