@@ -28,7 +28,7 @@ from report.errors import MeasurementError, RecordError
 from report.instruments.counters.ncu import case_range
 from report.instruments.counters.ncu_logs import QUANTITIES, counted, logs_of
 from report.instruments.counters.ncu_metrics import MetricPlan, metric_names, metrics_for
-from report.instruments.counters.ncu_output import CountersUnavailable, complaint, read_table
+from report.instruments.counters.ncu_output import PROGRAM_FAILED, complaint, read_table
 
 NAME: Final = "ncu"
 #: It only replays kernels, so that no case takes too long.
@@ -87,6 +87,8 @@ def count(study: Study, task: Task) -> Generator[Count, None, None]:
             found = _profiled(options, msgspec.structs.replace(task, cases=left[:CASES]))
             yield from found
             left = left[len(found) :]
+    except RecordError as error:
+        raise MeasurementError(str(error).rstrip(".")) from error
     except OSError as error:
         raise MeasurementError(
             f"ncu cannot be started ({error.strerror}); reinstall Nsight Compute"
@@ -94,7 +96,10 @@ def count(study: Study, task: Task) -> Generator[Count, None, None]:
 
 
 def _plan_for(program: str, compute_capability: str) -> MetricPlan:
-    """The metrics to ask for, among those that ``ncu --query-metrics`` lists."""
+    """The metrics to ask for, among those that ``ncu --query-metrics`` lists.
+
+    Raises ``RecordError`` where none of them counts.
+    """
     done = subprocess.run(
         [program, "--query-metrics"],
         capture_output=True,
@@ -103,13 +108,12 @@ def _plan_for(program: str, compute_capability: str) -> MetricPlan:
         env={**os.environ, **_LANGUAGE},
         check=False,
     )
-    names = metric_names(done.stdout)
-    plan = metrics_for(compute_capability, names) if names else complaint(done.stdout + done.stderr)
-    if plan is None:
-        raise MeasurementError("ncu --query-metrics lists no metric; run it by hand to see why")
-    if isinstance(plan, CountersUnavailable):
-        raise MeasurementError(plan.reason.rstrip("."))
-    return plan
+    if names := metric_names(done.stdout):
+        return metrics_for(compute_capability, names)
+    raise RecordError(
+        complaint(done.stdout + done.stderr)
+        or "ncu --query-metrics lists no metric; run it by hand to see why."
+    )
 
 
 def _profiled(options: Sequence[str], task: Task) -> list[Count]:
@@ -124,10 +128,10 @@ def _profiled(options: Sequence[str], task: Task) -> list[Count]:
         ended = {each.case: each for each in running.messages() if isinstance(each, Count)}
         log = text_of(running.folder / "ncu.csv")
         said = _complaint(log, running.said())
-    rows = read_table(log)
-    if isinstance(rows, CountersUnavailable):
-        raise MeasurementError((said or rows).reason.rstrip("."))
-    launched = {row.range for row in rows}
+    try:
+        launched = {row.range for row in read_table(log)}
+    except RecordError as error:
+        raise RecordError(said or str(error)) from error
     if not any(launched):
         raise MeasurementError(
             "ncu recorded kernels but none of our NVTX ranges, so that they belong to no case; use "
@@ -136,8 +140,7 @@ def _profiled(options: Sequence[str], task: Task) -> list[Count]:
     for case, factors in task.cases:
         ranges = tuple(case_range(factors, call) for call in range(CALLS))
         if case not in ended:
-            reason = said.reason if said else "The profiled program ended during this case."
-            return [*counts, _failed(case, reason)]
+            return [*counts, _failed(case, said or "The profiled program ended during this case.")]
         if ended[case].missing:
             counts.append(ended[case])
         elif launched.issuperset(ranges):
@@ -160,11 +163,10 @@ def _failed(case: int, reason: str) -> Count:
     return Count(case=case, missing=dict.fromkeys(QUANTITIES, reason))
 
 
-def _complaint(log: str, printed: str) -> CountersUnavailable | None:
+def _complaint(log: str, printed: str) -> str | None:
     """ncu's complaint; if the program failed, with the program's own last words."""
     said = complaint(f"{log}\n{printed}")
-    if said is None or said.kind != "application":
+    if said != PROGRAM_FAILED:
         return said
     own = "\n".join(line for line in printed.splitlines() if not line.startswith("=="))
-    reason = f"The profiled program failed under ncu ({last_line(own)}); fix that first."
-    return CountersUnavailable("application", reason)
+    return f"The profiled program failed under ncu ({last_line(own)}); fix that first."

@@ -10,9 +10,10 @@ import re
 from typing import Final
 
 from experiments.importers.imported import FETCH_AGAIN, Imported, Source, environment, scaled
+from report.errors import RecordError
 from report.instruments.counters.ncu import quantities
 from report.instruments.counters.ncu_metrics import plan_for
-from report.instruments.counters.ncu_output import CountersUnavailable, KernelRow, read_table
+from report.instruments.counters.ncu_output import KernelRow, read_table
 from report.instruments.memory_timeline import CATEGORIES, highest_bytes
 from report.instruments.trace import read_trace
 from report.records.record import LONGEST_NAME, Case, Factor, Sample
@@ -125,11 +126,12 @@ def read_ncu(source: Source) -> Imported:
 
     Raises ``RefusedError`` for a table that is damaged or without a counter that is known.
     """
-    rows = read_table(source.text)
-    if isinstance(rows, CountersUnavailable):
-        raise source.refused(rows.reason.rstrip("."))
+    try:
+        rows = read_table(source.text)
+        cases = tuple(_launch(source, number, row) for number, row in enumerate(rows, start=1))
+    except RecordError as error:
+        raise source.refused(str(error).rstrip(".")) from error
     device = source.said("device")
-    cases = tuple(_launch(source, number, row) for number, row in enumerate(rows, start=1))
     if not any(each.series for each in cases):
         raise source.refused(
             "no launch has a sum that is known here, as dram__bytes.sum is; profile with --metrics"
@@ -149,8 +151,6 @@ def _launch(source: Source, number: int, row: KernelRow) -> Case:
         raise source.refused(f"launch {number}: its compute capability is not in the file")
     known = frozenset(name.removesuffix(_TOTAL) for name in row.values if name.endswith(_TOTAL))
     plan = plan_for(row.compute_capability, known)
-    if isinstance(plan, CountersUnavailable):
-        raise source.refused(plan.reason.rstrip("."))
     # Without single precision the work of the ordinary cores is not known as a whole.
     unknown = {_LAUNCHES, _WORK} if "fp32" in plan.missing else {_LAUNCHES}
     counted = quantities([row], plan)

@@ -21,12 +21,7 @@ from report.instruments.counters.ncu import (
     quantities,
 )
 from report.instruments.counters.ncu_metrics import MetricPlan, Unit, metrics_for
-from report.instruments.counters.ncu_output import (
-    CountersUnavailable,
-    KernelRow,
-    part_of,
-    read_table,
-)
+from report.instruments.counters.ncu_output import KernelRow, part_of, read_table
 from report.records.record import Measured
 
 TOOL: Final = "ncu"
@@ -70,14 +65,13 @@ def read_log(logs: Mapping[str, str], place: str) -> CaseLog:
     """The kept table of a case; raises ``RecordError`` that begins with ``place``."""
     if _TABLE not in logs:
         raise RecordError(f"{place}: there is no table of ncu; {REMEDY}.")
-    rows = read_table(logs[_TABLE])
-    if isinstance(rows, CountersUnavailable):
-        raise RecordError(f"{place}: {rows.reason}")
-    capability = rows[0].compute_capability
-    metrics = frozenset(name.partition(".")[0] for row in rows for name in row.values)
-    plan = metrics_for(capability, metrics)
-    if isinstance(plan, CountersUnavailable):
-        raise RecordError(f"{place}: {plan.reason}")
+    try:
+        rows = read_table(logs[_TABLE])
+        capability = rows[0].compute_capability
+        metrics = frozenset(name.partition(".")[0] for row in rows for name in row.values)
+        plan = metrics_for(capability, metrics)
+    except RecordError as error:
+        raise RecordError(f"{place}: {error}") from error
     calls: dict[str, list[KernelRow]] = {}
     for row in rows:
         if row.range is not None and row.range.startswith(CASE):

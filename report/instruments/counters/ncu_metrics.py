@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from report.instruments.counters.ncu_output import CountersUnavailable
+from report.errors import RecordError
 
 Unit: TypeAlias = Literal["cuda_core", "tensor_core"]
 Operation: TypeAlias = Literal["add", "multiply", "multiply_add", "matrix"]
@@ -91,29 +91,25 @@ _VOLTA: Final = ((7, 0), (7, 2))
 _VOLTA_HMMA_FLOPS: Final = 512
 
 
-def metrics_for(
-    compute_capability: str, available: frozenset[str]
-) -> MetricPlan | CountersUnavailable:
-    """The metrics for a GPU (``"9.0"``), chosen among the names that its ncu lists."""
+def metrics_for(compute_capability: str, available: frozenset[str]) -> MetricPlan:
+    """The metrics for a GPU (``"9.0"``), chosen among the names that its ncu lists.
+
+    Raises ``RecordError`` for a GPU or an ncu that cannot count.
+    """
     plan = plan_for(compute_capability, available)
-    if isinstance(plan, MetricPlan) and "fp32" in plan.missing:
-        return CountersUnavailable(
-            "metric", f"{plan.missing['fp32']}; install a newer Nsight Compute."
-        )
+    if "fp32" in plan.missing:
+        raise RecordError(f"{plan.missing['fp32']}; install a newer Nsight Compute.")
     return plan
 
 
-def plan_for(
-    compute_capability: str, available: frozenset[str]
-) -> MetricPlan | CountersUnavailable:
+def plan_for(compute_capability: str, available: frozenset[str]) -> MetricPlan:
     """The same of whatever there is, for files that hold what somebody else asked for."""
     major, _, minor = compute_capability.partition(".")
     version = (int(major), int(minor))
     if version < (7, 0):
-        return CountersUnavailable(
-            "device",
+        raise RecordError(
             f"ncu counts on GPUs of compute capability 7.0 (Volta) or more, this one has "
-            f"{compute_capability}; use such a GPU.",
+            f"{compute_capability}; use such a GPU."
         )
     missing: dict[str, str] = {}
     cores = tuple(_cuda_core_terms(available, missing))

@@ -1,7 +1,7 @@
 """What Nsight Compute (``ncu``) prints: its table as rows, and its complaints as sentences.
 
-Pure: text in, values out; ``experiments.harness.counters.ncu`` runs the program.  A thing that
-cannot be had is a ``CountersUnavailable`` with one sentence that says why and what to do.
+Pure: text in, values out; ``experiments.harness.ncu`` runs the program.  What cannot be read is a
+``RecordError`` with one sentence that says why and what to do.
 """
 
 from __future__ import annotations
@@ -12,88 +12,58 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-
-@dataclass(frozen=True)
-class CountersUnavailable:
-    """Why there are no counters: a ``kind`` for programs, a sentence with the remedy for people."""
-
-    kind: str
-    reason: str
-
-
-class _UnreadableError(Exception):
-    """Carries a ``CountersUnavailable`` out of the parser."""
-
-    def __init__(self, kind: str, reason: str) -> None:
-        super().__init__(reason)
-        self.outcome = CountersUnavailable(kind, reason)
-
+from report.errors import RecordError
 
 # --------------------------------------------------------------------------- what ncu complains of
 
+#: What is said of a program that failed, whose own words say more.
+PROGRAM_FAILED: Final = (
+    "The measured program failed under ncu; run the same cases without counters to see its message."
+)
 #: NVIDIA's words -> what they mean and what helps; the first that is found is the reason.
-_COMPLAINTS: Final[tuple[tuple[str, str, str], ...]] = (
-    (
-        r"ERR_NVGPUCTRPERM",
-        "permission",
+_COMPLAINTS: Final[dict[str, str]] = {
+    r"ERR_NVGPUCTRPERM": (
         "ncu may not read the performance counters of this GPU (ERR_NVGPUCTRPERM); run as root, or "
         "load the driver with NVreg_RestrictProfilingToAdminUsers=0 "
-        "(https://developer.nvidia.com/ERR_NVGPUCTRPERM).",
+        "(https://developer.nvidia.com/ERR_NVGPUCTRPERM)."
     ),
-    (
-        r"LibraryNotLoaded|Failed to initialize the profiler",
-        "library",
+    r"LibraryNotLoaded|Failed to initialize the profiler": (
         "ncu could not load its profiling library (LibraryNotLoaded), as in some virtual machines "
-        "and containers; measure on a machine that passes the GPU's performance counters through.",
+        "and containers; measure on a machine that passes the GPU's performance counters through."
     ),
-    (
-        r"[Dd]river is not compatible with Nsight Compute|Failed to load Nsight Compute CUDA mod",
-        "driver",
+    r"[Dd]river is not compatible with Nsight Compute|Failed to load Nsight Compute CUDA mod": (
         "This ncu does not work with the installed NVIDIA driver; install the Nsight Compute of "
-        "the driver's CUDA version, or a newer driver.",
+        "the driver's CUDA version, or a newer driver."
     ),
-    (
-        r"driver resource was unavailable|profiler already in use",
-        "busy",
+    r"driver resource was unavailable|profiler already in use": (
         "Another profiler (such as DCGM) holds the GPU's counters; stop it (dcgmi profile --pause) "
-        "and measure again.",
+        "and measure again."
     ),
-    (
-        r"Profiling is not supported on device|No supported (?:GPUs|devices)",
-        "device",
+    r"Profiling is not supported on device|No supported (?:GPUs|devices)": (
         "This ncu does not support this GPU; ncu --list-chips shows what it supports (Volta needs "
-        "version 2025.2 or older).",
+        "version 2025.2 or older)."
     ),
-    (
-        r"Failed to find metric",
-        "metric",
+    r"Failed to find metric": (
         "ncu does not know a metric that it listed itself; report the versions of ncu and of the "
-        "driver.",
+        "driver."
     ),
-    (
-        r"The application returned an error code",
-        "application",
-        "The measured program failed under ncu; run the same cases without counters to see its "
-        "message.",
-    ),
-    (
-        r"No kernels were profiled",
-        "no_kernels",
+    r"The application returned an error code": PROGRAM_FAILED,
+    r"No kernels were profiled": (
         "ncu saw no kernel (No kernels were profiled); check that the cases run on the GPU and "
-        "that no other profiler is attached.",
+        "that no other profiler is attached."
     ),
-)
+}
 _ERROR: Final = re.compile(r"^==ERROR==\s*(.+)$", re.MULTILINE)
 
 
-def complaint(text: str) -> CountersUnavailable | None:
-    """What ncu complains of in ``text``, its output; None if it does not."""
-    for pattern, kind, reason in _COMPLAINTS:
+def complaint(text: str) -> str | None:
+    """What ncu complains of in ``text``, its output, and what helps; None if it does not."""
+    for pattern, reason in _COMPLAINTS.items():
         if re.search(pattern, text):
-            return CountersUnavailable(kind, reason)
+            return reason
     if found := _ERROR.search(text):
         said = re.sub(r"(?:/[^\s/]+)+/", "", found[1]).strip().rstrip(".")
-        return CountersUnavailable("profiler", f"ncu says: {said}; run it by hand to see more.")
+        return f"ncu says: {said}; run it by hand to see more."
     return None
 
 
@@ -133,16 +103,18 @@ _NUMBER: Final = re.compile(r"([0-9]+|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.0|\.00|\.0{4
 def part_of(text: str, wanted: Callable[[KernelRow], bool]) -> str:
     """The table of only the launches that are ``wanted``, from a text that can be read."""
     header, units, *records = _records(text)
-    kept = (record for record, row in zip(records, _rows(text), strict=True) if wanted(row))
+    kept = (record for record, row in zip(records, read_table(text), strict=True) if wanted(row))
     return "".join(f"{record}\n" for record in (header, units, *kept))
 
 
-def read_table(text: str) -> tuple[KernelRow, ...] | CountersUnavailable:
-    """Every launch in the output of ``ncu --csv --page raw --print-units base``."""
-    try:
-        return tuple(_rows(text))
-    except _UnreadableError as error:
-        return error.outcome
+def read_table(text: str) -> tuple[KernelRow, ...]:
+    """Every launch in the output of ``ncu --csv --page raw --print-units base``.
+
+    Raises ``RecordError`` for a table that is damaged, rounded or none.
+    """
+    header, units, *rows = _cells(text)
+    _check_units(header, units)
+    return tuple(_row(header, row) for row in rows)
 
 
 def _records(text: str) -> Iterator[str]:
@@ -159,33 +131,22 @@ def _records(text: str) -> Iterator[str]:
         yield pending
 
 
-def _rows(text: str) -> Iterator[KernelRow]:
-    header, units, *rows = _cells(text)
-    _check_units(header, units)
-    for row in rows:
-        yield _row(header, row)
-
-
 def _cells(text: str) -> list[list[str]]:
     """Header, units and at least one row, all of the same length."""
     records = list(_records(text))
     if not records:
-        said = complaint(text)
-        raise _UnreadableError(
-            "empty", said.reason if said else "ncu printed no table; run it again."
-        )
+        raise RecordError(complaint(text) or "ncu printed no table; run it again.")
     table = [next(csv.reader(record.splitlines(keepends=True))) for record in records]
     if "Metric Value" in table[0]:
-        raise _UnreadableError(
-            "page", "ncu's table has a metric a row; run ncu, or ncu --import, with --page raw."
+        raise RecordError(
+            "ncu's table has a metric a row; run ncu, or ncu --import, with --page raw."
         )
     if len(table) < 3:
-        raise _UnreadableError("truncated", "ncu's table stops after its header; run it again.")
+        raise RecordError("ncu's table stops after its header; run it again.")
     for number, (record, row) in enumerate(zip(records, table, strict=True), start=1):
         # ncu quotes every cell: a last one without its closing quote has lost something.
         if len(row) != len(table[0]) or record.count('"') % 2 or not record.endswith('"'):
-            raise _UnreadableError(
-                "truncated",
+            raise RecordError(
                 f"ncu's table is cut off in line {number}, which has {len(row)} of "
                 f"{len(table[0])} cells; run it again with enough space on the disk.",
             )
@@ -196,8 +157,7 @@ def _check_units(header: Sequence[str], units: Sequence[str]) -> None:
     for name, unit in zip(header, units, strict=True):
         found = _COUNT.fullmatch(name)
         if found and unit not in (_BYTE_UNITS if found[1] else _COUNT_UNITS):
-            raise _UnreadableError(
-                "units",
+            raise RecordError(
                 f"ncu printed {name} in {unit or 'no unit'}, which may round it; run it with "
                 "--print-units base.",
             )
@@ -219,8 +179,7 @@ def _number(cell: str, metric: str) -> int | None:
     if cell.strip().lower() in _NO_VALUE:
         return None
     if not (number := _NUMBER.fullmatch(cell)):
-        raise _UnreadableError(
-            "number",
+        raise RecordError(
             f"ncu printed {cell!r} for {metric}, which counts whole numbers; run it with LC_ALL=C "
             "and --print-units base.",
         )
