@@ -1,4 +1,3 @@
-# PYTHON_ARGCOMPLETE_OK: a shell may ask this command how its line goes on.
 """Build the papers: ``python build.py [STUDY ...] [--pdf] [--html]``; see ``--help``."""
 
 from __future__ import annotations

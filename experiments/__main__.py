@@ -1,4 +1,3 @@
-# PYTHON_ARGCOMPLETE_OK: a shell may ask this command how its line goes on.
 """The command of the measuring side: ``python -m experiments list``, ``run``, ``theory``, …"""
 
 from __future__ import annotations
@@ -23,9 +22,8 @@ from msgspec import Meta
 from experiments import registry
 from experiments.cluster.submit import ASKED, export_script, submit
 from experiments.gpu_session import measure_all
-from experiments.harness.doctor import doctor
+from experiments.harness.checks import check_records, doctor
 from experiments.harness.progress import Observer, outcome
-from experiments.harness.record_check import check_records
 from experiments.harness.request import Request
 from experiments.harness.run import close, run
 from experiments.harness.runtime import INSTALL, INSTALLS
@@ -33,7 +31,6 @@ from experiments.harness.status import status
 from experiments.importers.command import import_files
 from experiments.theory.command import OPTIONS as THEORY
 from experiments.theory.command import theory
-from experiments.theory.networks import FORMS
 from report.errors import RidgepointError, UsageError
 from report.records import ENDING
 from report.records.choice import fate_of
@@ -42,7 +39,12 @@ from report.records.record import Record, Slug
 from report.system.commandline import Parser
 from report.system.streams import check_output, open_streams
 
-_MEASURED: Final = """\
+_ONE_OF: Final = f"one of: {', '.join(sorted(registry.STUDIES))}\n"
+_STUDY: Final = f"study  STUDY  {_ONE_OF}"
+_FILES: Final = "files  FILE+  archives of records, or published files\n"
+_RECORDS: Final = "--records  DIR [data]  the folder of records\n"
+_MEASURED: Final = f"""\
+{_RECORDS}\
 what is measured
 --device  cpu|cuda [cpu]  cuda: a GPU, see docs/measuring.md
 --threads  N  default: one for each core
@@ -79,7 +81,6 @@ _IMPORT: Final = """\
 --device  TEXT  full name of the device, as vendors write it
 --set  NAME=VALUE...  a condition that the file does not tell, as precision=amp; may be repeated
 """
-_RECORDS: Final = "--records  DIR [data]  the folder of records\n"
 _INTO: Final = "--into  DIR  copy those that are to the folders of their studies in this directory"
 _EXAMPLES: Final = """\
 examples:
@@ -151,7 +152,7 @@ def _submit(options: Namespace) -> int:
 
 
 def _close(options: Namespace) -> int:
-    closed = close(options.study, options.records, Observer())
+    closed = close(options.study, options.records)
     return max(_told(*each, options.records) for each in closed)
 
 
@@ -182,15 +183,23 @@ def next_build(study: str, path: Path, records: Path) -> tuple[str, ...]:
 
 #: Command → what it does, in words and as a function, and its options.
 _COMMANDS: Final[dict[str, tuple[str, Callable[[Namespace], int], str]]] = {
-    "list": ("the studies; of a named one, its factors and plans", registry.list_studies, ""),
-    "run": ("measure a study and write a record", _run, _RECORDS + _MEASURED + _SEVERAL),
-    "submit": ("measure a study in jobs of a cluster", _submit, _RECORDS + _MEASURED + _JOBS),
+    "list": (
+        "the studies; of a named one, its factors and plans",
+        registry.list_studies,
+        f"study  STUDY*  {_ONE_OF}",
+    ),
+    "run": (
+        "measure a study and write a record",
+        _run,
+        f"study  STUDY?  {_ONE_OF}{_MEASURED}{_SEVERAL}",
+    ),
+    "submit": ("measure a study in jobs of a cluster", _submit, _STUDY + _MEASURED + _JOBS),
     "theory": ("work, bytes and memory of any network, from its code", theory, THEORY),
-    "import": ("records of what others published", import_files, _RECORDS + _IMPORT),
-    "check": ("whether records are good to hand in", check_records, _INTO),
+    "import": ("records of what others published", import_files, _FILES + _RECORDS + _IMPORT),
+    "check": ("whether records are good to hand in", check_records, _FILES + _INTO),
     "doctor": ("what this machine can measure, and what disturbs it", doctor, _RECORDS),
-    "status": ("which shards of a study are measured or missing", status, _RECORDS),
-    "close": ("make records of unfinished runs whose machines are gone", _close, _RECORDS),
+    "status": ("which shards of a study are measured or missing", status, _STUDY + _RECORDS),
+    "close": ("make records of unfinished runs whose machines are gone", _close, _STUDY + _RECORDS),
 }
 
 
@@ -198,17 +207,8 @@ def parser() -> Parser:
     """The command line."""
     every = Parser(prog="python -m experiments")
     commands = every.add_subparsers(dest="command", required=True)
-    one_of = f"one of: {', '.join(sorted(registry.STUDIES))}"
     for name, (meaning, _, options) in _COMMANDS.items():
         command = commands.add_parser(name, help=meaning)
-        if name in ("list", "run"):
-            command.add_argument("study", nargs="*" if name == "list" else "?", help=one_of)
-        elif name in ("submit", "status", "close"):
-            command.add_argument("study", help=one_of)
-        elif name == "theory":
-            command.add_argument("network", nargs="?", help=f"{FORMS}, which returns the module")
-        elif name in ("import", "check"):
-            command.add_argument("files", nargs="+", type=Path, metavar="FILE")
         command.add_options(f"--debug  –  show tracebacks\n{options}", _TYPES)
         command.epilog = _EXAMPLES if name == "run" else None
     return every
@@ -217,7 +217,7 @@ def parser() -> Parser:
 def main(arguments: Sequence[str]) -> int:
     """Do what ``arguments`` say; return the exit code."""
     try:
-        options = parser().read(arguments)
+        options = parser().parse_args(arguments)
         code = _COMMANDS[options.command][1](options)
         check_output()
         return code
@@ -228,17 +228,14 @@ def main(arguments: Sequence[str]) -> int:
     except (RidgepointError, ModuleNotFoundError, OSError) as error:
         if "--debug" in arguments:
             traceback.print_exception(error)
-        print(_sentence(error), file=sys.stderr)
-        return error.exit_code if isinstance(error, RidgepointError) else 1
-
-
-def _sentence(error: Exception) -> str:
-    if isinstance(error, ModuleNotFoundError):
-        install = INSTALLS.get(error.name or "", INSTALL)
-        return f"{error.name} is not installed; install it with: {install}"
-    if isinstance(error, OSError):
-        return f"{error.filename or 'A file'}: {error.strerror or error}."
-    return str(error)
+        said = str(error)
+        if isinstance(error, ModuleNotFoundError):
+            install = INSTALLS.get(error.name or "", INSTALL)
+            said = f"{error.name} is not installed; install it with: {install}"
+        elif isinstance(error, OSError):
+            said = f"{error.filename or 'A file'}: {error.strerror or error}."
+        print(said, file=sys.stderr)
+        return getattr(error, "exit_code", 1)
 
 
 def command() -> int:

@@ -11,41 +11,41 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from experiments.harness.progress import Observer
 from experiments.harness.request import Request
-from experiments.harness.run import StoppedError, close, run
-from experiments.harness.study import CeilingSize, CounterChoice, Device
-from report.errors import MeasurementError, RidgepointError, UsageError
+from experiments.harness.run import close, run
+from experiments.harness.study import Device
+from report.errors import RidgepointError, UsageError
 
 
 class Part(NamedTuple):
-    """A run of one study.
+    """A run of one study: its share of the time, and the time of a case in a process (s)."""
 
-    ``weight`` is its share of the time, ``budget`` the time of a case in a process (s).
-    """
-
-    study: str
     weight: float
-    settings: tuple[str, ...]
-    counters: CounterChoice
     budget: float
-    ceilings: CeilingSize
+    request: Request
+
+
+def _part(weight: float, budget: float, study: str, *settings: str, **asked: Any) -> Part:
+    request = Request(study, Path(), "cuda", settings=settings, **{"counters": "none", **asked})
+    return Part(weight, budget, request)
 
 
 PARTS: Final = (
     # Peaks of all networks in three precisions until the memory is exhausted, and their times.
-    Part("inference_memory", 6, ("sweep=peaks",), "none", 0.1, "none"),
+    _part(6, 0.1, "inference_memory", "sweep=peaks", ceilings="none"),
     # Work and bytes of the layer with TF32 off and on: one process, then ncu.
-    Part("conv_profiling", 3, (), "auto", 0.1, "none"),
+    _part(3, 0.1, "conv_profiling", counters="auto", ceilings="none"),
     # Times by as many processes as there is time for.
-    Part("training_roofline", 6, (), "none", 0.4, "large"),
-    Part("conv_scaling", 3, (), "none", 0.2, "small"),
+    _part(6, 0.4, "training_roofline", ceilings="large"),
+    _part(3, 0.2, "conv_scaling", ceilings="small"),
     # One network on three libraries, from calls that cost more than their work to a full device.
-    Part("backend_speedup", 7, ("dtype=float32",), "none", 0.06, "none"),
+    _part(7, 0.06, "backend_speedup", "dtype=float32", ceilings="none"),
 )
 #: The share of a part's time for its timed processes; before them memory is measured, and where
 #: work is counted, which comes last, one process is enough.
@@ -63,45 +63,35 @@ def measure_all(device: Device, minutes: float, records: Path, observer: Observe
         raise UsageError("--all measures what papers need of a GPU; give --device cuda.")
     left, failed = 60 * minutes, 0
     for number, part in enumerate(PARTS):
-        share = part.weight / sum(other.weight for other in PARTS[number:])
+        seconds = left * part.weight / sum(other.weight for other in PARTS[number:])
         began = time.monotonic()
         try:
-            said = _measured(part, device, left * share, records, observer)
+            said = _measured(request_of(part, seconds, records), seconds, observer)
         except RidgepointError as error:
             failed, said = failed + 1, str(error)
-        print(f"{part.study}: {said}", flush=True)
+        print(f"{part.request.study}: {said}", flush=True)
         left -= time.monotonic() - began
     return int(failed > 0)
 
 
-def request_of(part: Part, device: Device, seconds: float, records: Path) -> Request:
+def request_of(part: Part, seconds: float, records: Path) -> Request:
     """The run of a part that may take so long."""
-    return Request(
-        study=part.study,
-        records=records,
-        device=device,
-        settings=part.settings,
-        ceilings=part.ceilings,
-        counters=part.counters,
-        changes={
-            "case_budget_s": part.budget,
-            "budget_s": seconds * _ROUNDS if part.counters == "none" else _ONE_PROCESS_S,
-        },
-    )
+    counts = part.request.counters != "none"
+    budget = _ONE_PROCESS_S if counts else seconds * _ROUNDS
+    changes = {"case_budget_s": part.budget, "budget_s": budget}
+    return replace(part.request, records=records, changes=changes)
 
 
-def _measured(part: Part, device: Device, seconds: float, records: Path, observer: Observer) -> str:
-    """The record of a part, as a sentence."""
-    over = f"its {seconds:.0f} s were over"
+def _measured(request: Request, seconds: float, observer: Observer) -> str:
+    """The record of a part that may take so long, as a sentence."""
     try:
         with _ended_after(seconds):
-            return str(run(request_of(part, device, seconds, records), observer)[1])
-    except StoppedError:
-        return f"{close(part.study, records, observer)[-1][1]} ({over})"
+            return str(run(request, observer)[1])
     except KeyboardInterrupt as interrupt:
         if interrupt.args != (signal.SIGALRM,):
             raise
-        raise MeasurementError(f"Nothing was measured: {over}; give more --minutes.") from None
+    (_, path), *_ = reversed(close(request.study, request.records))
+    return f"{path} (its {seconds:.0f} s were over)"
 
 
 @contextmanager

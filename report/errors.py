@@ -6,7 +6,6 @@ do; ``build.py`` and ``python -m experiments`` print it without a traceback and 
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 #: Longest message in characters; of a longer one the middle is left out.
@@ -14,11 +13,6 @@ LONGEST: Final = 300
 
 #: Problems that one look at a paper may name.
 _MOST_REASONS: Final = 20
-
-#: Control characters, marks that change the direction of writing, and halves of characters.
-_UNPRINTABLE: Final = (
-    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
-)
 
 
 def shorten(text: str, longest: int) -> str:
@@ -35,11 +29,8 @@ def one_line(text: str) -> str:
     At most ``LONGEST`` characters; the place stands first and the remedy last, and both stay.
     """
     words = " ".join(shorten(text, 4 * LONGEST).split())
-    return shorten(re.sub(_UNPRINTABLE, _escaped, words), LONGEST)
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return match[0].encode("unicode_escape", "surrogatepass").decode("ascii")
+    escaped = (c if c.isprintable() else ascii(c)[1:-1] for c in words)
+    return shorten("".join(escaped), LONGEST)
 
 
 class RidgepointError(Exception):
@@ -85,10 +76,7 @@ class RenderError(RidgepointError):
 
 
 class MeasurementError(RidgepointError):
-    """An experiment cannot be run as asked; ``then`` follows whole, such as a command to copy."""
-
-    def __init__(self, message: str, then: str = "") -> None:
-        Exception.__init__(self, f"{one_line(message)}{then}")
+    """An experiment cannot be run as asked."""
 
 
 class OutputError(RidgepointError):
@@ -96,15 +84,8 @@ class OutputError(RidgepointError):
 
 
 def unwritable(error: OSError, wanted: str = "written") -> OutputError:
-    """A full disk, a folder without permission and the like, in one sentence.
-
-    Of the many files that ``shutil.copytree`` could not copy the first is named.
-    """
-    place, why = error.filename or "the output folder", error.strerror or str(error)
-    if error.args and isinstance(error.args[0], list):
-        source, _, said = map(str, error.args[0][0])
-        place, wanted = source, "copied"
-        why = said.partition(": ")[0].rpartition("] ")[2]  # no number, no names
+    """A full disk, a folder without permission and the like, in one sentence."""
+    place, why = error.filename or "the output folder", error.strerror or error
     return OutputError(
         f"{place}: cannot be {wanted} ({why}); make room for it or give permission, and build "
         "again; the last whole output is in place."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -263,17 +262,3 @@ def test_a_new_study_passes_the_lint_untouched(slug: str, title: str, tmp_path: 
 def test_what_cannot_be_a_study_is_refused(slug: str, title: str, complaint: str) -> None:
     with pytest.raises(StudyError, match=complaint):
         new_study(slug, title)
-
-
-def test_a_shell_is_told_how_a_line_goes_on(tmp_path: Path) -> None:
-    answer = tmp_path / "answer"
-    for command, line, expected in (
-        ("build.py", "build.py --eng", "--engine"),
-        ("build.py", "build.py conv_s", "conv_scaling"),
-        ("-m experiments", "experiments run --dev", "--device"),
-    ):
-        place = {"COMP_LINE": line, "COMP_POINT": str(len(line))}
-        asked = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_STDOUT_FILENAME": str(answer), **place}
-        environment = {**os.environ, **asked}
-        subprocess.run([sys.executable, *command.split()], cwd=ROOT, env=environment, check=True)
-        assert answer.read_text().strip() == expected

@@ -37,7 +37,7 @@ _LEFT_OUT = re.compile(
 #: Commands of which the words are read, by the program that is then run in the place of theirs.
 _READ = re.compile(r" (run|doctor|theory) | --(use|diff|verify) ")
 _READERS = {
-    "-m experiments": "from experiments.__main__ import parser as p; p().read",
+    "-m experiments": "from experiments.__main__ import parser as p; p().parse_args",
     "build.py": "from report.commands.arguments import parse; parse",
 }
 #: ``python -m experiments`` for one case in one process, without ceilings.

@@ -21,7 +21,6 @@ from typing import Any, Final
 from experiments.harness import status
 from experiments.harness.progress import Observer
 from experiments.harness.request import Request
-from experiments.harness.run import StoppedError
 from experiments.harness.text import last_line, text_of
 from report.errors import MeasurementError
 from report.records.pooling import OPTION
@@ -74,9 +73,7 @@ class Jobs:
             programs = [PROGRAM[0]] * len(numbers)
             jobs = executor.map_array(os.execvp, programs, map(self.command, numbers))
         except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-            said = f"{last_line(str(error))}; change the options"
-            if self.options.cluster == "slurm":
-                said += ", or give --cluster local where there is no SLURM"
+            said = f"{last_line(str(error))}; change the options, or give --cluster local"
             raise MeasurementError(f"The jobs cannot be submitted: {said}.") from error
         self.submitted |= zip(numbers, jobs, strict=True)
 
@@ -91,35 +88,26 @@ class Jobs:
                 raise
             return dict.fromkeys(self.submitted, str(error))
 
-    def without_progress(self, left: Sequence[int]) -> MeasurementError:
-        """What to raise of the shards that are ``left``, with the last words of one."""
-        number = next((n for n in left if n in self.submitted), min(self.submitted))
-        log = self.submitted[number].paths.stderr
-        return MeasurementError(
-            f"Shard {number} was submitted {_ATTEMPTS} times without progress, each time for "
-            f"{self.options.time} min (--time); {log} ends with: {last_line(text_of(log))}"
-        )
-
 
 def submit(request: Request, options: argparse.Namespace, observer: Observer) -> Path:
     """Submit what is missing until it is there; the path of the first shard's record.
 
-    Raises ``MeasurementError`` for jobs that are submitted too often without progress,
-    ``StoppedError`` when a person stops it, which ends the jobs.
+    Raises ``MeasurementError`` for jobs that are submitted too often without progress; when a
+    person stops it, the jobs are ended.
     """
     jobs = Jobs(request, options)
     try:
         return _submitted(jobs, observer)
-    except KeyboardInterrupt as interrupt:
+    except KeyboardInterrupt:
         for job in jobs.submitted.values():
             with suppress(OSError, subprocess.SubprocessError):
                 job.cancel(check=False)
-        said = "the jobs are ended, and what they measured is kept; the same command goes on."
-        raise StoppedError(f"Interrupted: {said}", interrupt) from interrupt
+        observer.note("The jobs are ended; the same command goes on with what they measured.")
+        raise
 
 
 def _submitted(jobs: Jobs, observer: Observer) -> Path:
-    study, records = jobs.request.study, jobs.request.records
+    study, records, minutes = jobs.request.study, jobs.request.records, jobs.options.time
     tries, most, printed = 0, (-jobs.of, -1), ""
     while True:
         active, parts = jobs.active(), status.shards(study, records, jobs.sweep)
@@ -134,11 +122,15 @@ def _submitted(jobs: Jobs, observer: Observer) -> Path:
             reached = -len(left), sum(part.kept for part in parts.values())
             tries, most = (1, reached) if reached > most else (tries + 1, most)
             if tries > _ATTEMPTS:
-                raise jobs.without_progress(left)
+                log = jobs.submitted[left[0]].paths.stderr
+                raise MeasurementError(
+                    f"Shard {left[0]} was submitted {_ATTEMPTS} times without progress, each time "
+                    f"for {minutes} min (--time); {log} ends with: {last_line(text_of(log))}"
+                )
             now = left[: jobs.options.nodes] if jobs.options.cluster == "local" else left
             jobs.start(now)
             shards = f"{', '.join(map(str, now))} of {jobs.of}"
-            observer.note(f"Submitted shards {shards}; time limit {jobs.options.time} min.")
+            observer.note(f"Submitted shards {shards}; time limit {minutes} min.")
         time.sleep(2)
 
 

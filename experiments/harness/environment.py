@@ -15,7 +15,7 @@ import msgspec
 from experiments.harness import limits, machine, quiet
 from experiments.harness.study import Device
 from experiments.harness.text import flat, printed, without_paths
-from report.records.record import Environment, Gpu, Host, Precision, Torch
+from report.records.record import Environment, Gpu, Precision, Torch
 
 if TYPE_CHECKING:
     import types
@@ -29,7 +29,10 @@ _REASONS: Final = {
     "gpu.cudnn": "this PyTorch has no cuDNN",
     "cpu.governor": "the system shows no frequency governor",
 }
-_ALLOWED_TO_BE_NULL: Final = ("host.machine", "cpu.vector_extensions")
+#: What is null or empty without a reason.
+_ALLOWED_TO_BE_NULL: Final = (
+    *("host.machine", "cpu.vector_extensions", "load_before", "load_after", "missing", "variables"),
+)
 
 #: Flags that Linux adds by itself or takes from microcode: they come and go with updates of a
 #: machine that stays the same, so that its key must not rest on them.
@@ -49,20 +52,13 @@ def gather(
     """The machine and the software now; ``name`` is what its people call the machine."""
     import psutil  # type: ignore[import-untyped]
 
-    cpu, host = machine.cpu(), machine.host(machine.cpuinfo())
-    gpu, memory_bytes = _gpu(torch) if device == "cuda" else None, psutil.virtual_memory().total
-    facts = flat({"name": name, "cpu": cpu, "gpu": gpu, "host": host})
-    silent = [n for n, value in facts if value is None and n not in _ALLOWED_TO_BE_NULL]
-    missing = {n: _REASONS.get(n, "the system does not say it") for n in silent}
-    if (unwatched := quiet.unavailable()) is not None:
-        missing["disturbance"] = unwatched
-    return Environment(
+    found = Environment(
         device=device,
-        key=device_key(cpu.model, threads, host, memory_bytes, gpu, name),
-        cpu=cpu,
-        gpu=gpu,
+        key="",
+        cpu=machine.cpu(),
+        gpu=_gpu(torch) if device == "cuda" else None,
         threads=threads,
-        memory_bytes=memory_bytes,
+        memory_bytes=psutil.virtual_memory().total,
         operating_system=machine.operating_system(),
         python=platform.python_version(),
         torch=Torch(
@@ -71,11 +67,16 @@ def gather(
             cpu_capability=torch.backends.cpu.get_cpu_capability(),
         ),
         precision=_precision(torch),
-        missing=missing,
+        missing={},
         name=name,
-        host=host,
+        host=machine.host(),
         variables={**variables(device), **limits.told()},
     )
+    null = [n for n, value in flat(found) if value is None and n not in _ALLOWED_TO_BE_NULL]
+    missing = {n: _REASONS.get(n, "the system does not say it") for n in null}
+    if (unwatched := quiet.unavailable()) is not None:
+        missing["disturbance"] = unwatched
+    return msgspec.structs.replace(found, key=device_key(found), missing=missing)
 
 
 def _precision(torch: types.ModuleType) -> Precision:
@@ -109,34 +110,29 @@ def _gpu(torch: types.ModuleType) -> Gpu:
 # ---------------------------------------------------------------------------------------- the key
 
 
-def device_key(
-    model: str,
-    threads: int,
-    host: Host,
-    memory_bytes: int,
-    gpu: Gpu | None = None,
-    name: str | None = None,
-) -> str:
+def device_key(found: Environment) -> str:
     """The key under which a paper tells devices apart; for a GPU without the threads.
 
-    ``model`` is the processor's, ``name`` what its people call the machine.  Neither the kernel nor
-    the C library, microcode or how many GPUs a job is shown take part: the same machine stays the
-    same device after an update and under a scheduler.
+    Neither the kernel nor the C library, microcode or how many GPUs a job is shown take part: the
+    same machine stays the same device after an update and under a scheduler.
     """
+    host, gpu, name = found.host, found.gpu, found.name
+    assert host is not None
     parts = (
         *(host.vendor, host.family, host.model, host.stepping),
         [flag for flag in host.flags if flag not in _OF_SOFTWARE.split()],
         *(host.caches, host.sockets),
         # Who runs a virtual machine is told by some containers on it and not by others.
         host.virtualisation not in (None, machine.NO_VIRTUALISATION),
-        round(memory_bytes / 2**30),
+        round(found.memory_bytes / 2**30),
         *((gpu.model,) if gpu else ()),
         # A name in another script leaves nothing in the key's letters.
         *((name,) if name and not name.isascii() else ()),
     )
     digits = hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:_KEY_DIGITS]
-    words = (name or gpu.model, digits) if gpu else (name or model, f"{threads}t", digits)
-    plain = unicodedata.normalize("NFKD", " ".join(words)).encode("ascii", "ignore").decode()
+    called, threads = (gpu.model, "") if gpu else (found.cpu.model, f"{found.threads}t")
+    words = unicodedata.normalize("NFKD", f"{name or called} {threads} {digits}")
+    plain = words.encode("ascii", "ignore").decode()
     return "-".join(re.findall(r"[a-z0-9]+", plain.lower()))
 
 

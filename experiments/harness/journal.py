@@ -13,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self, TypeAlias
 
@@ -109,7 +110,7 @@ class Journal:
         self.unfiled: dict[str, str] = {}
         self.rounds: list[Ended] = []
         self.counts: dict[int, Count] = {}
-        self.size, self.damaged = size, 0
+        self.size = size
 
     def __enter__(self) -> Self:
         """Open the file behind its last whole line, for this process alone.
@@ -171,7 +172,7 @@ def begun(folder: Path, header: Header) -> Journal:
 
 
 def read_journal(path: Path) -> Journal:
-    """Read a journal; a damaged line is counted and left out: what it held is measured again.
+    """Read a journal; a damaged line is left out: what it held is measured again.
 
     The process, or the machine, ended while it wrote the line, or the disk is at fault.  Raises
     ``MeasurementError`` for a first line that is none of a run.
@@ -187,10 +188,8 @@ def read_journal(path: Path) -> Journal:
         ) from error
     journal = Journal(path, header, sum(len(line) + 1 for line in (first, *lines)))
     for line in lines:
-        try:
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
             journal.take(_step.decode(line))
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            journal.damaged += 1
     return journal
 
 

@@ -25,14 +25,14 @@ _VENDOR: Final = Path("/sys/class/dmi/id/sys_vendor")
 #: The answer where a machine is no virtual one.
 NO_VIRTUALISATION: Final = "none"
 
-_UNITS: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+_KINDS: Final = ("data", "instruction", "unified")
 _EXTENSIONS: Final = (
     "avx avx2 fma f16c avx512f avx512bw avx512vl avx512_vnni avx512_bf16 avx512_fp16 avx_vnni "
     "amx_tile amx_bf16 amx_int8 neon sve sve2"
 )
 
 
-def cpuinfo() -> dict[str, str]:
+def _cpuinfo() -> dict[str, str]:
     """What Linux says of the first processor, by its own keys; nothing elsewhere.
 
     ``sockets`` is their number, if told.  The later blocks are the other processors, and on a
@@ -46,24 +46,23 @@ def cpuinfo() -> dict[str, str]:
 
 
 def cpu() -> Cpu:
-    """The processor."""
-    info = cpuinfo()
+    """The processor, and the frequency governor of its first core, where Linux shows one."""
+    info = _cpuinfo()
     flags = {"neon" if flag == "asimd" else flag for flag in _flags(info)}
     return Cpu(
-        model=model_name(info),
+        model=_model(info.get("model name")),
         architecture=platform.machine() or "unknown",
         cores_available=cores_available(),
-        governor=governor(),
+        governor=text_of(_CPUS / "cpu0/cpufreq/scaling_governor").strip() or None,
         vector_extensions=tuple(sorted(flags.intersection(_EXTENSIONS.split()))),
     )
 
 
-def model_name(info: Mapping[str, str]) -> str:
+def _model(named: str | None) -> str:
     """The model without trade marks, core counts and clock: ``Intel Core i7-1185G7``.
 
     Where Linux names none, as on ARM, ``lscpu`` knows it by its number; a Mac has ``sysctl``.
     """
-    named = info.get("model name")
     if not named and (listed := re.search(r"Model name:\s*(.+)", printed("lscpu") or "")):
         named = listed[1]
     named = named or printed("sysctl", "-n", "machdep.cpu.brand_string") or platform.machine()
@@ -71,9 +70,9 @@ def model_name(info: Mapping[str, str]) -> str:
     return " ".join(plain.split()) or "unknown"
 
 
-def host(info: Mapping[str, str]) -> Host:
-    """The machine whose ``cpuinfo`` this is."""
-    library, version = platform.libc_ver()
+def host() -> Host:
+    """What tells the machine from others of its kind."""
+    info, (library, version) = _cpuinfo(), platform.libc_ver()
     # The processor knows whether it is a virtual one, the firmware whose it is.
     maker = text_of(_VENDOR).strip() or "a hypervisor"
     virtual = maker if "hypervisor" in _flags(info) else NO_VIRTUALISATION
@@ -108,24 +107,13 @@ def caches() -> tuple[Cache, ...]:
     """The caches as one core sees them; none where the system shows none."""
     found = []
     for folder in (_CPUS / "cpu0/cache").glob("index*"):
-        fields = ("level", "type", "size", "shared_cpu_list")
+        fields = ("level", "type", "size", "shared_cpu_map")
         level, kind, size, shared = (text_of(folder / name).strip().lower() for name in fields)
-        bytes_ = re.fullmatch(r"(\d+)([kmg]?)", size)
-        ranges = re.findall(r"(\d+)(?:-(\d+))?", shared)  # 0-3,8
-        if level.isdecimal() and kind in ("data", "instruction", "unified") and bytes_ and ranges:
-            cache = {
-                "level": int(level),
-                "kind": kind,
-                "size_bytes": int(bytes_[1]) * _UNITS[bytes_[2]],
-                "cores": sum(int(last or first) - int(first) + 1 for first, last in ranges),
-            }
-            found.append(msgspec.convert(cache, Cache))
+        kib, cores = size.removesuffix("k"), shared.replace(",", "")  # groups of 32 cores
+        if level.isdecimal() and kib.isdecimal() and cores and kind in _KINDS:
+            sizes = {"size_bytes": 1024 * int(kib), "cores": int(cores, 16).bit_count()}
+            found.append(msgspec.convert({"level": int(level), "kind": kind, **sizes}, Cache))
     return tuple(sorted(found, key=lambda cache: (cache.level, cache.kind)))
-
-
-def governor() -> str | None:
-    """The frequency governor of the first core, where Linux shows one."""
-    return text_of(_CPUS / "cpu0/cpufreq/scaling_governor").strip() or None
 
 
 def operating_system() -> str:

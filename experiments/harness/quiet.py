@@ -11,16 +11,16 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from experiments.harness.runtime import cores_available
-from experiments.harness.text import text_of
 
-_PROC: Final = Path("/proc")
+#: The threads of this process, with how long each was ready and had no processor.
+_THREADS: Final = Path("/proc/self/task")
 #: Shares above which a stretch of time is disturbed, see ``disturbance``.
 WAITING: Final = 0.02
 TAKEN: Final = 0.10
@@ -53,48 +53,31 @@ class Reading:
 
 def unavailable() -> str | None:
     """Why nothing can be said about disturbances here, or None where it can."""
-    if (_PROC / "stat").exists():
+    if _THREADS.exists():
         return None
-    return "the system does not count what other processes use (no /proc/stat)"
+    return "the system does not count what other processes use (no /proc)"
 
 
 def read() -> Reading:
     """The counters now; takes well below 1 ms with a dozen threads."""
-    threads = [int(path.name) for path in (_PROC / "self/task").glob("*")]
-    processors: set[int] = set()
-    for thread in threads:  # libraries bind threads to single processors
+    import psutil  # type: ignore[import-untyped]
+
+    waits, used = {}, set[int]()
+    for folder in _THREADS.glob("*"):
         with suppress(OSError):  # it has ended
-            processors |= os.sched_getaffinity(thread)
-    busy, steal = parse_stat(text_of(_PROC / "stat"), processors)
+            used |= os.sched_getaffinity(int(folder.name))  # libraries bind threads to processors
+            waits[int(folder.name)] = int((folder / "schedstat").read_text().split()[1]) * 1e-9
+    # Time for guests is part of the user's time already.
+    times = [times for n, times in enumerate(psutil.cpu_times(percpu=True)) if n in used]
     spent = os.times()
     return Reading(
         at_s=time.monotonic(),
-        processors=len(processors) or cores_available(),
-        busy_s=busy,
-        steal_s=steal,
+        processors=len(used) or cores_available(),
+        busy_s=sum(t.user + t.nice + t.system + t.irq + t.softirq for t in times),
+        steal_s=sum(t.steal for t in times),
         own_s=spent.user + spent.system + spent.children_user + spent.children_system,
-        waits_s={n: parse_wait(text_of(_PROC / f"self/task/{n}/schedstat")) for n in threads},
+        waits_s=waits,
     )
-
-
-def parse_stat(text: str, processors: Iterable[int]) -> tuple[float, float]:
-    """Busy and stolen seconds of the named processors, from ``/proc/stat`` in ticks.
-
-    Time for guests is part of the user's time already.
-    """
-    wanted, busy, stolen = {f"cpu{number}" for number in processors}, 0, 0
-    for line in text.splitlines():
-        name, *words = line.split()
-        if name in wanted:
-            user, nice, system, _, _, irq, softirq, steal = map(int, words[:8])
-            busy += user + nice + system + irq + softirq
-            stolen += steal
-    return busy * TICK_S, stolen * TICK_S
-
-
-def parse_wait(text: str) -> float:
-    """For how long a thread waited for a processor (s): the second number of schedstat, in ns."""
-    return int(text.split()[1]) * 1e-9 if text else 0.0
 
 
 # ----------------------------------------------------------------------------------- the judgement

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import signal
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -48,20 +47,11 @@ _ENDED: Final = "the run was ended before this was measured"
 _NAMED: Final = 4
 
 
-class StoppedError(MeasurementError):
-    """A person or the system stopped the run by a signal, of which ``exit_code`` tells."""
-
-    def __init__(self, message: str, interrupt: KeyboardInterrupt) -> None:
-        """An interrupt that a handler of ours raised holds the number of its signal."""
-        super().__init__("", message)
-        self.exit_code = 128 + (interrupt.args or (signal.SIGINT,))[0]
-
-
 def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     """Measure, write the record, and return it with its path; or what is there, where that does.
 
-    Raises ``UsageError`` for a request that names what does not exist, ``StoppedError`` when it is
-    stopped, and other ``MeasurementError`` when it cannot be done.
+    Raises ``UsageError`` for a request that names what does not exist, and ``MeasurementError``
+    when it cannot be done.  Of a run that is stopped or fails ``observer`` tells what is kept.
     """
     study, protocol, cases = request.selected()
     threads = runtime.checked_threads(request.threads)
@@ -85,8 +75,9 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
             after = _ceilings(session, study.ceilings, "after", observer)
             uncounted = counting.count(study, session, journal, observer)
             return _finished(study, journal, after, uncounted, datetime.now(UTC))
-        except (KeyboardInterrupt, RidgepointError) as error:
-            raise _ended_early(error, request, journal) from error
+        except (KeyboardInterrupt, RidgepointError):
+            observer.note(_kept(request, journal))
+            raise
 
 
 def _header(
@@ -138,7 +129,6 @@ def _opened(request: Request, header: Header, observer: Observer) -> Journal:
     here = [each for each in found if each.header.environment.key == key]
     mine = [each for each in here if not differences(each.header, header)]
     if mine and (request.resume or request.if_missing):
-        _note_damage(mine[-1], observer)
         return mine[-1]
     if not request.resume:
         if mine:
@@ -155,12 +145,6 @@ def _opened(request: Request, header: Header, observer: Observer) -> Journal:
     raise next(iter(faults), MeasurementError(none))
 
 
-def _note_damage(journal: Journal, observer: Observer) -> None:
-    if journal.damaged:
-        what = f"damaged lines left out: {journal.damaged}"
-        observer.note(f"{journal.path.name}: {what}; what they held counts as not measured.")
-
-
 def differences(then: Header, now: Header) -> tuple[str, ...]:
     """What keeps two runs from being one, by name down to the single value, with both values."""
     before, after = _identity(then), _identity(now)
@@ -169,35 +153,26 @@ def differences(then: Header, now: Header) -> tuple[str, ...]:
 
 
 def _identity(header: Header) -> dict[str, object]:
-    """What must be the same in all parts of a run, by name; loads and moments are not."""
-    facts = ("name", "host", "cpu", "gpu", "threads", "memory_bytes", "operating_system",
-             "python", "torch", "variables", "precision")  # fmt: skip
-    parts = {
+    """What must be the same in all parts of a run, by name; moments are not."""
+    parts: dict[str, object] = {
         **{name: getattr(header, name) for name in ("protocol", "shard", "counters")},
         "cases": header.factors,
         "measuring code": header.code.measuring_code[:8],
-        **{name: getattr(header.environment, name) for name in facts},
+        **msgspec.to_builtins(msgspec.structs.replace(header.environment, key="", missing={})),
     }
-    return {name: value for name, value in flat(parts) if value is not None}
+    return {name: value for name, value in flat(parts) if value not in (None, "")}
 
 
-def _ended_early(
-    error: KeyboardInterrupt | RidgepointError, request: Request, journal: Journal
-) -> MeasurementError:
-    """What to raise with the command that goes on; a journal that holds nothing is removed."""
-    interrupt = error if isinstance(error, KeyboardInterrupt) else None
+def _kept(request: Request, journal: Journal) -> str:
+    """What a run that ends early leaves, and what goes on; a journal without a case is removed."""
     kept, shard = len(journal.finished), journal.header.shard
     if not kept and not journal.rounds:
         journal.remove()
-        said = "Interrupted before a case was finished; nothing is kept."
-        return StoppedError(said, interrupt) if interrupt else MeasurementError(str(error))
+        return "Nothing is kept: no case was finished."
     own = sum(measures_case(shard, index) for index in range(len(journal.header.cases)))
     again = shlex.join((*journal.header.command, *request.places, "--resume"))
     record = f" (close {request.study} makes them a record as they are)" if kept else ""
-    said = f" {kept} of {own} cases are kept{record}; continue with: {again}"
-    if interrupt:
-        return StoppedError(f"Interrupted:{said}", interrupt)
-    return MeasurementError(str(error), said)
+    return f"{kept} of {own} cases are kept{record}; continue with: {again}"
 
 
 # -------------------------------------------------------------------------- measuring and writing
@@ -308,7 +283,7 @@ def _utc(moment: datetime) -> str:
 # ---------------------------------------------------------------------------------------- closing
 
 
-def close(name: str, records: Path, observer: Observer) -> tuple[tuple[Record, Path], ...]:
+def close(name: str, records: Path) -> tuple[tuple[Record, Path], ...]:
     """Write a record of each unfinished run of a study that no process is at, as far as it went.
 
     For runs whose machine is gone, so that they cannot be resumed.  A case that was not measured is
@@ -323,7 +298,6 @@ def close(name: str, records: Path, observer: Observer) -> tuple[tuple[Record, P
         raise next(iter(faults), MeasurementError(f"{none} process is at (found {names}); run it."))
     closed = []
     for journal in left:
-        _note_damage(journal, observer)
         on_device = study.on(journal.header.environment.device)
         last = datetime.fromtimestamp(journal.path.stat().st_mtime, UTC)
         with journal:

@@ -39,25 +39,23 @@ def sweeps(study: str, records: Path) -> list[tuple[Head, dict[int, Part]]]:
 
     Raises ``RecordError`` as reading does.
     """
-    runs: list[tuple[Head, Part]] = []
+    found: list[tuple[Head, dict[int, Part]]] = []
+
+    def take(head: Head, part: Part) -> None:
+        if head.shard is None:
+            return
+        alike = (p for h, p in found if tags(h) == tags(head) and unlike(h, head) is None)
+        if (parts := next(alike, None)) is None:
+            found.append((head, parts := dict.fromkeys(range(1, head.shard.of + 1), Part())))
+        parts[head.shard.number] = part
+
     for journal in unfinished(records / study)[0]:
         state = "running" if is_written(journal.path) else "unfinished"
         kept = len(journal.finished) + len(journal.rounds)
-        runs.append((journal.header, Part(state, journal.path.name, kept)))
+        take(journal.header, Part(state, journal.path.name, kept))
     # Records come last, since of a shard that is measured nothing else matters.
     for stored in read_records(study, records, Head):
-        runs.append((stored.record, Part("measured", Path(stored.file).name)))
-    found: list[tuple[Head, dict[int, Part]]] = []
-    for head, part in runs:
-        if head.shard is None:
-            continue
-        for first, parts in found:
-            if tags(first) == tags(head) and unlike(first, head) is None:
-                parts[head.shard.number] = part
-                break
-        else:
-            missing = dict.fromkeys(range(1, head.shard.of + 1), Part())
-            found.append((head, {**missing, head.shard.number: part}))
+        take(stored.record, Part("measured", Path(stored.file).name))
     return sorted(found, key=lambda sweep: sweep[0].started)
 
 
@@ -109,8 +107,7 @@ def _lines(
         so_far = f"{kept} measurements in" if kept else ""
         cells = (f"  shard {shard}", f"{now:10}", so_far, file, job and f"({job})")
         yield "  ".join(filter(None, cells)).rstrip()
-    if nexts:
-        yield from ("Next:", *nexts)
+    yield from ("Next:", *nexts) if nexts else ()
 
 
 def tag(study: str, shard: Shard | None, threads: int | None, label: str | None) -> str:

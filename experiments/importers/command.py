@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import asdict
 
-from experiments.importers import profiles, tidy_csv, timm_csv
+from experiments.importers import profiles, tables
 from experiments.importers.imported import FETCH_AGAIN, Imported, RefusedError, Source
 from report.errors import RecordError, UsageError
 from report.records.filed import encode, parse
@@ -34,8 +34,8 @@ _STUDIES: Final = Path(__file__).parents[2] / "report" / "studies"
 FORMATS: Final[dict[str, tuple[Callable[[Source], bool], Callable[[Source], Imported]]]] = {
     "kineto_trace": (profiles.is_trace, profiles.read_kineto),
     "memory_timeline": (profiles.is_timeline, profiles.read_memory),
-    "timm_csv": (timm_csv.detects, timm_csv.read),
-    "tidy_csv": (tidy_csv.detects, tidy_csv.read),
+    "timm_csv": (tables.is_timm, tables.read_timm),
+    "tidy_csv": (tables.is_tidy, tables.read_tidy),
     "ncu_csv": (profiles.is_ncu, profiles.read_ncu),
 }
 #: What a file raises that holds something else than its format says, in a place not foreseen.

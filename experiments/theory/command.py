@@ -23,7 +23,8 @@ _INPUT: Final = re.compile(r"(?:([a-z0-9]+):)?((?:\d+|N)(?:,(?:\d+|N))*)")
 _POLICY: Final = ("optimizer", "update", "accumulate", "checkpoint", "autocast")
 
 #: The options of ``theory``, as the command line reads them.
-OPTIONS: Final = """\
+OPTIONS: Final = f"""\
+network  NETWORK?  {FORMS}, which returns the module
 --input  [TYPE:]N,C,H,W...  shape of an input, such as 2,3,64,64 or int64:2,128; may be repeated;
   N stands for the batch, which is the first extent where no input has one
 --batch  N [1]  images a call

@@ -21,6 +21,7 @@ TEMPLATE: Final = ".qmd.j2"
 #: More processes than this win nothing, and open more files than some systems allow.
 _JOBS: Final = min(os.cpu_count() or 1, 16)
 _OPTIONS: Final = f"""
+study  STUDY*  the studies to build, or their templates; default: all
 what is built, from what, and where
 --pdf  –  make PDFs; default: both formats
 --html  –  make HTML pages
@@ -61,7 +62,7 @@ _USING: Final = ("build", "dry_run", "watch", "accept")
 
 def parse(arguments: Sequence[str]) -> Namespace:
     """The command line, with what it asks to do as ``action``; raises ``UsageError``."""
-    options = _parser().read(arguments)
+    options = _parser().parse_args(arguments)
     options.study = [_study(word) for word in options.study]
     given = [name for name in _ACTIONS if getattr(options, name) is not None]
     options.action = given[0] if given else "build"
@@ -79,11 +80,7 @@ def _parser() -> Parser:
         description="Build the papers from the records in the data directory; only what changed.",
         epilog=_EXAMPLES,
     )
-    study = parser.add_argument(
-        "study", nargs="*", help="the studies to build, or their templates; default: all"
-    )
-    study.completer = lambda **_: STUDIES  # type: ignore[attr-defined]  # argcomplete asks for it
-    instead = parser.add_options(_OPTIONS)
+    instead = parser.add_options(_OPTIONS, {})
     instead.add_argument(
         "--serve",
         type=int,

@@ -97,11 +97,11 @@ def _build(name: str, request: Request, project: Path) -> None:
     data = folder / ("data" if request.data == project / "data" else "other data")
     copied = {folder / needed: project / needed for needed in _NEEDED} | {data: request.data}
     hidden = shutil.ignore_patterns("__pycache__", ".*")
+    copy_all = partial(shutil.copytree, ignore=hidden, ignore_dangling_symlinks=True)
     try:
         folder.mkdir(parents=True)
         for target, source in copied.items():
-            copy = partial(shutil.copytree, ignore=hidden) if source.is_dir() else shutil.copyfile
-            copy(source, target)
+            (copy_all if source.is_dir() else shutil.copyfile)(source, target)
     except OSError as error:
         raise unwritable(error, "copied") from error
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("LC_", "LANG", "PYTHON"))}

@@ -31,7 +31,6 @@ from report.engine.plan import World, outputs_read
 from report.engine.steps import SITE, Step
 from report.engine.task import FailedStepError, Task, do
 from report.errors import RidgepointError, unwritable
-from report.system.processes import hold_signals
 
 #: What became of a worker that did not live to give its result.
 _KILLED: Final = (
@@ -202,9 +201,8 @@ def _workers(jobs: int) -> Iterator[Executor]:
         return
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_end_with_parent)
     try:
-        with hold_signals():
-            for _ in range(jobs):
-                pool.submit(os.getpid)  # which starts a process
+        for _ in range(jobs):
+            pool.submit(os.getpid)  # which starts a process
         yield pool
     finally:
         # The pool itself does not end a worker that is started while another is killed

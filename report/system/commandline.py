@@ -1,25 +1,24 @@
 """The command line of both programs: tables of options, and errors in one sentence.
 
-A line of a table is an option: its names, «!» if it must be given, what it takes, the default in
-brackets, and its help, which may go on in indented lines.  It takes «–» nothing, ``a|b`` one of
-these, a word with dots a list that grows each time it is given, and else a value of a named type.
-A line without an option is the title of those that follow.
+A line of a table is an option, or an argument without dashes: its names, «!» if it must be given,
+what it takes, the default in brackets, and its help, which may go on in indented lines.  It takes
+«–» nothing, ``a|b`` one of these, a word with dots a list that grows each time it is given, and
+else a value of a named type; «?», «*» and «+» behind it say how many.  A line without an option is
+the title of those that follow.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
 from report.errors import UsageError
 
-_OPTION: Final = re.compile(r"(-[^!]+?)(!?)  (\S+)(?: \[(\S+)\])?  (.+)")
+_OPTION: Final = re.compile(r"(\S[^!]*?)(!?)  (\S+?)([?*+]?)(?: \[(\S+)\])?  (.+)")
 
 
 class Parser(argparse.ArgumentParser):
@@ -35,7 +34,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message[:1].upper()}{message[1:]}; {self.prog} --help tells more.")
 
     def add_options(
-        self, table: str, types: Mapping[str, Callable[[str], Any]] = MappingProxyType({})
+        self, table: str, types: Mapping[str, Callable[[str], Any]]
     ) -> argparse._ActionsContainer:
         """Add the options of a table; returns the last group.
 
@@ -47,7 +46,7 @@ class Parser(argparse.ArgumentParser):
             if (matched := _OPTION.fullmatch(line)) is None:
                 group = self.add_argument_group(line)
                 continue
-            names, required, takes, default, meaning = matched.groups()
+            names, required, takes, number, default, meaning = matched.groups()
             how: dict[str, Any] = {"help": f"{meaning}; default: {default}" if default else meaning}
             if takes == "–":
                 how["action"] = "store_true"
@@ -57,17 +56,12 @@ class Parser(argparse.ArgumentParser):
                 how |= {"choices": takes.split("|"), "default": default}
             else:
                 how |= {"type": makes.get(takes, str), "metavar": takes, "default": default}
-                how["required"] = bool(required)
+            if number:
+                how["nargs"] = number
+            if required:
+                how["required"] = True
             group.add_argument(*names.split(", "), **how)
         return group
-
-    def read(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """What a command line asks for; answers a shell that asks how the line may go on."""
-        if "_ARGCOMPLETE" in os.environ:
-            import argcomplete
-
-            argcomplete.autocomplete(self)
-        return self.parse_args(arguments)
 
 
 def _count(text: str) -> int:

@@ -15,19 +15,12 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from multiprocessing import active_children
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
 _GUARD: Final = ("/bin/sh", "-c", "read -r _; kill -KILL 0")
-#: The groups that run now, each named by the process id of its guard.
-_GROUPS: Final[set[int]] = set()
-#: The signals that wait for each ``hold_signals`` that has not ended.
-_HELD: Final[list[list[int]]] = []
-#: How often what still dies is given 10 ms to do so.
-_PATIENCE: Final = 200
 
 
 @contextmanager
@@ -36,25 +29,17 @@ def started(command: Sequence[str], **settings: Any) -> Iterator[subprocess.Pope
 
     Raises ``OSError`` if it cannot be started.
     """
-    with subprocess.Popen(
-        _GUARD,
-        cwd="/",
-        env={},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        process_group=0,
-    ) as guard:
-        _GROUPS.add(guard.pid)
-        try:
-            with subprocess.Popen(command, process_group=guard.pid, **settings) as process:
-                try:
-                    yield process
-                finally:
-                    _kill(guard.pid)
-        finally:
-            _kill(guard.pid)
-            _GROUPS.discard(guard.pid)
+    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    with ExitStack() as leaving:
+        guard = subprocess.Popen(
+            _GUARD, stdin=pipe, stdout=null, stderr=null, cwd="/", env={}, process_group=0
+        )
+        leaving.enter_context(guard)
+        leaving.callback(_kill, guard.pid)
+        process = subprocess.Popen(command, process_group=guard.pid, **settings)
+        leaving.enter_context(process)
+        leaving.callback(_kill, guard.pid)
+        yield process
 
 
 def _kill(group: int) -> None:
@@ -71,26 +56,22 @@ def leave_on_signals(leftovers: Callable[[], Iterable[Path]]) -> Iterator[None]:
     of one while it defines a class.  A signal that is ignored before, as SIGHUP is under ``nohup``,
     stays so; all that follow the first are ignored.
     """
-    names = ("SIGTERM", "SIGHUP", "SIGINT")
     main = threading.current_thread() is threading.main_thread()
-    numbers = [getattr(signal, name) for name in names if main and hasattr(signal, name)]
-    before = {number: signal.getsignal(number) for number in numbers}
-    usual = {n: h for n, h in before.items() if h in (signal.SIG_DFL, signal.default_int_handler)}
+    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT) if main else ()
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    usual = {n: h for n, h in handlers.items() if h in (signal.SIG_DFL, signal.default_int_handler)}
 
     def leave(number: int, frame: FrameType | None) -> None:
-        if _HELD:
-            _HELD[-1].append(number)
-            return
         for each in usual:
             signal.signal(each, signal.SIG_IGN)
-        for worker in active_children():
-            worker.kill()
-            worker.join()
-        for group in tuple(_GROUPS):
-            _kill(group)
-        for _ in range(_PATIENCE):
-            left = list(leftovers())
-            for path in left:
+        import psutil  # type: ignore[import-untyped]
+
+        # A child may just be starting, and what still dies may write; they are given two seconds.
+        for _ in range(200):
+            for child in psutil.Process().children(recursive=True):
+                with suppress(psutil.Error):
+                    child.kill()
+            for path in (left := list(leftovers())):
                 remove(path)
             if not left:
                 break
@@ -104,17 +85,6 @@ def leave_on_signals(leftovers: Callable[[], Iterable[Path]]) -> Iterator[None]:
     finally:
         for number, handler in usual.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def hold_signals() -> Iterator[None]:
-    """Let a signal wait until the block ends: a child that is half started cannot be ended."""
-    _HELD.append([])
-    try:
-        yield
-    finally:
-        for number in _HELD.pop():
-            signal.raise_signal(number)
 
 
 def remove(path: Path) -> None:

@@ -6,22 +6,18 @@ import csv
 import io
 import re
 from collections.abc import Iterable
-from typing import TypeVar
-
-#: What a spreadsheet takes for the beginning of a formula
-#: (https://owasp.org/www-community/attacks/CSV_Injection).
-_FORMULA = re.compile(r"[=+\-@\t\r]")
-
-_Cell = TypeVar("_Cell")
-
-
-def harmless(cell: _Cell) -> _Cell | str:
-    """The cell; a text that a spreadsheet would compute behind an apostrophe."""
-    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
 
 def csv_of(rows: Iterable[Iterable[object]]) -> str:
-    """The rows as CSV; None is an empty cell."""
+    """The rows as CSV; None is an empty cell.
+
+    A text that a spreadsheet would compute stands behind an apostrophe
+    (https://owasp.org/www-community/attacks/CSV_Injection).
+    """
     stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows([*map(harmless, row)] for row in rows)
+    csv.writer(stream, lineterminator="\n").writerows([*map(_harmless, row)] for row in rows)
     return stream.getvalue()
+
+
+def _harmless(cell: object) -> object:
+    return f"'{cell}" if isinstance(cell, str) and re.match(r"[=+\-@\t\r]", cell) else cell

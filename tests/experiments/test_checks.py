@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from experiments.__main__ import main
-from experiments.harness import doctor
-from experiments.harness.doctor import Check
+from experiments.harness import checks
+from experiments.harness.checks import Check, checks_of
 from experiments.harness.progress import Observer, instability, table
-from experiments.harness.record_check import checks_of
 from report.records.record import Case, Record, Round, Shard
 from report.records.store import Stored, read_record
 from tests import factory
@@ -29,36 +28,31 @@ changed = msgspec.structs.replace
 @pytest.mark.parametrize(
     ("check", "level", "words"),
     [
-        (doctor.processors(2, 2, 2, None), "ok", "2 threads by default"),
-        (doctor.processors(2, None, 2, 2.0), "ok", ""),
-        (doctor.processors(8, 4, 8, None), "note", "--threads 4"),
-        (doctor.processors(64, 64, 64, 2.5), "problem", "--threads 2"),
-        (doctor.processors(4, 4, 4, 0.5), "problem", "--threads 1"),
-        (doctor.free_memory(10 * GIB, 16 * GIB), "ok", "10.0 of 16.0 GiB"),
-        (doctor.free_memory(2 * GIB - 1, 16 * GIB), "note", ""),
-        (doctor.free_memory(2 * GIB, 16 * GIB, 16 * GIB), "ok", ""),
-        (doctor.free_memory(10 * GIB, 16 * GIB, GIB), "problem", "1.0 GiB in all"),
+        (checks.processors(2, 2, 2, None), "ok", "2 threads by default"),
+        (checks.processors(2, None, 2, 2.0), "ok", ""),
+        (checks.processors(8, 4, 8, None), "note", "--threads 4"),
+        (checks.processors(64, 64, 64, 2.5), "problem", "--threads 2"),
+        (checks.processors(4, 4, 4, 0.5), "problem", "--threads 1"),
+        (checks.free_memory(10 * GIB, 16 * GIB), "ok", "10.0 of 16.0 GiB"),
+        (checks.free_memory(2 * GIB - 1, 16 * GIB), "note", ""),
+        (checks.free_memory(2 * GIB, 16 * GIB, 16 * GIB), "ok", ""),
+        (checks.free_memory(10 * GIB, 16 * GIB, GIB), "problem", "1.0 GiB in all"),
     ],
 )
 def test_each_check_says_its_level_and_what_to_do(check: Check, level: str, words: str) -> None:
     assert check.level == level and words in check.text
 
 
-@pytest.mark.parametrize(("busy", "level"), [(None, "ok"), ("others used 2.0 of 2", "problem")])
 def test_this_machine_is_looked_at_and_torch_comes_last(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    busy: str | None,
-    level: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("torch")
-    monkeypatch.setattr(doctor.quiet, "unavailable", lambda: None)
-    monkeypatch.setattr(doctor.quiet, "watched", lambda: busy)
+    monkeypatch.setattr(checks.quiet, "unavailable", lambda: None)
+    monkeypatch.setattr(checks.quiet, "watched", lambda: "others used 2.0 of 2")
     assert main(["doctor", "--records", str(tmp_path)]) == 0
     *lines, end = capsys.readouterr().out.splitlines()
     levels = {line.split()[1]: line.split()[0] for line in lines if line[0] != " "}
-    assert levels["now"] == level and levels["runs"] == "ok" and [*levels][-1] == "PyTorch"
+    assert levels["now"] == "problem" and levels["runs"] == "ok" and [*levels][-1] == "PyTorch"
     problems, notes = ([*levels.values()].count(word) for word in ("problem", "note"))
     assert end == f"This machine can measure; problems: {problems}, notes: {notes}."
     assert list(tmp_path.iterdir()) == [], "looking leaves nothing"
@@ -101,20 +95,15 @@ def in_processes(*medians: float, disturbance: str | None = None) -> Case:
     return Case(factors={"size": 1}, rounds=rounds)
 
 
-LOUD = in_processes(1.0, 1.0, disturbance="somebody")
-
-
-@pytest.mark.parametrize(
-    ("cases", "said"),
-    [
-        ([in_processes(1.0, 1.2)], "None"),
-        ([in_processes(1.0, 1.1), in_processes(0.001, 0.002, 0.0015)],
-         "1 of 2 results may be unstable: size=1 (processes in two groups, 1 ms to 2 ms, "),
-        ([LOUD] * 3, "3 of 3 results may be unstable: size=1 (somebody, memory retained) and 2 m"),
-    ],
-)  # fmt: skip
-def test_processes_that_disagree_and_disturbed_ones_are_named(cases: list[Case], said: str) -> None:
-    assert str(instability(cases, named=1)).startswith(said)
+def test_processes_that_disagree_and_disturbed_ones_are_named() -> None:
+    good, bimodal = in_processes(1.0, 1.2), in_processes(0.001, 0.002, 0.0015)
+    loud = in_processes(1.0, 1.0, disturbance="somebody")
+    for cases, said in (
+        ([good], "None"),
+        ([good, bimodal], "1 of 2 results may be unstable: size=1 (processes in two groups, 1 ms"),
+        ([loud] * 3, "3 of 3 results may be unstable: size=1 (somebody, memory retained) and 2 m"),
+    ):
+        assert str(instability(cases, named=1)).startswith(said)
 
 
 # ------------------------------------------------------------------------------------ the records
@@ -136,51 +125,44 @@ def quicker(record: Record) -> Record:
     return first(rounds=tuple(rounds))(record)
 
 
-@pytest.mark.parametrize(
-    ("topic", "level", "change"),
-    [
+def test_each_fault_changes_its_line_alone() -> None:
+    good = read_record(FILE, DATA)
+    before = {check.topic: check.level for check in checks_of(good, DATA)}
+    assert before.keys() == {
+        *("machine", "content", "files", "plan", "outcomes", "quiet", "ceilings"),
+    }
+    failed = first(status="failed", reason="It broke.", rounds=(), series={})
+    shard = Shard(number=2, of=4, sweep="0" * 64)
+    faults: tuple[tuple[str, str, Callable[[Record], Record]], ...] = (
         ("ceilings", "problem", quicker),
         ("ceilings", "note", lambda record: changed(record, ceilings=())),
-        ("outcomes", "problem", first(status="failed", reason="It broke.", rounds=(), series={})),
-        ("plan", "note", lambda r: changed(r, shard=Shard(number=2, of=4, sweep="0" * 64))),
+        ("outcomes", "problem", failed),
+        ("plan", "note", lambda record: changed(record, shard=shard)),
         ("plan", "note", lambda record: changed(record, cases=record.cases[1:])),
-    ],
-)
-def test_each_fault_changes_its_line_alone(
-    topic: str, level: str, change: Callable[[Record], Record]
-) -> None:
-    good = read_record(FILE, DATA)
-    faulty = Stored(change(good.record), good.file)
-    before, after = ({c.topic: c.level for c in checks_of(each, DATA)} for each in (good, faulty))
-    assert before[topic] == "ok" and after == {**before, topic: level}
-
-
-def handed_in(folder: Path) -> Iterator[tuple[Path, str]]:
-    """What students hand in, each in a folder of their own, and what is wrong with it."""
-    for student, fault in (
-        ("anna", ""),
-        ("edited", "hand in the file that the experiment wrote"),
-        ("unpacked", "problem format"),
-        ("damaged", "problem format"),
-    ):
-        (folder / student).mkdir()
-        path = folder / student / FILE.name
-        shutil.copy(FILE, path)
-        match student:
-            case "edited":
-                factory.edit(path, "2026-11-26T04:49:24Z", "2026-11-26T04:49:25Z")
-            case "damaged":
-                factory.file_record(path, b"{}")
-            case "unpacked":
-                path.write_bytes(factory.text_of(FILE))
-        yield path, fault
-    yield folder / FILE.name, "No such file"
+    )
+    for topic, level, change in faults:
+        faulty = Stored(change(good.record), good.file)
+        after = {check.topic: check.level for check in checks_of(faulty, DATA)}
+        assert before[topic] == "ok" and after == {**before, topic: level}
 
 
 def test_of_a_class_the_good_ones_are_copied_once_and_the_faults_of_others_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    files, data = dict(handed_in(tmp_path)), tmp_path / "data"
+    """What students hand in, each in a folder of their own, and what is wrong with it."""
+    files, data = {tmp_path / FILE.name: "No such file"}, tmp_path / "data"
+    for student, fault in (
+        ("anna", ""),
+        ("edited", "hand in the file that the experiment wrote"),
+        ("damaged", "problem format"),
+    ):
+        (tmp_path / student).mkdir()
+        path = Path(shutil.copy(FILE, tmp_path / student))
+        files[path] = fault
+        if student == "edited":
+            factory.edit(path, "2026-11-26T04:49:24Z", "2026-11-26T04:49:25Z")
+        elif fault:
+            path.write_bytes(factory.text_of(FILE))  # unpacked
     for _ in range(2):
         assert main(["check", *map(str, files), "--into", str(data)]) == 1
         said = capsys.readouterr().out
@@ -188,16 +170,9 @@ def test_of_a_class_the_good_ones_are_copied_once_and_the_faults_of_others_told(
             assert f"{path}: {'cannot' if fault else 'can'} be handed in\n" in said
             assert fault in " ".join(said.split())
         assert said.count("\nok       copy") == 1
-        assert said.endswith(f"\n{len(files)} records: 1 can be handed in; 4 cannot.\n")
-    assert [path.read_bytes() for path in data.rglob("*.zip")] == [FILE.read_bytes()]
-
-
-def test_one_record_is_told_check_by_check(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["check", str(FILE)]) == 0
-    verdict, *checks = capsys.readouterr().out.splitlines()
-    assert verdict == f"{FILE}: can be handed in" and 7 < len(checks) < 24
-    (occupied := tmp_path / "a file where the folder belongs").touch()
-    assert main(["check", str(FILE), "--into", str(occupied)]) == 1
-    assert "not copied" in capsys.readouterr().out
+        assert said.endswith("\n4 records: 1 can be handed in; 3 cannot.\n")
+    (copy,) = data.rglob("*.zip")
+    assert copy.read_bytes() == FILE.read_bytes()
+    copy.write_bytes(b"another")
+    assert main(["check", str(FILE), "--into", str(data)]) == 1
+    assert "problem  copy" in capsys.readouterr().out and copy.read_bytes() == b"another"

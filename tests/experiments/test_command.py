@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -51,12 +50,13 @@ NO_CASE = "--set layout=channels_last --set batch=1 --set subject=layer"
         ("run --all", 2, "give --device cuda"),
         ("run conv_scaling --threads 0", 2, "possible are 1 to "),
         ("run conv_scaling --device tpu", 2, "choose from"),
-        ("run conv_scaling --wait-quiet 0", 2, "not a number of minutes above 0"),
-        ("run conv_scaling --wait-quiet nan", 2, "not a number of minutes above 0"),
-        ("run conv_scaling --label \t", 2, "not 1 to 60 printable characters"),
+        *(
+            (f"run conv_scaling --wait-quiet {number}", 2, "not a number of minutes above 0")
+            for number in ("0", "nan")
+        ),
         *(
             (f"run conv_scaling --label {name}", 2, "not 1 to 60 printable characters")
-            for name in (61 * "x", "a\u202eb", "a\u2028b", "\udcff")
+            for name in ("\t", 61 * "x", "a\u202eb")
         ),
         ("submit tiny --nodes 0", 2, "'0' is not a whole number from 1 on"),
         ("submit tiny --shards 99 --cluster local", 2, "99 shards"),
@@ -70,8 +70,6 @@ NO_CASE = "--set layout=channels_last --set batch=1 --set subject=layer"
         ("run conv_scaling --set pass=sideways", 2, "possible are forward, forward_backward"),
         ("run conv_scaling --set batch=0", 2, "'0' is not possible; possible are whole numbers"),
         ("run conv_scaling --set batch=1,,2", 2, "'' is not possible"),
-        ("run conv_scaling --set batch=1.5", 2, "'1.5' is not possible"),
-        ("run conv_scaling --set batch", 2, "expected batch=LEVEL"),
         ("run conv_scaling --set batch=", 2, "expected batch=LEVEL"),
         ("run conv_scaling --set batch=1 --set batch=2", 2, "stands twice"),
         (f"run conv_scaling {NO_CASE}", 2, "leaves no case of conv_scaling"),
@@ -100,17 +98,6 @@ def test_no_torch_exits_1_and_debug_shows_the_traceback(
     assert plain.count("\n") == 1 and "pip install" in plain
     assert main([*words, "--debug"]) == 1
     assert "Traceback" in capsys.readouterr().err
-
-
-def test_a_command_that_is_interrupted_says_so(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(options: object) -> int:
-        raise KeyboardInterrupt(signal.SIGTERM)
-
-    monkeypatch.setitem(_COMMANDS, "doctor", ("", interrupted, ""))
-    assert main(["doctor"]) == 128 + signal.SIGTERM
-    assert capsys.readouterr() == ("", "Interrupted.\n")
 
 
 @pytest.mark.parametrize("name", _COMMANDS)

@@ -111,7 +111,7 @@ def test_cases_that_ended_well_are_counted_longest_first_and_once(
 def test_lackey_counts_every_multiply_add_and_nothing_else() -> None:
     if (reason := lackey.unavailable()) is not None:
         pytest.skip(reason)
-    if "fma" not in machine.cpuinfo().get("flags", "").split():
+    if "fma" not in machine.host().flags:
         pytest.skip("this processor has no fused multiply-add")
     cases = {case: {"size": size} for case, size in enumerate((10, 1000, 0, -1, -9))}
     task = task_of(STUDY, "lackey", Session("cpu", STUDY.full), cases)

@@ -12,38 +12,30 @@ import msgspec
 import pytest
 
 from experiments import gpu_session
-from experiments.harness.progress import Observer
 from experiments.harness.request import Request
-from experiments.harness.run import StoppedError
 from report.errors import MeasurementError
 from report.records.record import Protocol
+
+NOBODY: Any = None
 
 
 def test_every_part_leaves_cases_and_work_to_count_where_it_counts() -> None:
     for part in gpu_session.PARTS:
-        request = gpu_session.request_of(part, "cuda", 60.0, Path())
-        study, protocol, cases = request.selected()
+        study, protocol, cases = gpu_session.request_of(part, 60.0, Path()).selected()
         assert cases
         assert protocol.plan == "custom" and protocol.case_budget_s == part.budget
         # What a reader refuses is found before half an hour of a GPU is spent on it.
         assert msgspec.convert(msgspec.to_builtins(protocol), Protocol) == protocol
-        assert part.counters == "none" or study.subject is not None
+        assert part.request.counters == "none" or study.subject is not None
 
 
-def test_time_that_is_over_before_the_first_case_is_an_outcome_and_a_persons_stop_is_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    part, anything = gpu_session.PARTS[0], (Path(), Observer())
-    monkeypatch.setattr(gpu_session, "run", lambda *_: time.sleep(60))
-    with pytest.raises(MeasurementError, match="Nothing was measured"):
-        gpu_session._measured(part, "cuda", 0.01, *anything)
-
+def test_a_person_stops_all_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt(signal.SIGTERM)
 
     monkeypatch.setattr(gpu_session, "run", stopped)
     with pytest.raises(KeyboardInterrupt):
-        gpu_session._measured(part, "cuda", 60, *anything)
+        gpu_session.measure_all("cuda", 10, Path(), NOBODY)
 
 
 def test_all_parts_end_in_time_and_one_that_fails_stops_no_other(
@@ -59,9 +51,9 @@ def test_all_parts_end_in_time_and_one_that_fails_stops_no_other(
         now += limit
         if request.study == "conv_scaling":
             raise MeasurementError("No device.")
-        raise StoppedError("Interrupted.", KeyboardInterrupt())
+        raise KeyboardInterrupt(signal.SIGALRM)
 
-    def close(study: str, records: Path, observer: object) -> tuple[tuple[None, Path], ...]:
+    def close(study: str, records: Path) -> tuple[tuple[None, Path], ...]:
         closed.append(study)
         return ((None, Path("part.zip")),)
 
@@ -73,8 +65,7 @@ def test_all_parts_end_in_time_and_one_that_fails_stops_no_other(
     for name, double in (("run", run), ("close", close), ("_ended_after", limited)):
         monkeypatch.setattr(gpu_session, name, double)
     monkeypatch.setattr(gpu_session.time, "monotonic", lambda: now)
-    nobody: Any = None
-    assert gpu_session.measure_all("cuda", 10, Path(), nobody) == 1
+    assert gpu_session.measure_all("cuda", 10, Path(), NOBODY) == 1
     assert now == pytest.approx(600)
     assert closed == ["conv_profiling", "training_roofline", "backend_speedup"]
     assert capsys.readouterr().out.splitlines() == [
@@ -84,3 +75,9 @@ def test_all_parts_end_in_time_and_one_that_fails_stops_no_other(
         "conv_scaling: No device.",
         "backend_speedup: part.zip (its 221 s were over)",
     ]
+
+
+def test_time_that_is_over_ends_what_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(KeyboardInterrupt) as caught, gpu_session._ended_after(0.01):
+        time.sleep(60)
+    assert caught.value.args == (signal.SIGALRM,)

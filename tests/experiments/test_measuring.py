@@ -19,8 +19,8 @@ import pytest
 
 from experiments import inference_memory, registry
 from experiments.harness import measure, memory
+from experiments.harness.checks import checks_of
 from experiments.harness.measure import build, layers_of_case
-from experiments.harness.record_check import checks_of
 from experiments.harness.study import Factors, UnavailableError
 from report.instruments.trace import read_trace
 from report.missing import Missing

@@ -85,18 +85,6 @@ def test_what_rounding_to_ticks_adds_up_to_never_counts() -> None:
     assert alarms <= 4
 
 
-def test_what_linux_counts_is_read() -> None:
-    stat = (
-        "cpu  9 9 9 9\ncpu0 100 10 20 2500 5 2 3 4 1 0\ncpu1 200 20 40 2500 5 4 6 8 2 0\nintr 2\n"
-    )
-    assert quiet.parse_stat(stat, {0, 1}) == (pytest.approx(4.05), pytest.approx(0.12))
-    assert quiet.parse_stat(stat, {1}) == (pytest.approx(2.70), pytest.approx(0.08))
-    assert quiet.parse_stat("", {0}) == (0, 0)
-    assert quiet.parse_wait("35203162 1500000000 7\n") == pytest.approx(1.5)
-    if hasattr(os, "sysconf"):
-        assert os.sysconf("SC_CLK_TCK") == pytest.approx(1 / quiet.TICK_S)
-
-
 @pytest.mark.parametrize(
     ("loads", "seconds", "left"),
     # Quiet seconds must follow each other; after two minutes the run gives up.
@@ -127,7 +115,7 @@ def test_waiting_for_five_quiet_seconds_says_what_disturbs(
 def test_without_proc_nobody_waits_and_nothing_disturbs(
     notes: Notes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(quiet, "_PROC", tmp_path)
+    monkeypatch.setattr(quiet, "_THREADS", tmp_path / "none")
     quiet.wait_quiet(5.0, notes.note, 1)
     assert len(notes.notes) == 1
     before, after = quiet.read(), quiet.read()

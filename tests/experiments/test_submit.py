@@ -102,15 +102,12 @@ def test_jobs_without_progress_are_given_up_though_their_files_differ(
         active=dict,
         start=started.extend,
         submitted={2: SimpleNamespace(paths=SimpleNamespace(stderr=log))},
-        without_progress=lambda left: give_up(jobs, left),
     )
-    give_up = submit.Jobs.without_progress
-    monkeypatch.setattr(submit, "Jobs", lambda *_: jobs)
     monkeypatch.setattr(submit.status, "shards", shards)
     monkeypatch.setattr(submit.time, "sleep", lambda _: None)
     said = r"Shard 2 was submitted 3 times without progress, .* 1 min .*a.log ends with: killed"
     with pytest.raises(MeasurementError, match=said):
-        submit.submit(jobs, jobs, notes)
+        submit._submitted(jobs, notes)
     assert started == [2] * starts
 
 
@@ -178,7 +175,6 @@ def test_what_sbatch_refuses_is_said(
     assert main(["submit", "tiny", "--partition", "nowhere", "--records", str(tmp_path)]) == 1
     said = capsys.readouterr().err
     assert "The jobs cannot be submitted: sbatch: error: no partition; " in said
-    assert "give --cluster local where there is no SLURM." in said
     script = (tmp_path / "script").read_text()
     for flag in ("partition=nowhere", "time=60", "signal=B:TERM@30", "exclusive",
                  "nodes=1", "job-name=ridgepoint-tiny", "comment=ridgepoint:tiny:"):  # fmt: skip

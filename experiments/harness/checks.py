@@ -1,8 +1,7 @@
-"""What this machine can measure, what disturbs it now, and what to install or set.
+"""Whether a machine is good to measure on (``doctor``), and a record to hand in (``check``).
 
 Each check is one line: ``ok``, ``note`` for what is worth knowing or would be better otherwise, and
-``problem`` for what stands in the way, with what to do.  PyTorch comes last, since its import takes
-seconds.
+``problem`` for what stands in the way, with what to do.
 """
 
 from __future__ import annotations
@@ -17,11 +16,17 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from experiments import registry
 from experiments.harness import limits, machine, policies, quiet, runtime
 from experiments.harness.counting import TOOLS
 from experiments.harness.environment import variables
 from experiments.harness.journal import unfinished
-from report.errors import MeasurementError
+from experiments.harness.progress import instability
+from experiments.harness.text import factors_text
+from report.errors import MeasurementError, RidgepointError
+from report.instruments import gates
+from report.records.record import Record
+from report.records.store import EDITED, Stored, read_attachments, read_record, write_archive
 
 _GIB: Final = 2**30
 #: What the largest quick run needs (B).
@@ -50,13 +55,17 @@ def noted(topic: str, ok: str, note: str | None) -> Check:
     return Check(topic, note, "note") if note else Check(topic, ok)
 
 
+# ------------------------------------------------------------------------------------ the machine
+
+
 def doctor(options: Namespace) -> int:
     """Look at everything and print it line by line; the exit code: 1 if nothing can be measured."""
     levels = []
+    # PyTorch comes last, since its import takes seconds.
     for check in chain(_machine(), _now(options.records), _torch()):
         print(check.line(), flush=True)
         levels.append(check.level)
-    if check.level == "problem":
+    if levels[-1] == "problem":
         print("Nothing can be measured here before PyTorch can be imported.")
         return 1
     problems, notes = levels.count("problem"), levels.count("note")
@@ -68,21 +77,21 @@ def _machine() -> Iterator[Check]:
     """What stays as it is while this machine is used."""
     import psutil  # type: ignore[import-untyped]
 
+    cpu, room = machine.cpu(), psutil.virtual_memory()
     yield Check("Python", f"{platform.python_version()}, {machine.operating_system()}")
     given = [f"{n}={v}" for n, v in variables("cuda").items() if not n.endswith("_NUM_THREADS")]
     keep = "may change times or results; unset what you do not mean (records keep them)"
     none = "none is set that changes times or results"
     yield noted("variables", none, f"{', '.join(given)} {keep}" if given else None)
-    yield Check("processor", machine.model_name(machine.cpuinfo()))
+    yield Check("processor", cpu.model)
     cores, total = psutil.cpu_count(logical=False), os.cpu_count() or 1
-    yield processors(runtime.cores_available(), cores, total, limits.processors())
-    room = psutil.virtual_memory()
+    yield processors(cpu.cores_available, cores, total, limits.processors())
     yield free_memory(room.available, room.total, limits.memory())
     reasons = [policies.unavailable(policy, "cpu") for policy in ("retained", "jemalloc")]
     yield noted("policies", "all can be measured", "; ".join(filter(None, reasons)))
-    governor = machine.governor() or "the system shows none"
-    slow = f"{governor}; set another with: sudo cpupower frequency-set -g performance"
-    yield noted("governor", governor, slow if governor in _SLOW else None)
+    slow = f"{cpu.governor}; set another with: sudo cpupower frequency-set -g performance"
+    shown = cpu.governor or "the system shows none"
+    yield noted("governor", shown, slow if cpu.governor in _SLOW else None)
 
 
 def processors(usable: int, cores: int | None, total: int, quota: float | None) -> Check:
@@ -144,3 +153,108 @@ def _torch() -> Iterator[Check]:
     yield noted("GPU", there, unseen if not names and shutil.which("nvidia-smi") else None)
     capability = torch.backends.cpu.get_cpu_capability()
     yield Check("PyTorch", f"{torch.__version__}, uses {capability} on this processor")
+
+
+# ------------------------------------------------------------------------------------- the record
+
+
+def check_records(options: Namespace) -> int:
+    """Print of each record whether it can be handed in; the exit code: 1 if one cannot.
+
+    Of one record all checks are told, of several those that are not ok.  Those that can be handed
+    in are copied to the folders of their studies in a data directory, if ``--into`` gives one.
+    """
+    bad, files = 0, options.files
+    for path in files:
+        checks = _looked_at(path, options.into)
+        problem = any(check.level == "problem" for check in checks)
+        print(f"{path}: {'cannot' if problem else 'can'} be handed in", flush=True)
+        for check in checks:
+            if len(files) == 1 or check.level != "ok" or check.topic in ("machine", "copy"):
+                print(check.line(), flush=True)
+        bad += problem
+    if len(files) > 1:
+        print(f"{len(files)} records: {len(files) - bad} can be handed in; {bad} cannot.")
+    return int(bad > 0)
+
+
+def _looked_at(path: Path, into: Path | None) -> list[Check]:
+    """All checks of a record, which is copied if they allow it, and never over another."""
+    # Without links; what the record names lies in the same folder.
+    folder, topic = Path(os.path.realpath(path.parent)), "format"
+    try:
+        stored = read_record(folder / path.name, folder)
+        checks = list(checks_of(stored, folder))
+        if into and all(check.level != "problem" for check in checks):
+            target, topic = into / stored.record.study / path.name, "copy"
+            if not target.exists() or target.read_bytes() != path.read_bytes():
+                write_archive(target, path.read_bytes())
+            checks.append(Check("copy", f"{target}"))
+    except (RidgepointError, OSError) as error:
+        return [Check(topic, str(error), "problem")]
+    return checks
+
+
+def checks_of(stored: Stored, folder: Path) -> Iterator[Check]:
+    """All checks of a record that could be read; ``folder`` is that to which its file is relative.
+
+    Raises ``RecordError`` for a file beside it that cannot be read as it was written.
+    """
+    record = stored.record
+    yield Check("machine", f"{record.environment.label}, {record.study}, {record.started[:10]}")
+    if stored.edited:
+        why = f"{EDITED}; hand in the file that the experiment wrote"
+        yield Check("content", why, "problem")
+    else:
+        yield Check("content", "is what its experiment wrote")
+    files = read_attachments(stored, ("*",), folder)
+    yield Check("files", f"{len(files)} in the record, as it names them")
+    yield _plan(record)
+    yield _outcomes(record)
+    watched = gates.disturbed([record])
+    seen = "disturbances were not monitored"
+    if watched is not None:
+        seen = f"disturbed {watched[0]} of {watched[1]} measurements"
+    if unstable := instability(record.cases, named=1):
+        yield Check("quiet", f"{unstable[:-1]}; {seen}", "note")
+    else:
+        yield Check("quiet", f"processes agree; {seen}", "note" if watched is None else "ok")
+    yield _plausible(record)
+
+
+def _plan(record: Record) -> Check:
+    """Whether it is a whole full run, with the cases of today's experiment."""
+    plan, cases = record.protocol.plan, [case.factors for case in record.cases]
+    if record.shard is not None:
+        part = f"shard {record.shard.number} of {record.shard.of} of the {plan} plan"
+        return Check("plan", f"{part}; hand in the others too", "note")
+    if plan != "full" or record.study not in registry.STUDIES:
+        whole = "papers take a full run of the machine where there is one"
+        return Check("plan", f"{plan}, {len(cases)} cases; {whole}", "note")
+    study = registry.load(record.study).on(record.environment.device)
+    planned = study.cases(study.levels(quick=False))
+    if lacking := [factors for factors in planned if factors not in cases]:
+        such = f"{len(lacking)} of {len(planned)} cases are not in it, such as "
+        return Check("plan", f"{such}{factors_text(lacking[0])}", "note")
+    return Check("plan", f"all {len(planned)} cases of the full plan")
+
+
+def _outcomes(record: Record) -> Check:
+    if not any(case.status == "ok" for case in record.cases):
+        text = "no case could be measured; the record says why"
+        return Check("outcomes", text, "problem")
+    if bad := [case for case in record.cases if case.status == "failed"]:
+        first = f"{factors_text(bad[0].factors)}: {bad[0].reason}"
+        text = f"{len(bad)} of {len(record.cases)} cases failed, such as {first}"
+        return Check("outcomes", text, "problem")
+    return Check("outcomes", "no case failed")
+
+
+def _plausible(record: Record) -> Check:
+    """Whether no case in float32 is faster than the best ceiling, and that not than the machine."""
+    best = gates.best_rate(record)
+    if best is None:
+        return Check("ceilings", "none was measured, so that no rate can be judged", "note")
+    if problem := gates.problem(record):
+        return Check("ceilings", f"{problem}; measure again", "problem")
+    return Check("ceilings", f"no case is faster than the best, {best / 1e9:.0f} GFLOP/s")

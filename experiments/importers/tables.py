@@ -1,0 +1,231 @@
+"""Tables: one of one's own, which names quantities and units, and those of timm's ``benchmark.py``.
+
+A table of one's own has columns of factors, and measured ones with their unit, ``time [ms]``.
+
+timm's has one row a network and the conditions in the name of the file.  It has the mean step time
+over its repetitions in ms, images a second over the same, parameters and activations in millions
+and multiply-adds of one image as «GMACs», all but the time rounded to two places.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from experiments.importers.imported import Imported, Source, environment, scaled
+from report.records.imported import ImportedEnvironment
+from report.records.quantities import QUANTITIES
+from report.records.record import Case, Factor, Sample
+
+
+class Measured(NamedTuple):
+    """A measured column: its quantity, what takes its numbers to the unit of that, and rounding."""
+
+    quantity: str
+    factor: str
+    step: float = 0.0
+
+
+def _cases(
+    source: Source, factors: Mapping[str, str], measured: Mapping[str, Measured]
+) -> tuple[Case, ...]:
+    """Rows of equal factors are samples of one case, in their order; both by names of columns."""
+    found: dict[tuple[tuple[str, Factor], ...], dict[str, list[Sample]]] = {}
+    for line, row in source.table()[1]:
+        levels = ((factors[name], _level(row[name])) for name in row if name in factors)
+        series = found.setdefault(tuple(each for each in levels if each[1] != ""), {})
+        for name, column in measured.items():
+            if row[name]:
+                whole = QUANTITIES[column.quantity].whole
+                number = scaled(row[name], column.factor, whole=whole)
+                if number is None:
+                    raise source.refused(f"line {line}, {name}: found {row[name]!r}; fix it")
+                series.setdefault(column.quantity, []).append(number)
+    return tuple(
+        Case(factors=dict(levels), series={name: tuple(s) for name, s in series.items()})
+        for levels, series in found.items()
+    )
+
+
+def _level(text: str) -> Factor:
+    """A whole number where it is one as written, else text; older tables of timm write ``8.0``."""
+    number = re.fullmatch(r"(0|[1-9]\d{0,17})(\.0)?", text)
+    return int(number[1]) if number else text
+
+
+# --------------------------------------------------------------------------- a table of one's own
+
+_HEADING: Final = re.compile(r"(?P<quantity>\w+) \[(?P<unit>[^\]]+)\]")
+#: Unit of a column → unit of a quantity and the factor to it.
+_UNITS: Final[dict[str, tuple[str, str]]] = {
+    **{unit: (unit, "1") for unit in ("s", "B", "MAC", "FLOP", "1", "1/s", "Hz", "W", "°C")},
+    "ms": ("s", "1e-3"),
+    "us": ("s", "1e-6"),
+    "µs": ("s", "1e-6"),
+    "ns": ("s", "1e-9"),
+    **{f"{p}B": ("B", f) for p, f in (("k", "1e3"), ("M", "1e6"), ("G", "1e9"))},
+    **{f"{p}iB": ("B", str(2**n)) for p, n in (("K", 10), ("M", 20), ("G", 30))},
+    **{f"{p}{u}": (u, f) for u in ("MAC", "FLOP") for p, f in (("M", "1e6"), ("G", "1e9"))},
+    **{f"{p}Hz": ("Hz", f) for p, f in (("M", "1e6"), ("G", "1e9"))},
+}
+_KINDS: Final[dict[str, Literal["cpu", "cuda"]]] = {"cpu": "cpu", "gpu": "cuda"}
+
+
+def is_tidy(source: Source) -> bool:
+    """Whether a column of the first line names a unit in brackets."""
+    return any(map(_HEADING.fullmatch, source.columns))
+
+
+def read_tidy(source: Source) -> Imported:
+    """The table; its user says by what kind of machine and which instrument."""
+    columns = {name: _column(source, name) for name in source.table()[0]}
+    kind = source.said("kind")
+    if kind not in _KINDS:
+        raise source.refused(f"--set kind={kind}: possible are {', '.join(_KINDS)}")
+    return Imported(
+        instrument=source.said("instrument"),
+        environment=environment(_KINDS[kind], source.said("device")),
+        cases=_cases(
+            source,
+            {name: name for name, column in columns.items() if column is None},
+            {name: column for name, column in columns.items() if column is not None},
+        ),
+        unstated="the table does not say it",
+        conditions=source.others(("instrument", "kind", "device")),
+    )
+
+
+def _column(source: Source, name: str) -> Measured | None:
+    """What a column measures; None for a factor."""
+    matched = _HEADING.fullmatch(name)
+    if matched is None:
+        return None
+    quantity, unit = matched["quantity"], matched["unit"]
+    if quantity not in QUANTITIES:
+        raise source.refused(
+            f"column {name}: {quantity} is no quantity of report/records/quantities.py; rename it"
+        )
+    wanted, factor = _UNITS.get(unit, ("", ""))
+    if wanted != QUANTITIES[quantity].unit:
+        raise source.refused(
+            f"column {name}: {quantity} is measured in {QUANTITIES[quantity].unit}; fix the unit"
+        )
+    return Measured(quantity, factor)
+
+
+# ---------------------------------------------------------------------------------- timm's tables
+
+_NAME: Final = re.compile(
+    r"benchmark-(?P<kind>infer|train)-(?P<precision>[a-z0-9_]+)-(?P<layout>nchw|nhwc)"
+    r"-pt(?P<torch>\d{3})-(?P<cuda>cu\d{3}|cpu)-(?P<device>[a-z0-9_]+?)(?P<dynamo>-dynamo)?\.csv"
+)
+_CONDITIONS: Final = ("precision", "layout", "compiler", "torch", "cuda")
+_DIRECTIONS: Final = {"infer": "inference", "train": "training"}
+#: Columns without their prefix.
+_FACTORS: Final = {"model": "network", "batch_size": "batch", "img_size": "image"}
+_MEASURED: Final = {
+    "step_time": Measured("mean_time", "1e-3", 1e-6),
+    "samples_per_sec": Measured("image_rate", "1", 0.01),
+    "gmacs": Measured("multiply_adds", "1e9", 1e7),
+    "macts": Measured("activations", "1e6", 1e4),
+    "param_count": Measured("parameters", "1e6", 1e4),
+}
+_NEEDED: Final = (*_FACTORS, "step_time", "samples_per_sec")
+#: Time and rate come from the same steps; where they are further apart, columns were mixed up.
+_LARGEST_DISAGREEMENT: Final = 0.1
+_MISSING: Final = {
+    "repetitions": "timm's table gives the mean alone; its script repeats 40 steps by default",
+    "warm_up": "timm's table does not say it; its script warms up for 10 steps by default",
+}
+
+
+def is_timm(source: Source) -> bool:
+    """Whether the first line has a network and a step time."""
+    return bool(_kinds(source))
+
+
+def _kinds(source: Source) -> list[str]:
+    return [k for k in _DIRECTIONS if {"model", f"{k}_step_time"} <= set(source.columns)]
+
+
+def read_timm(source: Source) -> Imported:
+    """The table of a file; raises ``RefusedError`` for what its name and columns do not say."""
+    kind, *more = _kinds(source)
+    if more:
+        raise source.refused("found inference and training in one table; split it")
+    conditions, machine = _conditions(source, kind)
+    names = {name: name.removeprefix(f"{kind}_") for name in source.table()[0]}
+    for name, plain in names.items():
+        if plain not in _FACTORS | _MEASURED:
+            raise source.refused(f"column {name}: its unit is not known; remove the column")
+    if lacking := set(_NEEDED) - {*names.values()}:
+        raise source.refused(f"column {min(lacking)}: not found; fetch the file again")
+    factors = {name: _FACTORS[plain] for name, plain in names.items() if plain in _FACTORS}
+    measured = {name: _MEASURED[plain] for name, plain in names.items() if plain in _MEASURED}
+    cases = _cases(source, factors, measured)
+    known = {name for case in cases for name in case.series}
+    steps = {each.quantity: each.step for each in _MEASURED.values()}
+    return Imported(
+        instrument="benchmark.py of timm",
+        environment=machine,
+        cases=tuple(_checked(source, case) for case in cases),
+        unstated="timm's table and the name of its file do not say it",
+        conditions=conditions,
+        rounding={name: step for name, step in steps.items() if name in known},
+        missing=_MISSING,
+    )
+
+
+def _checked(source: Source, case: Case) -> Case:
+    """The case of one row, whose numbers go together; unavailable where it gives no time."""
+    where, batch = f"network {case.factors['network']}", case.factors.get("batch")
+    times, rates = case.samples("mean_time"), case.samples("image_rate")
+    if any(len(samples) > 1 for samples in case.series.values()):
+        raise source.refused(f"{where}: found in two rows of one batch; remove one")
+    if not (times and rates and isinstance(batch, int)):
+        why = "the table gives no time"
+        return msgspec.structs.replace(case, status="unavailable", reason=why)
+    images = times[0] * rates[0]
+    if abs(batch - images) > _LARGEST_DISAGREEMENT * images:
+        raise source.refused(f"{where}: batch, time and rate contradict; fetch it again")
+    return case
+
+
+def _conditions(source: Source, kind: str) -> tuple[dict[str, str], ImportedEnvironment]:
+    """What holds for the whole file, from its name and from what the user says."""
+    matched = _NAME.fullmatch(source.name.removesuffix(".gz"))
+    named = matched.groupdict() if matched else {}
+    if named and named["kind"] != kind:
+        raise source.refused(f"the name says {named['kind']}, the columns say {kind}; fix the name")
+    said: dict[str, str | None] = dict.fromkeys(_CONDITIONS)
+    if named:
+        digits, cuda = named["torch"], named["cuda"].removeprefix("cu")
+        said = {
+            "precision": named["precision"],
+            "layout": named["layout"],
+            "compiler": "dynamo" if named["dynamo"] else "none",
+            # «113» is PyTorch 1.13 and «240» is 2.4.0: versions before 2 had two places.
+            "torch": f"1.{digits[1:]}" if digits[0] == "1" else ".".join(digits),
+            "cuda": "none" if cuda == "cpu" else f"{cuda[:2]}.{cuda[2:]}",
+        }
+    source.refuse_others(said)
+    known = {name: source.said(name, value) for name, value in said.items()}
+    token = named.get("device") or "nothing"
+    if device := re.fullmatch(r"rtx(\d{4})", token):
+        token = f"NVIDIA GeForce RTX {device[1]}"
+    elif "device" not in source.given:
+        raise source.refused(
+            f"its name calls the device {token}, which is no full name; give it with --device"
+        )
+    on_cpu = known["cuda"] == "none"
+    machine = environment(
+        "cpu" if on_cpu else "cuda",
+        source.given.get("device", token),
+        framework=f"PyTorch {known['torch']}",
+        cuda=None if on_cpu else known["cuda"],
+    )
+    conditions = {name: known[name] for name in _CONDITIONS[:3]}
+    return {"direction": _DIRECTIONS[kind], **conditions}, machine
