@@ -232,12 +232,12 @@ def test_only_what_measures_a_study_decides_whether_runs_pool() -> None:
         {path.relative_to(ROOT).as_posix() for path in code.measuring_sources(study, ROOT)}
         for study in ("conv_scaling", "training_roofline")
     )
-    for name in ("worker", "timing", "memory", "quiet"):
+    for name in ("worker", "memory", "quiet"):
         assert f"experiments/harness/{name}.py" in scaling & roofline
     for name in ("harness/checks", "harness/run", "harness/environment", "importers/command"):
         assert f"experiments/{name}.py" not in scaling | roofline
     assert "experiments/conv_scaling.py" in scaling - roofline
-    assert "experiments/networks/residual.py" in roofline - scaling
+    assert "experiments/networks/catalogue.py" in roofline - scaling
 
 
 def test_the_commit_whether_the_tree_is_clean_and_what_the_hash_is_of(tmp_path: Path) -> None:
