@@ -15,9 +15,8 @@ from figures.render import render
 from report.engine.gather import compute_usable
 from report.engine.manuscript import write_source
 from report.engine.pipeline import ROOT
-from report.evidence.devices import Devices, read_devices
+from report.evidence.devices import read_devices
 from report.evidence.reported import Reported, read_reported
-from report.missing import Missing
 from report.paper.findings import Findings, Inputs
 from report.paper.manuscript import Manuscript, render_manuscript
 from report.paper.tables import to_csv, to_latex
@@ -33,30 +32,23 @@ Made = TypeVar("Made")
 Other: TypeAlias = Mapping[str, tuple[Made, str, str]]
 
 
+_devices = cache(read_devices)
+
+
 @cache
 def reported(study: str) -> Reported:
     return read_reported(ROOT / "data" / "reported" / f"{study}.json")
 
 
-@cache
-def devices() -> Devices:
-    return read_devices(ROOT / "data" / "devices.yaml")
-
-
-def inputs_of(
-    study: str,
-    *records: Record,
-    files: Mapping[str, bytes] | None = None,
-    source: Reported | None = None,
-) -> Inputs:
-    """What a study reads; ``files`` lie beside every record."""
+def inputs_of(study: str, *records: Record) -> Inputs:
+    """What a study reads, with no file beside its records."""
     stored = tuple(factory.stored(record) for record in records)
     return Inputs(
         records=stored,
-        reported=source or reported(study),
+        reported=reported(study),
         reported_file=f"reported/{study}.json",
-        devices=devices(),
-        attachments={item.file: files or {} for item in stored},
+        devices=_devices(ROOT / "data" / "devices.yaml"),
+        attachments={item.file: {} for item in stored},
     )
 
 
@@ -72,8 +64,8 @@ def compose(study: str, data: Path, papers: Path, folder: Path) -> Inputs:
     return chosen.inputs
 
 
-def found_in(study: str, *records: Record, **how: Any) -> Findings:
-    return find_study(study)(inputs_of(study, *records, **how))
+def found_in(study: str, *records: Record) -> Findings:
+    return find_study(study)(inputs_of(study, *records))
 
 
 def value_of(quantity: Quantity) -> float:
@@ -83,21 +75,19 @@ def value_of(quantity: Quantity) -> float:
     return found.value
 
 
-def value(found: Findings, id_: str) -> float:
-    content = found.values[id_].number
-    assert not isinstance(content, Missing), f"{id_}: {content.reason}"
-    return content.value if isinstance(content, Estimate) else content
-
-
 def rows(found: Findings, table: str) -> list[dict[str, Any]]:
     """The rows of a table, heading → cell."""
     this = found.tables[table]
     return [dict(zip((c.name for c in this.columns), row, strict=True)) for row in this.rows]
 
 
-def assert_values(found: Findings, expected: Mapping[str, float], rel: float = 5e-3) -> None:
+def assert_values(
+    found: Findings, expected: Mapping[str, float], rel: float = 5e-3, abs: float = 1e-9
+) -> None:
     """Values of made-up records are those of closed forms."""
-    assert {id_: value(found, id_) for id_ in expected} == approx(expected, rel=rel, abs=1e-9)
+    numbers = {id_: found.values[id_].number for id_ in expected}
+    values = {id_: n.value if isinstance(n, Estimate) else n for id_, n in numbers.items()}
+    assert values == approx(expected, rel=rel, abs=abs)
 
 
 def assert_verdicts(
@@ -127,15 +117,10 @@ def written_paper(folder: Path, template: str, found: Findings) -> Manuscript:
     return render_manuscript(path, found)
 
 
-def assert_whole(study: str, found: Findings) -> str:
+def assert_whole(study: str, found: Findings | Manuscript) -> str:
     """The manuscript; every output can be written, complete, without a number that is none."""
-    return assert_complete(study, rendered(study, found))
-
-
-def assert_complete(study: str, paper: Manuscript) -> str:
-    """The same of a manuscript that is rendered already."""
-    text = paper.text
-    found = paper.findings
+    paper = found if isinstance(found, Manuscript) else rendered(study, found)
+    text, found = paper.text, paper.findings
     tables = [write(table) for table in found.tables.values() for write in (to_csv, to_latex)]
     for one in (text, json.dumps(found.as_json(study, ()), allow_nan=False), *tables):
         assert not re.search(r"\b(nan|inf|None|Missing\(|Estimate\()\b", one), one[:500]

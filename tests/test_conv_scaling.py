@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
-import pytest
 
-from report.errors import StudyError
-from report.paper.findings import Findings
-from report.records.layers import Convolution
-from report.records.record import Case, Policy, Record, Round
+from report.records.record import Case, Ceiling, Policy, Record, Round
 from tests import factory, papers
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
 from tests.papers import found_in, rows
 
 STUDY = "conv_scaling"
+found = partial(found_in, STUDY)
 MACHINE = "example-2t"
 MACS = 10_616_832
 INPUT_BYTES = 4 * 32 * 26 * 26
@@ -73,43 +71,21 @@ def layer_case(batch: int, slower: float = 1, **series: Any) -> Case:
     return msgspec.structs.replace(plain, rounds=tuple(rounds(batch, slower)))
 
 
-def variant(name: str, layer: Convolution, macs: int) -> Case:
-    counted = {"lackey_multiply_adds": [macs]}
-    plain = factory.case(1, memory=counted, layers=(layer,), subject="variant")
-    return msgspec.structs.replace(plain, factors={**plain.factors, "variant": name})
-
-
-def variants() -> list[Case]:
-    """33 output channels run as 40, and taps on padding are skipped."""
-    uneven = msgspec.structs.replace(factory.layer(1), output_shape=(1, 33, 24, 24))
-    padded = msgspec.structs.replace(factory.layer(1), padding=(1, 1), output_shape=(1, 64, 26, 26))
-    return [
-        variant("33 channels", uneven, 40 * 24 * 24 * 32 * 9),
-        variant("padding 1", padded, (3 * 26 - 2) ** 2 * 64 * 32),
-    ]
-
-
-def page_prices() -> tuple[Any, ...]:
-    plain = factory.ceiling("copy", "before", COPY)
-    found = msgspec.structs.replace(
-        plain, operation="page_mapping", work=2**14, work_unit="1", working_set=2**26,
-        samples=tuple(factory.scattered(2**14 * PAGE_S, 1e-4)),
+def page_price(moment: Any) -> Ceiling:
+    samples = tuple(factory.scattered(2**14 * PAGE_S, 1e-4))
+    return Ceiling(
+        operation="page_mapping", moment=moment, dtype="float32", size="64 MiB", work=2**14,
+        work_unit="1", working_set=2**26, samples=samples,
     )  # fmt: skip
-    return found, msgspec.structs.replace(found, moment="after")
 
 
-def record(*more: Case, slower: float = 1, key: str = MACHINE, **change: Any) -> Record:
-    cases = change.pop("cases", [layer_case(batch, slower) for batch in PAGES])
-    peaks = change.pop("peaks", (*factory.ceilings(PEAK, COPY), *page_prices()))
-    plain = factory.record([*cases, *more], factory.environment(key), peaks=peaks)
-    return msgspec.structs.replace(plain, **change)
+def record(slower: float = 1, key: str = MACHINE, cases: Any = None) -> Record:
+    made = [layer_case(batch, slower) for batch in PAGES] if cases is None else cases
+    peaks = (*factory.ceilings(PEAK, COPY), page_price("before"), page_price("after"))
+    return factory.record(made, factory.environment(key), peaks=peaks)
 
 
-def found(*records: Record) -> Findings:
-    return found_in(STUDY, *records)
-
-
-FULL = found(record(*variants()), record(slower=1.25, key="other-2t"))
+FULL = found(record(), record(slower=1.25, key="other-2t"))
 MAPPING = [batch for batch, pages in PAGES.items() if pages]
 
 
@@ -147,39 +123,28 @@ OF_GPU = {"device-work-explained", "epilogue", "replays-exact"}
 def test_values_and_verdicts_of_a_full_record_are_those_of_closed_forms() -> None:
     papers.assert_values(FULL, VALUES, rel=2e-3)
     papers.assert_verdicts(FULL, REFUTED, OF_GPU)
-    assert set(FULL.figures) == {"fig-cliff", "fig-thresholds", "fig-start", "fig-cost"}
     blocks = [row["Block"] for row in rows(FULL, "tbl-blocks")]
     assert blocks[:3] == [64 * INPUT_BYTES, 73_728, 64 * OUTPUT_BYTES]
 
 
-def test_the_source_is_explained_to_the_last_unit() -> None:
-    for batch in (16, 32, 64, 128, 256):
-        work = FULL.reconciliations[f"reported-work-{batch}"]
-        assert [term.amount for term in work.terms] == [36_864 * batch] * 2 and work.explained
+def without(*policies: Policy, pages: int | None = None) -> Record:
+    """The record without these policies; so many ``pages`` are mapped where memory is returned."""
 
+    def changed(each: Round) -> Round:
+        crowded = {} if pages is None else {"page_faults": (pages,) * 15}
+        returned = crowded if each.policy == "default" else {}
+        return msgspec.structs.replace(each, series={**each.series, **returned})
 
-def edited(change: Callable[[Round], Round | None]) -> Record:
-    """The record with every round changed, or left out where there is none."""
-    cases = [
-        msgspec.structs.replace(case, rounds=tuple(filter(None, map(change, case.rounds))))
-        for case in record().cases
-    ]
+    cases = []
+    for case in record().cases:
+        rounds = tuple(changed(each) for each in case.rounds if each.policy not in policies)
+        cases.append(msgspec.structs.replace(case, rounds=rounds))
     return record(cases=cases)
-
-
-def without(*policies: Policy) -> Record:
-    return edited(lambda each: None if each.policy in policies else each)
-
-
-def crowded(each: Round) -> Round:
-    """More pages than the blocks fill, where memory is returned."""
-    pages = {"page_faults": (24_000,) * 15} if each.policy == "default" else {}
-    return msgspec.structs.replace(each, series={**each.series, **pages})
 
 
 #: A made-up record, a claim, and what becomes of it.
 OTHER: papers.Other[Record] = {
-    "pages that blocks do not fill": (edited(crowded), "pages-follow", "refuted"),
+    "pages that blocks do not fill": (without(pages=24_000), "pages-follow", "refuted"),
     "one policy alone": (without("default"), "both-slower", "not measured"),
     "no trace": (without("traced"), "cliff-predicted", "not measured"),
     "no thresholds": (
@@ -190,17 +155,8 @@ OTHER: papers.Other[Record] = {
         record(cases=[layer_case(1, lackey_multiply_adds=[MACS + 7]), layer_case(16)]),
         "executed-exactly", "refuted",
     ),
-    "no ceilings": (record(peaks=()), "pages-follow", "supported"),
 }  # fmt: skip
 
 
 def test_verdicts_follow_the_data() -> None:
     papers.assert_changes(found, OTHER)
-
-
-def test_another_layer_is_refused_and_another_name_is_not() -> None:
-    other = msgspec.structs.replace(factory.layer(4), stride=(2, 2))
-    with pytest.raises(StudyError, match=r"^data/.*cases\[0\]\.layers: found .*run the exp"):
-        found(factory.record([factory.case(4, time=[1e-3] * 5, layers=(other,))]))
-    named = factory.layer(4, "features.0")
-    assert found(factory.record([factory.case(4, time=[1e-3] * 5, layers=(named,))]))

@@ -17,10 +17,11 @@ from report.engine.pipeline import ROOT
 from report.errors import StudyError
 from report.paper.findings import Findings
 from report.paper.manuscript import Manuscript
+from report.records.layers import at_batch
 from report.statistics.estimates import Estimate
 from report.studies import STUDIES
 from tests.degraded import DEGRADED, HOSTILE, committed, noise, one_of_each_kind, thinned
-from tests.papers import assert_complete, assert_whole, rendered
+from tests.papers import assert_whole, rendered
 
 #: A study that was just made has no records yet, and one may rest on those of others alone.
 OWN = [study for study in STUDIES if any((ROOT / "data" / study).glob("*.zip"))]
@@ -73,7 +74,7 @@ def decided(*found: Findings) -> set[str]:
 @every_study
 def test_it_makes_a_whole_paper_without_records_which_says_so(study: str) -> None:
     assert_described(study, "no record")
-    text = assert_complete(study, paper(study, "no record"))
+    text = assert_whole(study, paper(study, "no record"))
     found = findings(study, "no record")
     assert not found.facts["measured"]
     assert "not measured" in {claim.verdict for claim in found.claims.values()}
@@ -84,7 +85,7 @@ def test_it_makes_a_whole_paper_without_records_which_says_so(study: str) -> Non
 @pytest.mark.parametrize("kind", [None, *(kind for kind in DEGRADED if kind != "no record")])
 def test_it_makes_a_whole_paper(study: str, kind: str | None) -> None:
     assert_described(study, kind)
-    assert_complete(study, paper(study, kind))
+    assert_whole(study, paper(study, kind))
 
 
 @every_study
@@ -95,8 +96,9 @@ def test_a_record_without_samples_decides_nothing(study: str, kind: str) -> None
 
 
 @every_study
-def test_its_paper_prints_every_table_and_figure(study: str) -> None:
+def test_its_paper_prints_every_table_and_figure_and_leaves_no_residual(study: str) -> None:
     found, text = findings(study), paper(study).text
+    assert [each.id for each in found.reconciliations.values() if not each.explained] == []
     assert [id_ for id_ in (*found.tables, *found.figures) if f"{{#{id_}" not in text] == []
     for figure in found.figures.values():
         assert render(figure.drawing, salt=figure.id).svg.startswith(b"<?xml"), figure.id
@@ -127,6 +129,16 @@ def test_a_foreign_factor_or_level_is_refused_by_its_place_or_does_no_harm(study
                 refused += 1
                 assert re.match(rf"data/{stored.file}: cases\[0\]\.factors.*; run ", str(error))
     assert refused > len(first)
+
+
+@pytest.mark.parametrize("study", sorted({*OWN} - {"training_roofline"}))
+def test_a_case_in_which_another_layer_ran_is_refused_by_its_place(study: str) -> None:
+    inputs = one_of_each_kind(committed(study))
+    case = next(case for case in inputs.records[-1].record.cases if case.layers)
+    wrong = msgspec.structs.replace(case, layers=at_batch(case.layers, 7))
+    record = msgspec.structs.replace(inputs.records[-1].record, cases=(wrong,))
+    with pytest.raises(StudyError, match=r"^data/.*cases\[0\]\.layers: .*; run the experiment"):
+        compute(study, replace(inputs, records=(replace(inputs.records[-1], record=record),)))
 
 
 @every_study_of_own_records

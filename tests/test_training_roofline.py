@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 import pytest
 
-from report.paper.findings import Findings
 from report.records.record import Cache, Record
 from report.studies.training_roofline.runs import Run
 from report.studies.training_roofline.subject import NETWORKS, Step
@@ -18,6 +18,7 @@ from tests.papers import found_in, rows
 from tests.training import case, record, seconds
 
 STUDY = "training_roofline"
+found = partial(found_in, STUDY)
 SMALL, HEAVY, LIGHT = NETWORKS
 GIB = 2**30
 #: The caches of a made-up CPU: level → size, a power of two.
@@ -61,10 +62,6 @@ def on_cpu() -> Record:
         for precision in ("float32", "bfloat16")
     ]
     return record(made)
-
-
-def found(*records: Record) -> Findings:
-    return found_in(STUDY, *records)
 
 
 FULL = found(on_cpu(), on_gpu())
@@ -133,7 +130,6 @@ EXPECTED: Mapping[str, float] = {
 def test_values_and_verdicts_of_full_records_are_those_of_closed_forms() -> None:
     papers.assert_values(FULL, EXPECTED, rel=4e-3)
     papers.assert_verdicts(FULL, {"compute-bound", "heavy-arithmetic"})
-    assert {*FULL.figures} == {"fig-shares", "fig-memory", "fig-layers"}
 
 
 def test_every_printed_rate_is_below_its_throughput() -> None:
@@ -143,7 +139,6 @@ def test_every_printed_rate_is_below_its_throughput() -> None:
 
 #: Records, and what becomes of the claim about memory.
 OTHER: papers.Other[list[Record]] = {
-    "no record": ([], "needs-most", "not measured"),
     "no GPU": ([record()], "needs-most", "not measured"),
     "another network needs as much": ([on_gpu(light=11.5)], "needs-most", "refuted"),
 }
@@ -155,13 +150,11 @@ def test_verdicts_follow_the_data() -> None:
 
 def test_copies_within_a_cache_give_its_bandwidth() -> None:
     sizes = {2**14: 100e9, 2**18: 80e9, 2**20: 60e9, 2**23: 50e9, 2**26: 20e9}
-    copies = (
+    copies = tuple(
         msgspec.structs.replace(factory.ceiling("copy", "before", rate), working_set=size)
         for size, rate in sizes.items()
     )
-    caches = (Cache(level=n, kind="data", size_bytes=2**k, cores=1) for n, k in CACHES.items())
-    machine = msgspec.structs.replace(
-        factory.environment(), host=msgspec.structs.replace(factory.SERVER, caches=tuple(caches))
-    )
-    run = Run(factory.stored(record([], machine, peaks=tuple(copies))), "here")
+    caches = tuple(Cache(level=n, kind="data", size_bytes=2**k, cores=1) for n, k in CACHES.items())
+    machine = factory.environment(host=msgspec.structs.replace(factory.SERVER, caches=caches))
+    run = Run(factory.stored(record([], machine, peaks=copies)), "here")
     assert run.caches == pytest.approx({"L2": 80e9, "L3": 60e9}, rel=0.02)
