@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
 import pickle
@@ -62,6 +63,7 @@ def do(task: Task, inputs: Mapping[str, str]) -> Entry:
     """Run a step; returns what it made from its ``inputs``, or raises ``FailedStepError``."""
     from report.engine import actions
 
+    gc.disable()  # a step ends soon, and a tenth of it would be the search for cycles
     try:
         task.stage.mkdir(parents=True, exist_ok=True)
         before = _files(task.stage)
@@ -71,6 +73,8 @@ def do(task: Task, inputs: Mapping[str, str]) -> Entry:
         # read; it stands for the folder in which it lies.
         said = _sentence(task, error).replace(str(task.stage), str(task.stage.parents[2]))
         raise FailedStepError(said, traceback.format_exc()) from error
+    finally:
+        gc.enable()
     outputs = {
         name: file_digest(str(task.stage / name)) for name in sorted(_files(task.stage) - before)
     }
