@@ -34,7 +34,6 @@ from torch.utils.flop_counter import flop_registry
 from experiments.harness.fake_tensors import (
     DispatchMode,
     FakeMode,
-    FakeResults,
     is_in_place,
     tensors_in,
 )
@@ -109,7 +108,7 @@ class Recorder(DispatchMode):
         self._names = {id(part): name for name, part in module.named_modules()}
         self._calling: list[str] = []
         self._storages = _Storages()
-        self._results = FakeResults(mode)
+        self._mode = mode
         #: Storages that the backward pass made, and the module that made each forward.
         self._gradients: set[int] = set()
         self._makers: dict[int, str] = {}
@@ -195,9 +194,10 @@ class Recorder(DispatchMode):
             # PyTorch's own optimisers need no check of shapes, and parameters are many.
             result = args[0] if func._schema.returns else None
         elif self.phase == "update" and func is torch.ops.aten.lift_fresh.default:
-            result = self._results.fake(args[0])  # a count of steps, whose value nobody asks for
+            # A count of steps, whose value nobody asks for.
+            result = self._mode.like(args[0], args[0].device)
         else:
-            result = self._results.of(func, args, given)
+            result = func(*args, **given)
         if self.phase == "forward":
             self._count_forward(_name(func))
         if self.writes:

@@ -17,39 +17,42 @@ from experiments.harness.fake_tensors import (  # noqa: E402
     RULES,
     DispatchMode,
     FakeMode,
-    FakeResults,
-    Form,
     tensors_in,
 )
 
+CPU = torch.device("cpu")
+
+
+def faked(func: Any, args: Any, given: Any = None) -> Any:
+    """What an operator gives for fake tensors in the place of real ones."""
+    mode = FakeMode()
+    fake = tree_map_only(torch.Tensor, lambda t: mode.like(t, CPU), (args, given or {}))
+    with mode:
+        return func(*fake[0], **fake[1])
+
+
+def forms(made: Any) -> list[object]:
+    """Of each tensor its shape and type, and the strides of the extents that have one."""
+    return [
+        (tuple(t.shape), [s for s, n in zip(t.stride(), t.shape, strict=True) if n != 1], t.dtype)
+        for t in tensors_in(made)
+    ]
+
 
 class Compared(DispatchMode):
-    """Compares each operator that runs with its rule."""
+    """Compares each operator that has a rule and runs with what fake tensors give."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.mode, self.tried = FakeMode(), set[Any]()
-        self.results = FakeResults(self.mode)
+        self.tried = set[Any]()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        fake = tree_map_only(torch.Tensor, self.results.fake, (args, kwargs or {}))
-        with self.mode:
-            found = self.results.by_rule(func, *fake)
+        expected = forms(faked(func, args, kwargs)) if func in RULES else None
         result = func(*args, **(kwargs or {}))
-        if found is not None:
+        if expected is not None:
             self.tried.add(func)
-            made = result if isinstance(result, tuple) else (result,)
-            assert list(map(form, found)) == list(map(form, made)), func
+            assert expected == forms(result), func
         return result
-
-
-def form(of: Any) -> object:
-    """Shape, type, and the strides of the extents that have one."""
-    if of is None:
-        return None
-    strides = of.stride() if isinstance(of, torch.Tensor) else of.strides
-    steps = [s for s, n in zip(strides, of.shape, strict=True) if n != 1]
-    return tuple(of.shape), steps, of.dtype
 
 
 def network() -> nn.Module:
@@ -57,7 +60,7 @@ def network() -> nn.Module:
     return nn.Sequential(
         nn.Conv2d(3, 8, 3, 2, padding=2, dilation=2), nn.BatchNorm2d(8), nn.ReLU(),
         nn.Conv2d(8, 8, 3, padding=1, groups=4, bias=False), nn.ReLU6(), nn.MaxPool2d(3, 2, 1),
-        nn.Conv2d(8, 16, 1), nn.Sigmoid(), nn.MaxPool2d(2), nn.Tanh(), nn.AdaptiveAvgPool2d(1),
+        nn.Conv2d(8, 16, 1), nn.Dropout(), nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(1),
         nn.Flatten(), nn.Linear(16, 5),
     )  # fmt: skip
 
@@ -67,16 +70,15 @@ def test_rules_give_what_operators_do() -> None:
     for layout in (torch.contiguous_format, torch.channels_last):
         module = network().to(memory_format=layout)
         source = torch.randn(2, 3, 29, 30).to(memory_format=layout)
-        optimizer = torch.optim.Adam(module.parameters())
+        for optimizer in (torch.optim.Adam, torch.optim.SGD):
+            stepped = optimizer(module.parameters(), lr=0.1, weight_decay=0.1)
+            with compared:
+                loss = nn.functional.cross_entropy(module(source), torch.tensor([0, 1]))
+                loss.backward()
+                stepped.step()
         with compared:
-            loss = nn.functional.cross_entropy(module(source), torch.tensor([0, 1]))
-            loss.backward()
-            optimizer.step()
             module.eval()(source)
-    with compared:
-        hidden = torch.zeros(3, 4) @ torch.ones(4, 3)
-        _ = (hidden * hidden + hidden).mean() + hidden.sum()
-        _ = torch.empty(2, 3, dtype=torch.float64), torch.empty_like(hidden), torch.ones(2)
+            _ = torch.empty_like(loss) + loss.clone(), torch.zeros(2, 3, dtype=torch.float64)
     assert compared.tried == set(RULES)
 
 
@@ -92,12 +94,8 @@ REFUSED = {
     "no window fits": (aten.max_pool2d_with_indices.default, zeros(1, 3, 2, 2), [3, 3], [2, 2]),
     "padding of half": (aten.max_pool2d_with_indices.default, image, [2, 2], [2, 2], [2, 2]),
     "stride of pooling": (aten.max_pool2d_with_indices.default, image, [2, 2], [0, 0]),
-    "pooling of bool": (aten.max_pool2d_with_indices.default, image.bool(), [2, 2]),
     "three axes": (aten.mm.default, zeros(2, 4, 7), zeros(4, 5)),
     "one axis": (aten.mm.default, zeros(2), zeros(2)),
-    "other type": (aten.mm.default, zeros(2, 4), zeros(4, 5).double()),
-    "other bias of a product": (aten.addmm.default, zeros(5).double(), zeros(2, 4), zeros(4, 5)),
-    "other kernel": (aten.convolution.default, image, kernel.bfloat16(), zeros(6), *usual),
     "short bias": (aten.convolution.default, image, kernel, zeros(5), *usual),
     "stride 0": (aten.convolution.default, image, kernel, None, [0, 0], *usual[1:]),
     "padding below 0": (aten.convolution.default, image, kernel, None, [1, 1], [-1, 0], *usual[2:]),
@@ -111,27 +109,18 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_pytorch_refuses_no_rule_accepts(name: str) -> None:
+def test_what_pytorch_refuses_is_refused(name: str) -> None:
     func, *args = REFUSED[name]
-    with pytest.raises((RuntimeError, IndexError)):
-        func(*args)
-    results = FakeResults(mode := FakeMode())
-    fake = tuple(tree_map_only(torch.Tensor, results.fake, args))
-    with mode:
-        assert results.by_rule(func, fake, {}) is None
-        if func is aten.add_.Tensor:
-            with pytest.raises(RuntimeError):
-                results.of(func, fake, {})
+    for call in (lambda: func(*args), lambda: faked(func, args)):
+        with pytest.raises((RuntimeError, IndexError, ValueError)):
+            call()
 
 
-def test_nothing_is_added_in_place_across_devices() -> None:
-    results = FakeResults(mode := FakeMode())
-    here, there = (
-        Form((4,), (1,), torch.float32, torch.device(name), mode).tensor()
-        for name in ("cpu", "cuda:0")
-    )
+def test_tensors_of_two_devices_do_not_meet() -> None:
+    mode = FakeMode()
+    here, there = (mode.like(zeros(4), torch.device(name)) for name in ("cpu", "cuda:0"))
     with mode, pytest.raises(RuntimeError):
-        results.of(aten.add_.Tensor, (there, here), {})
+        there.add_(here)
 
 
 LAYOUTS = {
@@ -163,24 +152,22 @@ def test_orders_are_the_real_ones(layout: str) -> None:
     if source.dim() == 4 and 1 not in source.shape:
         calls.append((aten.max_pool2d_with_indices.default, source, [2, 2]))
     for func, *args in calls:
-        results = FakeResults(mode := FakeMode())
-        fake = tuple(tree_map_only(torch.Tensor, results.fake, args))
-        with mode:
-            found = results.of(func, fake, {})
-        real = func(*args)
-        mine, theirs = ([each.stride() for each in tensors_in([of])] for of in (found, real))
-        assert mine == theirs, func
+        assert forms(faked(func, args)) == forms(func(*args)), func
 
 
 ASK = """
 import sys
+from functools import partial
 from experiments.__main__ import main
+from experiments.harness.operators import Input, capture
+from experiments.networks.catalogue import network
 words = "theory study:ResNet-50 --image 64 --train --optimizer adamw --fits 1GB"
 assert main(words.split()) == 0
-print([name for name in ("torch._dynamo", "sympy", "pandas") if name in sys.modules])
+assert not [name for name in ("torch._dynamo", "sympy", "pandas") if name in sys.modules]
+first, second = (capture(partial(network, "LeNet-5"), [Input((4, 1, 32, 32))]) for _ in range(2))
+assert "torch._dynamo" in sys.modules and first == second
 """
 
 
-def test_a_network_of_convolutions_needs_no_compiler() -> None:
-    done = subprocess.run([sys.executable, "-c", ASK], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+def test_a_network_of_convolutions_needs_no_compiler_and_its_import_holds_no_tensor() -> None:
+    subprocess.run([sys.executable, "-c", ASK], capture_output=True, text=True, check=True)
