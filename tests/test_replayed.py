@@ -66,10 +66,6 @@ def test_without_the_whole_history_there_is_nothing_to_replay(gone: tuple[str, .
     assert reconciliations(short, "r", "a call") == ()
 
 
-def test_a_request_names_what_it_gives_or_takes_back() -> None:
-    assert requests((5, 7, -5), (0, 1, 0)) == (Allocate("0", 5), Allocate("1", 7), Free("0"))
-
-
 @pytest.mark.parametrize(
     ("changes", "owners", "said"),
     [
@@ -82,5 +78,6 @@ def test_a_request_names_what_it_gives_or_takes_back() -> None:
 def test_a_history_that_no_program_has_is_refused(
     changes: tuple[int, ...], owners: tuple[int, ...], said: str
 ) -> None:
+    assert requests((5, 7, -5), (0, 1, 0)) == (Allocate("0", 5), Allocate("1", 7), Free("0"))
     with pytest.raises(StudyError, match=said):
         requests(changes, owners)

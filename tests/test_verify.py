@@ -57,7 +57,6 @@ def verified(folder: Path, data: Path | None = None) -> tuple[dict[str, str], di
 @pytest.mark.parametrize(
     "expression",
     ["os.getcwd()", "time.tzname", "os.environ['LC_ALL']", "hash('a')", "os.umask(0)"],
-    ids=["folder", "time zone", "locale", "hash seed", "umask"],
 )
 def test_a_build_that_depends_on_its_environment_is_caught(tmp_path: Path, expression: str) -> None:
     project_of(tmp_path, expression)
@@ -109,9 +108,7 @@ def test_where_contents_differ(tmp_path: Path) -> None:
     ):
         write_files(tmp_path, {"first": one, "second": other})
         assert where_unlike(first, second) == where
-    second.unlink()
-    assert where_unlike(first, second) == "only the first build has it"
-    assert where_unlike(second, first) == "only the second build has it"
+    assert where_unlike(first, tmp_path / "none") == "only the first build has it"
 
 
 @needs_latex
