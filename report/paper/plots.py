@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from figures.panels import Curve, Dots, DotSeries, Points, RoofLine
+from figures.panels import Band, Curve, Dots, DotSeries, Points, RoofLine
 from report.missing import Missing
 from report.quantity.distribution import PERCENTS, Distribution
 from report.quantity.evaluation import number
@@ -49,6 +49,14 @@ def theory_line(
     """A line of theory, which is known at every level."""
     (drawn,) = points(label, over, shown)
     return Curve(label, drawn.x, drawn.y, part)
+
+
+def band(label: str, ceiling: Quantity, shown: str, series: int) -> tuple[Band, ...]:
+    """A horizontal line with its interval, if it has one; nothing where it was not measured."""
+    found = number(ceiling)
+    if isinstance(found, Missing):
+        return ()
+    return (Band(label, *_ends(found, scale_to(shown, str(ceiling.unit)).factor), series),)
 
 
 def roof_line(roof: Roof, label: str, unit: float) -> RoofLine:
