@@ -62,11 +62,11 @@ DOTS = Dots(
     reference=1.0,
 )
 BARS = Bars(
-    ("Theory", "A", "Nothing"),
+    ("A", "Nothing"),
     (
-        BarSeries("Parameters", (1.0, 1.0, None)),
-        BarSeries("Rest", (None, -0.5, None), series=1),
-        BarSeries("More", (2.0, 3.0, None), series=2),
+        BarSeries("Parameters", (1.0, None)),
+        BarSeries("Rest", (-0.5, None), series=1),
+        BarSeries("More", (3.0, None), series=2),
     ),
     "Memory (MB)",
 )
@@ -123,14 +123,11 @@ CASES = {
         Measured|a|||Ratio|2.0|1.5|3.0
         Measured|b|||Ratio|||
         Measured|c|||Ratio|1.3|1.2|1.4"""),
-    "bars": Case(BARS, bars=[(0, 1), (1, 3), (0, 1), (-0.5, 0), (1, 4)], words=NONE, data="""
-        Parameters|Theory|||Memory (MB)|1.0||
+    "bars": Case(BARS, bars=[(0, 1), (-0.5, 0), (1, 4)], words=NONE, data="""
         Parameters|A|||Memory (MB)|1.0||
         Parameters|Nothing|||Memory (MB)|||
-        Rest|Theory|||Memory (MB)|||
         Rest|A|||Memory (MB)|-0.5||
         Rest|Nothing|||Memory (MB)|||
-        More|Theory|||Memory (MB)|2.0||
         More|A|||Memory (MB)|3.0||
         More|Nothing|||Memory (MB)|||"""),
     "roofline": Case(ROOFLINE, [[(1, 10), (20, 90)]], words=("memory", "L1", "most"), data="""

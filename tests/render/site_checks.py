@@ -4,11 +4,9 @@ out/html`` looks at a whole site, the tests at a small one."""
 from __future__ import annotations
 
 import functools
-import json
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import urllib.parse
 from collections.abc import Iterator
@@ -18,10 +16,6 @@ from pathlib import Path
 
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.wait import WebDriverWait
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 AXE = "axe-core@4.14.1"
@@ -60,24 +54,16 @@ def resize(browser: webdriver.Chrome, width: int, height: int = HEIGHT) -> None:
 
 
 @functools.cache
-def axe_core() -> Path | None:
-    """The folder of axe-core from npm; None where there is no npm or no registry."""
-    npm = shutil.which("npm")
-    folder = Path(tempfile.gettempdir()) / f"ridgepoint-{AXE.replace('@', '-')}"
-    if not (folder / "package").exists():
-        if npm is None:
-            return None
-        with tempfile.TemporaryDirectory() as scratch:
-            packed = subprocess.run([npm, "pack", "--silent", AXE], cwd=scratch, check=False)
-            archive = next(Path(scratch).glob("*.tgz"), None)
-            if packed.returncode or archive is None:
-                return None
-            with tarfile.open(archive) as files:
-                files.extractall(folder)
-    return folder / "package"
+def axe_core() -> str | None:
+    """The script of axe-core from npm; None where there is no npm or no registry."""
+    npm, folder = shutil.which("npm"), Path(tempfile.gettempdir()) / f"ridgepoint-{AXE}"
+    script = folder / "node_modules" / "axe-core" / "axe.min.js"
+    if npm and not script.exists():
+        subprocess.run([npm, "install", "--silent", "--prefix", folder, AXE], check=False)
+    return script.read_text("utf-8") if script.exists() else None
 
 
-def faults(browser: webdriver.Chrome, address: str, root: str, axe: Path | None) -> list[str]:
+def faults(browser: webdriver.Chrome, address: str, root: str, axe: str | None) -> list[str]:
     """What is wrong with a page on any screen and in both colours; it is loaded once."""
     resize(browser, WIDTHS[-1])
     browser.get(address)
@@ -92,49 +78,12 @@ def faults(browser: webdriver.Chrome, address: str, root: str, axe: Path | None)
     resize(browser, WIDTHS[-1])
     if axe is None:
         return found
-    browser.execute_script((axe / "axe.min.js").read_text("utf-8"))
+    browser.execute_script(axe)
     for scheme in COLOURS:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
         found += [f"{scheme}: {each}" for each in browser.execute_async_script(_RUN_AXE)]
     return found
-
-
-def opened(browser: webdriver.Chrome) -> WebElement:
-    """The dialog that stands open, once it does."""
-    wait = WebDriverWait(browser, 20)
-    return wait.until(lambda found: found.find_element(By.CSS_SELECTOR, "dialog[open]"))
-
-
-def close(browser: webdriver.Chrome) -> None:
-    """Close what is open by Escape."""
-    browser.switch_to.active_element.send_keys(Keys.ESCAPE)
-    WebDriverWait(browser, 20).until(lambda b: not b.find_elements(By.CSS_SELECTOR, "dialog"))
-
-
-def not_found(browser: webdriver.Chrome, site: Path, root: str) -> list[str]:
-    """Sections, one of each paper, that the search does not find from another page.
-
-    ``root`` is the site's address, of a folder or of a server.
-    """
-    index = (site / "search-index.js").read_text("utf-8").partition(" = ")[2].rstrip(";\n")
-    sections = {
-        entry["address"].partition("#")[0]: entry["title"]
-        for entry in reversed(json.loads(index))
-        if entry["kind"] == "Section"
-    }
-    missed = []
-    for page, title in sections.items():
-        browser.get(f"{root}/claims.html")
-        browser.find_element(By.CSS_SELECTOR, "body").send_keys("/")
-        browser.switch_to.active_element.send_keys(title)
-        WebDriverWait(browser, 20).until(
-            lambda found: found.find_element(By.CSS_SELECTOR, ".results a")
-        )
-        links = browser.find_elements(By.CSS_SELECTOR, ".results a")
-        if not any(f"/{page}" in str(link.get_attribute("href")) for link in links):
-            missed.append(f"{page}: {title}")
-    return missed
 
 
 #: Elements without an end.
@@ -201,7 +150,6 @@ def main(folder: str) -> int:
         for page in sorted(site.rglob("*.html")):
             name = page.relative_to(site).as_posix()
             found[name] = faults(browser, page.as_uri(), site.as_uri(), axe)
-        found["search"] = not_found(browser, site, site.as_uri())
     for name, lines in found.items():
         for line in lines:
             print(f"{name}: {line}")

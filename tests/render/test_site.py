@@ -13,6 +13,7 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
 from report.render.html import Publication
@@ -22,7 +23,7 @@ from report.render.shell import Settings, script_of
 from report.render.site import Paper, write_site
 from tests.render import site_checks
 from tests.render.conftest import drawn, page_of
-from tests.render.site_checks import Page, close, opened
+from tests.render.site_checks import Page
 
 needs_chromium = pytest.mark.skipif(
     not (site_checks.CHROMIUM and site_checks.DRIVER),
@@ -203,6 +204,13 @@ def browser() -> Iterator[webdriver.Chrome]:
         yield driver
 
 
+def opened(browser: webdriver.Chrome) -> WebElement:
+    """The dialog that stands open, once it does."""
+    return WebDriverWait(browser, 20).until(
+        lambda found: found.find_element(By.CSS_SELECTOR, "dialog[open]")
+    )
+
+
 @needs_chromium
 def test_pages_fit_every_screen_without_a_complaint(browser: webdriver.Chrome, site: Path) -> None:
     axe = site_checks.axe_core()
@@ -232,7 +240,8 @@ def test_what_opens_by_a_key_closes_by_another_and_gives_the_focus_back(
     browser.find_element(By.CSS_SELECTOR, opener).send_keys(Keys.ENTER)
     text = opened(browser).text
     assert all(words in text for words in expected), text
-    close(browser)
+    browser.switch_to.active_element.send_keys(Keys.ESCAPE)
+    WebDriverWait(browser, 20).until(lambda b: not b.find_elements(By.CSS_SELECTOR, "dialog"))
     assert browser.execute_script("return document.activeElement.matches(arguments[0])", opener)
     assert [each["message"] for each in browser.get_log("browser")] == []
 
@@ -258,6 +267,9 @@ def test_an_opened_figure_says_its_values_and_hides_a_series(
 def test_the_search_finds_a_section_from_another_page(
     browser: webdriver.Chrome, site: Path
 ) -> None:
-    assert site_checks.not_found(browser, site, site.as_uri()) == []
-    browser.find_element(By.CSS_SELECTOR, ".results a").click()
-    WebDriverWait(browser, 20).until(lambda b: PAPER in b.current_url)
+    browser.get((site / "claims.html").as_uri())
+    browser.find_element(By.CSS_SELECTOR, "body").send_keys("/")
+    browser.switch_to.active_element.send_keys("Questions")
+    wait = WebDriverWait(browser, 20)
+    wait.until(lambda found: found.find_element(By.CSS_SELECTOR, ".results a")).click()
+    wait.until(lambda found: f"{PAPER}#sec-questions" in found.current_url)
