@@ -35,14 +35,12 @@ class Notes(Observer):
 
     def __init__(self) -> None:
         self.notes: list[str] = []
-        self.printed: list[str] = []
         self.ended: list[tuple[str, float]] = []
 
     def note(self, text: str) -> None:
         self.notes.append(text)
 
-    def debug(self, text: str) -> None:
-        self.printed.append(text)
+    def debug(self, text: str) -> None: ...
 
     def progressed(self, text: str, done: float) -> None:
         self.ended.append((text, done))

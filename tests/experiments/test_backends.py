@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from functools import lru_cache
-from subprocess import PIPE
 from typing import Any
 
 import numpy as np
@@ -25,7 +22,6 @@ from experiments.harness.study import QUICK, SEED, UnavailableError
 from report.studies.backend_speedup.source import OPERATIONS, PERFORMANCE
 from report.studies.backend_speedup.subject import CALLS
 from report.theory.work import parameter_count
-from tests.experiments.conftest import ROOT
 
 
 @lru_cache
@@ -143,26 +139,6 @@ def test_operations_that_are_timed_compute_the_same_and_are_all_of_the_source() 
     assert (told.count("matrix_product_time"), told.count("update_time")) == (5, 4)
     found = backend_speedup.whole_times(case, QUICK) | backend_speedup.parts_times(case, QUICK)
     assert found.keys() >= {*PERFORMANCE, *OPERATIONS}
-
-
-#: Prints of each level that is read whether NumPy is there, in the process of one case.
-LEVELS = """
-import sys
-from experiments import backend_speedup
-from experiments.harness import worker
-from experiments.harness.study import QUICK, Session
-backend_speedup._resident = lambda: int("numpy" in sys.modules)
-backend_speedup.course = lambda *given: {}
-factors = {"subject": "training", "dataset": "digits", "backend": "numpy", "hidden": 10}
-factors |= {"samples": 8, "dtype": "float32"}
-worker.layers_of_case(backend_speedup.STUDY, factors)
-print(list(backend_speedup.memory(factors, Session("cpu", QUICK)).values()))
-"""
-
-
-def test_no_library_is_there_when_the_first_level_of_memory_is_read() -> None:
-    levels = subprocess.run((sys.executable, "-c", LEVELS), check=True, stdout=PIPE, cwd=ROOT)
-    assert levels.stdout.decode().strip() == "[(0,), (1,), (1,)]"
 
 
 @pytest.mark.usefixtures("without_gpu")

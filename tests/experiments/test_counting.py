@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,15 +18,16 @@ from counted_study import STUDY
 
 from experiments import registry
 from experiments.harness import counting, lackey, machine, ncu
-from experiments.harness.journal import Count, Finish, Header, Journal, read_journal
-from experiments.harness.processes import task_of, working
+from experiments.harness.journal import Count, Finish, Journal, read_journal
+from experiments.harness.processes import task_of
 from experiments.harness.run import case_of
 from experiments.harness.study import CounterChoice, Session, Study
 from experiments.harness.worker import Task
 from report.instruments.counters import ncu_logs
 from report.instruments.counters.logs import unpack
 from report.instruments.counters.ncu import products
-from report.records.record import Case, Gpu, Status
+from report.records.record import Case
+from tests import factory
 from tests.experiments.conftest import FOLDER, Notes, make_environment, make_header
 
 NAME = "lackey_multiply_adds"
@@ -40,21 +40,21 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(FOLDER / "stand_in"), str(FOLDER))))
 
 
-def journal_to_count(path: Path, header: Header, other: Mapping[int, Status]) -> Path:
-    """A journal of a run of which only the counting is left; ``other`` cases did not go well."""
-    with Journal(path, msgspec.structs.replace(header, counters="auto")) as writing:
+def to_count(path: Path, **environment: object) -> Path:
+    """The journal of a run of which only the counting is left; size 2 did not go well."""
+    header = make_header(STUDY, environment=make_environment(**environment), counters="auto")
+    with Journal(path / ".run.journal.jsonl", header) as writing:
         for index, factors in enumerate(header.factors):
-            outcome = Case(factors=factors, series={"time": (0.5,)})
-            if index in other:
-                outcome = Case(factors=factors, status=other[index], reason="It did not go well.")
+            lost = {"status": "failed", "reason": "It did not go well."} if index == 1 else {}
+            outcome = Case(factors=factors, series={"time": (0.5,)}, **lost)  # type: ignore[arg-type]
             writing.append(Finish(case=index, outcome=outcome))
-    return path
+    return writing.path
 
 
 def counted_run(
     path: Path, notes: Notes, counters: CounterChoice = "auto"
 ) -> tuple[tuple[Case, ...], dict[str, str], dict[str, bytes]]:
-    """Count what the run of the journal ``path`` has not counted yet.
+    """Count what the run of a journal has not counted yet.
 
     Its cases, the reasons for what is missing, and the files beside the record.
     """
@@ -75,8 +75,7 @@ def counted_run(
 def test_cases_that_ended_well_are_counted_longest_first_and_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, notes: Notes
 ) -> None:
-    path = journal_to_count(tmp_path / ".run.journal.jsonl", make_header(STUDY), {1: "failed"})
-    asked, interruptions = list[list[int]](), [KeyboardInterrupt()]
+    path, asked, interruptions = to_count(tmp_path), list[list[int]](), [KeyboardInterrupt()]
 
     def count(study: Study, task: Task) -> Generator[Count]:
         """A hundred for each size, but for 4."""
@@ -123,20 +122,6 @@ def test_lackey_counts_every_multiply_add_and_nothing_else() -> None:
     assert len(counts) == 5
 
 
-def test_an_interruption_ends_what_counts_and_its_program(tmp_path: Path) -> None:
-    fifo = tmp_path / "held"
-    os.mkfifo(fifo)
-    words = ("/bin/sh", "-c", 'exec 3>"$0"; sleep 60 & echo runs >&3; wait', str(fifo))
-    task = Task(role="lackey", session=Session("cpu", STUDY.full))
-    with pytest.raises(KeyboardInterrupt), working(task, under=lambda folder: words):
-        held = fifo.open("rb", buffering=0)
-        assert held.readline() == b"runs\n"
-        raise KeyboardInterrupt
-    # The file is at its end once neither holds it open.
-    with held:
-        assert select.select([held], [], [], 5)[0] and held.read() == b""
-
-
 # ------------------------------------------------------------------------------------------ ncu
 
 OPERATIONS = [f"{kind}{op}" for kind in "dfh" for op in ("add", "mul", "fma")]
@@ -150,8 +135,7 @@ NAMES = [
 
 @pytest.fixture
 def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run on a GPU of sizes 1 to 6 that has only to be counted; size 2 ran out of memory."""
-    pytest.importorskip("torch")
+    """A run on a GPU of sizes 1 to 6 that has only to be counted."""
     program = f"#!{sys.executable}\n{(FOLDER / 'stand_in' / 'ncu.py').read_text()}"
     for folder, text in (("bin", program), ("broken", "#!/no/such/interpreter\n")):
         (tmp_path / folder).mkdir()
@@ -163,10 +147,7 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LISTING", "\n".join(f"{name}   Counter  inst  # of" for name in NAMES))
     monkeypatch.setenv("LAUNCHES", str(tmp_path / "launches"))
     monkeypatch.setenv("ASKED", str(tmp_path / "asked.jsonl"))
-    gpu = Gpu(model="NVIDIA H200", memory_bytes=2**37, compute_capability="9.0", driver="570.1",
-              cuda="12.8", cudnn="90100")  # fmt: skip
-    header = make_header(STUDY, environment=make_environment(device="cuda", gpu=gpu))
-    return journal_to_count(tmp_path / ".run.journal.jsonl", header, {1: "out_of_memory"})
+    return to_count(tmp_path, device="cuda", gpu=factory.GPU)
 
 
 CORE = ("ncu_cuda_core_flops", "ncu_fp32_additions", "ncu_fp32_multiplications",

@@ -11,7 +11,7 @@ import mmap
 import platform
 import socket
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ import pytest
 from experiments import inference_memory, registry
 from experiments.harness import measure, memory
 from experiments.harness.checks import checks_of
-from experiments.harness.measure import build, layers_of_case
+from experiments.harness.measure import layers_of_case
 from experiments.harness.study import Factors, UnavailableError
 from report.instruments.trace import read_trace
 from report.missing import Missing
@@ -153,19 +153,15 @@ def test_training_from_scratch_learns_and_says_what_its_library_is(
     run: Callable[[str], Run],
 ) -> None:
     found = run("backend_speedup")
-    course = found.case(subject="training").samples("test_accuracy")
+    training = found.case(subject="training")
+    course = training.samples("test_accuracy")
     assert len(course) == 501 and course[-1] > 0.9
+    # Of what the library takes (NumPy 20 MB) nothing was there before.
+    start, imported = (training.samples(f"resident_{when}")[0] for when in ("start", "import"))
+    assert imported > start + 5e6
     (timed,) = found.case(subject="scaling").rounds
     assert {"time", "call_time", "product_alone_time"} <= set(timed.series)
     assert set(found.files) == {"images.json", "backend.numpy.json"}
-
-
-def test_tiles_give_the_same_scores() -> None:
-    torch = pytest.importorskip("torch")
-    case = partial(inference_memory.inference, "ResNet-20", 2, image=64)
-    cases = case(), case(execution="tiled_layers", tile=16)
-    plain, tiled = (build(inference_memory.STUDY, each, "cpu").call() for each in cases)
-    torch.testing.assert_close(tiled, plain, rtol=1e-3, atol=1e-3 * float(plain.abs().max()))  # type: ignore[attr-defined]
 
 
 def test_half_precision_without_kernels_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,13 +6,10 @@ in ``test_measuring``.
 
 from __future__ import annotations
 
-import gc
 import mmap
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,117 +26,73 @@ MIB = 2**20
 
 # ---------------------------------------------------------------------------------- on a GPU
 
-
-#: Bytes of live tensors -> what the allocator says of them: blocks are multiples of 512 B.
-SIZES: dict[str, Callable[[Iterable[int]], int]] = {
-    "requested": sum,
-    "allocated": lambda sizes: sum(-(-size // 512) * 512 for size in sizes),
-    "reserved": lambda sizes: 2 * MIB if sizes else 0,
+#: A layer of 1000 B takes a workspace of 700 B, leaves a result of 600 B, and is called again; an
+#: address serves again as soon as it is free.
+HISTORY = (
+    ("alloc", 1, 1000), ("segment_alloc", 9, 2 * MIB),
+    ("alloc", 2, 700), ("alloc", 3, 600), ("free_requested", 2, 700), ("free_completed", 2, 700),
+    ("free_completed", 3, 600),
+    ("alloc", 2, 700), ("alloc", 3, 600), ("free_completed", 2, 700),
+)  # fmt: skip
+ENTRIES = [{"action": action, "addr": place, "size": size} for action, place, size in HISTORY]
+CALL = {"memory_events": (700, 600, -700)}
+REQUESTS = CALL | {
+    "memory_events_before": (1000, 700, 600, -700, -600),
+    "memory_owners": (0, 1, 2, 1, 2, 3, 4, 3),
 }
 
 
-class Cuda:
-    """Enough of ``torch.cuda`` to allocate, to keep statistics and to write a history."""
-
-    def __init__(self) -> None:
-        self.live: dict[int, int] = {}
-        self.levels: list[tuple[int, ...]] = []
-        self.trace: list[dict[str, Any]] = []
-        self.recording, self.backend = False, "native"
-
-    def take(self, size: int) -> int:
-        address = next(n for n in count(1) if n not in self.live)  # again as soon as it is free
-        self.live[address] = size
-        self.note("segment_alloc", 0, 2 * MIB)
-        self.note("alloc", address, size)
-        self.levels.append(tuple(self.live.values()))
-        return address
-
-    def free(self, address: int) -> None:
-        self.note("free_requested", address, self.live[address])
-        self.note("free_completed", address, self.live.pop(address))
-
-    def note(self, action: str, address: int, size: int) -> None:
-        if self.recording:
-            self.trace.append({"action": action, "addr": address, "size": size})
-
-    def statistics(self) -> dict[str, int]:
-        now = tuple(self.live.values())
-        return {
-            f"{kind}_bytes.all.{moment}": max(map(size, levels))
-            for kind, size in SIZES.items()
-            for moment, levels in (("current", [now]), ("peak", [now, *self.levels]))
-        }
-
-    def record(self, enabled: str | None, context: str | None = "all") -> None:
-        assert enabled is None or context is None, "stacks are of no use and cost time"
-        self.recording = enabled == "all"
-
-    def snapshot(self) -> dict[str, Any]:
-        return {"device_traces": [[{"action": "alloc", "addr": 1, "size": 1}], list(self.trace)]}
+@pytest.mark.parametrize(
+    ("missed", "emptied", "told"),
+    [(0, True, REQUESTS), (0, False, CALL), (3, True, CALL), (10, True, {})],
+)
+def test_what_led_to_a_call_is_told_where_all_of_it_is_known(
+    missed: int, emptied: bool, told: dict[str, Any]
+) -> None:
+    assert memory.requests_of(ENTRIES[missed:], 7 - missed, emptied) == told
 
 
-@pytest.fixture
-def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cuda]:
-    made = Cuda()
-    stand_in = SimpleNamespace(
-        synchronize=lambda: None,
-        empty_cache=lambda: None,
-        reset_peak_memory_stats=made.levels.clear,
-        memory_stats=made.statistics,
-        current_device=lambda: 1,
-        get_allocator_backend=lambda: made.backend,
-        memory=SimpleNamespace(_record_memory_history=made.record, _snapshot=made.snapshot),
-    )
-    own = SimpleNamespace(_cuda_clearCublasWorkspaces=lambda: None)
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=stand_in, _C=own))
-    yield made
-    gc.collect()  # tensors of one test must not be freed in the next
+def test_statistics_stand_around_each_call_whose_result_is_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    order, trace = list[str](), [{"action": "alloc", "addr": 1, "size": 1}]
+    empty = {"reserved_bytes.all.current": 0}
+    before = {"allocated_bytes.all.current": 1024, "requested_bytes.all.current": 1000}
+    after = {name: 2 * size for name, size in before.items()}
+    peaks = {"allocated_bytes.all.peak": 3072, "requested_bytes.all.peak": 2300}
+    levels = iter([empty, *[before, after | peaks] * 3])
 
-
-def test_statistics_of_three_calls_and_the_requests_that_led_there(cuda: Cuda) -> None:
-    """A layer of 1000 B that takes a workspace of 700 B and leaves a result of 600 B."""
-
-    class Tensor:
-        def __init__(self, size: int) -> None:
-            self.address = cuda.take(size)
-
+    class Result:
         def __del__(self) -> None:
-            cuda.free(self.address)
+            order.append("freed")
 
-    def build() -> Workload:
-        weights = Tensor(1000)
+    def call() -> Result:
+        trace.extend(ENTRIES[7:] if "call" in order else ENTRIES[:7])
+        order.append("call")
+        return Result()
 
-        def call() -> object:
-            assert weights
-            workspace = Tensor(700)
-            result = Tensor(600)
-            del workspace
-            return result
+    def record(enabled: str | None, context: str | None = "all") -> None:
+        assert enabled is None or context is None, "stacks are of no use and cost time"
 
-        return Workload(call)
-
-    requests = {
-        "memory_events": (700, 600, -700),
-        "memory_events_before": (1000, 700, 600, -700, -600),
-        "memory_owners": (0, 1, 2, 1, 2, 3, 4, 3),
-    }
-    sizes = {"allocated": (1024, 2048, 3072), "requested": (1000, 1600, 2300)}
-    statistics = {
-        f"{kind}_{moment}": (size,) * 3
-        for kind, each in {**sizes, "reserved": (2 * MIB,) * 3}.items()
-        for moment, size in zip(("before", "after", "peak"), each, strict=True)
-    }
-    for _ in range(2):  # a second case begins with nothing again
-        found = memory.measure_cuda(build)
-        assert found == requests | statistics and not cuda.recording
-        assert all(QUANTITIES[name].admits(samples) for name, samples in found.items())
-    kept = cuda.take(10)  # so that the allocator cannot be emptied
-    found = memory.measure_cuda(build)
-    assert {n: s for n, s in found.items() if n in requests} == {"memory_events": (700, 600, -700)}
-    cuda.free(kept)
-    cuda.backend = "cudaMallocAsync"  # which keeps no history
-    assert memory.measure_cuda(build) == statistics
+    nothing, clear = (lambda: None), (lambda: order.append("clear"))
+    history = SimpleNamespace(
+        _record_memory_history=record, _snapshot=lambda: {"device_traces": [[], trace]}
+    )
+    cuda = SimpleNamespace(
+        synchronize=nothing, empty_cache=nothing, reset_peak_memory_stats=clear, memory=history,
+        memory_stats=lambda: order.append("read") or next(levels),
+        current_device=lambda: 1, get_allocator_backend=lambda: "native",
+    )  # fmt: skip
+    own = SimpleNamespace(_cuda_clearCublasWorkspaces=nothing)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, _C=own))
+    found = memory.measure_cuda(lambda: Workload(call))
+    assert order[3:] == ["clear", "read", "call", "read", "freed"] * 3
+    assert found == REQUESTS | {
+        "allocated_before": (1024,) * 3, "allocated_after": (2048,) * 3,
+        "allocated_peak": (3072,) * 3, "requested_before": (1000,) * 3,
+        "requested_after": (2000,) * 3, "requested_peak": (2300,) * 3,
+    }  # fmt: skip
+    assert all(QUANTITIES[name].admits(samples) for name, samples in found.items())
 
 
 # ------------------------------------------------------------------------------- in the system

@@ -29,9 +29,6 @@ def plan(
     return request.selected()[2]
 
 
-# ------------------------------------------------------------------------------- what all have
-
-
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_case_stands_once_and_what_is_counted_fits_into_minutes(
@@ -57,41 +54,32 @@ def test_every_case_stands_once_and_what_is_counted_fits_into_minutes(
     assert bool(work) == (name in {"conv_scaling", "conv_profiling"})
 
 
-# -------------------------------------------------------------------- tensors without memory
-
-
-@pytest.mark.parametrize(
-    ("name", "case"),
-    [
-        *(("conv_profiling", case) for case in plan("conv_profiling")),
-        *(("conv_scaling", case) for case in plan("conv_scaling", "cuda")),
-    ],
-    ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) else "",
-)
-def test_a_case_computes_its_layers_on_its_device(name: str, case: Factors) -> None:
-    torch = pytest.importorskip("torch")
-    meta: Any = "meta"
-    workload = measure.build(STUDIES[name], case, meta)
-    result: Any = workload.call()
-    last = measure.layers_of_case(STUDIES[name], case)[-1]
-    assert (result.device.type, result.dtype) == ("meta", torch.float32)
-    assert tuple(result.shape) == tuple(last.output_shape)
-    workload.reset()
-    workload.call()
-    if name == "conv_profiling":
-        into, out = map(int, str(case["channels"]).split("-"))
-        kernel, extent, batch = (int(case[name]) for name in ("kernel", "input", "batch"))
-        assert last.input_shape == (batch, into, extent - 2, extent - 2)
-        taps = batch * out * (extent - 1 - kernel) ** 2 * into * kernel**2
-        passes = 3 if case["pass"] == "forward_backward" else 1
-        assert counting.multiply_adds(STUDIES[name], case) == passes * taps
-
-
 # --------------------------------------------------------------------------- what each compares
 
 
-def test_conv_profiling_holds_shapes_out_of_those_that_its_rules_know() -> None:
-    assert not set(KNOWN) & set(HELD_OUT)
+@pytest.mark.parametrize("name", ["conv_profiling", "conv_scaling"])
+def test_every_call_gives_what_its_last_layer_does(name: str) -> None:
+    pytest.importorskip("torch")
+    meta: Any = "meta"  # tensors without memory
+    for case in plan(name, "cuda"):
+        workload = measure.build(STUDIES[name], case, meta)
+        workload.once()
+        result: Any = workload.call()
+        last = measure.layers_of_case(STUDIES[name], case)[-1]
+        assert tuple(result.shape) == tuple(last.output_shape), case
+
+
+def test_conv_profiling_measures_the_shapes_that_it_names() -> None:
+    pytest.importorskip("torch")
+    for case in plan("conv_profiling"):
+        into, out = map(int, str(case["channels"]).split("-"))
+        kernel, extent, batch = (int(case[name]) for name in ("kernel", "input", "batch"))
+        (layer,) = measure.layers_of_case(STUDIES["conv_profiling"], case)
+        assert layer.input_shape == (batch, into, extent - 2, extent - 2)
+        taps = batch * out * (extent - 1 - kernel) ** 2 * into * kernel**2
+        passes = 3 if case["pass"] == "forward_backward" else 1
+        assert counting.multiply_adds(STUDIES["conv_profiling"], case) == passes * taps
+    assert not set(KNOWN) & set(HELD_OUT), "what rules were read off is not held out"
 
 
 @pytest.mark.parametrize(("device", "libraries"), [("cpu", ON_CPU), ("cuda", ("numpy", *ON_GPU))])

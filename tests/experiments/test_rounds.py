@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +19,7 @@ from experiments import registry
 from experiments.harness import rounds, timing, worker
 from experiments.harness.journal import Ended, Finish, Journal
 from experiments.harness.measure import training
-from experiments.harness.rounds import Turn, affordable, shuffled, to_repeat, turns
+from experiments.harness.rounds import affordable, shuffled, to_repeat, turns
 from experiments.harness.run import case_of
 from experiments.harness.study import FULL, Session, Subject
 from experiments.harness.timing import Duration, Workload
@@ -115,23 +114,24 @@ def test_the_warm_up_of_slow_steps_ends_early() -> None:
 # --------------------------------------------------------------------------------- which process
 
 
-@given(st.dictionaries(st.sampled_from(["retained", "default", "jemalloc"]), st.integers(1, 9)))
-def test_every_policy_gets_its_processes_and_none_stands_apart(planned: dict[Policy, int]) -> None:
+@given(
+    planned=st.dictionaries(
+        st.sampled_from(["retained", "default", "jemalloc"]), st.integers(1, 9)
+    ),
+    cases=st.sets(st.integers(0, 50)),
+    seed=st.integers(0, 5),
+)
+def test_policies_take_turns_and_each_process_has_an_order_from_the_seed(
+    planned: dict[Policy, int], cases: set[int], seed: int
+) -> None:
     found = turns(planned)
-    assert Counter(turn.policy for turn in found) == Counter(planned)
     for policy, n in planned.items():
         assert [t.process for t in found if t.policy == policy] == list(range(1, n + 1))
     assert [t.process for t in found] == sorted(t.process for t in found)
-
-
-@given(st.sets(st.integers(0, 50)), st.integers(0, 5), st.integers(1, 9))
-def test_the_order_of_a_process_comes_from_the_seed(
-    cases: set[int], seed: int, process: int
-) -> None:
-    turn = Turn(process, "retained")
-    order = shuffled(cases, seed, turn)
-    assert sorted(order) == sorted(cases)
-    assert shuffled(sorted(cases, reverse=True), seed, turn) == order
+    for turn in found:
+        order = shuffled(cases, seed, turn)
+        assert sorted(order) == sorted(cases)
+        assert shuffled(sorted(cases, reverse=True), seed, turn) == order
 
 
 def ended(case: int, seconds: float, process: int = 1, **how: Any) -> Ended:
@@ -187,13 +187,6 @@ def test_a_case_whose_rounds_all_failed_has_their_outcome() -> None:
     journal.take(ended(0, 1.0, 3))
     kept = case_of(tiny_study.STUDY, journal, 0)
     assert (kept.status, kept.samples("time")) == ("ok", (1.0,))
-
-
-def test_a_study_of_times_alone_has_no_bytes() -> None:
-    study = replace(tiny_study.STUDY, memory=None, times=tiny_study.measure)
-    task = worker.Task(role="memory", session=Session("cpu", study.full))
-    remembered = worker._remember(study, task, 0, {"size": 1})
-    assert (remembered.outcome.status, remembered.outcome.series) == ("ok", {})
 
 
 @pytest.mark.parametrize("forks", [True, False])

@@ -8,22 +8,11 @@ from pathlib import Path
 
 import msgspec
 
-from experiments.harness.study import (
-    FULL,
-    Factor,
-    Factors,
-    Levels,
-    Session,
-    Study,
-)
+from experiments.harness.study import FULL, Factor, Factors, Session, Study
 from report.records.record import Measured
 
 #: Sizes at which the timed study kills its process, or says that it was disturbed.
 CRASHING, LOUD = 66, 77
-
-
-def cases(levels: Levels) -> tuple[Factors, ...]:
-    return tuple({"size": size} for size in levels["size"])
 
 
 def measure(factors: Factors, session: Session) -> Measured:
@@ -43,8 +32,6 @@ STUDY = Study(
     name="tiny",
     question="Does the harness work?",
     factors=(Factor("size", levels=(1, 2, 3, 4, 5, 6), quick=(1, 2), any_count=True),),
-    cases=cases,
-    layers=lambda factors: (),
     memory=measure,
     imports=lambda factors, session: (),
     quick=msgspec.structs.replace(FULL, plan="quick"),
