@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 
 from report.engine.pipeline import ROOT
 from report.errors import RecordError
-from report.evidence.published import Card, moved, seconds
+from report.evidence.published import Card, Networks
 from report.records import OPERATORS
 from report.records.network_operators import (
     NetworkOperators,
@@ -42,17 +42,19 @@ def test_the_rooflines_of_two_operators_by_hand() -> None:
     product = Operator("convolution", 10**9, 0, (Read(500, -1),), 500)
     added = Operator("add", 0, 0, (Read(5 * 10**6, -1), Read(5 * 10**6, -1)), 5 * 10**6)
     network = NetworkOperators(network="net", side=8, parameters=1, operators=(product, added))
-    assert seconds(network, 1, CARD, "operators") == pytest.approx(5e-3)
-    assert seconds(network, 1, CARD, "merged") == pytest.approx(2e-3)
-    assert seconds(network, 1, CARD, "network") == pytest.approx(3e-3, rel=1e-3)
+    seconds = Networks([network]).seconds
+    assert [*seconds([1], CARD, "operators")] == [pytest.approx(5e-3)]
+    assert [*seconds([1], CARD, "merged")] == [pytest.approx(2e-3)]
+    assert [*seconds([1], CARD, "network")] == [pytest.approx(3e-3, rel=1e-3)]
 
 
 @pytest.mark.parametrize(("distance", "batch", "read"), [(5, 1, 0), (5, 2, 1), (-1, 1, 1)])
 def test_what_fits_into_the_cache_is_not_read_again(distance: int, batch: int, read: int) -> None:
     operators = Operator("add", 0, 7, (Read(3, distance),), 2), Operator("cat", 0, 0, (), 1)
     network = NetworkOperators(network="net", side=8, parameters=1, operators=operators)
-    assert [*moved(network, batch, cache=10)] == [2 * (7 + batch * (3 * read + 2)), 2 * batch]
-    assert [*moved(network, batch)] == [2 * (7 + batch * 5), 2 * batch]
+    moved = Networks([network]).moved
+    assert [*moved([batch], cache=10)] == [2 * (7 + batch * (3 * read + 2)), 2 * batch]
+    assert [*moved([batch])] == [2 * (7 + batch * 5), 2 * batch]
 
 
 def test_gains_are_ratios_of_published_rates_and_ranked_as_scipy_does() -> None:

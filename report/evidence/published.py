@@ -14,7 +14,7 @@ up for.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from statistics import correlation
@@ -186,66 +186,74 @@ def cards(devices: Devices, names: Collection[str]) -> dict[str, Card]:
     return found
 
 
-class _Tally(NamedTuple):
-    """All operators of a network: multiply-adds, weights and results, and whether each is kept.
+class Networks:
+    """Networks by name and image size, with the operators of all of them in one row.
 
-    Of all that they read: how much, from how far, and by which operator.
+    What is asked of ``batches`` takes one for each network.
     """
 
-    multiply_adds: Vector
-    weights: Vector
-    writes: Vector
-    kept: npt.NDArray[np.bool_]
-    elements: Vector
-    distance: Vector
-    reader: npt.NDArray[np.intp]
+    def __init__(self, networks: Sequence[NetworkOperators]) -> None:
+        self.found = {(each.network, each.side): each for each in networks}
+        operators = [each for network in networks for each in network.operators]
+        reads = [each for operator in operators for each in operator.reads]
+        self._network = _places(len(each.operators) for each in networks)
+        self._work = np.fromiter((each.multiply_adds for each in operators), float)
+        self._weights = np.fromiter((each.weights for each in operators), float)
+        self._writes = np.fromiter((each.writes for each in operators), float)
+        self._kept = np.fromiter((each.name in KEPT for each in operators), bool)
+        self._reader = _places(len(each.reads) for each in operators)
+        self._elements = np.fromiter((each.elements for each in reads), float)
+        self._distance = np.fromiter((each.distance for each in reads), float)
+
+    @cached_property
+    def names(self) -> dict[tuple[str, int], frozenset[str]]:
+        """The names of the operators of each network."""
+        return {key: frozenset(o.name for o in each.operators) for key, each in self.found.items()}
+
+    def moved(self, batches: Sequence[int], cache: float = 0.0) -> Vector:
+        """Bytes that each operator must move: weights once, each tensor read or written once.
+
+        A tensor is not read from memory where all that was touched since fits into the ``cache``
+        (B).
+        """
+        batch = np.array(batches, float)[self._network]
+        far = (self._distance < 0) | (ELEMENT * batch[self._reader] * self._distance > cache)
+        read = np.bincount(self._reader[far], self._elements[far], len(batch))
+        found: Vector = ELEMENT * (self._weights + batch * (read + self._writes))
+        return found
+
+    def limits(
+        self, batches: Sequence[int], card: Card, cache: float = 0.0
+    ) -> tuple[Vector, Vector]:
+        """The time of each operator (s) by the peak of ``card``, and by its bandwidth."""
+        work: Vector = 2 * np.array(batches, float)[self._network] * self._work
+        return work / card.peak, self.moved(batches, cache) / card.bandwidth
+
+    def seconds(self, batches: Sequence[int], card: Card, way: Way) -> Vector:
+        """The time of one batch of each network (s) that the roofline of ``card`` allows."""
+        times = self.limits(batches, card, card.cache if way == "cached" else 0.0)
+        if way == "network":
+            return np.maximum(*(self._sums(each, batches) for each in times))
+        slower = np.maximum(*times)
+        return self._sums(slower * self._kept if way == "merged" else slower, batches)
+
+    def intensities(self, batches: Sequence[int]) -> Vector:
+        """Operations for each byte that the operators of each network move."""
+        work = 2 * np.array(batches, float) * self._sums(self._work, batches)
+        return work / self._sums(self.moved(batches), batches)
+
+    def _sums(self, numbers: Vector, batches: Sequence[int]) -> Vector:
+        """The sum over the operators of each network, added one after the other.
+
+        So it is the same on every processor and with every version of numpy.
+        """
+        return np.bincount(self._network, numbers, len(batches)).astype(float)
 
 
-@cache
-def _tally(network: NetworkOperators) -> _Tally:
-    operators = network.operators
-    counts = [[o.multiply_adds, o.weights, o.writes] for o in operators]
-    reads = [[r.elements, r.distance, i] for i, o in enumerate(operators) for r in o.reads]
-    multiply_adds, weights, writes = np.array(counts, float).reshape(-1, 3).T
-    elements, distance, reader = np.array(reads, float).reshape(-1, 3).T
-    kept = np.array([o.name in KEPT for o in operators], bool)
-    return _Tally(multiply_adds, weights, writes, kept, elements, distance, reader.astype(np.intp))
-
-
-def moved(network: NetworkOperators, batch: int, cache: float = 0.0) -> Vector:
-    """Bytes that each operator must move: weights once, each tensor read or written once.
-
-    A tensor is not read from memory where all that was touched since fits into the ``cache`` (B).
-    """
-    all_of_it = _tally(network)
-    far = (all_of_it.distance < 0) | (ELEMENT * batch * all_of_it.distance > cache)
-    count = len(all_of_it.weights)
-    read = np.bincount(all_of_it.reader[far], all_of_it.elements[far], count)
-    found: Vector = ELEMENT * (all_of_it.weights + batch * (read + all_of_it.writes))
-    return found
-
-
-def limits(
-    network: NetworkOperators, batch: int, card: Card, cache: float = 0.0
-) -> tuple[Vector, Vector]:
-    """The time of each operator (s) by the peak of ``card``, and by its bandwidth."""
-    work: Vector = 2 * batch * _tally(network).multiply_adds
-    return work / card.peak, moved(network, batch, cache) / card.bandwidth
-
-
-@cache
-def seconds(network: NetworkOperators, batch: int, card: Card, way: Way) -> float:
-    """The time of one batch (s) that the roofline of ``card`` allows."""
-    times = limits(network, batch, card, card.cache if way == "cached" else 0.0)
-    if way == "network":
-        return max(map(_sum, times))
-    slower = np.maximum(*times)
-    return _sum(slower[_tally(network).kept] if way == "merged" else slower)
-
-
-def _sum(numbers: Vector) -> float:
-    """The sum from the first to the last, the same on every processor and version of numpy."""
-    return float(numbers.cumsum()[-1]) if numbers.size else 0.0
+def _places(counts: Iterable[int]) -> npt.NDArray[np.intp]:
+    """The place of each count as often as it says."""
+    repeats = np.fromiter(counts, np.intp)
+    return np.repeat(np.arange(len(repeats)), repeats)
 
 
 class Comparison(NamedTuple):
@@ -266,7 +274,7 @@ class Pairs:
     comparison: Comparison
     rows: tuple[tuple[Row, Row], ...]
     files: tuple[str, ...]
-    networks: Mapping[tuple[str, int], NetworkOperators]
+    networks: Networks
     cards: Mapping[str, Card]
 
     @property
@@ -280,20 +288,30 @@ class Pairs:
         """The pairs whose operators are known: same image size and number of parameters."""
         found = {}
         for before, after in self.rows:
-            network = self.networks.get((before.network, before.image))
+            network = self.networks.found.get((before.network, before.image))
             if network and abs(network.parameters - before.parameters) <= _ROUNDED:
                 found[before.network] = before, after, network
         return found if {s.device for s in self.comparison[1:3]} <= self.cards.keys() else {}
 
+    @cached_property
+    def _batches(self) -> list[int]:
+        """The batch of each known pair, and 1 of the networks that are in none."""
+        found = {(row.network, row.image): row.batch for row, *_ in self.known.values()}
+        return [found.get(key, 1) for key in self.networks.found]
+
+    def _known(self, numbers: Vector) -> dict[str, float]:
+        """Of a number for each network, those of the known pairs."""
+        by_network = dict(zip(self.networks.found, numbers.tolist(), strict=True))
+        return {name: by_network[row.network, row.image] for name, (row, *_) in self.known.items()}
+
     @cache  # noqa: B019 (pairs live as long as their paper is computed)
     def predicted(self, way: Way) -> Distribution:
         """The gain that the rooflines of both cards predict."""
-        one, other = (self.cards.get(s.device) for s in self.comparison[1:3])
-        found = {
-            name: seconds(network, row.batch, one, way) / seconds(network, row.batch, other, way)
-            for name, (row, _, network) in self.known.items()
-            if one and other
-        }
+        found = {}
+        if self.known:
+            both = (self.cards[each.device] for each in self.comparison[1:3])
+            before, after = (self.networks.seconds(self._batches, card, way) for card in both)
+            found = self._known(before / after)
         return self._of_theory(f"predicted gain({self.comparison.name}, {way})", found)
 
     def only(self, operator: str) -> Pairs:
@@ -301,8 +319,7 @@ class Pairs:
         kinds = {name for name in NORMS if name != operator}
 
         def has(row: Row) -> bool:
-            network = self.networks.get((row.network, row.image))
-            names = {each.name for each in network.operators} if network else set()
+            names = self.networks.names.get((row.network, row.image), frozenset())
             return operator in names and not names & kinds
 
         named = self.comparison._replace(name=f"{self.comparison.name}, {operator}")
@@ -333,21 +350,18 @@ class Pairs:
 
     def reached(self, way: Way) -> Distribution:
         """The time that the roofline of the newer card allows, over the published time."""
-        card = self.cards.get(self.comparison.after.device)
-        found = {
-            name: seconds(network, row.batch, card, way) * row.rate / row.batch
-            for name, (_, row, network) in self.known.items()
-            if card
-        }
+        found = {}
+        if self.known:
+            card = self.cards[self.comparison.after.device]
+            seconds = self._known(self.networks.seconds(self._batches, card, way))
+            rows = {name: after for name, (_, after, _) in self.known.items()}
+            found = {name: seconds[name] * row.rate / row.batch for name, row in rows.items()}
         return self._of_theory(f"share of the roof({self.comparison.name}, {way})", found)
 
     @property
     def intensity(self) -> Distribution:
         """Operations for each byte that the operators of a network move."""
-        found = {}
-        for name, (row, _, network) in self.known.items():
-            work = 2 * row.batch * float(_tally(network).multiply_adds.sum())
-            found[name] = work / float(moved(network, row.batch).sum())
+        found = self._known(self.networks.intensities(self._batches))
         return self._of_theory(f"FLOP a byte({self.comparison.name})", found)
 
     def order(self, predicted: Distribution) -> Leaf:
@@ -373,7 +387,7 @@ class Pairs:
 def pairs(
     comparison: Comparison,
     tables: Mapping[Setting, Published],
-    networks: Mapping[tuple[str, int], NetworkOperators],
+    networks: Networks,
     cards: Mapping[str, Card],
 ) -> Pairs:
     """The CNNs that two tables have in common."""

@@ -53,10 +53,6 @@ class NetworkOperators(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     parameters: Count
     operators: tuple[Operator, ...]
 
-    def __hash__(self) -> int:
-        """Of what names it, since caches ask often and there are hundreds of operators."""
-        return hash((self.network, self.side))
-
 
 def write_operators(path: Path, networks: Iterable[NetworkOperators]) -> None:
     """Write one line a network, in the order of their names, with the same bytes every time."""

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Final, Literal
 
 from figures.panels import Bars, BarSeries, Curve, Dots, Points, Scaling
-from report.evidence.published import Card, Pairs, Way, cards, limits, pairs, published
+from report.evidence.published import Card, Networks, Pairs, Way, cards, pairs, published
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.plots import distribution_rows
@@ -33,7 +33,7 @@ class Survey:
         self.inputs = inputs
         self.tables = published(inputs.imported)
         self.cards = cards(inputs.devices, settings.CARDS)
-        self.networks = {(each.network, each.side): each for each in inputs.networks}
+        self.networks = Networks(inputs.networks)
 
     @property
     def batch(self) -> int:
@@ -92,7 +92,7 @@ study.values(
         "tables": lambda p: exact("tables", "1", len(p.tables)),
         "networks": lambda p: exact("networks", "1", p.timed),
         "batch": lambda p: exact("usual batch", "1", p.batch),
-        "captured": lambda p: exact("CNNs captured", "1", len(p.networks)),
+        "captured": lambda p: exact("CNNs captured", "1", len(p.networks.found)),
     }
 )
 study.values(
@@ -286,7 +286,8 @@ def example(p: Survey) -> Iterator[Bars]:
 def _bounded(network: NetworkOperators, batch: int, card: Card) -> tuple[float, float]:
     """Microseconds an image in operators that arithmetic bounds, and in those that memory does."""
     found = [0.0, 0.0]
-    by_peak, by_bandwidth = (times.tolist() for times in limits(network, batch, card))
+    limits = Networks([network]).limits([batch], card)
+    by_peak, by_bandwidth = (times.tolist() for times in limits)
     for arithmetic, memory in zip(by_peak, by_bandwidth, strict=True):
         found[memory > arithmetic] += max(arithmetic, memory) * MICRO / batch
     return found[0], found[1]
