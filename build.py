@@ -48,10 +48,10 @@ def make(options: Namespace) -> int:
     explain = (lambda step, why: print(f"{step}: {why}")) if options.explain else None
     done = pipeline.build(request, announcer(quiet=options.quiet), explain)
     clear_line()
-    for outcome in done.failed:
-        print("error:", outcome.failure, file=sys.stderr)
+    for failure in done.failed:
+        print("error:", failure.sentence, file=sys.stderr)
         if options.debug:
-            print(outcome.trace, end="", file=sys.stderr)
+            print(failure.trace, end="", file=sys.stderr)
     if not options.quiet:
         seconds = time.monotonic() - start
         print(*summary.lines(request, done, seconds, explain=options.explain), sep="\n")

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 
 from report.commands.new import new_study
@@ -123,20 +124,14 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def processes(mark: str, words: bytes) -> list[int]:
-    """The processes with ``mark`` in their environment and ``words`` in their command (Linux)."""
+def processes(mark: str, words: str = "") -> list[psutil.Process]:
+    """The processes with ``mark`` in their environment whose command begins with ``words``."""
     return [
-        int(folder.name)
-        for folder in Path("/proc").glob("[0-9]*")
-        if _says(folder / "environ", mark.encode()) and _says(folder / "cmdline", words)
+        process
+        for process in psutil.process_iter(["environ", "cmdline"])
+        if mark in str(process.info["environ"])
+        and " ".join(process.info["cmdline"] or ()).startswith(words)
     ]
-
-
-def _says(path: Path, words: bytes) -> bool:
-    try:
-        return words in path.read_bytes()
-    except OSError:
-        return False
 
 
 def start(project: Path) -> subprocess.Popen[str]:
@@ -160,16 +155,16 @@ def test_a_signal_ends_a_build_and_the_loss_of_its_workers_is_a_sentence(
     project: Path, number: int
 ) -> None:
     process = start(project)
-    until(lambda: processes(str(project), b"spawn_main"))
-    workers = processes(str(project), b"spawn_main")
-    for each in workers if number == signal.SIGKILL else [process.pid]:
-        os.kill(each, number)
+    begun = psutil.Process(process.pid)
+    until(begun.children)
+    for each in begun.children() if number == signal.SIGKILL else [begun]:
+        each.send_signal(number)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == (1 if number == signal.SIGKILL else 128 + number)
     assert number != signal.SIGKILL or ("was killed" in errors and "--jobs" in errors)
     assert "Traceback" not in errors
     assert not list((project / "out").glob(".scratch-*"))
-    until(lambda: not processes(str(project), b""))
+    until(lambda: not processes(str(project)))
 
 
 _PROGRAM = """
@@ -183,10 +178,10 @@ def test_programs_end_with_the_process_that_started_them(tmp_path: Path) -> None
     """As latexmk does, which starts pdflatex, when nothing can be tidied up."""
     environment = {**os.environ, "HOME": str(tmp_path)}
     process = subprocess.Popen([sys.executable, "-c", _PROGRAM], cwd=ROOT, env=environment)
-    until(lambda: len(processes(str(tmp_path), b"sleep\x00600\x00")) == 2)
+    until(lambda: len(processes(str(tmp_path), "sleep 600")) == 2)
     process.kill()
     process.wait()
-    until(lambda: not processes(str(tmp_path), b"sleep"))
+    until(lambda: not processes(str(tmp_path), "sleep"))
 
 
 # ----------------------------------------------------------------------------------------- streams

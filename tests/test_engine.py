@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,24 +12,22 @@ import grimp
 import pytest
 
 from report.engine import actions, cache
-from report.engine.cache import INDEX, MANIFEST, Contents, Entry, file_digest, files_below
+from report.engine.cache import INDEX, MANIFEST, Entry, Index, file_digest, files_below
 from report.engine.pipeline import ROOT, Request
 from report.engine.place import install
 from report.engine.plan import World, changes
 from report.engine.programs import installed
-from report.engine.run import run, side_by_side
-from report.engine.steps import SITE, Step, shared_steps, study_steps
+from report.engine.steps import SITE, Step, make_step
 from report.records import OPERATORS
-from report.studies import STUDIES
 
 STUDY = "conv_profiling"
 REQUEST = Request((STUDY,), ("html", "pdf"), ROOT / "out", "typst")
 
 
 def all_steps() -> list[Step]:
-    files = World(REQUEST).files
-    steps = study_steps(STUDY, REQUEST, files, "page print")
-    return [*steps, *shared_steps((STUDY,), {STUDY: True}, REQUEST, files)]
+    world = World(REQUEST)
+    shared = [make_step(SITE, kind, [STUDY], world.files, {}) for kind in ("quarto", "index")]
+    return [*world.study_steps(STUDY), *shared]
 
 
 def test_a_file_is_read_again_when_the_system_says_that_it_was_touched_or_it_is_too_new(
@@ -39,22 +36,33 @@ def test_a_file_is_read_again_when_the_system_says_that_it_was_touched_or_it_is_
     """What is new may change once more within the same tick of the file system's clock."""
     file = tmp_path / "a"
     file.write_text("one")
-    os.utime(file, ns=(1, 1_000_000_007))
     found = file.stat()
     seen = [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
-    contents = Contents({str(file): [*seen, "as known"]})
-    assert contents.digest(str(file)) == "as known" and not contents.learned
-    for part in range(4):
-        other = [value + (place == part) for place, value in enumerate(seen)]
-        contents = Contents({str(file): [*other, "as known"]})
-        assert contents.digest(str(file)) == file_digest(str(file)) and contents.learned
-    for age_ns, kept in {0: False, 29_000_000: False, 31_000_000: True}.items():
-        monkeypatch.setattr(cache.time, "time_ns", lambda age=age_ns: found.st_ctime_ns + age)
-        contents = Contents()
-        assert contents.digest(str(file)) and (str(file) in contents.memory) is kept
-    file.write_text("two")
-    contents.forget(str(file))
-    assert contents.digest(str(file)) == file_digest(str(file)), "it was written by us"
+    for part in (None, *range(4)):
+        index = Index(str(tmp_path))
+        index.files[str(file)] = [*(v + (n == part) for n, v in enumerate(seen)), "as known"]
+        known = part is None
+        assert index.digest(str(file)) == ("as known" if known else file_digest(str(file)))
+        assert index.learned is not known
+    for age_s, kept in ((0, False), (1.9, False), (2.1, True)):
+        now = found.st_ctime_ns + int(age_s * 1e9)
+        monkeypatch.setattr(cache.time, "time_ns", lambda now=now: now)
+        index = Index(str(tmp_path))
+        assert index.digest(str(file)) and (str(file) in index.files) is kept
+
+
+def test_what_is_remembered_comes_back_and_is_nothing_if_it_is_damaged(tmp_path: Path) -> None:
+    out, entry = str(tmp_path), Entry({"data/a": "1", "style": ""}, {"qmd/a": "3"}, ("a note",))
+    cache.write_manifest({"s/study": entry}, out)
+    index = Index(out)
+    index.files, index.learned = {out: [1, 2, 3, 4, "5"], "/not/there": [0]}, True
+    index.save()
+    assert cache.read_manifest(out) == {"s/study": entry}
+    assert Index(out).files == {out: [1, 2, 3, 4, "5"]}
+    for damage in ("{", "[]", "null", '{"version": 0}'):
+        for file in (tmp_path / MANIFEST, tmp_path / INDEX):
+            file.write_text(damage)
+        assert cache.read_manifest(out) == Index(out).files == {}
 
 
 def test_folders_and_hidden_files_are_no_inputs(tmp_path: Path) -> None:
@@ -62,8 +70,7 @@ def test_folders_and_hidden_files_are_no_inputs(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     assert files_below(str(tmp_path)) == ["b.lua", "c/d.lua"]
-    assert Contents().digest(str(tmp_path / "none")) is None
-    assert Contents().digest(str(tmp_path)) is None
+    assert file_digest(str(tmp_path / "none")) is file_digest(str(tmp_path)) is None
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +94,7 @@ def imported_by(function: str) -> set[str]:
 
 @pytest.mark.parametrize("step", all_steps(), ids=lambda step: step.id)
 def test_a_step_depends_on_whatever_code_it_imports(step: Step, imports: grimp.ImportGraph) -> None:
+    """On the rooms of one study alone, so that an edit of it makes no other paper anew."""
     action = step.id.partition("/")[2]
     found = {"report.engine.task", "report.records.files", *imported_by(action)}
     if action == "study":
@@ -96,50 +104,9 @@ def test_a_step_depends_on_whatever_code_it_imports(step: Step, imports: grimp.I
     paths = [ROOT / module.replace(".", "/") for module in found]
     files = [path / "__init__.py" if path.is_dir() else path.with_suffix(".py") for path in paths]
     assert {file.relative_to(ROOT).as_posix() for file in files} <= set(step.files)
-
-
-def test_a_module_of_a_study_makes_its_own_paper_anew_and_drawing_no_values() -> None:
-    versions, before = installed(), set[str]()
-    for step in all_steps():
-        assert {id for id, _ in step.reads} <= before, "of steps that come before it"
-        assert set(step.packages) <= versions.keys()
-        before.add(step.id)
-        action = step.id.partition("/")[2]
-        of_studies = {n.split("/")[2] for n in step.files if n.startswith("report/studies/")}
-        assert of_studies <= {"__init__.py", STUDY}
-        assert (STUDY in of_studies) is (action in ("study", "document"))
-        drawn = "figures/bars.py" in step.files
-        assert drawn is (action == "figures")
-
-
-@pytest.mark.parametrize(
-    ("stale", "jobs"),
-    [
-        ("", 0),
-        ("site/quarto site/index", 0),
-        ("a/pdf b/pdf c/editions site/index", 3),
-        ("a/figures a/document a/pdf", 2),
-        ("a/figures b/pdf c/pdf", 3),
-    ],
-)
-def test_as_many_jobs_are_of_use_as_steps_can_run_at_a_time(stale: str, jobs: int) -> None:
-    assert side_by_side(stale.split()) == jobs
-
-
-def test_what_all_share_needs_every_step_that_it_reads(world: World) -> None:
-    read = {id for step in all_steps() if step.study == SITE for id, _ in step.reads}
-    for missing in (None, *read):
-        world.made = {id: Entry({"formats": "page"}) for id in read if id != missing}
-        assert bool(world.shared_steps()) is (missing is None)
-
-
-def test_a_step_whose_inputs_nothing_makes_ends_the_build(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    figures = world.study_steps(STUDY)[1]
-    monkeypatch.setattr(world, "study_steps", lambda study: [figures])
-    paper, site = run(world, {}, lambda *_: None)
-    assert str(paper.failure).startswith(f"{STUDY}/figures: no step") and not site.failure
+    rooms = {name.split("/")[2] for name in step.files if name.startswith("report/studies/")}
+    assert rooms - {"__init__.py"} == ({STUDY} if action in ("study", "document") else set())
+    assert set(step.packages) <= installed().keys()
 
 
 def test_what_finds_nothing_to_do_imports_little() -> None:
@@ -150,22 +117,6 @@ def test_what_finds_nothing_to_do_imports_little() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert not slow & set(run.stdout.split())
-
-
-def test_what_is_remembered_comes_back_and_is_nothing_if_it_is_damaged(tmp_path: Path) -> None:
-    out, entry = str(tmp_path), Entry({"data/a": "1", "style": ""}, {"qmd/a": "3"}, ("a note",))
-    cache.write_manifest({"s/study": entry}, out)
-    contents = Contents({out: [1, 2, 3, 4, "5"], "/not/there": [0]})
-    cache.write_index(contents, {"version": "1"}, out)
-    assert cache.read_manifest(out) == {"s/study": entry}
-    files = {out: [1, 2, 3, 4, "5"]}
-    assert cache.read_index(out) == {"files": files, "tex": {"version": "1"}}
-    for damage in ("", "{", "[]", "null", '{"version": 0}', None):
-        for file in (tmp_path / MANIFEST, tmp_path / INDEX):
-            file.unlink()
-            file.write_text(damage) if damage is not None else file.mkdir()
-        assert cache.read_manifest(out) == {}
-        assert cache.read_index(out) == {"files": {}, "tex": {}}
 
 
 @pytest.fixture
@@ -182,47 +133,42 @@ def test_reasons_name_what_changed(world: World) -> None:
     step = world.study_steps(STUDY)[0]
     now = world.inputs(step, {})
     assert {f"data/{STUDY}/a.zip", "report/engine/run.py", "msgspec", "use"} <= now.keys()
-    assert "data/editions.yaml" not in now and "report/engine/run.py" in step.files
     assert world.reasons(step, now) == "it has not been made yet"
-    made = {"html/a": str(file_digest(world.output("html/a"))), "html/b": "1"}
-    world.made[step.id] = Entry(now, made)
-    assert world.reasons(step, now) == "html/b is missing"
-    world.made[step.id] = Entry(now, {"html/a": "1"})
-    assert world.reasons(step, now) == "html/a was altered"
-    old = {"a/changed": "1", "a/gone": "1", "msgspec": "0.1", "use": "", "same": "1"}
-    new = {"a/changed": "2", "a/new": "1", "msgspec": "0.2", "use": "x.zip", "same": "1"}
+    right = str(file_digest(world.output("html/a")))
+    for made, why in (({"html/b": "1"}, "html/b is missing"), ({"html/a": "1"}, "was altered")):
+        world.made[step.id] = Entry(now, {"html/a": right, **made})
+        assert world.reasons(step, now).endswith(why)
+    old = {"a/changed": "1", "a/gone": "1", "msgspec": "0.1", "formats": "page", "use": ""}
+    new = {"a/changed": "2", "a/new": "1", "msgspec": "0.2", "formats": "page print", "use": "x"}
     assert list(changes(old, new)) == [
         "a/changed changed",
         "a/gone is gone",
         "a/new is new",
+        "the formats changed from page to page, print",
         "msgspec changed from 0.1 to 0.2",
-        "what --use names changed from none to x.zip",
+        "what --use names changed from none to x",
     ]
-    formats = changes({"formats": "page"}, {"formats": "page print"})
-    assert list(formats) == ["the formats changed from page to page, print"]
 
 
 def test_what_a_folder_of_records_lacks_is_the_project_s_own(world: World) -> None:
     for shared in ("devices.yaml", OPERATORS, f"reported/{STUDY}.json"):
         assert world.source(f"data/{shared}") == f"{world.root}/data/{shared}"
     assert world.source("data/editions.yaml") == f"{world.request.data}/editions.yaml"
-    assert not any(study in step.id for study in STUDIES[1:] for step in world.shared_steps())
 
 
 def test_a_document_keeps_its_page_and_what_is_printed_while_there_is_a_pdf(world: World) -> None:
-    def formats(*outputs: str) -> str:
-        world.request = world.request._replace(outputs=outputs)  # type: ignore[arg-type]
-        (step,) = (each for each in world.study_steps(STUDY) if each.id.endswith("/document"))
-        return step.settings["formats"]
-
-    found = [formats("html"), formats("pdf"), formats("html", "pdf")]
-    assert found == ["page", "print", "page print"]
-    world.made[f"{STUDY}/document"] = Entry({"formats": "page print"})
-    assert [formats("html"), formats("pdf")] == ["page", "page print"]
     paper = world.request.out / "html" / STUDY / f"{STUDY}.pdf"
     paper.parent.mkdir()
-    paper.touch()
-    assert formats("html") == "page print"
+    for asked, page, pdf, expected in (
+        ("html", False, False, "page"),
+        ("pdf", False, False, "print"),
+        ("pdf", True, False, "page print"),
+        ("html", True, True, "page print"),
+    ):
+        world.request = world.request._replace(outputs=(asked,))  # type: ignore[arg-type]
+        world.made = {f"{STUDY}/document": Entry({"formats": "page"})} if page else {}
+        paper.touch() if pdf else paper.unlink(missing_ok=True)
+        assert world.study_steps(STUDY)[2].settings["formats"] == expected
 
 
 def test_two_folders_are_exchanged_or_moved(

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 from report.commands.arguments import request_of
 from report.commands.console import announcer, say, shown
 from report.engine.cache import file_digest
-from report.engine.pipeline import Announce, Outcome, Request, build
+from report.engine.pipeline import Announce, Failure, Request, build
 from report.engine.place import install, only_build, stage_in
 from report.engine.plan import World
 from report.errors import RecordError, unwritable
@@ -55,7 +55,7 @@ class Studied(NamedTuple):
 
     study: str
     parts: Mapping[str, Sequence[Change]]
-    refused: Mapping[str, Outcome]
+    refused: Mapping[str, Failure]
 
     @property
     def says(self) -> str:
@@ -109,7 +109,7 @@ def _study_all(request: Request, old: Path, scratch: Path, announce: Announce) -
     sides = {"old": today._replace(data=old), "new": today}
     files = {s: differing(*(_inputs(s, side) for side in sides.values())) for s in request.studies}
     changed = tuple(study for study in files if files[study])
-    failed: dict[str, tuple[Outcome, ...]] = {}
+    failed: dict[str, tuple[Failure, ...]] = {}
     for age, side in sides.items() if changed else ():
         failed[age] = build(side._replace(studies=changed, out=scratch / age), announce).failed
     for study, found in files.items():
@@ -146,7 +146,7 @@ def lines(origins: Mapping[str, str], studies: Sequence[Studied], page: str) -> 
     yield "The code and the prose are today's on both sides; only the data differ."
     for studied in studies:
         yield f"\n{studied.study}: {studied.says}"
-        yield from (f"  {age} data: {each.failure}" for age, each in studied.refused.items())
+        yield from (f"  {age} data: {each.sentence}" for age, each in studied.refused.items())
         for kind, found in studied.parts.items():
             yield from (f"  {kind}" for _ in found[:1])
             for change in found[:LIMIT]:

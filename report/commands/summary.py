@@ -24,12 +24,12 @@ def lines(request: Request, summary: Summary, seconds: float, *, explain: bool) 
     own = tuple(f"{study}: " for study in request.studies)
     notes = [notice for notice in summary.notices if not notice.startswith(own)]
     yield from _written(request, summary)
-    if summary.outcomes or explain:
+    if summary.stale or explain:
         yield from _records(request, summary, explain=explain)
     yield from (f"note: {notice}" for notice in (summary.notices if explain else notes))
     papers = _counted(len(request.studies), "paper")
-    if summary.outcomes:
-        made = sum(bool(each.made) for each in summary.outcomes if each.study != "site")
+    if summary.stale:
+        made = sum(bool(paths) for study, paths in summary.made.items() if study != "site")
         failed = sum(each.study != "site" for each in summary.failed)
         counts = f"{made} made, {len(request.studies) - made - failed} current"
         errors = f"{_counted(len(summary.failed), 'error')}, {_counted(len(notes), 'note')}"
@@ -42,7 +42,8 @@ def lines(request: Request, summary: Summary, seconds: float, *, explain: bool) 
 
 def _written(request: Request, summary: Summary) -> Iterator[str]:
     """The folders that have something new, and the page to open, in a line."""
-    names = (path.relative_to(request.out).parts[0] for path in summary.made)
+    paths = (path for paths in summary.made.values() for path in paths)
+    names = (path.relative_to(request.out).parts[0] for path in paths)
     folders = sorted({name for name in names if not name.startswith(".")})
     if folders:
         one = len(request.studies) == 1
@@ -53,7 +54,7 @@ def _written(request: Request, summary: Summary) -> Iterator[str]:
 
 def _records(request: Request, summary: Summary, *, explain: bool) -> Iterator[str]:
     """How many records each paper uses, a line a study; or what became of each of them."""
-    failed = {outcome.study for outcome in summary.failed}
+    failed = {failure.study for failure in summary.failed}
     for study in request.studies:
         path = request.out / ARTIFACTS / study / RECORDS
         if study in failed or not path.exists():

@@ -23,12 +23,11 @@ SCRATCH: Final = ".scratch-"
 #: Raised when the meaning of the manifest changes; another one is as good as none.
 VERSION: Final = 6
 
-#: A file touched so shortly before it was read may be changed once more without a new time stamp,
-#: since systems round their clocks: to some milliseconds, or on old file systems to two seconds.
-_UNSURE_NS: Final = 30_000_000
-_COARSE_NS: Final = 2_000_000_000
-#: An index that knows nothing.
-NO_INDEX: Final[Mapping[str, Any]] = MappingProxyType({"files": {}, "tex": {}})
+#: A file touched so shortly before it was read may be changed once more without a new time stamp:
+#: systems round their clocks to milliseconds, old file systems to two seconds.
+_UNSURE_NS: Final = 2_000_000_000
+#: How the names begin of what lies among a project's files and is none of its inputs.
+_NO_INPUT: Final = (".", "__pycache__")
 #: What reading damaged content raises.
 _DAMAGE: Final = (OSError, ValueError, LookupError, TypeError, AttributeError)
 
@@ -46,16 +45,22 @@ class Entry(NamedTuple):
     notices: tuple[str, ...] = ()
 
 
-class Contents:
-    """The digests of files; a file is read again only when the system says that it was touched.
+class Index:
+    """What builds have learnt of this machine: the digests of files, and what TeX there is.
 
-    ``memory`` is that of an earlier build, and grows: path → size, times, inode, digest.
+    ``files`` are path → size, times, inode, digest: a file is read again only when the system says
+    that it was touched.
     """
 
-    def __init__(self, memory: Mapping[str, list[Any]] = MappingProxyType({})) -> None:
-        self.memory = dict(memory)
-        self._digests: dict[str, str | None] = {}
-        #: Whether ``memory`` says something new.
+    def __init__(self, out: str) -> None:
+        """That of the folder ``out``; nothing if it cannot be understood."""
+        self._out, self._digests = out, dict[str, str | None]()
+        content = _read(INDEX, out)
+        self.files: dict[str, list[Any]] = {}
+        self.tex: Mapping[str, Any] = {}
+        with suppress(*_DAMAGE):
+            self.files, self.tex = dict(content["files"]), dict(content["tex"])
+        #: Whether it says something new.
         self.learned = False
 
     def digest(self, path: str) -> str | None:
@@ -74,16 +79,22 @@ class Contents:
         except OSError:
             return None
         seen = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
-        known = self.memory.pop(path, None)
+        known = self.files.pop(path, None)
         if known and known[:4] == seen:
-            self.memory[path] = known
+            self.files[path] = known
             return str(known[4])
         now, digest = time.time_ns(), file_digest(path)
         self.learned = True
-        unsure = _UNSURE_NS if status.st_mtime_ns % 1_000_000_000 else _COARSE_NS
-        if digest is not None and now - max(seen[1:3]) > unsure:
-            self.memory[path] = [*seen, digest]
+        if digest is not None and now - max(seen[1:3]) > _UNSURE_NS:
+            self.files[path] = [*seen, digest]
         return digest
+
+    def save(self) -> None:
+        """Keep what is new and exists, where that can be written."""
+        files = {path: seen for path, seen in self.files.items() if os.path.exists(path)}
+        if self.learned:
+            with suppress(OSError):
+                _write(INDEX, {"files": files, "tex": self.tex}, self._out)
 
 
 def file_digest(path: str) -> str | None:
@@ -105,20 +116,10 @@ def files_below(folder: str) -> list[str]:
     Hidden files and folders, and Python's own caches, are none of a project's inputs.
     """
     found: list[str] = []
-    folders = [""]
-    while folders:
-        prefix = folders.pop()
-        try:
-            entries = list(os.scandir(os.path.join(folder, prefix)))
-        except OSError:
-            continue
-        for entry in entries:
-            if entry.name.startswith((".", "__pycache__")):
-                continue
-            if entry.is_dir():
-                folders.append(f"{prefix}{entry.name}/")
-            else:
-                found.append(prefix + entry.name)
+    for place, folders, files in os.walk(folder, followlinks=True):
+        folders[:] = [name for name in folders if not name.startswith(_NO_INPUT)]
+        below = f"{place}/"[len(folder) + 1 :]
+        found += [below + name for name in files if not name.startswith(_NO_INPUT)]
     return sorted(found)
 
 
@@ -139,22 +140,6 @@ def write_manifest(steps: Mapping[str, Entry], out: str) -> None:
     """Replace the manifest in ``out`` in one step; raises ``OSError``."""
     entries = {id: entry._asdict() for id, entry in steps.items()}
     _write(MANIFEST, {"version": VERSION, "steps": entries}, out)
-
-
-def read_index(out: str) -> dict[str, Any]:
-    """What an earlier build remembered of this machine; nothing if it cannot be understood."""
-    content = _read(INDEX, out)
-    try:
-        return {"files": dict(content["files"]), "tex": dict(content["tex"])}
-    except _DAMAGE:
-        return dict(NO_INDEX)
-
-
-def write_index(contents: Contents, tex: object, out: str) -> None:
-    """Remember what was learnt of this machine and exists, where that can be written."""
-    files = {path: seen for path, seen in contents.memory.items() if os.path.exists(path)}
-    with suppress(OSError):
-        _write(INDEX, {"files": files, "tex": tex}, out)
 
 
 def _read(name: str, out: str) -> Any:

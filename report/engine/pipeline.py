@@ -8,14 +8,15 @@ values here are named tuples: importing ``dataclasses`` takes as long as looking
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from report.engine.cache import SCRATCH, read_index, write_index
+from report.engine.cache import SCRATCH, Index
 from report.engine.plan import World
 from report.engine.programs import find_tex
-from report.engine.steps import ROOT, Engine, Output, Request
+from report.engine.steps import ROOT, SITE, Engine, Output, Request
 from report.errors import RenderError
 
 __all__ = ["ROOT", "Engine", "Output", "Request"]
@@ -26,40 +27,29 @@ Announce: TypeAlias = Callable[[str, float], None]
 Explain: TypeAlias = Callable[[str, str], None]
 
 
-class Outcome(NamedTuple):
-    """What a build did with one study: what it replaced, what to say, or why it failed.
+class Failure(NamedTuple):
+    """Why a study could not be built: one sentence, and its traceback.
 
-    What all studies share is called ``site``.  ``failure`` is one sentence, ``trace`` its
-    traceback.
+    What all studies share is called ``site``.
     """
 
     study: str
-    made: tuple[Path, ...] = ()
-    notices: tuple[str, ...] = ()
-    failure: str | None = None
+    sentence: str
     trace: str = ""
 
 
 class Summary(NamedTuple):
-    """What a build did, or would do: the ``stale`` steps with the reasons, and their outcomes.
+    """What a build did, or would do: the ``stale`` steps with the reasons, and what to say.
 
-    ``engine`` is the sentence that says by what the PDFs are made.
+    ``engine`` is the sentence that says by what the PDFs are made, ``made`` the folders and files
+    of each study that were replaced.
     """
 
     stale: Mapping[str, str]
-    outcomes: tuple[Outcome, ...]
     notices: tuple[str, ...]
     engine: str
-
-    @property
-    def made(self) -> tuple[Path, ...]:
-        """The folders and files that were replaced."""
-        return tuple(path for outcome in self.outcomes for path in outcome.made)
-
-    @property
-    def failed(self) -> tuple[Outcome, ...]:
-        """The studies that could not be built."""
-        return tuple(outcome for outcome in self.outcomes if outcome.failure)
+    made: Mapping[str, Sequence[Path]] = MappingProxyType({})
+    failed: tuple[Failure, ...] = ()
 
 
 def look(request: Request) -> Summary:
@@ -78,7 +68,7 @@ def build(request: Request, announce: Announce, explain: Explain | None = None) 
     """
     world, found = _look(request)
     if not found.stale and not any(name.startswith(SCRATCH) for name in os.listdir(request.out)):
-        _remember(world)
+        world.index.save()
         return found
     from report.engine.place import only_build
     from report.engine.run import run
@@ -87,24 +77,29 @@ def build(request: Request, announce: Announce, explain: Explain | None = None) 
         # What another build has made meanwhile need not be made again.
         world, found = _look(request)
         if found.stale:
-            outcomes = run(world, found.stale, announce, explain)
-            notices = (notice for outcome in outcomes for notice in outcome.notices)
-            found = found._replace(outcomes=outcomes, notices=tuple(dict.fromkeys(notices)))
-        _remember(world)
+            made, failed = run(world, found.stale, announce, explain)
+            notices = _notices(world, {failure.study for failure in failed})
+            found = found._replace(notices=notices, made=made, failed=tuple(failed))
+        world.index.save()
     return found
 
 
 def _look(request: Request) -> tuple[World, Summary]:
-    known = read_index(str(request.out))
-    tex = known["tex"]
+    index = Index(str(request.out))
     if request.engine != "typst" and "pdf" in request.outputs:
-        tex = find_tex(tex)
-    engine, note = choose_engine(request.engine, tex.get("lacking", ""))
-    world = World(request._replace(engine=engine), known, tex)
-    stale, rooms = world.stale(), {*request.studies, "site"}
+        tex = find_tex(index.tex)
+        index.learned |= tex != index.tex
+        index.tex = tex
+    engine, said = choose_engine(request.engine, index.tex.get("lacking", ""))
+    world = World(request._replace(engine=engine), index)
+    return world, Summary(world.stale(), _notices(world), said)
+
+
+def _notices(world: World, failed: Collection[str] = ()) -> tuple[str, ...]:
+    """What is to be said of the papers that are in place and were asked for."""
+    rooms = {*world.request.studies, SITE}.difference(failed)
     own = (entry for id, entry in world.made.items() if id.partition("/")[0] in rooms)
-    notices = dict.fromkeys(notice for entry in own for notice in entry.notices)
-    return world, Summary(stale, (), tuple(notices), note)
+    return tuple(dict.fromkeys(notice for entry in own for notice in entry.notices))
 
 
 def choose_engine(engine: Engine, lacking: str) -> tuple[Engine, str]:
@@ -120,9 +115,3 @@ def choose_engine(engine: Engine, lacking: str) -> tuple[Engine, str]:
     if engine == "latex":
         raise RenderError(f"--engine latex: {lacking}")
     return "typst", f"PDF by Typst, for LaTeX is not complete here: {lacking}"
-
-
-def _remember(world: World) -> None:
-    """Note what was learnt of this machine, so that the next build need not ask again."""
-    if world.contents.learned or world.tex != world.known["tex"]:
-        write_index(world.contents, world.tex, str(world.request.out))

@@ -60,8 +60,8 @@ def _open_lock(out: Path) -> int:
     """The lock file of ``out``; what is no file, such as a pipe or a link, is taken away first."""
     path = out / _LOCK
     if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
-        path.replace(Path(tempfile.mkdtemp(prefix=SCRATCH, dir=out)) / _LOCK)
-    return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        remove(path)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
 
 
 def _tidy(out: Path) -> None:
@@ -81,24 +81,14 @@ def _take(lock: int, waiting: Callable[[], None]) -> None:
 
 @contextmanager
 def stage_in(out: Path) -> Iterator[Path]:
-    """A folder on the file system of ``out``; raises ``OutputError``.
-
-    It is empty but for the temporary files of this process and all that it starts meanwhile.
-    """
+    """An empty folder on the file system of ``out`` for as long as needed; ``OutputError``."""
     try:
         folder = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=out))
-        (folder / ".tmp").mkdir()
     except OSError as error:
         raise unwritable(error) from error
-    before, chosen = os.environ.get("TMPDIR"), tempfile.tempdir
-    os.environ["TMPDIR"] = tempfile.tempdir = str(folder / ".tmp")
     try:
         yield folder
     finally:
-        tempfile.tempdir = chosen
-        del os.environ["TMPDIR"]
-        if before is not None:
-            os.environ["TMPDIR"] = before
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from types import MappingProxyType
-from typing import Any, Final
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
 
-from report.engine.cache import NO_INDEX, Contents, Entry, files_below, read_manifest
+from report.engine.cache import Entry, Index, files_below, read_manifest
 from report.engine.programs import installed
-from report.engine.steps import READ, ROOT, Request, Step, paper_files, shared_steps, study_steps
+from report.engine.steps import READ, ROOT, SITE, Request, Step, make_step, paper_files
 from report.records import ENDING, OPERATORS, SHARED
 from report.studies import STUDIES
 
@@ -31,24 +30,17 @@ _WORDS: Final = {
 class World:
     """All that the steps of a ``request`` depend on, as it is now, and the steps ``made`` before.
 
-    ``files`` are the inputs that there may be, ``known`` is the index of an earlier build, and
-    ``tex`` what TeX there is.
+    ``files`` are the inputs that there may be, ``index`` says what is in them and what TeX there
+    is.
     """
 
-    def __init__(
-        self,
-        request: Request,
-        known: Mapping[str, Any] = NO_INDEX,
-        tex: Mapping[str, Any] = MappingProxyType({}),
-        root: str = str(ROOT),
-    ) -> None:
-        self.request, self.root, self.known, self.tex = request, root, known, tex
-        self.contents = Contents(known["files"])
+    def __init__(self, request: Request, index: Index | None = None, root: str = str(ROOT)) -> None:
+        self.request, self.root = request, root
+        self.index = index or Index(str(request.out))
         self.made = read_manifest(str(request.out))
         self.files = sorted(self._files())
         self._paths = {name: self.source(name) for name in self.files}
-        self._versions = installed()
-        self._versions["tex"] = tex.get("version", "none")
+        self._versions = {**installed(), "tex": str(self.index.tex.get("version", "none"))}
 
     def _files(self) -> Iterator[str]:
         """The templates, the code and the data that there may be, as the project names them."""
@@ -78,41 +70,62 @@ class World:
         return f"{self.request.out}/{name}"
 
     def study_steps(self, study: str) -> list[Step]:
-        """The steps of ``study``; its document keeps a format that it has.
+        """The steps of ``study`` in an order of theirs; its document keeps a format that it has.
 
         So whoever asks for pages and for print in turns has nothing converted again.
         """
-        made, outputs = self.made.get(f"{study}/document"), self.request.outputs
-        page = "html" in outputs or (made is not None and "page" in made.inputs["formats"])
-        formats = ["page"] if page else []
-        formats += ["print"] if "pdf" in outputs or self._has_paper(study) else []
-        return study_steps(study, self.request, self.files, " ".join(formats))
+        request, outputs = self.request, self.request.outputs
+        page = "html" in outputs or self._has_page(study)
+        printed = "pdf" in outputs or self._has_paper(study)
+        formats = " ".join(["page"] * page + ["print"] * printed)
+        settings: dict[str, dict[str, str]] = {
+            "study": {"use": ", ".join(request.use.get(study, ()))},
+            "figures": {},
+            "document": {"formats": formats, "style": request.style or ""},
+            "editions": {"formats": formats},
+        }
+        if "pdf" in outputs:
+            settings["pdf"] = {"engine": request.engine}
+        return [make_step(study, kind, [study], self.files, s) for kind, s in settings.items()]
 
-    def shared_steps(self, sure: Iterable[str] = ()) -> list[Step]:
+    def shared_steps(self, sure: Collection[str] = ()) -> list[Step]:
         """The steps that read all studies that have been built by now, those not asked for too.
 
-        What the studies that are not ``sure`` have made is looked at first.
+        They make the Quarto project and the site.  What the studies that are not ``sure`` have made
+        is looked at first.
         """
-        written = {
-            study: self.made[f"{study}/document"]
+        written = [
+            study
             for study in STUDIES
-            if {f"{study}/{action}" for action in READ} <= self.made.keys()
+            if all(f"{study}/{kind}" in self.made for kind in READ)
             and (study in sure or not any(self._altered(study)))
-        }
-        pages = {s: self._has_paper(s) for s, e in written.items() if "page" in e.inputs["formats"]}
-        return shared_steps([*written], pages, self.request, self.files)
+        ]
+        pages = [study for study in written if self._has_page(study)]
+        papers = " ".join(study for study in pages if self._has_paper(study))
+        steps: list[Step] = []
+        if written:
+            settings = {"studies": " ".join(written)}
+            steps.append(make_step(SITE, "quarto", written, self.files, settings))
+        if pages and "html" in self.request.outputs:
+            settings = {"studies": " ".join(pages), "papers": papers}
+            steps.append(make_step(SITE, "index", pages, self.files, settings))
+        return steps
+
+    def _altered(self, study: str) -> Iterator[str]:
+        for kind in READ:
+            yield from self.altered(self.made[f"{study}/{kind}"])
+
+    def _has_page(self, study: str) -> bool:
+        made = self.made.get(f"{study}/document")
+        return made is not None and "page" in made.inputs["formats"]
 
     def _has_paper(self, study: str) -> bool:
         """Whether the PDF lies beside the page of ``study``."""
         return os.path.exists(self.output(paper_files(study)[1]))
 
-    def _altered(self, study: str) -> Iterator[str]:
-        for action in READ:
-            yield from self.altered(self.made[f"{study}/{action}"])
-
     def inputs(self, step: Step, made: Mapping[str, Entry]) -> dict[str, str]:
         """What ``step`` depends on now; ``made`` holds the steps that it reads."""
-        found = {name: self.contents.digest(self._paths[name]) for name in step.files}
+        found = {name: self.index.digest(self._paths[name]) for name in step.files}
         read = {f"out/{n}": made[id].outputs[n] for id, n in outputs_read(step, made)}
         versions = {name: self._versions.get(name, "none") for name in ("python", *step.packages)}
         there = {name: digest for name, digest in found.items() if digest is not None}
@@ -128,7 +141,7 @@ class World:
     def altered(self, entry: Entry) -> Iterator[str]:
         """The outputs of a step that are not as it made them."""
         for name, digest in entry.outputs.items():
-            found = self.contents.digest(self.output(name))
+            found = self.index.digest(self.output(name))
             if found != digest:
                 yield f"{name} {'is missing' if found is None else 'was altered'}"
 

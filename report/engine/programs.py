@@ -21,10 +21,12 @@ def find_tex(known: Mapping[str, Any]) -> Mapping[str, Any]:
     """TeX as it is now, where ``known`` is what was found before.
 
     ``version`` names all of it that a paper depends on; ``lacking`` says what is missing and how to
-    install it, where LaTeX is not complete.
+    install it, where LaTeX is not complete; ``looks`` are the files that the answer rests on.
     """
-    looks = known.get("looks", {}).items()
-    if known and known["path"] == _on_path() and all(_look(file) == look for file, look in looks):
+    path = os.environ.get("PATH", "").split(os.pathsep)
+    programs = [os.path.join(folder, name) for folder in path for name in _PROGRAMS]
+    looks = {file: _look(file) for file in (*programs, *known.get("files", ()))}
+    if known.get("looks") == looks:
         return known
     from hashlib import sha256
 
@@ -37,19 +39,8 @@ def find_tex(known: Mapping[str, Any]) -> Mapping[str, Any]:
         parts = (tex_version(), *(file_digest(path) or "none" for path in styles))
         version = sha256("\n".join(parts).encode()).hexdigest()
         files = [*files, *styles]
-    looks_now = {file: _look(file) for file in files}
-    return {"version": version, "lacking": lacking, "path": _on_path(), "looks": looks_now}
-
-
-def _on_path() -> dict[str, list[int | str]]:
-    """Each program's path and what the system says of it; ``shutil.which`` is slow to import."""
-    found: dict[str, list[int | str]] = {}
-    for folder in os.environ.get("PATH", "").split(os.pathsep):
-        for name in _PROGRAMS:
-            path = os.path.join(folder, name)
-            if name not in found and os.access(path, os.X_OK):
-                found[name] = [path, *_look(path)]
-    return found
+    looks = {file: _look(file) for file in (*programs, *files)}
+    return {"version": version, "lacking": lacking, "files": files, "looks": looks}
 
 
 def _look(path: str) -> list[int]:

@@ -191,45 +191,13 @@ def inputs_among(files: Sequence[str], *prefixes: str) -> list[str]:
     return [*found]
 
 
-def study_steps(study: str, request: Request, files: Sequence[str], formats: str) -> list[Step]:
-    """The steps of ``study`` in an order of theirs, where ``files`` are all inputs, sorted.
-
-    ``formats`` are those of its document: ``page``, and ``print`` if a PDF is wanted or there.
-    """
-    settings: dict[str, dict[str, str]] = {
-        "study": {"use": ", ".join(request.use.get(study, ()))},
-        "figures": {},
-        "document": {"formats": formats, "style": request.style or ""},
-        "editions": {"formats": formats},
-    }
-    if "pdf" in request.outputs:
-        settings["pdf"] = {"engine": request.engine}
-    return [_step(study, action, [study], files, told) for action, told in settings.items()]
-
-
-def shared_steps(
-    written: Sequence[str], pages: Mapping[str, bool], request: Request, files: Sequence[str]
-) -> list[Step]:
-    """The steps that read what several studies have made: the Quarto project and the site.
-
-    ``written`` are the studies that have a document, ``pages`` those that have a page, with
-    whether they have a PDF.
-    """
-    steps: list[Step] = []
-    if written:
-        settings = {"studies": " ".join(written)}
-        steps.append(_step(SITE, "quarto", written, files, settings))
-    if pages and "html" in request.outputs:
-        printed = " ".join(study for study, has_paper in pages.items() if has_paper)
-        settings = {"studies": " ".join(pages), "papers": printed}
-        steps.append(_step(SITE, "index", [*pages], files, settings))
-    return steps
-
-
-def _step(
+def make_step(
     room: str, action: str, studies: Sequence[str], files: Sequence[str], told: Mapping[str, str]
 ) -> Step:
-    """A step of ``room`` over ``studies``, with the settings that it is ``told``."""
+    """A step of ``room`` over ``studies``, with the settings that it is ``told``.
+
+    ``files`` are all inputs that there may be, sorted.
+    """
     kind = _KINDS[action]
     named = (name.replace(_STUDY, study) for name in kind.files for study in studies)
     own = inputs_among(files, *dict.fromkeys(named))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import gc
 import json
-import os
 import pickle
 import shutil
 import traceback
@@ -60,13 +59,15 @@ class FailedStepError(Exception):
 
 
 def do(task: Task, inputs: Mapping[str, str]) -> Entry:
-    """Run a step; returns what it made from its ``inputs``, or raises ``FailedStepError``."""
+    """Run a step; returns what it made from its ``inputs``, or raises ``FailedStepError``.
+
+    What it reads of earlier steps is on its stage and among its inputs as ``out/…``.
+    """
     from report.engine import actions
 
     gc.disable()  # a step ends soon, and a tenth of it would be the search for cycles
     try:
         task.stage.mkdir(parents=True, exist_ok=True)
-        before = _files(task.stage)
         notices = getattr(actions, task.id.partition("/")[2])(task)
     except Exception as error:
         # A defect of ours in one study must not stop the others.  The stage is gone when this is
@@ -75,18 +76,10 @@ def do(task: Task, inputs: Mapping[str, str]) -> Entry:
         raise FailedStepError(said, traceback.format_exc()) from error
     finally:
         gc.enable()
-    outputs = {
-        name: file_digest(str(task.stage / name)) for name in sorted(_files(task.stage) - before)
-    }
-    if lost := [name for name, digest in outputs.items() if digest is None]:
-        raise FailedStepError(f"{task.id}: {lost[0]} could not be read back; build again.", "")
-    return Entry(inputs, {name: str(digest) for name, digest in outputs.items()}, notices or ())
-
-
-def _files(stage: Path) -> set[str]:
-    """All files on the stage, relative to it."""
-    found = (Path(folder, file) for folder, _, files in os.walk(stage) for file in files)
-    return {path.relative_to(stage).as_posix() for path in found}
+    files = sorted(path for path in task.stage.rglob("*") if path.is_file())
+    outputs = {path.relative_to(task.stage).as_posix(): file_digest(str(path)) for path in files}
+    new = {name: str(digest) for name, digest in outputs.items() if f"out/{name}" not in inputs}
+    return Entry(inputs, new, notices or ())
 
 
 def _sentence(task: Task, error: Exception) -> str:
