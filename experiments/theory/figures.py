@@ -60,6 +60,6 @@ def roofline(found: Theory, roof: NamedRoof) -> Drawing:
         Points(row.name, (row.intensity,), ((row.rate or 0.0) / GIGA,), series=number)
         for number, row in enumerate(row for row in found.by_kind if row.multiply_adds)
     )
-    line = roof_line(roof.roof, roof.name, roof.look, GIGA)
+    line = roof_line(roof.roof, roof.name, GIGA)
     panel = Roofline("Intensity (FLOP/B)", "Attainable rate (GFLOP/s)", (line,), marks)
     return Drawing((panel,), height=2.9)

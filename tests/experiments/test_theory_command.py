@@ -35,9 +35,6 @@ def transformed():
             return torch.fft.rfft(x).real
     return Transformed()
 
-def recurrent():
-    return nn.GRU(4, 8)
-
 def broken():
     raise RuntimeError("no network here")
 """
@@ -73,21 +70,12 @@ def test_json_holds_what_follows_from_shapes(run: Run) -> None:
     assert (found["refused"], found["complete"], found["may_take_more"]) == ([], True, [])
     kinds = {row["name"]: row for row in found["kinds"]}
     assert kinds["convolution"]["bytes"] == 4 * (2 * 3 * 64 + 8 * 27 + 8 + 2 * 8 * 36)
-    assert sum(row["parameters"] for row in found["modules"]) == found["parameters"]
     # Parameters, the image, the result of the convolution and that of the activation.
     assert found["peak_bytes"] >= 4 * (found["parameters"] + 2 * 3 * 64 + 2 * 2 * 8 * 36)
-
-
-def test_what_is_not_known_is_named_beside_the_rest(run: Run) -> None:
     code, out, err = run("{file}:transformed", "--input", "2,16", "--json")
     found = json.loads(out)
-    assert code == 1 and found["refused"] == ["_fft_r2c.default(2×16)"]
-    assert found["multiply_adds"] is None and found["peak_bytes"] and "_fft_r2c" in err
-    code, out, err = run("{file}:recurrent", "--input", "3,2,4", "--device", "cuda", "--json")
-    found = json.loads(out)
-    if found["peak_bytes"] is None:  # PyTorch has no GPU here, whose operators it would capture
-        assert code == 1 and found["refused"] == ["GRU"] and found["multiply_adds"]
-        assert "GRU: a GPU runs other kernels" in err and err.count("\n") == 1
+    assert code == 1 and found["refused"] == ["_fft_r2c.default(2×16)"] and "_fft_r2c" in err
+    assert found["multiply_adds"] is None and found["peak_bytes"]
 
 
 @pytest.mark.parametrize(
@@ -162,10 +150,8 @@ def test_the_memory_of_a_gpu_comes_from_its_allocator(
 @pytest.mark.parametrize(
     ("limit", "size"), [("1MB", 10**6), ("T4", 16 * 10**9), (f"record:{H100}", 85_017_493_504)]
 )
-def test_the_largest_batch_that_fits(limit: str, size: int, run: Run, tmp_path: Path) -> None:
-    mode = ("--train", "--optimizer", "adamw") if limit == "T4" else ()
-    words = ("{file}:build", *INPUT, "--fits", limit, *mode)
-    code, out, _ = run(*words, "--json", "--figures", str(tmp_path))
+def test_the_largest_batch_that_fits(limit: str, size: int, run: Run) -> None:
+    code, out, _ = run("{file}:build", *INPUT, "--fits", limit, "--json")
     found = json.loads(out)
     first, *rest = found["batches"]
     assert code == 0 and found["limit_bytes"] == size
@@ -173,40 +159,34 @@ def test_the_largest_batch_that_fits(limit: str, size: int, run: Run, tmp_path: 
     assert first["verdict"] in ("fits", "undecided") and first["peak_categories"]["parameters"]
     assert ("allocator" in first) == (limit != "1MB")
     assert [each["verdict"] for each in rest] == ["does not fit"] * (first["batch"] < MOST)
-    assert {path.name for path in tmp_path.glob("fits.*")} == {"fits.svg", "fits.pdf"}
-    _, out, _ = run(*words)
-    assert f"Batch {first['batch']:,}: {first['verdict']}" in out and "Held by" in out
-
-
-def test_figures_and_the_least_time_on_a_device(run: Run, tmp_path: Path) -> None:
-    words = ("{file}:build", *INPUT, "--device-peaks", "A100", "--figures", str(tmp_path / "here"))
-    code, out, _ = run(*words)
-    assert code == 0 and "Least time on this roof: " in out and "Peak memory: " in out
-    assert out.split()[0] == "Module" and all(len(line) < 160 for line in out.splitlines())
-    assert "Roof: NVIDIA A100 40 GB (data sheet), 19.5 TFLOP/s and 1555 GB/s" in out
-    names = {path.name for path in (tmp_path / "here").iterdir()}
-    assert names == {"memory.svg", "memory.pdf", "roofline.svg", "roofline.pdf"}
 
 
 TEXT = (Path(__file__).parents[2] / "docs" / "theory-of-a-network.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```sh\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("command", [*BLOCKS[0].splitlines(), *BLOCKS[1].splitlines()])
+@pytest.mark.parametrize(
+    "command", [*BLOCKS[0].splitlines(), *BLOCKS[1].splitlines()], ids=lambda line: line[28:]
+)
 def test_the_commands_of_the_page_run(
     command: str,
-    tmp_path: Path,
+    file: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     if importlib.util.find_spec("torchvision") is None:
         command = command.replace("torchvision:resnet50", "study:ResNet-20")
-    monkeypatch.chdir(tmp_path)
-    network = "from torch import nn\ndef build():\n    return nn.Conv2d(3, 8, 3)\n"
-    (tmp_path / "my_networks.py").write_text(network)
+    monkeypatch.chdir(file.parent)
+    command = command.replace("2,3,64,64", "2,3,8,8 --device-peaks A100")
     assert main(shlex.split(command)[3:]) == 0
-    assert "peak" in capsys.readouterr().out.lower()
-    assert ("--figures" in command) == any(tmp_path.glob("figures-of-mine/*.svg"))
+    out = capsys.readouterr().out
+    assert ("undecided" if "--fits" in command else "peak") in out.lower()
+    drawn = {path.stem for path in file.parent.glob("figures-of-mine/*.svg")}
+    figures = {"fits"} if "--fits" in command else {"memory", "roofline"}
+    assert drawn == (figures if "--figures" in command else set())
+    if "A100" in command:
+        assert "Roof: NVIDIA A100 40 GB (data sheet), 19.5 TFLOP/s and 1555 GB/s" in out
+        assert "Least time on this roof: " in out
 
 
 def test_the_example_for_notebooks_runs() -> None:
@@ -215,7 +195,6 @@ def test_the_example_for_notebooks_runs() -> None:
     exec(compile(code, "theory-of-a-network.md", "exec"), names)
     found, gpu = names["found"], names["gpu"]
     assert found.parameters == 64 * 27 + 64 + 64 * 900 * 10 + 10
-    assert found.seconds > 0
     assert "<th>Least time (µs)</th>" in found._repr_html_()
     assert names["frontier"].verdict(names["frontier"].largest) == "undecided"
     assert gpu.peak.total <= gpu.cuda["allocated"] <= gpu.cuda["reserved"]
