@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Generic, TypeAlias
+from typing import Any, Final, Generic, TypeAlias
 
 from report.errors import RecordError
 from report.records.editions import EDITIONS, Edition, Role, read_editions
-from report.records.pooling import contradiction, missing_shards, runs_of, unlike
+from report.records.pooling import contradiction, fixed, missing_shards, runs_of, unlike
 from report.records.record import Head, Record
 from report.records.store import Filed, Item, Kind_co, Listed, Stored, read_record, survey
 
@@ -206,19 +206,19 @@ def agreeing(choice: Choice[Head], whole: Mapping[str, Stored]) -> Choice[Record
 
     Runs and shards that found another value of what is always the same are left out.
     """
-    known: list[Record] = []
+    known: dict[Any, Any] = {}
     used: list[Stored] = []
     refused = []
     for item in choice.used:
         parts = []
         for part in item.shards:
-            record = whole[part.file].record
-            if why := next(filter(None, (contradiction(one, record) for one in known)), None):
+            found = fixed(whole[part.file].record)
+            if why := contradiction(known, found):
                 words = f"not the same measurement: {why} as in {_short(choice.primary)}"
                 refused.append((part, words))
             else:
                 parts.append(whole[part.file])
-                known.append(record)
+                known |= found
         used += runs_of(parts)
     return Choice(tuple(used), (*refused, *choice.left), choice.by, choice.roles)
 

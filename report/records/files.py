@@ -7,8 +7,9 @@ import io
 import os
 import stat
 import zlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from report.errors import RecordError
 
@@ -16,12 +17,6 @@ PROJECT: Final = Path(__file__).resolve().parents[2] / "data"
 #: More than any file here holds (B), since a small packed one may hold any number of bytes.
 LARGEST_UNPACKED: Final = 2**28
 _GZIP: Final = b"\x1f\x8b"
-
-
-class SupportsRead(Protocol):
-    """What bytes are read from."""
-
-    def read(self, size: int, /) -> bytes: ...
 
 
 def shared(name: str, data: Path) -> Path:
@@ -53,9 +48,9 @@ def read_file(path: Path, place: str, remedy: str, data: Path | None = None) -> 
         raise RecordError(f"{place}: cannot be read ({reason}); {remedy}.") from error
 
 
-def read_bounded(stream: SupportsRead) -> bytes:
-    """All bytes of a stream that unpacks; raises ``ValueError`` for too many."""
-    found = stream.read(LARGEST_UNPACKED + 1)
+def read_bounded(read: Callable[[int], bytes]) -> bytes:
+    """All bytes that a stream unpacks; raises ``ValueError`` for too many."""
+    found = read(LARGEST_UNPACKED + 1)
     if len(found) > LARGEST_UNPACKED:
         raise ValueError(f"found more than {LARGEST_UNPACKED:,} B")
     return found
@@ -70,7 +65,7 @@ def unpacked(content: bytes, place: str, remedy: str) -> bytes:
         return content
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
-            return read_bounded(stream)
+            return read_bounded(stream.read)
     except (OSError, EOFError, zlib.error, ValueError) as error:
         why = str(error).rstrip(".")
         raise RecordError(f"{place}: cannot be unpacked ({why}); {remedy}.") from error

@@ -10,16 +10,20 @@ Whole records tell the rest: what is the same in every run must be the same in t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from report.records.quantities import FIXED
-from report.records.record import Case, Ceiling, Head, Host, Record, Round, Shard, Status
+from report.records.record import Case, Ceiling, Factor, Head, Host, Record, Round, Shard, Status
 from report.records.store import Filed, Item
 
+#: A case by its factors.
+Key: TypeAlias = frozenset[tuple[str, Factor]]
+#: What must be the same in every run of one measurement, by its case and its name.
+Fixed: TypeAlias = dict[tuple[Key, str], Any]
 #: The option of a run that makes it a shard, as a record's command names it.
 OPTION: Final = "--shard"
 #: What of a host tells one kind of machine from another; the same kind may have several machines.
@@ -59,40 +63,33 @@ def _kind(host: Host | None) -> tuple[object, ...]:
     return () if host is None else tuple(getattr(host, name) for name in _KIND)
 
 
-def contradiction(one: Record, other: Record) -> str | None:
-    """What must be the same in every run and differs between these two; None if nothing does.
+def fixed(record: Record) -> Fixed:
+    """What is the same in every run of one measurement: the layers and values of each good case.
 
-    A quantity counts only where both runs found one value in all their samples: what varies within
-    a run says nothing about the other.
+    What varies within a run says nothing about another, and is left out.
     """
-    known = {frozenset(case.factors.items()): case for case in one.cases}
-    for case in other.cases:
-        first = known.get(frozenset(case.factors.items()))
-        if first is not None and first.status == case.status == "ok":
-            for found in _contradictions(first, case):
-                factors = ", ".join(f"{name} {level}" for name, level in case.factors.items())
-                return f"{found} for {factors}"
+    found: dict[tuple[Key, str], set[float]] = {}
+    layers: Fixed = {}
+    for case in (case for case in record.cases if case.status == "ok"):
+        key = frozenset(case.factors.items())
+        layers[key, "layers"] = case.layers
+        well = (each.series for each in case.rounds if each.status == "ok")
+        for series in (case.series, *well):
+            for quantity in (name for name in series if name in FIXED):
+                found.setdefault((key, quantity), set()).update(series[quantity])
+    return layers | {place: values.pop() for place, values in found.items() if len(values) == 1}
+
+
+def contradiction(known: Fixed, found: Fixed) -> str | None:
+    """What a run found otherwise than is known of its measurement, the first; None if nothing."""
+    for (key, name), value in found.items():
+        first = known.get((key, name), value)
+        if first != value:
+            what = (
+                "other layers ran" if name == "layers" else f"{name} is {value:,}, not {first:,},"
+            )
+            return f"{what} for {', '.join(f'{factor} {level}' for factor, level in sorted(key))}"
     return None
-
-
-def _contradictions(one: Case, other: Case) -> Iterator[str]:
-    if one.layers != other.layers:
-        yield "other layers ran"
-    first, second = _fixed(one), _fixed(other)
-    for quantity in sorted(first.keys() & second.keys()):
-        old, new = first[quantity], second[quantity]
-        if len(old) == len(new) == 1 and old != new:
-            yield f"{quantity} is {new.pop():,}, not {old.pop():,},"
-
-
-def _fixed(case: Case) -> dict[str, set[float]]:
-    """The different values of what is the same in every run, whatever the policy."""
-    found: dict[str, set[float]] = {}
-    well = (each.series for each in case.rounds if each.status == "ok")
-    for series in (case.series, *well):
-        for quantity in FIXED & series.keys():
-            found.setdefault(quantity, set()).update(series[quantity])
-    return found
 
 
 # ------------------------------------------------------------------------------ which make one run

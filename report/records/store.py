@@ -197,7 +197,7 @@ def _member(archive: zipfile.ZipFile, name: str) -> bytes:
     if archive.getinfo(name).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"{name} is neither stored nor deflated")
     with archive.open(name) as stream:
-        return read_bounded(stream)
+        return read_bounded(stream.read)
 
 
 def text_of(content: bytes, place: str) -> bytes:

@@ -26,7 +26,7 @@ from report.records.files import read_file
 Kind = TypeVar("Kind")
 
 #: What decoding raises for a text that is not what was asked for.
-NO_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+NO_JSON: Final = (msgspec.DecodeError, ValueError, RecursionError)
 #: The most characters of YAML that are read, which takes long.
 _LARGEST_YAML: Final = 2**18
 #: What is no text: as JSON writes it, and no larger than 64 bits hold.
@@ -61,7 +61,7 @@ def read_strictly(path: Path, kind: type[Kind], remedy: str, data: Path) -> Kind
     try:
         content, root = parse_yaml(text.decode("utf-8-sig"))
     except (UnicodeDecodeError, SyntaxFaultError) as error:
-        raise RecordError(f"{place}: {_reason(error, text)}; {remedy}.") from error
+        raise RecordError(f"{place}: {_reason(error)}; {remedy}.") from error
     return converted(content, kind, place, remedy, root)
 
 
@@ -78,28 +78,24 @@ def parse_json(text: bytes, kind: type[Kind], place: str, remedy: str) -> Kind:
 def _plain_json(text: bytes, place: str, remedy: str) -> Any:
     """What ``text`` says, as mappings, lists, text and numbers, in which no field stands twice."""
     try:
-        # msgspec refuses what json lets pass: NaN, halves of characters and numbers out of range.
-        decoded = text.decode()
-        msgspec.json.decode(decoded)
-        return json.loads(decoded, object_pairs_hook=_object)
+        content = json.loads(text.decode(), object_pairs_hook=_object)
+        # Refuses what json lets pass: NaN, halves of characters and numbers out of range.
+        msgspec.json.decode(text)
+        return content
     except (*NO_JSON, SyntaxFaultError) as error:
-        what = _reason(error, text)
+        what = _reason(error)
     # Without the chain, of which a thousand frames would bury the sentence.
     raise RecordError(f"{place}: {what}; {remedy}.")
 
 
-def _reason(error: Exception, text: bytes) -> str:
-    """Why ``text`` could not be decoded."""
+def _reason(error: Exception) -> str:
+    """Why a text could not be decoded."""
     if isinstance(error, UnicodeDecodeError):
         line = error.object.count(b"\n", 0, error.start) + 1
         return str(SyntaxFaultError(f"found {byte_at(error)}", line))
     if isinstance(error, RecursionError):
         return "found brackets nested without end"
-    if not isinstance(error, msgspec.DecodeError):
-        return str(error)
-    what, _, byte = str(error).removeprefix("JSON is malformed: ").rstrip(")").partition(" (byte ")
-    line = text.count(b"\n", 0, int(byte)) + 1 if byte else 0
-    return str(SyntaxFaultError(f"not valid JSON: {what.partition(' - at ')[0]}", line))
+    return str(error) if isinstance(error, SyntaxFaultError) else f"not valid JSON: {error}"
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
