@@ -240,16 +240,6 @@ def runs_used(chosen: Chosen) -> list[list[str]]:
     return [[f for run in stored.runs for f in run.files] for stored in chosen.inputs.records]
 
 
-def test_pooled_runs_reach_the_study_with_the_record_that_speaks(tmp_path: Path) -> None:
-    older, newer = measured(1), measured(2)
-    found = choose(STUDY, factory.data_folder(tmp_path, older.record, newer.record))
-    assert runs_used(found) == [[newer.file, older.file]]
-    assert list(found.origin["records"]) == [newer.file, older.file]
-    assert [stored.file for stored in found.files] == [newer.file, older.file]
-    assert [stored.file for stored in found.inputs.records] == [newer.file]
-    assert found.inputs.files == (newer.file, older.file)
-
-
 @pytest.mark.parametrize(("key", "said"), [("m-1t", "m-1t-0"), ("m-1t-cff32c", "no record of")])
 def test_a_bad_record_stands_for_its_own_machine_alone(tmp_path: Path, key: str, said: str) -> None:
     data = factory.data_folder(tmp_path, measured(1).record)
@@ -366,12 +356,8 @@ def test_shards_of_unlike_runs_are_not_merged() -> None:
 
 def test_the_logs_of_two_shards_are_one_file() -> None:
     logs = [CaseLogs(case=n, logs={"call": str(n)}) for n in range(4)]
-    named = Attachment(name="lackey.json.gz", sha256="0" * 64, meaning="counts")
-    parts = [changed(one, attachments=(named,)) for one in split(timed(), 2)]
-    assert merged(parts).attachments == (named,)
-    whole_file = joined_logs(pack("lackey", logs[::2]), pack("lackey", logs[1::2]), "here")
-    assert whole_file == pack("lackey", logs)
-    assert joined_logs(whole_file, whole_file, "here") == whole_file
+    file = joined_logs(pack("lackey", logs[::2]), pack("lackey", logs[1::2]), "here")
+    assert file == pack("lackey", logs) == joined_logs(file, file, "here")
 
 
 def test_a_whole_run_wins_over_a_newer_sweep_that_lacks_a_shard(tmp_path: Path) -> None:
@@ -384,7 +370,9 @@ def test_a_whole_run_wins_over_a_newer_sweep_that_lacks_a_shard(tmp_path: Path) 
         "not used, a sweep that lacks 1 of 2 shards beside a full one",
     )
     write_record(other, data)
-    assert runs_used(choose(STUDY, data)) == [[first, second, run]]
+    found = choose(STUDY, data)
+    assert runs_used(found) == [[first, second, run]]
+    assert found.origin["records"] == [first, second, run] == [item.file for item in found.files]
     assert fate_of(STUDY, first, data)[1] == (
         "used as cpu, the newest full run of its machine, pooled with 1 other run"
     )

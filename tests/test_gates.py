@@ -6,13 +6,7 @@ import msgspec
 import pytest
 
 from report.instruments import gates
-from report.quantity.evaluation import estimate
-from report.quantity.expression import measured
-from report.quantity.intervals import Process
-from report.quantity.verdicts import Statement, expect
 from report.records.record import Case, Record, Round
-from report.statistics.estimates import Estimate
-from report.text.format import quantity_text
 from tests import factory
 
 TWO_GROUPS = (1.35, 1.36, 1.4, 2.16, 2.2, 2.31)
@@ -34,23 +28,6 @@ TWO_GROUPS = (1.35, 1.36, 1.4, 2.16, 2.2, 2.31)
 )
 def test_two_groups_further_apart_than_a_quarter(medians: tuple[float, ...], bimodal: bool) -> None:
     assert gates.is_bimodal(medians) is bimodal
-
-
-def quantity(name: str, *medians: float):  # type: ignore[no-untyped-def]
-    processes = [Process("r.json", str(n), (x,)) for n, x in enumerate(medians)]
-    return measured(name, "s", processes, "r.json", "cpu")
-
-
-def test_a_bimodal_median_is_a_range_and_decides_nothing() -> None:
-    time = quantity("time", *TWO_GROUPS)
-    found = estimate(time)
-    assert isinstance(found, Estimate) and found.bimodal
-    assert (found.low, found.high, found.confidence) == (1.35, 2.31, 0.0)
-    assert quantity_text(found, "s") == "1.4 to 2.3\N{NO-BREAK SPACE}s"
-    assert Statement(time, expect("> 1")).judge() == "undecided"
-    # What both sides of a ratio share cancels within each process.
-    ratio = time / quantity("other", *(2 * x for x in TWO_GROUPS))
-    assert estimate(ratio) == Estimate(0.5, 0.5, 0.5, 6, 0.95)
 
 
 def test_runs_agree_up_to_a_fifth() -> None:

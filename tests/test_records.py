@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
@@ -30,7 +31,7 @@ from report.records.store import (
     read_attachments,
     read_record,
     read_records,
-    record_name,
+    survey,
     unpacked_files,
     write_record,
 )
@@ -92,15 +93,13 @@ def test_a_record_survives_writing_and_reading(
     assert len({id(case.layers) for case in again.cases}) == len({c.layers for c in again.cases})
 
 
-def test_a_round_a_layer_and_a_ceiling_stand_in_one_line_each() -> None:
+def test_a_round_a_layer_and_a_ceiling_stand_in_one_line_and_layers_once_at_any_batch() -> None:
     lines = [line.strip().rstrip(",") for line in encode(RECORD).decode().splitlines()]
     alone = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
     rounds = GOOD["cases"][-1]["rounds"]
     for part in (*rounds, *GOOD["cases"][:-1], *GOOD["layers"], *GOOD["ceilings"]):
         assert part in alone, part
 
-
-def test_layers_stand_once_whatever_the_batch() -> None:
     assert GOOD["networks"] == [[["conv2", 0]]]
     (only,) = GOOD["layers"]
     assert (only["input_shape"][0], only["output_shape"][0]) == (1, 1)
@@ -264,61 +263,55 @@ def test_a_small_archive_that_holds_too_much_is_refused(monkeypatch: pytest.Monk
         unpacked_files(packed(bytes(1001)), ("record.json",), "x.zip")
 
 
-def test_a_study_is_read_oldest_first(tmp_path: Path) -> None:
+def test_a_study_is_read_oldest_first_and_a_record_is_compared_with_its_name(
+    tmp_path: Path,
+) -> None:
+    """Also where no paper uses it: what it says decides which record is used."""
     assert read_records("conv_scaling", tmp_path) == ()
     for day in (3, 1, 2):
         path = write_record(factory.record(started=f"2026-11-0{day}T10:00:00Z"), tmp_path)
+    factory.edit(path, '"plan": "full"', '"plan": "quick"')
     (tmp_path / "conv_scaling" / ".journal.zip").write_text("no record", encoding="utf-8")
     path.rename(tmp_path / "kept.zip")
     path.symlink_to("../kept.zip")
-    days = [item.record.started[8:10] for item in read_records("conv_scaling", tmp_path)]
-    assert days == ["01", "02", "03"]
+    for kind in (Head, Record):
+        found = read_records("conv_scaling", tmp_path, kind)
+        days = [(item.record.started[8:10], item.edited) for item in found]
+        assert days == [("01", False), ("02", True), ("03", False)]
 
 
-@pytest.mark.parametrize(
-    ("make", "complaint"),
-    [
-        (Path.mkdir, "found no regular file"),
-        (os.mkfifo, "found no regular file"),
-        (lambda path: path.symlink_to("/dev/zero"), "found no regular file"),
-        (lambda path: path.symlink_to("nowhere"), "cannot be read"),
-        (lambda path: path.symlink_to("../../elsewhere.zip"), "leads out of the data directory"),
-    ],
-    ids=["folder", "pipe", "device", "dangling link", "link out of data"],
-)
-def test_only_files_inside_the_data_directory_are_read(
-    make: Any, complaint: str, tmp_path: Path
-) -> None:
-    factory.file_record(tmp_path / "elsewhere.zip", encode(factory.record()))
-    path = tmp_path / "data" / "conv_scaling" / "20261101T100000Z-a-00000000.zip"
-    path.parent.mkdir(parents=True)
-    make(path)
-    with pytest.raises(RecordError, match=complaint):
-        read_records("conv_scaling", tmp_path / "data", Head)
+#: What lies in the folder of a study and is none of its records → what is said of it.
+NO_RECORDS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a-00000000": (Path.mkdir, "found no regular file"),
+    "b-00000000": (os.mkfifo, "found no regular file"),
+    "c-00000000": (lambda path: path.symlink_to("/dev/zero"), "found no regular file"),
+    "d-00000000": (lambda path: path.symlink_to("nowhere"), "cannot be read"),
+    "e-00000000": (
+        lambda path: path.symlink_to("../../out.zip"),
+        "leads out of the data directory",
+    ),
+    "f": (Path.touch, "give the file its name back"),
+    "g-00000000": (
+        lambda path: factory.file_record(path, encode(factory.record())),
+        "move the file to conv_scaling",
+    ),
+}
 
 
-def test_a_record_is_compared_with_its_name(tmp_path: Path) -> None:
-    """Also where no paper uses it: what it says decides which record is used."""
-    path = write_record(factory.record(), tmp_path)
-    factory.edit(path, '"plan": "full"', '"plan": "quick"')
-    (listed,) = read_records("conv_scaling", tmp_path, Head)
-    assert listed.edited and read_record(path, tmp_path).edited
-
-
-@pytest.mark.parametrize(
-    ("folder", "name"),
-    [
-        ("conv_scaling", "x.zip"),
-        ("conv_scaling", "20261101T100000Z-a.zip"),
-        ("another", record_name(factory.record())),
-    ],
-)
-def test_a_bad_file_name_or_folder_is_refused(folder: str, name: str, tmp_path: Path) -> None:
-    path = tmp_path / "data" / folder / name
-    path.parent.mkdir(parents=True)
-    factory.file_record(path, encode(factory.record()))
-    with pytest.raises(RecordError, match=rf"^data/{folder}/{name}: .*; (give|move) the"):
-        read_records(folder, tmp_path / "data", Head)
+def test_what_is_no_record_of_a_study_is_named(tmp_path: Path) -> None:
+    factory.file_record(tmp_path / "out.zip", encode(factory.record()))
+    (tmp_path / "data" / "another").mkdir(parents=True)
+    said = {}
+    for name, (make, words) in NO_RECORDS.items():
+        file = f"another/20261101T100000Z-{name}.zip"
+        make(tmp_path / "data" / file)
+        said[file] = words
+    found, refused = survey("another", tmp_path / "data")
+    assert found == () and refused.keys() == said.keys()
+    for file, why in refused.items():
+        assert why.startswith(f"data/{file}: ") and said[file] in why
+    with pytest.raises(RecordError, match="found no regular file"):
+        read_records("another", tmp_path / "data")
 
 
 # --------------------------------------------------------------------------------------- as a frame
@@ -332,7 +325,7 @@ FRAMED = (
     factory.case(16, status="out_of_memory", reason="Memory ran out."),
 )
 QUOTED = msgspec.structs.replace(
-    factory.case(8, time=(0.5, 1)), factors={"batch": 8, "name": 'a "b", c', "flag": True}
+    factory.case(8, time=(0.5, 1)), factors={"batch": 8, "unit": 'a "b", c', "flag": True}
 )
 SAMPLED = (
     factory.stored(factory.record(FRAMED, factory.environment("other-1t"))),
@@ -340,7 +333,7 @@ SAMPLED = (
 )
 ONE, OTHER = (stored.file for stored in SAMPLED)
 SAMPLES = f"""\
-batch,layout,pass,subject,file,device,case,process,policy,quantity,unit,name,flag,repetition,value
+batch,layout,pass,subject,file,device,case,process,policy,quantity,unit,case_unit,flag,repetition,value
 8,contiguous,forward,layer,{ONE},other-1t,0,,,allocated_peak,B,,,0,7
 8,contiguous,forward,layer,{ONE},other-1t,0,1,retained,time,s,,,0,0.5
 8,contiguous,forward,layer,{ONE},other-1t,0,1,retained,time,s,,,1,0.25
@@ -348,17 +341,6 @@ batch,layout,pass,subject,file,device,case,process,policy,quantity,unit,name,fla
 8,,,,{OTHER},example-2t,0,,,time,s,"a ""b"", c",True,0,0.5
 8,,,,{OTHER},example-2t,0,,,time,s,"a ""b"", c",True,1,1
 """
-
-
-def test_a_factor_named_like_a_column_keeps_a_column_of_its_own() -> None:
-    taken = ("policy", "batch", "unit", "case", "value")
-    case = msgspec.structs.replace(FRAMED[0], factors={name: f"its {name}" for name in taken})
-    frame = sample_frame([factory.stored(factory.record([case]))])
-    assert list(frame["value"]) == [7, 0.5, 0.25, 0.75] and list(frame["case"]) == [0] * 4
-    assert list(frame["policy"][1:]) == ["retained", "retained", "default"]
-    for name in taken:
-        own = frame[name if name == "batch" else f"case_{name}"]
-        assert list(own) == [f"its {name}"] * 4
 
 
 def test_each_row_says_what_where_and_in_which_unit() -> None:

@@ -100,6 +100,9 @@ def test_a_line_solves_the_normal_equations() -> None:
         (lambda: median_interval([1.0], 0.0), "between 0 and 1, found 0.0"),
         (lambda: bonferroni(2.0, 2), "between 0 and 1"),
         (lambda: identical([]), "at least 1 value"),
+        (lambda: proportion_interval(0, 0), "found 0 of 0"),
+        (lambda: proportion_interval(3, 2), "found 3 of 2"),
+        (lambda: proportion_interval(-1, 2), "found -1 of 2"),
         (lambda: line_slope([1, 2], [1, 2]), "at least 3 values, found 2"),
         (lambda: line_slope([1, 2, 3], [1, 2]), "found 3 x and 2 y"),
         (lambda: line_slope([2, 2, 2], [1, 2, 3]), "two different x, found only 2"),
@@ -126,9 +129,3 @@ def test_a_proportion_has_the_interval_of_scipy(n: int, share: float, confidence
     expected = binomtest(successes, n).proportion_ci(confidence, method="wilson")
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
     assert 0 <= found.low <= found.value <= found.high <= 1
-
-
-@pytest.mark.parametrize(("successes", "n"), [(0, 0), (3, 2), (-1, 2)])
-def test_a_proportion_needs_successes_among_trials(successes: int, n: int) -> None:
-    with pytest.raises(StudyError, match=f"found {successes} of {n}"):
-        proportion_interval(successes, n)
