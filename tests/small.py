@@ -10,7 +10,7 @@ from typing import Any
 from report.records.filed import parse
 from report.records.record import Record
 from report.studies.training_roofline.subject import Step
-from tests import factory, profiling, test_backend_speedup, training
+from tests import factory, test_backend_speedup, test_conv_profiling, training
 from tests import test_inference_memory as inference
 
 
@@ -51,7 +51,7 @@ def _training() -> Record:
 
 _MADE: Mapping[str, Callable[[], Record]] = {
     "conv_scaling": _conv_scaling,
-    "conv_profiling": profiling.record,
+    "conv_profiling": test_conv_profiling.record,
     "inference_memory": _inference,
     "training_roofline": _training,
     "backend_speedup": test_backend_speedup.on_cpu,

@@ -2,22 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from report.records.record import Record
+from report.records.record import Case, Environment, Record
 from report.studies.conv_profiling.source import ACCOUNT, audit
 from report.studies.conv_profiling.study import findings
-from tests import factory, papers, profiling
+from report.studies.conv_profiling.subject import BASE, Dimensions
+from report.theory.terms import LIBRARY
+from report.theory.work import output_bytes
+from tests import factory, papers
 from tests.degraded import committed
 from tests.factory import OUTPUT_BYTES
 from tests.papers import found_in, reported
 
 STUDY = "conv_profiling"
 found = partial(found_in, STUDY)
+
+BUILD = f"built for tests with {LIBRARY}"
+
+
+class Known(NamedTuple):
+    """A forward call with the multiply-adds and the peak (B) that were worked out by hand."""
+
+    shape: Dimensions
+    batch: int
+    macs: int
+    peak: int
+    subject: str = "layer"
+
+
+#: On vectors of eight: no padding; both channels padded; unfolded; two shapes that are held out.
+CALLS = (
+    Known(BASE, 1, 10_616_832, 307_712),
+    Known(BASE, 8, 84_934_656, 2_359_296),
+    Known(BASE, 64, 679_477_248, 18_874_368),
+    Known(Dimensions(33, 65, 3, 28), 8, 119_439_360, 2_525_184),
+    Known(Dimensions(16, 32, 3, 28), 1, 2_488_321, 405_504),
+    Known(Dimensions(9, 19, 3, 21), 8, 7_990_272, 420_832, "held_out"),
+    Known(Dimensions(12, 26, 1, 27), 1, 182_017, 65_000, "held_out"),
+)
+
+
+def machine(**change: Any) -> Environment:
+    """The tests' machine with the library whose kernels are known."""
+    plain = factory.environment(**change)
+    return msgspec.structs.replace(plain, torch=msgspec.structs.replace(plain.torch, build=BUILD))
+
+
+def layer_case(call: Known, pass_: Any = "forward", **series: Iterable[Any]) -> Case:
+    """A call of the layer; the backward pass doubles its work again."""
+    layer, passes = call.shape.layer(call.batch), 1 if pass_ == "forward" else 3
+    memory = factory.memory(output_bytes(layer), call.peak)
+    counted = {"lackey_multiply_adds": [call.macs * passes]}
+    return Case(
+        factors=call.shape.factors(call.batch, pass_, call.subject),
+        layers=(layer,),
+        series=factory.measured({**memory, **counted, **series}),
+    )
+
+
+def layer_cases() -> list[Case]:
+    """All calls, and the example's with its backward pass."""
+    return [*map(layer_case, CALLS), *(layer_case(call, "forward_backward") for call in CALLS[:3])]
+
+
+def record(cases: Iterable[Case] | None = None, on: Environment | None = None) -> Record:
+    """A whole record of the study."""
+    made = layer_cases() if cases is None else cases
+    return factory.record(made, on or machine(), study=STUDY)
 
 
 #: The source's memory, its kernels and theory: numbers that need no run.
@@ -42,7 +98,7 @@ OF_GPUS: Mapping[str, float] = {
     "fourier_fused": 15_444_992 / 24_780_800, "beside_copies": 16,
     "seen_most": (1_384_448 + 18_432 + 36_864 * 64 * 6) / (64 * 21_233_664), "own_seen": 0.0079768,
 }  # fmt: skip
-FULL = found(profiling.record())
+FULL = found(record())
 
 
 REFUTED = {"batch-in-product", "table-of-one-image", "parameters-per-image"}
@@ -63,13 +119,13 @@ def test_values_and_verdicts_are_those_of_closed_forms_and_the_source_needs_no_r
 
 def changed(place: int, **series: Any) -> Record:
     """The record in which one of the calls has other series."""
-    cases = profiling.layer_cases()
-    cases[place] = profiling.layer_case(profiling.CALLS[place], **series)
-    return profiling.record(cases)
+    cases = layer_cases()
+    cases[place] = layer_case(CALLS[place], **series)
+    return record(cases)
 
 
 OUTPUT = 4 * 8 * 19 * 17 * 17
-PLAIN = profiling.environment()
+PLAIN = machine()
 LONGER = msgspec.structs.replace(
     PLAIN, torch=msgspec.structs.replace(PLAIN.torch, cpu_capability="AVX512")
 )
@@ -87,8 +143,8 @@ OTHER: papers.Other[Record] = {
         ),
         "example-is-theory", "supported",
     ),
-    "longer vectors": (profiling.record(machine=LONGER), "peaks-explained", "refuted"),
-    "no calls": (profiling.record([]), "predicted", "not measured"),
+    "longer vectors": (record(on=LONGER), "peaks-explained", "refuted"),
+    "no calls": (record([]), "predicted", "not measured"),
 }  # fmt: skip
 
 

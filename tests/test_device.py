@@ -1,19 +1,34 @@
-"""A GPU's run led back to theory, on a made-up record: its counters."""
+"""A GPU's run led back to theory: counters of a made-up record, and the allocator of a real one."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from report.errors import StudyError
+from report.evidence.allocator_replay import (
+    MOMENTS,
+    SUMS,
+    CallReplay,
+    reconciliations,
+    replayed,
+    requests,
+)
 from report.missing import Missing
 from report.paper.findings import Findings
 from report.records.record import Case
+from report.records.store import read_record
 from report.studies.conv_scaling.study import findings
+from report.theory.allocator import Allocate, Free
 from report.theory.reconciliation import Reconciliation
 from tests import factory, papers
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES
 from tests.papers import inputs_of
+
+# --------------------------------------------------------------------------------------- counters
 
 STUDY = "conv_scaling"
 OUTPUTS = OUTPUT_BYTES // 4
@@ -57,8 +72,6 @@ def test_counters_of_a_gpu_are_led_back_to_theory() -> None:
     (sixteen,) = (row for row in result.tables["tbl-work"].rows if row[0] == 16)
     assert sixteen[-3:] == (FLOPS_AN_IMAGE * 16 // 2, OUTPUTS * 16, OUTPUTS * 16)
     assert result.claims["device-work-explained"].verdict == "supported"
-    uncounted, _ = of(factory.case(64, time=factory.scattered(1e-3), memory=factory.memory(1, 2)))
-    assert uncounted.claims["device-work-explained"].verdict == "not measured"
 
 
 ALL = FLOPS_AN_IMAGE * 64
@@ -90,3 +103,57 @@ def test_terms_are_what_counters_and_theory_say(
     assert found.measured.amount - found.end == residual
     assert tuple(term.amount for term in found.terms) == tuple(n * OUTPUTS * 64 for n in amounts)
     assert found.explained == (residual == 0)
+
+
+# ----------------------------------------------------------------------------------- the allocator
+
+DATA = Path(__file__).parents[1] / "data"
+#: A layer on an H100, whose statistics PyTorch's allocator told.
+H100 = DATA / "conv_scaling" / "20261122T102337Z-nvidia-h100-80gb-hbm3-1de971c8.zip"
+CASES = read_record(H100, DATA).record.cases
+
+
+def case(**change: tuple[int, ...]) -> Case:
+    series = {name: samples for name, samples in {**CASES[0].series, **change}.items() if samples}
+    return msgspec.structs.replace(CASES[0], series=series)
+
+
+def test_the_sums_of_every_call_follow_from_the_rules() -> None:
+    assert len(CASES) == 44
+    for each in CASES:
+        call = replayed(each)
+        assert isinstance(call, CallReplay)
+        for of_, moment in ((of_, moment) for of_ in SUMS for moment in MOMENTS):
+            assert {*each.samples(f"{of_}_{moment}")} == {getattr(call.state(of_, moment), of_)}
+        assert all(found.explained for found in reconciliations(each, "r", "a call"))
+
+
+def test_what_the_model_does_not_foresee_is_a_residual_and_what_differs_is_missing() -> None:
+    (reserved, *_) = CASES[0].samples("reserved_after")
+    changed = case(reserved_after=(reserved + 7,) * 3, allocated_peak=(1, 2, 1), reserved_peak=())
+    found = reconciliations(changed, "r", "a call")
+    left = {r.id: getattr(r.measured, "reason", r.residual) for r in found if not r.explained}
+    assert left == {
+        "r-reserved-after": 7,
+        "r-allocated-peak": "allocated peak differed between repetitions",
+        "r-reserved-peak": "no reserved peak recorded",
+    }
+    short = case(memory_owners=())
+    assert isinstance(replayed(short), Missing) and reconciliations(short, "r", "a call") == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "owners", "said"),
+    [
+        ((5,), (0, 1), "1 requests have 2 owners"),
+        ((-5,), (0,), "request 0 frees what is not allocated"),
+        ((5, -4), (0, 0), "request 1 frees 4 B of 5 B"),
+        ((5, 5), (0, 0), "request 1 frees -5 B of 5 B"),
+    ],
+)
+def test_a_history_that_no_program_has_is_refused(
+    changes: tuple[int, ...], owners: tuple[int, ...], said: str
+) -> None:
+    assert requests((5, 7, -5), (0, 1, 0)) == (Allocate("0", 5), Allocate("1", 7), Free("0"))
+    with pytest.raises(StudyError, match=said):
+        requests(changes, owners)

@@ -66,16 +66,14 @@ def test_memory_and_kernels_are_those_of_the_events_in_the_order_of_time() -> No
     [
         (traced(*EVENTS)[:-30], "not valid JSON"),
         (gzip.compress(traced(*EVENTS))[:-9], "cannot be unpacked"),
-        (b"{}", "traceEvents: this field is missing"),
         (traced(*EVENTS[:1]), "expected operators of torch.profiler, found none"),
         (without(2, "ts"), r"traceEvents\[2\].ts: this field is missing"),
         (without(2, "dur"), "expected a duration of at least 0, found None"),
         (without(3, "args"), r"traceEvents\[3\].args.Bytes: this field is missing"),
         (traced(operator("a", 2, 1)), "expected a duration of at least 0, found -1"),
-        (traced(operator("a", 2, 1, ts="soon")), r"traceEvents\[0\].ts"),
         (traced(operator("a", 1e308, 1e308)), "expected times below"),
     ],
-    ids=range(10),
+    ids=range(8),
 )
 def test_what_is_no_trace_is_told_with_its_place(content: bytes, words: str) -> None:
     with pytest.raises(RecordError, match=f"^here: .*{words}.*run the experiment again.$"):
@@ -93,19 +91,15 @@ def test_what_is_packed_is_unpacked_in_order(logs: dict[int, dict[str, str]]) ->
     assert pack("lackey", reversed(cases)) == content, "equal logs give equal bytes"
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
+def test_a_damaged_file_is_told() -> None:
+    for content, said in (
         (b"", "not valid JSON"),
         (pack("lackey", ())[:-9], "cannot be unpacked"),
         (gzip.compress(b"{}"), "this field is missing"),
         (pack("ncu", ()), "tool: expected lackey, found ncu"),
-    ],
-    ids=range(4),
-)
-def test_a_damaged_file_is_told(content: bytes, said: str) -> None:
-    with pytest.raises(RecordError, match=f"^here: .*({said})"):
-        unpack(content, "lackey", "here")
+    ):
+        with pytest.raises(RecordError, match=f"^here: .*({said})"):
+            unpack(content, "lackey", "here")
 
 
 def test_the_layer_executes_what_theory_says_to_the_unit() -> None:

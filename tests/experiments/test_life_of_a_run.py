@@ -110,20 +110,15 @@ def test_a_case_that_fails_is_an_outcome_and_the_others_go_on(
     }
 
 
-@pytest.mark.parametrize(
-    ("study", "words", "said"),
-    [
-        ("tiny_failing", "--set 'way=clashing file,clashing file again'",
-         "trace: way=clashing file again leaves another file of this name"),
-        ("only_here", "", "could not start: ModuleNotFoundError: No module named 'only_here'"),
-    ],
-)  # fmt: skip
-def test_what_ends_a_run(
-    command: Command, monkeypatch: pytest.MonkeyPatch, study: str, words: str, said: str
-) -> None:
+def test_what_ends_a_run(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "only_here", tiny_failing)
-    code, messages = command(f"run tiny --threads 1 {words}", study)
-    assert code == 1 and said in messages
+    clash = "trace: way=clashing file again leaves another file of this name"
+    for study, words, said in (
+        ("tiny_failing", "--set 'way=clashing file,clashing file again'", clash),
+        ("only_here", "", "could not start: ModuleNotFoundError: No module named 'only_here'"),
+    ):
+        code, messages = command(f"run tiny --threads 1 {words}", study)
+        assert code == 1 and said in messages
 
 
 # ------------------------------------------------------------------ real signals to real processes
