@@ -12,8 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-import msgspec
-
 from report.errors import StudyError
 from report.theory.networks import BATCH, Captured
 
@@ -86,24 +84,18 @@ def fits(captured: Callable[[int, int | None], Theory], limit: int) -> Fits:
     whole = captured(BATCH, PROBE)
     if not whole.scales:
         return searched(lambda batch: captured(batch, None), limit)
-    return scaled(whole, limit)
+    return scaled(Captured(whole.network), whole, limit)
 
 
-def scaled(whole: Theory, limit: int) -> Fits:
-    """The same of a network that was captured at ``BATCH`` and is alike at every other batch."""
-    rooms = [(limit - fixed) // each for fixed, each in Captured(whole.network).living if each]
-    return searched(scaling(whole), limit, near=min(rooms, default=MOST))
-
-
-def scaling(whole: Theory) -> Callable[[int], Theory]:
-    """Makes the theory of such a network for a batch."""
-    now = Captured(whole.network)
-    past = Captured(msgspec.structs.replace(whole.network, operators=whole.history))
+def scaled(captured: Captured, whole: Theory, limit: int) -> Fits:
+    """The same of a network that was ``captured`` at ``BATCH`` and is alike at every other."""
 
     def at(batch: int) -> Theory:
-        return replace(whole, network=now.at(batch), history=past.at(batch).operators)
+        history = tuple(captured.scaled(each, batch) for each in whole.history)
+        return replace(whole, network=captured.at(batch), history=history)
 
-    return at
+    rooms = [(limit - fixed) // each for fixed, each in captured.living if each]
+    return searched(at, limit, near=min(rooms, default=MOST))
 
 
 def searched(at: Callable[[int], Theory], limit: int, near: int | None = None) -> Fits:

@@ -68,7 +68,6 @@ class Peak:
         return self.total - self.before - self.amount(READ, WRITTEN, PENDING, *_HELD)
 
 
-@lru_cache(maxsize=4096)
 def peak(captured: Captured, batch: int, conditions: Conditions) -> Peak:
     """The first moment of an inference at which most is alive; the record's runs ask for few."""
     operators = captured.network.operators

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from report.evidence.cached import cached
 from report.missing import Missing
 from report.quantity.expression import Quantity, absent, exact, named
 from report.studies.inference_memory import theory
@@ -76,6 +77,7 @@ class Peaks(NamedTuple):
         return found or [NO_BYTES]
 
 
+@cached
 def peaks_of(run: Run) -> Peaks:
     """The float32 peaks of a CPU."""
     return Peaks(run, reconciled(run, "float32"))
@@ -84,22 +86,21 @@ def peaks_of(run: Run) -> Peaks:
 def reconciled(run: Run, *precisions: Precision) -> dict[Call, Reconciliation]:
     """Theory led to the peak of calls that is both predicted and measured, term by term."""
     found = {}
-    for call in run.calls:
+    for call in (call for call in run.calls if call.precision in precisions):
         size, predicted = run.fixed("allocated_peak", call.factors), run.predicted(call)
         if isinstance(size, Missing) or isinstance(predicted, Missing):
             continue
-        if call.precision in precisions:
-            start, *terms = predicted.terms
-            words = f"{call.image}-{call.batch}-{call.layout}-{call.precision}"
-            found[call] = Reconciliation(
-                f"peak-{run.key}-{call.network}-{words}",
-                f"Peak memory of {call.network} on {call.batch:,} images, {call.layout}, "
-                f"{call.precision}, {run.label}",
-                "B",
-                start,
-                tuple(terms),
-                Term("Measured", size, "most bytes in live blocks", "the allocator's events"),
-            )
+        start, *terms = predicted.terms
+        words = f"{call.image}-{call.batch}-{call.layout}-{call.precision}"
+        found[call] = Reconciliation(
+            f"peak-{run.key}-{call.network}-{words}",
+            f"Peak memory of {call.network} on {call.batch:,} images, {call.layout}, "
+            f"{call.precision}, {run.label}",
+            "B",
+            start,
+            tuple(terms),
+            Term("Measured", size, "most bytes in live blocks", "the allocator's events"),
+        )
     return found
 
 

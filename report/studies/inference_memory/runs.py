@@ -26,6 +26,7 @@ from report.studies.inference_memory.subject import (
     limit_of,
 )
 from report.theory import peaks
+from report.theory.conditions import conditions_of
 from report.theory.networks import Captured
 
 #: What is beside the copies in a workspace is below this share of them.
@@ -102,7 +103,11 @@ class Run(any_study.Run):
         """What theory says is alive at the peak of a call."""
         if self.on_gpu or call.tile is not None:
             return Missing("workspaces are known for calls of whole maps on a CPU only")
-        return theory.predicted(call, self._ran.get(call, ()), self.stored.record.environment)
+        network = self.network(call)
+        if isinstance(network, Missing):
+            return network
+        conditions = conditions_of(self.stored.record.environment)
+        return peaks.peak(network, call.batch, conditions)
 
     def predicted_peak(self, call: Call) -> Quantity:
         """Its bytes."""

@@ -8,13 +8,11 @@ from typing import Final
 
 from report.missing import Missing
 from report.records.layers import Layer
-from report.records.record import Environment
 from report.studies.inference_memory.subject import Call, Limit
-from report.theory.conditions import Conditions, conditions_of
+from report.theory.conditions import Conditions
 from report.theory.fits import Fits, scaled
 from report.theory.network import Theory
 from report.theory.networks import Captured, Way, captured
-from report.theory.peaks import Peak, peak
 
 #: What cuBLAS keeps from its first product on, on an H100: 32 MiB, and 1 MiB of cuBLASLt's.
 KEPT: Final = (2**25, 2**20)
@@ -27,18 +25,10 @@ def network(call: Call, like: Sequence[Layer] = ()) -> Captured | Missing:
     return captured(call.network, call.image, Way(call.layout, call.precision), like=like)
 
 
-def predicted(call: Call, like: Sequence[Layer], environment: Environment) -> Peak | Missing:
-    """What is alive at the peak of an eager call on a processor."""
-    found = network(call, like)
-    return (
-        found if isinstance(found, Missing) else peak(found, call.batch, conditions_of(environment))
-    )
-
-
 @cache
 def fits(limit: Limit, conditions: Conditions) -> Fits | Missing:
     """What ``--fits`` says of a network in float32 under a limit, on a processor."""
     found = network(Call(limit.network, limit.image, 1, limit.layout))
     if isinstance(found, Missing):
         return found
-    return scaled(Theory(found.network, conditions), limit.bytes)
+    return scaled(found, Theory(found.network, conditions), limit.bytes)

@@ -64,13 +64,18 @@ class Captured:
         tensors = (*self.network.parameters.values(), *self.network.buffers.values())
         return frozenset(tensor.storage for tensor in (*tensors, *self.network.state))
 
+    @cached_property
+    def _growth(self) -> tuple[tuple[int, int], ...]:
+        """The bytes of every storage: whatever the batch, and for each image."""
+        return tuple(
+            (size, 0) if size % BATCH or storage in self._resident else (0, size // BATCH)
+            for storage, size in enumerate(self.network.storages)
+        )
+
     @lru_cache(maxsize=64)  # noqa: B019  # networks are kept as long as the process
     def sizes(self, batch: int) -> tuple[int, ...]:
         """The bytes of every storage."""
-        return tuple(
-            size if storage in self._resident else _scaled(size, batch)
-            for storage, size in enumerate(self.network.storages)
-        )
+        return tuple([fixed + each * batch for fixed, each in self._growth])
 
     @cached_property
     def living(self) -> tuple[tuple[int, int], ...]:
@@ -94,19 +99,16 @@ class Captured:
             for number, operator in enumerate(self.network.operators)
         )
 
-    @cached_property
-    def _alike_at_any_batch(self) -> frozenset[int]:
-        """The operators, by number, in which nothing grows, such as most of an update."""
-        operators = enumerate(self.network.operators)
-        return frozenset(n for n, each in operators if self._at(each, 1) == each)
-
     @lru_cache(maxsize=2**14)  # noqa: B019  # as above
     def operator(self, number: int, batch: int) -> Operator:
         """One of its operators at a batch."""
-        operator = self.network.operators[number]
-        return operator if number in self._alike_at_any_batch else self._at(operator, batch)
+        return self.scaled(self.network.operators[number], batch)
 
-    def _at(self, operator: Operator, batch: int) -> Operator:
+    def scaled(self, operator: Operator, batch: int) -> Operator:
+        """An operator on its tensors at a batch; nothing grows in most of an update."""
+        touched = {t.storage for each in (*operator.reads.values(), operator.writes) for t in each}
+        if touched <= self._resident:
+            return operator
         return msgspec.structs.replace(
             operator,
             reads={name: self._tensors(each, batch) for name, each in operator.reads.items()},
@@ -135,8 +137,8 @@ class Captured:
     def _tensor(self, tensor: Tensor, batch: int) -> Tensor:
         return Tensor(
             tensor.storage,
-            tuple(_scaled(extent, batch) for extent in tensor.shape),
-            tuple(_scaled(stride, batch) for stride in tensor.strides),
+            _all_scaled(tensor.shape, batch),
+            _all_scaled(tensor.strides, batch),
             self.reduced if tensor.dtype == "bfloat16" else tensor.dtype,
             _scaled(tensor.offset, batch),
         )
@@ -144,6 +146,10 @@ class Captured:
 
 def _scaled(number: int, batch: int) -> int:
     return number if number % BATCH else number // BATCH * batch
+
+
+def _all_scaled(numbers: Sequence[int], batch: int) -> tuple[int, ...]:
+    return tuple([n if n % BATCH else n // BATCH * batch for n in numbers])
 
 
 def _setting(value: Setting, batch: int, reduced: str) -> Setting:
