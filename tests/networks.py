@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from report.records.layers import (
@@ -13,7 +14,6 @@ from report.records.layers import (
     BatchNorm,
     Convolution,
     Dropout,
-    DType,
     Flatten,
     Layer,
     Linear,
@@ -24,36 +24,25 @@ from report.records.operations import Operator, Tensor
 
 
 def convolution(
-    input_shape: tuple[int, int, int, int],
+    input_shape: tuple[int, ...],
     channels: int,
     kernel: tuple[int, int],
     output_extents: tuple[int, int] | None = None,
-    *,
-    stride: tuple[int, int] = (1, 1),
-    padding: tuple[int, int] = (0, 0),
-    dilation: tuple[int, int] = (1, 1),
-    groups: int = 1,
-    bias: bool = True,
-    transposed: bool = False,
-    dtype: DType = "float32",
+    **more: Any,
 ) -> Convolution:
     """A convolution whose stored output is given, or else what the usual formula says."""
+    window = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)} | more
     if output_extents is None:
-        geometry = zip(input_shape[2:], kernel, stride, padding, dilation, strict=True)
+        sides = (window[name] for name in ("stride", "padding", "dilation"))
+        geometry = zip(input_shape[2:], kernel, *sides, strict=True)
         height, width = ((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in geometry)
         output_extents = (height, width)
+    usual = {"name": "conv", "dtype": "float32", "groups": 1, "bias": True, "transposed": False}
     return Convolution(
-        name="conv",
         input_shape=input_shape,
         output_shape=(input_shape[0], channels, *output_extents),
-        dtype=dtype,
         kernel=kernel,
-        stride=stride,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-        bias=bias,
-        transposed=transposed,
+        **usual | window,
     )
 
 
@@ -78,13 +67,6 @@ def mnist_conv2(batch: int) -> Convolution:
     return convolution((batch, 32, 26, 26), 64, (3, 3), (24, 24))
 
 
-def linear(rows: int, inputs: int, outputs: int) -> Linear:
-    """A linear layer with bias on ``rows`` images."""
-    (layer,) = Chain(rows, inputs).linear(outputs).layers
-    assert isinstance(layer, Linear)
-    return layer
-
-
 class Chain:
     """A network in the making."""
 
@@ -97,20 +79,19 @@ class Chain:
         self.shape = layer.output_shape
         return self
 
-    def _base(self) -> dict[str, object]:
-        name = f"layer{len(self.layers)}"
-        return {
-            "name": name,
-            "input_shape": self.shape,
-            "output_shape": self.shape,
-            "dtype": "float32",
-        }
+    @property
+    def _name(self) -> str:
+        return f"layer{len(self.layers)}"
+
+    def _base(self) -> dict[str, Any]:
+        shapes = {"input_shape": self.shape, "output_shape": self.shape}
+        return {"name": self._name, "dtype": "float32"} | shapes
 
     def conv(
         self, channels: int, kernel: int, stride: int = 1, padding: int = 0, **more: Any
     ) -> Chain:
-        window = {"stride": (stride,) * 2, "padding": (padding,) * 2}
-        return self._add(convolution(self.shape, channels, (kernel,) * 2, **window, **more))
+        window = {"stride": (stride,) * 2, "padding": (padding,) * 2, "name": self._name}
+        return self._add(convolution(self.shape, channels, (kernel,) * 2, **window | more))
 
     def pool(self, mode: str, kernel: int, stride: int | None = None, padding: int = 0) -> Chain:
         step = stride or kernel
@@ -124,11 +105,8 @@ class Chain:
         return self._add(Linear(**base, bias=bias))
 
     def flatten(self) -> Chain:
-        n, *rest = self.shape
-        features = 1
-        for extent in rest:
-            features *= extent
-        return self._add(Flatten(**self._base() | {"output_shape": (n, features)}))
+        flat = (self.shape[0], prod(self.shape[1:]))
+        return self._add(Flatten(**self._base() | {"output_shape": flat}))
 
     def norm(self) -> Chain:
         return self._add(BatchNorm(**self._base(), affine=True))

@@ -9,12 +9,14 @@ import msgspec
 import pytest
 
 from report.errors import StudyError
+from report.missing import Missing
 from report.records.operations import Network, Tensor
+from report.theory import peaks
 from report.theory.allocator import DEFAULT
 from report.theory.conditions import Conditions
 from report.theory.fits import MOST, bytes_of, fits
 from report.theory.network import Theory
-from report.theory.networks import BATCH
+from report.theory.networks import BATCH, Captured, Way, captured, layers_of
 from report.theory.operators import load
 from report.theory.roofline import sheet_roof
 from tests.networks import operator, tensor
@@ -211,3 +213,26 @@ def test_multiply_adds_of_operators(
     assert found is not None
     assert (found.multiply_adds, found.effective) == (multiply_adds, multiply_adds)
     assert found.flops == 2 * multiply_adds
+
+
+# -------------------------------------------------------------------------- captured for papers
+
+
+def test_a_residual_network_by_hand() -> None:
+    """The first block's sum: both of its terms and the result, while the next ones wait."""
+    network = captured("ResNet-20", 32, Way("channels_last"), like=layers_of("ResNet-20", 32, 8))
+    assert isinstance(network, Captured)
+    at = peaks.peak(network, 64, Conditions())
+    tensor, parameters = 64 * 16 * 32 * 32 * 4, 269_722 * 4
+    # A mean and a variance for each of 7 × 16, 6 × 32 and 6 × 64 channels, and 19 counts.
+    statistics = 2 * 4 * 688 + 8 * 19
+    names = (peaks.PARAMETERS, peaks.STATISTICS, peaks.INPUT)
+    assert [at.amount(name) for name in names] == [parameters, statistics, 64 * 3 * 32 * 32 * 4]
+    assert at.before == peaks.before(network, 64) == sum(map(at.amount, names))
+    assert (at.total - at.before - at.workspace, at.complete) == (3 * tensor, True)
+    assert peaks.needed(network, 64) == at.before + 3 * tensor
+
+
+def test_other_layers_than_were_captured_have_no_prediction() -> None:
+    for network, ran in (("ResNet-20", layers_of("ResNet-32", 32)), ("ResNet-21", ())):
+        assert isinstance(captured(network, 32, Way(), like=ran), Missing)

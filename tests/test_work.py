@@ -118,14 +118,6 @@ def test_a_contradiction_is_told_in_one_sentence(layer: Layer, why: str) -> None
     assert message.endswith("run the experiment again.")
 
 
-def test_a_transposed_convolution_may_add_less_than_a_stride() -> None:
-    for extent in (9, 10):
-        extents = (extent, 9)
-        layer = convolution((1, 2, 4, 4), 2, (3, 3), extents, stride=(2, 2), transposed=True)
-        check(layer)
-        assert output_shape(layer) == (1, 2, 9, 9)
-
-
 # ------------------------------------------------------------------------------------- traffic
 
 

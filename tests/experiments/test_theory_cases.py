@@ -71,21 +71,6 @@ def test_each_place_moves_once(function: Any, inputs: tuple[Any, ...], right: in
     assert of(function, *inputs).bytes == right
 
 
-EVERY_SECOND = nn.Sequential(Function(lambda x: x[:, ::2]), nn.Linear(4096, 10))
-PEAKS: list[tuple[Any, tuple[int, ...], int]] = [
-    (EVERY_SECOND, (64, 8192), 3_312_168),
-    (lambda x: functional.avg_pool2d(x.chunk(2, 1)[0], 2), (2, 16, 8, 8), 13_312),
-    (lambda x: functional.max_pool2d(x.chunk(2, 1)[1], 2), (2, 16, 8, 8), 15_360),
-]
-
-
-@pytest.mark.parametrize(("function", "shape", "measured"), PEAKS)
-def test_a_peak_is_met_or_at_least(function: Any, shape: tuple[int, ...], measured: int) -> None:
-    found = of(function, shape)
-    assert found.peak is not None and found.peak.total <= measured
-    assert found.peak.total == measured or not found.complete
-
-
 #: Projections, scores and values; every step meets the weights of inputs and of hidden states.
 ATTENTION = First(nn.MultiheadAttention(12, 3, batch_first=True), 3)
 LSTM = First(nn.LSTM(5, 6, batch_first=True), 1)
@@ -133,12 +118,6 @@ def test_what_is_refused_names_what_to_do(
 ) -> None:
     with pytest.raises(MeasurementError, match=keyword.replace("(", r"\(").replace(")", r"\)")):
         of(function, *inputs)
-
-
-@pytest.mark.parametrize("function", [torch.fft.rfft, torch.linalg.svdvals])
-def test_transforms_are_named_and_not_counted(function: Any) -> None:
-    found = of(function, (4, 8))
-    assert found.refused and found.multiply_adds is None and found.bytes is None
 
 
 def test_grouped_gradients_are_right_whichever_way_torch_counts() -> None:
