@@ -14,9 +14,7 @@ from tests import factory, papers
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
 from tests.papers import found_in, rows
 
-STUDY = "conv_scaling"
-found = partial(found_in, STUDY)
-MACHINE = "example-2t"
+found = partial(found_in, "conv_scaling")
 MACS = 10_616_832
 INPUT_BYTES = 4 * 32 * 26 * 26
 PEAK, COPY, PAGE_S, CALL_S, IMAGE_S, UNMAP_S = 2e11, 3e10, 2e-6, 1e-4, 2e-4, 1e-5
@@ -79,7 +77,7 @@ def page_price(moment: Any) -> Ceiling:
     )  # fmt: skip
 
 
-def record(slower: float = 1, key: str = MACHINE, cases: Any = None) -> Record:
+def record(slower: float = 1, key: str = "example-2t", cases: Any = None) -> Record:
     made = [layer_case(batch, slower) for batch in PAGES] if cases is None else cases
     peaks = (*factory.ceilings(PEAK, COPY), page_price("before"), page_price("after"))
     return factory.record(made, factory.environment(key), peaks=peaks)

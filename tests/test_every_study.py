@@ -25,9 +25,9 @@ from tests.papers import assert_whole, rendered
 
 #: A study that was just made has no records yet, and one may rest on those of others alone.
 OWN = [study for study in STUDIES if any((ROOT / "data" / study).glob("*.zip"))]
-IMPORTED = [study for study in STUDIES if any((ROOT / "data" / study / "imported").glob("*.zip"))]
+MEASURED = [study for study in STUDIES if any((ROOT / "data" / study).rglob("*.zip"))]
 every_study = pytest.mark.parametrize("study", STUDIES)
-every_measured_study = pytest.mark.parametrize("study", sorted({*OWN, *IMPORTED}))
+every_measured_study = pytest.mark.parametrize("study", MEASURED)
 every_study_of_own_records = pytest.mark.parametrize("study", OWN)
 
 VERDICTS = ("supported", "refuted")

@@ -22,7 +22,7 @@ def term(name: str, amount: int) -> Term:
 def reconciliation(
     start: int, amounts: list[int], measured: int | None, unit: str = "FLOP"
 ) -> Reconciliation:
-    terms = tuple(term(f"Term {index}", amount) for index, amount in enumerate(amounts))
+    terms = tuple(term(f"Term {place}", amount) for place, amount in enumerate(amounts))
     counted = Missing("no counter") if measured is None else term("Counted", measured)
     return Reconciliation("example", "an example", unit, term("Theory", start), terms, counted)
 

@@ -17,12 +17,9 @@ from tests import factory, papers, training
 from tests.papers import found_in, rows
 from tests.training import case, record, seconds
 
-STUDY = "training_roofline"
-found = partial(found_in, STUDY)
+found = partial(found_in, "training_roofline")
 SMALL, HEAVY, LIGHT = NETWORKS
 GIB = 2**30
-#: The caches of a made-up CPU: level → size, a power of two.
-CACHES = {1: 15, 2: 19, 3: 23}
 #: The peak of the laptop's chip at its nominal clock, and its bandwidth.
 CHIP, BUS = 2 * 7424 * 1.665e9, 432e9
 
@@ -130,9 +127,7 @@ EXPECTED: Mapping[str, float] = {
 def test_values_and_verdicts_of_full_records_are_those_of_closed_forms() -> None:
     papers.assert_values(FULL, EXPECTED, rel=4e-3)
     papers.assert_verdicts(FULL, {"compute-bound", "heavy-arithmetic"})
-
-
-def test_every_printed_rate_is_below_its_throughput() -> None:
+    # Every printed rate is below its throughput.
     cells = [row["Rate ÷ throughput"] for row in rows(FULL, "tbl-readings")]
     assert cells == [0.92, 0.94, 0.93, 0.78, 0.83, 0.92, 0.91, 0.89]
 
@@ -154,7 +149,10 @@ def test_copies_within_a_cache_give_its_bandwidth() -> None:
         msgspec.structs.replace(factory.ceiling("copy", "before", rate), working_set=size)
         for size, rate in sizes.items()
     )
-    caches = tuple(Cache(level=n, kind="data", size_bytes=2**k, cores=1) for n, k in CACHES.items())
+    caches = tuple(
+        Cache(level=level, kind="data", size_bytes=2**size, cores=1)
+        for level, size in {1: 15, 2: 19, 3: 23}.items()
+    )
     machine = factory.environment(host=msgspec.structs.replace(factory.SERVER, caches=caches))
     run = Run(factory.stored(record([], machine, peaks=copies)), "here")
     assert run.caches == pytest.approx({"L2": 80e9, "L3": 60e9}, rel=0.02)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 from typing import Final
 
 from report.evidence.allocator_replay import replays
@@ -42,59 +41,25 @@ def _uncompared(name: str) -> Quantity:
 
 
 class Paper:
-    """The runs in their roles, and the source."""
+    """The runs in their roles, the source, and what leads theory to what was counted."""
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs
         self.source = Source(inputs)
         runs = inputs.runs(Run)
         self.runs = tuple(runs.values())
-        self.counted, self.other, self.gpu = (runs.get(role) for role in ("cpu", "second", "gpu"))
-
-    @property
-    def cpu(self) -> Run | None:
-        """The CPU, if it measured what returned memory costs."""
-        return self.counted if self.counted and self.counted.compares else None
-
-    @property
-    def second(self) -> Run | None:
-        """The second CPU, if both did."""
-        return self.other if self.cpu and self.other and self.other.compares else None
-
-    @property
-    def both(self) -> list[Run]:
-        """Those of the two CPUs that are there."""
-        return [run for run in (self.cpu, self.second) if run]
-
-    @cached_property
-    def reserved(self) -> dict[int, Reconciliation]:
-        """The source's reserved bytes, explained."""
-        return reconciled.source_reserved(self.inputs, self.source)
-
-    @cached_property
-    def work(self) -> dict[int, Reconciliation]:
-        """The source's counted operations, explained."""
-        return reconciled.source_work(self.source)
-
-    @cached_property
-    def executed(self) -> list[Reconciliation]:
-        """What lackey counted on the CPU."""
-        return list(reconciled.executed(self.counted)) if self.counted else []
-
-    @cached_property
-    def variants(self) -> dict[str, Reconciliation]:
-        """What lackey counted of other layers."""
-        return reconciled.variants(self.counted) if self.counted else {}
-
-    @cached_property
-    def device_work(self) -> list[Reconciliation]:
-        """What Nsight Compute counted on the GPU."""
-        return list(reconciled.device_work(self.gpu)) if self.gpu else []
-
-    @cached_property
-    def replays(self) -> list[Reconciliation]:
-        """The sums of the GPU's allocator, replayed by its rules."""
-        return list(replays(self.gpu).values()) if self.gpu else []
+        self.counted, other, self.gpu = (runs.get(role) for role in ("cpu", "second", "gpu"))
+        #: The CPUs that measured what returned memory costs, the second one if both did.
+        self.cpu = self.counted if self.counted and self.counted.compares else None
+        self.second = other if self.cpu and other and other.compares else None
+        self.both = [run for run in (self.cpu, self.second) if run]
+        #: From theory to what was counted: the source, lackey, counters, and the allocator's sums.
+        self.work = reconciled.source_work(self.source)
+        self.reserved = reconciled.source_reserved(inputs, self.source)
+        self.executed = list(reconciled.executed(self.counted)) if self.counted else []
+        self.variants = reconciled.variants(self.counted) if self.counted else {}
+        self.device_work = list(reconciled.device_work(self.gpu)) if self.gpu else []
+        self.replays = list(replays(self.gpu).values()) if self.gpu else []
 
 
 def _slowdown(run: Run) -> Quantity:
@@ -174,26 +139,16 @@ study.values(
 )
 
 
-def _excess_share(p: Paper) -> Quantity:
-    """By how much the source's operations exceed theory."""
-    batch = p.source.batches[0]
-    return p.source.excess[batch] / theory.work(batch)
-
-
 study.values(
     {
         "confidence": lambda p: exact("confidence, chosen", "1", CONFIDENCE),
-        "excess_share": _excess_share,
+        "excess_share": lambda p: p.source.excess[SHOWN_BATCH] / theory.work(SHOWN_BATCH),
     },
     "percent",
 )
 
 
 # ---------------------------------------------------------------------------------- measured
-
-
-def _first(run: Run) -> Quantity:
-    return exact("first batch that maps pages", "1", run.mapping[0], run.file)
 
 
 def _median(run: Run, name: str, quantities: list[Quantity]) -> list[Quantity]:
@@ -231,19 +186,13 @@ def _always(run: Run) -> Quantity:
     return named("images", arrived / (2 * theory.output_bytes(1)))
 
 
-def _batch_gain(run: Run) -> Quantity:
-    """How many times the images a second of one image a large batch gives."""
-    large = run.doubled[-1]
-    return run.time(1) / (run.time(large) / large)
-
-
 study.values(
     {
-        "first": _first,
+        "first": lambda run: exact("first batch that maps pages", "1", run.mapping[0], run.file),
         "smallest_compared": lambda run: exact("compared", "1", run.doubled[0], run.file),
         "largest_compared": lambda run: exact("compared", "1", run.doubled[-1], run.file),
         "gain": lambda run: run.gain(),
-        "batch_gain": _batch_gain,
+        "batch_gain": lambda run: run.time(1) / (run.time(run.doubled[-1]) / run.doubled[-1]),
         "measurements": lambda run: run.rounds(disturbed=False),
         "disturbed": lambda run: run.rounds(disturbed=True),
         "page_price": lambda run: run.page_price,

@@ -430,12 +430,12 @@ study.values(
 )
 
 
-def _tile_time(run: Run) -> Iterator[Several]:
+def _tile_time(run: Run) -> Iterator[Statement | Several]:
     """That in all forms of tiling a larger tile is faster."""
     for form in TILED:
         over = {call.tile: run.time(call) for call in tiled(run, form) if call.tile}
         if len(over) > 1:
-            yield trend(over, rising=False)
+            yield from trend(over, rising=False).statements
 
 
 study.claims(
