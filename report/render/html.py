@@ -70,8 +70,8 @@ def page_edition(paper: Source, publication: Publication) -> Edition:
             "html_math_method": "mathml",
             "section_divs": True,
             "table_of_contents": True,
-            # The title is the page's first heading, so that the paper's own begin one lower.
-            "toc_depth": paper.contents_depth(page=True) + 1,
+            # Two levels, of which the title is the first one above all.
+            "toc_depth": 3,
         },
         variables={**_variables(paper, publication), "contents": paper.contents_in(page=True)},
     )

@@ -13,7 +13,6 @@ import yaml
 from report.render.pandoc import TEMPLATES
 from report.render.shell import Settings
 from report.render.source import Source, read_source
-from report.text.escape import latex
 
 #: The settings of the project and the classes of its PDFs, the extension and the preamble.
 _TEMPLATES: Final = TEMPLATES / "quarto"
@@ -53,30 +52,16 @@ def write_project(
 
 
 def _metadata(paper: Source, html: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of a paper's ``_metadata.yml``: its formats, with the class of its style.
-
-    ``toc-depth``, ``lof`` and ``lot`` are Quarto's own keys and stay in the paper's front matter.
-    """
+    """The content of a paper's ``_metadata.yml``: its formats, with the class of its style."""
     classes = yaml.safe_load((_TEMPLATES / "styles.yml").read_text("utf-8"))
     pdf = {
         "default-image-extension": "pdf",
-        "include-in-header": _preamble(paper.front.get("abstract-title")),
+        "include-in-header": _PREAMBLE,
         "keep-tex": True,
         **classes[paper.style],
         **({"toc": paper.contents_in(page=False)} if paper.one_column else {}),
     }
     return {"format": {"html": {**html, "toc": paper.contents_in(page=True)}, "pdf": pdf}}
-
-
-def _preamble(abstract_title: str | None) -> str | list[dict[str, str]]:
-    """What goes into the preamble; Quarto itself heads the abstract so on the page only.
-
-    The hook comes after babel's, which sets the word for the language of the paper.
-    """
-    if abstract_title is None:
-        return _PREAMBLE
-    renamed = r"\AddToHook{begindocument/end}{\renewcommand{\abstractname}{%s}}"
-    return [{"file": _PREAMBLE}, {"text": renamed % latex(abstract_title)}]
 
 
 def _yaml(content: Mapping[str, Any]) -> str:

@@ -41,17 +41,10 @@ OVERVIEWS: Final = {
 Address: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s<>\"'{}|\\^`]+/$")]
 
 
-class Author(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One of those who publish the site."""
-
-    name: Text
-    affiliation: Text | None = None
-
-
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The words around the papers; ``url`` is where the site is published, with a slash at its end.
 
-    The authors of a paper stand in its front matter; these are the people of the site.
+    The ``footer`` says whose site it is; the authors of a paper stand in its front matter.
     """
 
     title: Text = "Performance of convolutional networks, measured and reproduced"
@@ -59,8 +52,6 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         "Each paper is computed from raw measurements that are kept beside it: "
         "theory, measurement and published values stand side by side."
     )
-    course: Text | None = None
-    authors: tuple[Author, ...] = ()
     footer: Text | None = None
     licence: Text | None = None
     url: Address | None = None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -14,12 +14,6 @@ from report.errors import RenderError
 from report.records.strict import SyntaxFaultError, parse_yaml
 from report.render import DEFAULT_STYLE, ONE_COLUMN
 from report.render.problems import name_of, place_of_line
-
-#: Lists of figures and tables, which a style of two columns has not.
-_LISTS: Final = ("lof", "lot")
-#: Levels of headings that contents name where ``toc-depth`` is not given.
-_PAGE_DEPTH: Final = 2
-_PRINT_DEPTH: Final = 3
 
 _FRONT_MATTER = re.compile(r"\A\ufeff?---\n(.*?)\n(?:---|\.\.\.)\n", re.DOTALL)
 
@@ -38,7 +32,6 @@ class _Front(msgspec.Struct, forbid_unknown_fields=True, rename="kebab", kw_only
     bibliography: Literal["references.bib"]
     subtitle: str = ""
     abstract: str = ""
-    abstract_title: str = ""
     keywords: list[str] = []
     lang: str = ""
     number_sections: bool = True
@@ -47,9 +40,6 @@ class _Front(msgspec.Struct, forbid_unknown_fields=True, rename="kebab", kw_only
     key_figure: str = ""
     headline: Any = None
     toc: bool = True
-    toc_depth: Annotated[int, msgspec.Meta(ge=1, le=3)] = _PRINT_DEPTH
-    lof: bool = False
-    lot: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,28 +72,17 @@ class Source:
         """
         return bool(self.front.get("toc", page or self.style == "report"))
 
-    def contents_depth(self, *, page: bool) -> int:
-        """How many levels of headings the contents name, on the page or in print."""
-        return int(self.front.get("toc-depth", _PAGE_DEPTH if page else _PRINT_DEPTH))
-
     def print_variables(self) -> dict[str, object]:
         """What the shells of the one-column styles ask for; nothing for another style."""
-        if not self.one_column:
-            return {}
-        return {
-            "one-column": True,
-            "contents": self.contents_in(page=False),
-            "contents-depth": str(self.contents_depth(page=False)),
-            "figure-list": bool(self.front.get("lof")),
-            "table-list": bool(self.front.get("lot")),
-        }
+        contents = self.contents_in(page=False)
+        return {"one-column": True, "contents": contents} if self.one_column else {}
 
 
 def read_source(folder: Path, study: str) -> Source:
     """Read the front matter of a paper, the YAML block at the head of its document.
 
     Raises ``RenderError`` if the document is missing or its front matter is none, lacks what every
-    paper needs, or asks for what no format or not this style can print.
+    paper needs, or asks for what no format can print.
     """
     document = folder / f"{study}.qmd"
     name = name_of(document)
@@ -124,21 +103,14 @@ def read_source(folder: Path, study: str) -> Source:
         what, _, field = str(error).partition(" - at `$.")
         place = f"{name}: {field.rstrip('`') or 'front matter'}"
         raise RenderError(f"{place}: {what}; fix the front matter.") from error
-    source = Source(folder, study, meta)
-    if lists := [key for key in _LISTS if meta.get(key) and not source.one_column]:
-        raise RenderError(
-            f"{name}: {lists[0]}: the style {source.style} has no such list; leave it out or use "
-            f"{' or '.join(ONE_COLUMN)}."
-        )
-    return source
+    return Source(folder, study, meta)
 
 
 def in_style(document: str, style: str) -> str:
-    """The text of a ``.qmd`` with another ``print-style``, without lists that the style lacks."""
+    """The text of a ``.qmd`` with another ``print-style``."""
     head = _FRONT_MATTER.match(document)
     if head is None:
         return document
-    dropped = {"print-style", *(() if style in ONE_COLUMN else _LISTS)}
-    kept = [line for line in head[1].split("\n") if line.partition(":")[0] not in dropped]
+    kept = [line for line in head[1].split("\n") if not line.startswith("print-style:")]
     front = "\n".join((*kept, f"print-style: {style}"))
     return document[: head.start(1)] + front + document[head.end(1) :]

@@ -1,7 +1,6 @@
 --- Finds sections, figures, tables and equations in the order of the text, gives them their
 --- numbers and hands each to the writer of the format.
 
-local lists = require("filter.lists")
 local problems = require("filter.problems")
 local tabular = require("filter.tabular")
 local floats = {}
@@ -159,7 +158,6 @@ function Collector:figure_div(div)
     id = div.identifier,
     number = number,
     caption = caption,
-    short = self.lists.fig and lists.short(caption),
     wide = div.classes:includes("wide"),
     columns = tonumber(div.attributes["layout-ncol"] or "1") or 1,
     parts = parts,
@@ -183,7 +181,6 @@ function Collector:figure(figure)
     id = figure.identifier,
     number = number,
     caption = image.caption,
-    short = self.lists.fig and lists.short(image.caption),
     wide = image.classes:includes("wide") or figure.classes:includes("wide"),
     columns = 1,
     parts = { part },
@@ -198,7 +195,6 @@ function Collector:table_div(div)
     id = div.identifier,
     number = number,
     caption = caption,
-    short = self.lists.tbl and lists.short(caption),
     wide = div.classes:includes("wide"),
     notes = pandoc.Blocks({}),
   }
@@ -228,7 +224,6 @@ function Collector:captioned_table(tbl)
     id = tbl.identifier,
     number = number,
     caption = caption,
-    short = self.lists.tbl and lists.short(caption),
     wide = tbl.classes:includes("wide"),
     notes = pandoc.Blocks({}),
     table = tbl,
@@ -297,7 +292,6 @@ function floats.collect(doc, writer)
     levels = {},
     numbered = doc.meta["number-sections"] ~= false,
     one_column = not has_two_columns(doc.meta),
-    lists = { fig = doc.meta.lof == true, tbl = doc.meta.lot == true },
   }, Collector)
   local function once(result)
     if result ~= nil then

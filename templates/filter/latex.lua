@@ -27,17 +27,8 @@ local function graphic(part)
   return "\\ridgepointgraphic{" .. files.image(part.src, "pdf") .. "}{" .. escape(part.alt) .. "}"
 end
 
---- The short form in brackets is what a list of figures or tables prints; its own braces keep a
---- bracket in it from ending it.
 local function caption(float)
-  local inlines = pandoc.Inlines({})
-  if float.short then
-    inlines:insert(tex("\\caption[{"))
-    inlines:extend(float.short)
-    inlines:insert(tex("}]{"))
-  else
-    inlines:insert(tex("\\caption{"))
-  end
+  local inlines = pandoc.Inlines({ tex("\\caption{") })
   inlines:extend(float.caption)
   inlines:insert(tex("}\\label{" .. float.id .. "}\n"))
   return inlines

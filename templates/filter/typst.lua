@@ -33,14 +33,8 @@ local function bracketed(open, inlines, close)
   return result
 end
 
---- The caption; with a short form for a list of figures or tables, both.
 local function caption(float)
-  if not float.short then
-    return bracketed("", float.caption, "")
-  end
-  local inlines = bracketed("listed(" .. quote(float.id) .. ", ", float.short, ", ")
-  inlines:extend(bracketed("", float.caption, ")"))
-  return inlines
+  return bracketed("", float.caption, "")
 end
 
 --- `#figure(...)` with the arguments that figures and tables share, around `body` (inlines).

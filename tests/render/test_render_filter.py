@@ -182,8 +182,6 @@ KEYS = "---\ntitle: A\nauthor: [{name: A}]\nbibliography: references.bib\n"
         ("---\ntitle: A\n---\n", "missing required field `author`"),
         (f"{KEYS}abstrakt: A\n---\n", "unknown field `abstrakt`"),
         (KEYS.replace("name: A", "name: A, orcid: 0000") + "---\n", "author[0].orcid"),
-        (f"{KEYS}toc-depth: 4\n---\n", "toc-depth: Expected `int` <= 3"),
-        (f"{KEYS}print-style: ieee\nlot: true\n---\n", "lot: the style ieee has no such list"),
     ],
 )
 def test_front_matter_is_checked(write: Write, head: str, expected: str) -> None:

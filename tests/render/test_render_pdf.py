@@ -174,28 +174,21 @@ def test_an_archive_is_flat_the_same_each_time_and_made_by_latexmk_alone(
 
 # ----------------------------------------------------------------------------------------- styles
 
-#: What contents and lists name, and the first words of its place in the text.
+#: What contents name, and the first words of its place in the text.
 LISTED = {
     "2 Model": "2 Model The work of a layer",
     "3 Operators": "3 Operators The table",
     "4 Conclusion": "4 Conclusion Theory and",
     "References": "References [1]",
-    "1 Time of one call over the batch size": "Figure 1. Time of one call",
-    "2 Time and memory of the same runs, side by side": "Figure 2. Time and memory",
-    "1 Devices over all cases": "Table 1. Devices",
-    "2 Operators of one forward call at each batch size": "Table 2. Operators of one",
+    "1.1.1 A heading of the third level": "A heading of the third level",
 }
 
 
-def test_contents_and_lists_give_the_page_and_are_as_deep_as_asked(report: bytes) -> None:
+def test_contents_give_the_page(report: bytes) -> None:
     _, contents, *texts = pages_of(report)
     for entry, words in LISTED.items():
         page = next(number for number, text in enumerate(texts, 1) if words in text)
         assert re.search(rf"{re.escape(entry)} {page}\b", contents), entry
-    assert "1.1 Questions" in contents
-    assert "A heading of the third level" not in contents
-    assert "[3]" not in contents, "a citation in a list would be the first one of the paper"
-    assert "goes on for long enough" not in contents
     text = " ".join(texts)
     for phrase in ("Figure 2(b)", "Section 2 has the formula", "Equation (1) is used again",
                    "1.1.1 A heading of the third level"):  # fmt: skip
@@ -214,7 +207,7 @@ def test_a_long_table_goes_over_pages_with_its_head(report: bytes) -> None:
 
 @pytest.mark.parametrize("style", STYLES)
 def test_a_paper_can_be_printed_in_any_style(style: str, write: Write) -> None:
-    head = HEAD.replace("style: ieee\n", "style: report\nlof: true\nabstract: Short.\n")
+    head = HEAD.replace("style: ieee\n", "style: report\nabstract: Short.\n")
     source = write("# Results\n\nWords.\n", head)
     document = source / "p.qmd"
     document.write_text(in_style(document.read_text("utf-8"), style), "utf-8")
