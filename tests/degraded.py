@@ -25,10 +25,6 @@ Change: TypeAlias = Callable[[Inputs], Inputs]
 HOSTILE = r"a|b *c* `d` <b>e</b> [f](g) {{ v }} \input{h} $i$ @fig-x #j % & ~ 龙芯 عربي 🚀"
 
 
-#: From so many cases on a table of others is a long one.
-_MANY = 500
-
-
 @cache
 def committed(study: str) -> Inputs:
     """All that the paper of ``study`` is made from; tests must not change it."""
@@ -47,9 +43,9 @@ def one_of_each_kind(inputs: Inputs) -> Inputs:
 
 def _thinned_table(stored: StoredImport) -> StoredImport:
     cases = stored.record.cases
-    few = tuple(c for c in cases if crc32(str(c.factors.get("network")).encode()) % 3 == 0)
-    record = _changed(stored.record, cases=few if len(cases) > _MANY else cases)
-    return replace(stored, record=record)
+    if len(cases) > 500:
+        cases = tuple(c for c in cases if crc32(str(c.factors["network"]).encode()) % 3 == 0)
+    return replace(stored, record=_changed(stored.record, cases=cases))
 
 
 def thinned(stored: Stored, number: int = 30) -> Stored:
@@ -91,10 +87,10 @@ SeriesChange: TypeAlias = Callable[[str, tuple[Sample, ...]], tuple[Sample, ...]
 
 def of_series(change: SeriesChange) -> Change:
     """The inputs with every series changed."""
-    return of_cases(lambda _, case: _each_series(case, change))
+    return of_cases(lambda _, case: each_series(case, change))
 
 
-def _each_series(case: Case, change: SeriesChange) -> Case:
+def each_series(case: Case, change: SeriesChange) -> Case:
     """The case with its own series changed, and those of its rounds."""
 
     def changed(series: Measured) -> Measured:
@@ -107,21 +103,13 @@ def _each_series(case: Case, change: SeriesChange) -> Case:
 
 def without(*units: str, names: Collection[str] = ()) -> Change:
     """The inputs without every series in one of these units, or of one of these names."""
-    return of_series(
-        lambda name, samples: None if QUANTITIES[name].unit in units or name in names else samples
-    )
+    gone = {name for name, quantity in QUANTITIES.items() if quantity.unit in units} | {*names}
+    return of_series(lambda name, samples: None if name in gone else samples)
 
 
-def ended(place: int, case: Case) -> Case:
-    """A case that memory was too small for."""
-    return _changed(case, status="out_of_memory", reason="It ended.", series={}, rounds=())
-
-
-def silenced(place: int, case: Case) -> Case:
-    """A case without any series, or with series that are empty."""
-    if place % 2:
-        return _changed(case, series={}, rounds=())
-    return _each_series(case, lambda *_: ())
+def unmeasured(case: Case, **outcome: Any) -> Case:
+    """The case without any series."""
+    return _changed(case, series={}, rounds=(), **outcome)
 
 
 # ---------------------------------------------------------------------------------------- noise
@@ -147,7 +135,7 @@ def noise(inputs: Inputs, seed: int = 5) -> Inputs:
         return noisy(samples) if QUANTITIES[name].unit == "s" else samples
 
     def change(record: Record) -> Record:
-        cases = tuple(_each_series(case, timed) for case in record.cases)
+        cases = tuple(each_series(case, timed) for case in record.cases)
         peaks = tuple(_changed(c, samples=noisy(c.samples)) for c in record.ceilings)
         return _changed(record, cases=cases, ceilings=peaks)
 
@@ -191,7 +179,7 @@ def _failed(place: int, case: Case) -> Case:
     if case.status == "ok" and place % 10 != 9:
         return case
     status = "failed" if case.status == "ok" else case.status
-    return _changed(case, status=status, reason=HOSTILE, series={}, rounds=())
+    return unmeasured(case, status=status, reason=HOSTILE)
 
 
 def both(first: Change, second: Change) -> Change:
@@ -218,7 +206,12 @@ DEGRADED: Mapping[str, Change] = {
         without("1", "MAC"),
         of_series(lambda name, samples: (0, 0.0) if name == "time" else samples),
     ),
-    "no samples": of_cases(silenced),
-    "all out of memory": of_cases(ended),
+    # A series that is not there, and one that is empty.
+    "no samples": of_cases(
+        lambda place, case: unmeasured(case) if place % 2 else each_series(case, lambda *_: ())
+    ),
+    "all out of memory": of_cases(
+        lambda place, case: unmeasured(case, status="out_of_memory", reason="It ended.")
+    ),
     "hostile text": hostile,
 }

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
 import msgspec
 
+from report.records import store
 from report.records.filed import parse
+from report.records.imported import ImportedRecord
 from report.records.layers import Convolution, Layer
 from report.records.record import (
     Cache,
@@ -27,8 +28,6 @@ from report.records.record import (
     Sample,
     Status,
 )
-from report.records.store import RECORD, Stored, packed, record_name, write_record
-from report.records.store import text_of as text_in
 from tests.networks import mnist_conv2
 
 ROOT = Path(__file__).parents[1]
@@ -53,22 +52,20 @@ GPU = Gpu(
 
 def text_of(path: Path) -> bytes:
     """What the record ``path`` says."""
-    return text_in(path.read_bytes(), path.name)
+    return store.text_of(path.read_bytes(), path.name)
 
 
 def file_record(path: Path, text: bytes, files: Mapping[str, bytes] = {}) -> None:
     """Write a record that says ``text``, whatever that is, with files of that name."""
-    path.write_bytes(packed(text, files))
+    path.write_bytes(store.packed(text, files))
 
 
 def published(study: str, pattern: str) -> bytes:
     """The one file of such a name among those of the imported records of a study."""
+    data = ROOT / "data"
+    stored = store.read_records(study, data, ImportedRecord)
     (found,) = (
-        archive.read(name)
-        for path in (ROOT / "data" / study / "imported").glob("*.zip")
-        for archive in (ZipFile(path),)
-        for name in archive.namelist()
-        if fnmatchcase(name, pattern)
+        c for item in stored for c in store.read_attachments(item, (pattern,), data).values()
     )
     return found
 
@@ -77,7 +74,7 @@ def edit(path: Path, old: str, new: str) -> None:
     """Change what the record ``path`` says in all places, and leave the files with it."""
     with ZipFile(path) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
-    text = files.pop(RECORD).decode()
+    text = files.pop(store.RECORD).decode()
     assert old in text
     file_record(path, text.replace(old, new).encode(), files)
 
@@ -96,8 +93,7 @@ def measured(samples: Mapping[str, Iterable[Sample]]) -> Measured:
 def round_(process: int, samples: Mapping[str, Iterable[Sample]], **change: Any) -> Round:
     """What a process measured, quantity → samples; it went well if ``change`` does not tell."""
     series = {name: tuple(each) for name, each in samples.items()}
-    plain = Round(process=process, policy="retained", series=series)
-    return msgspec.structs.replace(plain, **change)
+    return Round(**{"process": process, "policy": "retained", "series": series, **change})
 
 
 def case(
@@ -243,9 +239,9 @@ def record(
     )
 
 
-def stored(content: Record) -> Stored:
+def stored(content: Record) -> store.Stored:
     """The record as if it had been read from its file."""
-    return Stored(content, f"{content.study}/{record_name(content)}")
+    return store.Stored(content, f"{content.study}/{store.record_name(content)}")
 
 
 def data_folder(room: Path, *records: Record) -> Path:
@@ -255,7 +251,7 @@ def data_folder(room: Path, *records: Record) -> Path:
     for name in ("references.bib", "devices.yaml"):
         shutil.copyfile(ROOT / "data" / name, data / name)
     for content in records:
-        write_record(content, data)
+        store.write_record(content, data)
     return data
 
 

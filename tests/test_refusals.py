@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -27,8 +26,6 @@ from report.records.imported import ImportedRecord
 from report.records.record import Head, Record
 from report.records.store import (
     name_of,
-    packed,
-    read_record,
     record_name,
     write_record,
 )
@@ -105,8 +102,6 @@ REFUSALS: dict[str, tuple[tuple[Any, ...], ...]] = {
     "record": (
         ("remark", 1, "unknown field"),
         ("study", GONE, "missing"),
-        ("cases.2.factors", GONE, "missing"),
-        ("protocol.seed", "0", 'found "0"'),
         ("cases", {}, "found an object"),
         ("cases.0.series.time.1", "1", 'found "1"'),
         ("cases.0.series.time.3", -1e-3, "-0.001"),
@@ -126,7 +121,6 @@ REFUSALS: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("cases.0.status", "failed", "found None", "cases[0].reason"),
         ("cases.0.status", "fine", "'fine'"),
         ("layers.0.type", "conv3d", "'conv3d'", "layers[0]"),
-        ("layers.0.input_shape", [], ">= 1"),
         ("layers.0.kernel", [MANY, 3], "4096"),
         ("cases.1.layers.0", 1, "beyond the 1", "cases[1].layers"),
         ("networks.0.0.1", 5, "beyond the 1", "networks[0]"),
@@ -137,19 +131,14 @@ REFUSALS: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("cases.8.rounds.1.status", "failed", "found None", "cases[8].rounds[1].reason"),
         ("cases.8.rounds.0.policy", GONE, "missing"),
         ("cases.8.rounds.0.disturbance", LONG, "2000"),
-        ("cases.8.rounds.0.series.time.1", -1, "-1"),
-        ("environment.memory_bytes", HUGE, "int <="),
         ("environment.load_after", -1.0, "found -1.0"),
         ("ceilings.1.samples.0", 0, "0"),
         ("ceilings.0.work", HUGE, "int <="),
         ("protocol.processes", {"retained": MANY}, "10000"),
         ("started", "2026-13-01T00:00:00Z", "regex"),
-        ("started", "2026-02-03T00:00:00+01:00", "regex"),
         ("attachments", [{**LOGS, "name": "../x"}], "regex", "attachments[0].name"),
-        ("attachments", [{**LOGS, "name": ".hidden"}], "regex", "attachments[0].name"),
         ("attachments", [LOGS, LOGS], "lackey.json.gz twice"),
         ("schema", GONE, "missing"),
-        ("schema", "1", 'found "1"'),
         ("schema", 3, "version 3"),
         ("schema", 99, "version 99"),
     ),
@@ -163,7 +152,6 @@ REFUSALS: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("schema", 3, "version 3"),
     ),
     "reported": (
-        ("remark", "x", "unknown field"),
         ("source", "Goyal 2024", "regex"),
         ("study", "conv_profiling", "'conv_profiling'"),
         ("tables", TWICE, "'I' stands twice"),
@@ -174,14 +162,11 @@ REFUSALS: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("tables.0.rows.0.1", "339,738,624", "'339,7"),
         ("tables.6.rows.0.0", 1, "text"),
         ("tables.0.rows.0.1", None, "null"),
-        ("tables.0.rows.0.1", True, "found true"),
         ("tables.0.rows.0.1", {"missing": ""}, "length", "rows[0][1].missing"),
         ("tables.0.rows.0.1", 0.5, "found 0.5"),
         ("values.16.number", 0.519, "0.519"),
     ),
     "devices": (
-        ("devices.0.colour", "green", "unknown field", "devices[0]"),
-        ("devices.0.key", "X 1", "regex"),
         ("devices.0.matches", [3090], "found 3090", "matches[0]"),
         ("devices", TWICE, "twice"),
         ("devices.0.peaks", TWICE, "stands twice"),
@@ -243,18 +228,6 @@ ODD: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def use_record(path: Path) -> None:
-    """Read a record and compute its paper, unless it says something else under the same name."""
-    data, study = path.parents[1], path.parent.name
-    stored = read_record(path, data)
-    assert stored.edited or stored.record == small(study), "unnoticed"
-    shutil.copytree(DATA / "reported", data / "reported")
-    shutil.copyfile(DATA / "devices.yaml", data / "devices.yaml")
-    found = compute(study, choose(study, data).inputs)
-    json.dumps(found.as_json(study, ()), allow_nan=False)
-    render_manuscript(factory.ROOT / "templates" / "papers" / f"{study}.qmd.j2", found)
-
-
 def damaged(document: Any, random: Random) -> Any:
     """A document with another value in one place at any depth."""
     holder, key = document, random.choice(tuple(document))
@@ -272,11 +245,13 @@ def test_a_record_with_another_value_in_any_place_is_refused_or_right(
     text, name = encode(small(study)), record_name(small(study))
     for seed in range(8):
         document = damaged(json.loads(text), Random(f"{study} {seed}"))
-        path = tmp_path / str(seed) / "data" / study / name
-        path.parent.mkdir(parents=True)
-        path.write_bytes(packed(json.dumps(document).encode()))
+        data = factory.data_folder(tmp_path / str(seed))
+        (data / study).mkdir()
+        factory.file_record(data / study / name, json.dumps(document).encode())
         try:
-            use_record(path)
+            _, found = compute_usable(study, data)
+            json.dumps(found.as_json(study, ()), allow_nan=False)
+            render_manuscript(factory.ROOT / "templates" / "papers" / f"{study}.qmd.j2", found)
         except RidgepointError as error:
             assert len(str(error)) <= LONGEST and name in str(error)
             assert "\n" not in str(error)
@@ -293,9 +268,7 @@ SEED = b'"seed": 0'
         (SEED, b'"seed": NaN', "not valid JSON"),
         (SEED, b'"seed": 1e400', "out of range"),
         (SEED, b'"seed": ' + b"9" * 5000, "5000 digits"),
-        (b'"schema": 4', b'"schema": ' + b"9" * 5000, "5000 digits"),
         (b'"study"', b'"\xf6study"', "line 3: found the byte 0xf6, which is not UTF-8"),
-        (TEXT, b"", "not valid JSON"),
         (TEXT, TEXT.partition(b'"seed"')[0], "not valid JSON"),
         (TEXT, TEXT + b"\n}", "not valid JSON: Extra data: line"),
         (TEXT, b"\xff\xfe" + TEXT, "line 1: "),
@@ -322,9 +295,7 @@ YAML: tuple[tuple[str, int, str], ...] = (
     ("a: 1\nb:\n  c: 2\n  c: 3", 4, "the key c twice"),
     ("a: 1\nb: &a [x, x]\nc: [*a, *a]", 3, "the alias *a"),
     ("a: !!binary aGk=", 1, "the tag tag:yaml.org,2002:binary"),
-    ("- !!python/object/apply:os.system [x]", 1, "the tag tag:yaml.org,2002:python"),
     ("a: 1\n!!str b: 2", 2, "the tag tag:yaml.org,2002:str"),
-    ("a: ! 5", 1, "the tag !"),
     ("a:\n\tb: 1", 2, "cannot start any token"),
     ("a: 1\n---\nb: 2", 2, "another document"),
     ("? [a]\n: 1", 1, "a key that is no text"),

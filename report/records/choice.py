@@ -36,7 +36,7 @@ class Choice(Generic[Kind_co]):
     """The records of one machine, and the roles that it plays; none if it is only compared.
 
     Of those ``used`` the first speaks for the machine, and the others are pooled with it; ``left``
-    are not used, each with the reason in a few words; all newest first.  ``by`` is who named the
+    are not used, each with the reason in a few words, newest first.  ``by`` is who named the
     records, where they are not the newest run.
     """
 
@@ -173,11 +173,10 @@ def _of_machine(items: Sequence[Listed], named: Mapping[str, Sequence[str]]) -> 
             return Choice(tuple(ours), left, by)
     best = items[-1]
     why = {item.file: _why_left(best, item) for item in newest if item is not best}
+    left = tuple((item, why[item.file]) for item in newest if why.get(item.file))
     used = [item for item in newest if not why.get(item.file)]
-    primary = max(used, key=lambda item: (len(item.record.attachments), *_preference(item)))
-    others = (item for item in used if item is not primary)
-    left = tuple((item, why[item.file]) for item in newest if item not in used)
-    return Choice((primary, *others), left)
+    used.sort(key=lambda item: len(item.record.attachments), reverse=True)
+    return Choice(tuple(used), left)
 
 
 def _refuse_unlike(named: Sequence[Listed], by: str) -> None:

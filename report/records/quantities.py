@@ -6,7 +6,6 @@ the unit against this table, so that no study can mix seconds with milliseconds.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -23,13 +22,14 @@ class Quantity:
 
     ``unit`` is ``s``, ``B``, ``MAC``, ``FLOP``, ``1`` (a count), ``1/s`` or what a sensor reads
     (``Hz``, ``W``, ``°C``); ``signed`` says that samples may be negative, ``whole`` that they are
-    integers.
+    integers; ``fixed`` is what depends on nothing but the case and the program.
     """
 
     unit: str
     meaning: str
     signed: bool = False
     whole: bool = False
+    fixed: bool = False
 
     def admits(self, samples: Sequence[float]) -> bool:
         """Whether all ``samples``, which 64 bits hold, are within the range of this quantity."""
@@ -50,7 +50,8 @@ class Quantity:
 
 
 #: Name, unit and meaning, a line each; «±» stands behind the unit of what may be negative, «whole»
-#: behind that of what is counted, as are bytes and operations.
+#: behind that of what is counted, as are bytes and operations, and «=» behind that of what is
+#: fixed, which reserved bytes are not, since they depend on the calls before.
 _TABLE: Final = """
 time                       s       duration of one call, after warm-up
 first_call_time            s       a case's first call, kept apart from the samples
@@ -80,17 +81,17 @@ mmap_threshold             B       from where on glibc maps a block by itself
 memory_events              B±      the allocator's events in one call in order, frees negative
 memory_events_before       B±      the same before the call, of an empty allocator (CUDA, as asked)
 memory_owners              1 whole  number of the allocation that each event begins or ends
-allocated_before           B       bytes in live blocks before the call
-allocated_after            B       bytes in live blocks after the call, its results still held
-allocated_peak             B       most bytes in live blocks during the call
-allocated_input            B       live bytes of a call's input and targets
-allocated_parameters       B       live bytes of the parameters
-allocated_workspace        B       bytes that a library keeps after a first call for the next ones
-allocated_activations      B       bytes that a forward pass leaves for the backward pass
-allocated_gradients        B       bytes that a backward pass leaves
-requested_before           B       bytes asked for by live tensors before
-requested_after            B       bytes asked for by live tensors after
-requested_peak             B       most bytes asked for during the call
+allocated_before           B=      bytes in live blocks before the call
+allocated_after            B=      bytes in live blocks after the call, its results still held
+allocated_peak             B=      most bytes in live blocks during the call
+allocated_input            B=      live bytes of a call's input and targets
+allocated_parameters       B=      live bytes of the parameters
+allocated_workspace        B=      bytes that a library keeps after a first call for the next ones
+allocated_activations      B=      bytes that a forward pass leaves for the backward pass
+allocated_gradients        B=      bytes that a backward pass leaves
+requested_before           B=      bytes asked for by live tensors before
+requested_after            B=      bytes asked for by live tensors after
+requested_peak             B=      most bytes asked for during the call
 reserved_before            B       bytes the allocator held from the device
 reserved_after             B       bytes the allocator held afterwards
 reserved_peak              B       most bytes the allocator held during the call
@@ -99,9 +100,9 @@ resident_before            B       resident memory of the process before
 resident_start             B       resident memory of a fresh process before it imports its library
 resident_import            B       the same after the import
 resident_first_use         B       the same after a first operation
-lackey_multiply_adds       MAC     float32 operations of a warm call by valgrind's lackey: lanes of
+lackey_multiply_adds       MAC=    float32 operations of a warm call by valgrind's lackey: lanes of
     fused multiply-adds, and conversions to float32
-lackey_multiply_adds_first MAC     the same of a case's first call, which prepares its kernels too
+lackey_multiply_adds_first MAC=    the same of a case's first call, which prepares its kernels too
 lackey_multiply_adds_base  MAC     the same of the process before that call, which is subtracted
 # Training: one value a step, or one an epoch.
 step_loss                  1       mean loss of the images of one training step, in order of steps
@@ -129,15 +130,15 @@ image_correct              1 whole  1 for a test image classified rightly, else 
 batch_tried                1 whole  images of a call under a limit of memory
 batch_ran                  1 whole  1 where that call ran, 0 where memory ran out
 # Hardware counters of NVIDIA GPUs, read by Nsight Compute around one call, never while timing.
-ncu_cuda_core_flops        FLOP    operations of the CUDA cores, a multiply-add as two
-ncu_tensor_core_flops      FLOP    operations of the tensor cores, a multiply-add as two
-ncu_fp32_additions         1 whole  float32 additions of the CUDA cores
-ncu_fp32_multiplications   1 whole  float32 multiplications of the CUDA cores
-ncu_fp32_multiply_adds     1 whole  fused float32 multiply-adds of the CUDA cores
+ncu_cuda_core_flops        FLOP=   operations of the CUDA cores, a multiply-add as two
+ncu_tensor_core_flops      FLOP=   operations of the tensor cores, a multiply-add as two
+ncu_fp32_additions         1= whole float32 additions of the CUDA cores
+ncu_fp32_multiplications   1= whole float32 multiplications of the CUDA cores
+ncu_fp32_multiply_adds     1= whole fused float32 multiply-adds of the CUDA cores
 ncu_dram_bytes             B       bytes between DRAM and L2, caches flushed before each kernel
 ncu_l2_bytes               B       bytes requested from the L2 cache
 ncu_l1_bytes               B       bytes requested from the L1 cache
-ncu_kernel_launches        1 whole  kernels launched during the call
+ncu_kernel_launches        1= whole kernels launched during the call
 # What a profiler's trace says of each kernel of a GPU, in the order of their launches.
 cupti_fp32_additions       FLOP    float32 additions of one kernel
 cupti_fp32_multiplications FLOP    float32 multiplications of one kernel
@@ -158,21 +159,12 @@ def _quantities() -> Iterator[tuple[str, Quantity]]:
     for line in _TABLE.strip().replace("\n    ", " ").splitlines():
         if not line.startswith("#"):
             name, unit, text = line.split(maxsplit=2)
-            whole = unit.rstrip("±") in ("B", "MAC", "FLOP") or text.startswith("whole ")
-            meaning = text.removeprefix("whole ")
-            yield name, Quantity(unit.rstrip("±"), meaning, signed=unit.endswith("±"), whole=whole)
+            bare, meaning = unit.rstrip("±="), text.removeprefix("whole ")
+            whole = bare in ("B", "MAC", "FLOP") or text != meaning
+            yield name, Quantity(bare, meaning, unit.endswith("±"), whole, unit.endswith("="))
 
 
 QUANTITIES: Final = dict(_quantities())
 
-#: What depends on nothing but the case and the program: the same in every run of one measurement.
-#: Reserved bytes are not among them, since they depend on what the process allocated before.
-FIXED: Final = frozenset(
-    filter(
-        re.compile(
-            "allocated_|requested_|ncu_fp32_|ncu_(cuda|tensor)_core_flops|ncu_kernel_launches"
-            "|lackey_multiply_adds(_first)?$"
-        ).match,
-        QUANTITIES,
-    )
-)
+#: What is the same in every run of one measurement.
+FIXED: Final = frozenset(name for name, quantity in QUANTITIES.items() if quantity.fixed)

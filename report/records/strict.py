@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 import yaml
 
-from report.errors import RecordError
+from report.errors import RecordError, shorten
 from report.records.files import read_file
 
 Kind = TypeVar("Kind")
@@ -276,15 +276,9 @@ def _value_at(content: Any, steps: Iterable[str]) -> Any:
 
 def _shown(content: object) -> str:
     """A value as a message shows it; empty if it cannot be told."""
-    if content is msgspec.UNSET:
-        return ""
     if isinstance(content, dict | list):
         return "an object" if isinstance(content, dict) else f"a list of {len(content)}"
-    try:
-        text = json.dumps(content, ensure_ascii=False, default=repr)
-    except ValueError:  # a whole number of thousands of digits
-        return ""
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return "" if content is msgspec.UNSET else shorten(json.dumps(content, ensure_ascii=False), 60)
 
 
 def _plain(text: str) -> str:
