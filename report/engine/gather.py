@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from traceback import extract_tb
 from types import MappingProxyType
@@ -275,7 +276,7 @@ def _inputs(
             **{item.file: attachments[item.file] for item in imported},
         },
         imported=imported,
-        networks=read_operators(shared(OPERATORS, data)) if imported else (),
+        networks=partial(read_operators, shared(OPERATORS, data)),
         roles={role: cast[role] for role in (*edition.roles, *ROLES) if role in cast},
     )
 

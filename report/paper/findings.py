@@ -30,7 +30,7 @@ class Inputs:
     """All that a study may read: its records (one a device, newest first) and published numbers.
 
     ``imported`` are records of what others measured, which are never among its own.
-    ``networks`` are the operators of timm's CNNs, from theory.
+    ``networks`` reads the operators of timm's CNNs, from theory.
     ``attachments`` are the files beside the records that the study asks for: record → name →
     content as it lies on disk.  ``roles`` are the files of the records that play one, as the
     edition has them.
@@ -42,7 +42,7 @@ class Inputs:
     devices: Devices
     attachments: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
     imported: tuple[StoredImport, ...] = ()
-    networks: tuple[NetworkOperators, ...] = ()
+    networks: Callable[[], tuple[NetworkOperators, ...]] = tuple
     roles: Mapping[Role, str] = field(default_factory=dict)
 
     @cached_property

@@ -14,7 +14,7 @@ from typing import Annotated, Final
 import msgspec
 
 from report.records.files import read_file, unpacked
-from report.records.strict import parse_json, place_of
+from report.records.strict import parse_json
 
 _REMEDY: Final = "restore the file with git"
 
@@ -65,7 +65,7 @@ def read_operators(path: Path) -> tuple[NetworkOperators, ...]:
     """What ``write_operators`` wrote; none without a file.  Raises ``RecordError``."""
     if not path.exists() and not path.is_symlink():
         return ()
-    place = place_of(path)
+    place = f"data/{path.name}"
     text = unpacked(read_file(path, place, _REMEDY, path.parent), place, _REMEDY)
     lines = text.splitlines()
     return tuple(parse_json(line, NetworkOperators, place, _REMEDY) for line in lines)

@@ -113,8 +113,8 @@ def read_table(text: str) -> tuple[KernelRow, ...]:
     Raises ``RecordError`` for a table that is damaged, rounded or none.
     """
     header, units, *rows = _cells(text)
-    _check_units(header, units)
-    return tuple(_row(header, row) for row in rows)
+    counts = _counts(header, units)
+    return tuple(_row(header, row, counts) for row in rows)
 
 
 def _records(text: str) -> Iterator[str]:
@@ -153,17 +153,19 @@ def _cells(text: str) -> list[list[str]]:
     return table
 
 
-def _check_units(header: Sequence[str], units: Sequence[str]) -> None:
-    for name, unit in zip(header, units, strict=True):
-        found = _COUNT.fullmatch(name)
-        if found and unit not in (_BYTE_UNITS if found[1] else _COUNT_UNITS):
+def _counts(header: Sequence[str], units: Sequence[str]) -> list[str]:
+    """The columns that count; raises ``RecordError`` for one in a unit that may round it."""
+    columns = [(found, unit) for found, unit in zip(map(_COUNT.fullmatch, header), units) if found]
+    for found, unit in columns:
+        if unit not in (_BYTE_UNITS if found[1] else _COUNT_UNITS):
             raise RecordError(
-                f"ncu printed {name} in {unit or 'no unit'}, which may round it; run it with "
+                f"ncu printed {found[0]} in {unit or 'no unit'}, which may round it; run it with "
                 "--print-units base.",
             )
+    return [found[0] for found, _ in columns]
 
 
-def _row(header: Sequence[str], row: Sequence[str]) -> KernelRow:
+def _row(header: Sequence[str], row: Sequence[str], counts: Sequence[str]) -> KernelRow:
     cells = dict(zip(header, row, strict=True))
     ranges = (_RANGE.search(cell) for name, cell in cells.items() if "_Range:" in name)
     found = next((match for match in ranges if match), None)
@@ -171,7 +173,7 @@ def _row(header: Sequence[str], row: Sequence[str]) -> KernelRow:
         kernel=cells.get("Kernel Name", ""),
         range=found[0] if found else None,
         compute_capability=cells.get("CC", ""),
-        values={n: _number(cell, n) for n, cell in cells.items() if _COUNT.fullmatch(n)},
+        values={name: _number(cells[name], name) for name in counts},
     )
 
 

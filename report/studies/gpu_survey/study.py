@@ -33,7 +33,7 @@ class Survey:
         self.inputs = inputs
         self.tables = published(inputs.imported)
         self.cards = cards(inputs.devices, settings.CARDS)
-        self.networks = Networks(inputs.networks)
+        self.networks = Networks(inputs.networks())
 
     @property
     def batch(self) -> int:
