@@ -23,7 +23,7 @@ from report.records.network_operators import (
 from report.studies.gpu_survey.study import Survey
 from tests.degraded import committed
 from tests.papers import value_of
-from tests.test_documents import printed
+from tests.test_documents import blocks, paper
 
 FILE = ROOT / "data" / OPERATORS
 CARD = Card("card", peak=1e12, bandwidth=1e10, cache=1e6)
@@ -72,9 +72,14 @@ def test_gains_are_ratios_of_published_rates_and_ranked_as_scipy_does() -> None:
     assert {row.network for row in rows if row.cnn is None} == set(), "no rule says what they are"
 
 
-def test_the_program_of_the_paper_prints_a_prediction() -> None:
+def test_the_program_of_the_paper_prints_a_prediction(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (program,) = blocks(paper("gpu_survey"), "python")
+    monkeypatch.chdir(ROOT)
+    exec(program, {})
     predicted = survey().pairs["first"].predicted("operators").numbers
-    assert printed("gpu_survey") == [[pytest.approx(predicted["resnet50"])]]
+    assert float(capsys.readouterr().out) == pytest.approx(predicted["resnet50"])
 
 
 def test_operators_are_those_by_hand_and_are_written_as_they_are_read(tmp_path: Path) -> None:
