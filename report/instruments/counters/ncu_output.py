@@ -155,7 +155,8 @@ def _cells(text: str) -> list[list[str]]:
 
 def _counts(header: Sequence[str], units: Sequence[str]) -> list[str]:
     """The columns that count; raises ``RecordError`` for one in a unit that may round it."""
-    columns = [(found, unit) for found, unit in zip(map(_COUNT.fullmatch, header), units) if found]
+    matches = zip(map(_COUNT.fullmatch, header), units, strict=True)
+    columns = [(found, unit) for found, unit in matches if found]
     for found, unit in columns:
         if unit not in (_BYTE_UNITS if found[1] else _COUNT_UNITS):
             raise RecordError(
