@@ -11,8 +11,7 @@ import pytest
 
 import build
 from figures.panels import Dots
-from report.engine.gather import choose, compute
-from report.errors import RecordError
+from report.engine.gather import compute
 from report.paper.findings import Findings, Inputs
 from report.paper.machines import DRAWN
 from report.records.editions import ROLES
@@ -89,22 +88,6 @@ def test_a_class_with_bad_records_is_built_and_the_check_names_them(
     for page in ("machines.html", f"{STUDY}/index.html"):
         text = (pages / page).read_text("utf-8")
         assert "classroom laptop 1" in text and cut.stem not in text
-
-
-def test_a_bad_record_that_is_named_or_in_a_role_or_alone_is_an_error(tmp_path: Path) -> None:
-    data = factory.data_folder(tmp_path, machine(STUDY, 1))
-    path = write_record(bad := machine(STUDY, 2), data)
-    path.write_bytes(b"{")
-    file, editions = path.relative_to(data).as_posix(), data / "editions.yaml"
-    assert len(choose(STUDY, data).inputs.records) == 1
-    roles = (f"[{file}]", bad.environment.key, "")
-    for asked, role in (((file,), ""), *(((), role) for role in roles)):
-        editions.write_text(f"{STUDY}: {{roles: {{cpu: {role}}}}}\n" if role else "", "utf-8")
-        if not asked and not role:  # the last one: nothing else is there
-            for path in data.glob(f"{STUDY}/*laptop-1-*"):
-                path.unlink()
-        with pytest.raises(RecordError, match="no whole zip archive"):
-            choose(STUDY, data, asked)
 
 
 def test_the_pictures_of_an_author_lie_beside_the_template(tmp_path: Path) -> None:

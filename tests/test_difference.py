@@ -112,13 +112,6 @@ def test_a_revision_is_unpacked_as_it_was_also_in_a_hook(
             find_data(name, data, tmp_path)
 
 
-def test_a_revision_with_a_link_is_refused(data: Path, tmp_path: Path) -> None:
-    (data / "link").symlink_to("devices.yaml")
-    commit(data)
-    with pytest.raises(RecordError, match="hold a link"):
-        find_data("HEAD", data, tmp_path / "project")
-
-
 def test_another_record_changes_numbers_text_and_figures_and_the_page_has_all(
     tmp_path: Path,
 ) -> None:

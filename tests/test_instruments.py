@@ -1,9 +1,16 @@
-"""Files that instruments leave beside a record, read back; and a real run's own counts."""
+"""Files of instruments, read: ncu's tables of an H100, traces, and logs of counting programs.
+
+The names of each chip are those that NVIDIA's metric database (libnvperf_host of CUDA 12.9) lists
+for it, cut down to those that matter here.
+"""
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +19,180 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from report.errors import RecordError
+from report.instruments.counters import ncu_logs
 from report.instruments.counters.logs import CaseLogs, pack, unpack
+from report.instruments.counters.ncu import case_range
+from report.instruments.counters.ncu_metrics import metrics_for
+from report.instruments.counters.ncu_output import complaint, part_of, read_table
 from report.instruments.trace import read_trace
 from report.records.filed import parse
+from report.records.store import read_attachments, read_record
 from report.theory.work import macs
 from tests import factory
+
+# ------------------------------------------------------------------------------------ real tables
+
+DATA = Path(__file__).parents[1] / "data"
+RUN = read_record(DATA / "conv_profiling/20261122T102731Z-nvidia-h100-80gb-hbm3-512a69aa.zip", DATA)
+(CONTENT,) = read_attachments(RUN, ("ncu*",), DATA).values()
+LOGS = unpack(CONTENT, ncu_logs.TOOL, RUN.file)
+#: The table of the first case: nine products of known work, and two calls.
+TABLE = LOGS[0].logs["table"]
+CASE, NEXT = (case_range(RUN.record.cases[LOGS[0].case].factors, call) for call in (0, 1))
+
+
+def test_the_tables_of_a_record_give_its_counts_again() -> None:
+    assert len(LOGS) == 40
+    for each in LOGS:
+        series, missing = ncu_logs.counted(each.logs, "here")
+        case = RUN.record.cases[each.case]
+        assert missing == {} and series.keys() == set(ncu_logs.QUANTITIES)
+        assert series == {name: case.samples(name) for name in series}, case.factors
+
+
+RANGE = "Id:Domain:Start/Stop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
+FADD = "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum"
+
+
+def edited(where: str, metric: str, change: Callable[[int], object]) -> str:
+    """The table with a metric changed in the launches of a range, by parts of their names."""
+    header, *rows = csv.reader(io.StringIO(TABLE))
+    columns = [n for n, name in enumerate(header) if metric in name and name.endswith(".sum")]
+    for row in rows[1:]:
+        if where in row[header.index(RANGE)]:
+            for place in columns:
+                row[place] = str(change(int(row[place].replace(",", ""))))
+    text = io.StringIO()
+    csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows([header, *rows])
+    return text.getvalue()
+
+
+def off(precision: str, factor: float, size: str = "") -> str:
+    """The table of a GPU whose counters are off by a factor, for products of this size."""
+    metric = "op_ffma_pred" if precision == "fp32" else f"_src_{precision}"
+    where = f"precision={precision} size={size}"
+    return edited(where, metric, lambda count: round(count * factor))
+
+
+CORE, TENSOR = "ncu_cuda_core_flops", "ncu_tensor_core_flops"
+FP32 = {f"ncu_fp32_{kind}" for kind in ("additions", "multiplications", "multiply_adds")}
+
+
+@pytest.mark.parametrize(
+    ("text", "missing", "said"),
+    [
+        (off("bf16", 1.0003), set(), ""),
+        (off("bf16", 1.002), {TENSOR}, "1.002"),
+        (off("tf32", 0.997), {TENSOR}, "0.997"),
+        (off("fp32", 1.002), {CORE, *FP32}, "1.002"),
+        # Of the sizes of a precision the smallest ratio is judged: tiles are filled up.
+        (off("bf16", 1.03, "4096x"), set(), ""),
+        (edited(CASE, FADD, lambda _: "n/a"), {CORE, "ncu_fp32_additions"}, "no number"),
+    ],
+    ids=range(6),
+)
+def test_what_is_not_trusted_or_not_given_is_left_out(
+    text: str, missing: set[str], said: str
+) -> None:
+    series, found = ncu_logs.counted(ncu_logs.logs_of(text, (CASE, NEXT)), "case 0")
+    assert found.keys() == missing
+    assert all(said in reason for reason in found.values())
+    assert series.keys() == set(ncu_logs.QUANTITIES) - missing
+
+
+def test_what_a_program_prints_around_a_table_is_left_out() -> None:
+    noisy = f"==PROF== Connected to process 1 (/usr/bin/python3)\nhello\n{TABLE}more\n"
+    assert read_table(noisy) == read_table(TABLE)
+    assert part_of(noisy, lambda row: True) == TABLE
+
+
+OTHER_LOCALES = ("1.5", "12,34", "1'000", "1\u202f000")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("==PROF== Connected to process 9\n", "printed no table"),
+        ("\n".join(TABLE.splitlines()[:2]), "stops after its header"),
+        (TABLE[:-12], "cut off"),
+        (TABLE.rpartition(",")[0] + "\n", "cut off"),
+        *((edited(CASE, "lts__t_bytes.sum", lambda _, t=t: t), "LC_ALL=C") for t in OTHER_LOCALES),
+        (TABLE.replace('"byte"', '"Mbyte"'), "--print-units base"),
+        (TABLE.replace('"CC"', '"Metric Value"', 1), "--page raw"),
+        (ncu_logs.logs_of(TABLE, ("ridgepoint other",))["table"], "no launch of this case"),
+        (TABLE.replace("op_fadd_", "op_none_"), "op_fadd_pred_on"),
+    ],
+    ids=range(12),
+)
+def test_a_damaged_table_is_refused_with_its_place(text: str, said: str) -> None:
+    with pytest.raises(RecordError, match=f"^case 3: .*{said}.*\\.$"):
+        ncu_logs.counted({"table": text}, "case 3")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            "run as root",
+            "==ERROR== ERR_NVGPUCTRPERM - The user\n==WARNING== No kernels were profiled.",
+        ),
+        ("virtual machines", "==ERROR== Failed to initialize the profiler: LibraryNotLoaded"),
+        ("newer driver", "==ERROR== Cuda driver is not compatible with Nsight Compute."),
+        ("dcgmi", "==ERROR== Profiling failed because a driver resource was unavailable."),
+        ("--list-chips", "==ERROR== Profiling is not supported on device 0. To find out supported"),
+        ("listed itself", "==ERROR== Failed to find metric regex:^flop_count_sp"),
+        ("without counters", "==ERROR== The application returned an error code (1)."),
+        ("run on the GPU", "==WARNING== No kernels were profiled."),
+        ("Failed to create nsight-lock", "==ERROR== Failed to create /home/somebody/nsight-lock."),
+    ],
+)
+def test_every_complaint_of_ncu_has_its_own_sentence(words: str, said: str) -> None:
+    found = complaint(f"==PROF== Connected to process 7\n{said}\n")
+    assert found and words in found and found.endswith(".") and "\n" not in found
+    assert complaint("==PROF== Disconnected") is None
+
+
+# ------------------------------------------------------------------------ what each chip can count
+
+TENSOR_CORE, INSTRUCTION = "sm__ops_path_tensor_", "smsp__sass_thread_inst_executed_op_"
+#: FLOPs of one thread instruction on the CUDA cores.
+WEIGHTS = {
+    f"{INSTRUCTION}{kind}{operation}_pred_on": count * (2 if kind == "h" else 1)
+    for kind in "fdh"
+    for operation, count in (("add", 1), ("mul", 1), ("fma", 2))
+}
+COMMON = (
+    *WEIGHTS, "dram__bytes", "l1tex__t_bytes", "lts__t_bytes", "lts__throughput",
+    "sm__inst_executed_pipe_tensor",
+)  # fmt: skip
+#: Tensor metrics of Hopper, of which those that hold others count once each.
+HOPPER = [
+    *(f"op_hgmma_src_{path}{sparsity}" for path in ("bf16_dst_fp32", "fp16", "tf32_dst_fp32")
+      for sparsity in ("", "_sparsity_off", "_sparsity_on")),
+    *("op_hmma_src_fp16", "op_hmma_src_fp16_dst_fp32", "op_igmma_src_int8", "src_int8"),
+    *("src_bf16_dst_fp32", "src_fp16", "src_fp64", "src_tf32_dst_fp32"),
+    *("src_fp8", "src_fp8_sparsity_off", "src_fp8_sparsity_on"),
+]  # fmt: skip
+PATHS = ("bf16_dst_fp32", "fp16", "fp64", "fp8", "tf32_dst_fp32")
+
+
+@pytest.mark.parametrize(
+    ("capability", "tensor", "paths"),
+    [
+        ("9.0", HOPPER, {f"{TENSOR_CORE}src_{path}.sum": 1 for path in PATHS}),
+        ("7.0", (), {"sm__inst_executed_pipe_tensor.sum": 512}),
+    ],
+)
+def test_every_architecture_counts_each_path_once(
+    capability: str, tensor: Iterable[str], paths: dict[str, int]
+) -> None:
+    plan = metrics_for(capability, frozenset([*COMMON, *(TENSOR_CORE + name for name in tensor)]))
+    factors = {t.metric: t.factor for t in plan.terms}
+    assert factors == paths | {f"{name}.sum": count for name, count in WEIGHTS.items()}
+    assert {t.metric for t in plan.terms if t.unit == "tensor_core"} == paths.keys()
+    assert set(plan.bytes) == {"dram", "l2", "l1"} and plan.missing == {}
+    assert plan.metrics == tuple(sorted(set(plan.metrics)))
+
 
 # ----------------------------------------------------------------------------------------- traces
 

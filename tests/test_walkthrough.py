@@ -155,13 +155,11 @@ def assert_a_wrong_unit_is_named(checkout: Path) -> None:
     assert f"studies/{EXAMPLE}/study.py:" in said and "the sum of" in said
 
 
-def test_the_guides_name_the_commands_the_studies_and_the_rooms() -> None:
+def test_the_guides_name_the_commands_and_the_studies() -> None:
     assert commands()[:2] == ["make papers", "make test"]
     guide = (ROOT / "docs" / "adding-a-study.md").read_text("utf-8")
     assert all(command.replace("SLUG", EXAMPLE) in guide for command in NEXT)
     measured = [study for study in STUDIES if any((ROOT / "data" / study).glob("*.zip"))]
     assert all(f"`{study}`" in README for study in measured)
-    for room in ("experiments", "data", "report", "figures", "templates", "tests"):
-        assert f"`{room}/`" in README
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):
         assert (ROOT / target).exists(), target

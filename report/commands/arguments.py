@@ -46,6 +46,8 @@ instead of a build, one of
 --verify  –  build twice from nothing and compare every byte
 --diff  REV  what a git revision, or another data directory, changes
 --watch  –  rebuild on change and reload the page (see --serve)
+--serve  PORT? [{PORT}]  show the pages on 127.0.0.1; 0 takes any free port
+--new  SLUG,TITLE  write the files of a study that measures, builds and passes its tests
 """
 _EXAMPLES: Final = """\
 examples:
@@ -80,21 +82,7 @@ def _parser() -> Parser:
         description="Build the papers from the records in the data directory; only what changed.",
         epilog=_EXAMPLES,
     )
-    instead = parser.add_options(_OPTIONS, {})
-    instead.add_argument(
-        "--serve",
-        type=int,
-        nargs="?",
-        const=PORT,
-        metavar="PORT",
-        help=f"show the pages on 127.0.0.1 (port {PORT}); 0 takes any free port",
-    )
-    instead.add_argument(
-        "--new",
-        nargs=2,
-        metavar=("SLUG", "TITLE"),
-        help="write the files of a study that measures, builds and passes its tests",
-    )
+    parser.add_options(_OPTIONS, {"PORT": int})
     parser.set_defaults(out=ROOT / "out", data=ROOT / "data", jobs=_JOBS)
     parser.set_defaults(**dict.fromkeys(_ACTIONS))
     return parser

@@ -2,9 +2,10 @@
 
 A line of a table is an option, or an argument without dashes: its names, «!» if it must be given,
 what it takes, the default in brackets, and its help, which may go on in indented lines.  It takes
-«–» nothing, ``a|b`` one of these, a word with dots a list that grows each time it is given, and
-else a value of a named type; «?», «*» and «+» behind it say how many.  A line without an option is
-the title of those that follow.
+«–» nothing, ``a|b`` one of these, a word with dots a list that grows each time it is given, words
+with a comma one each, and else a value of a named type.  «*» and «+» behind it say how many, and
+«?» that it may be left out, where an option has its default.  A line without an option is the title
+of those that follow.
 """
 
 from __future__ import annotations
@@ -33,15 +34,18 @@ class Parser(argparse.ArgumentParser):
         """Say it as all errors are said."""
         raise UsageError(f"{message[:1].upper()}{message[1:]}; {self.prog} --help tells more.")
 
-    def add_options(
-        self, table: str, types: Mapping[str, Callable[[str], Any]]
-    ) -> argparse._ActionsContainer:
-        """Add the options of a table; returns the last group.
+    def add_options(self, table: str, types: Mapping[str, Callable[[str], Any]]) -> None:
+        """Add the options of a table.
 
         ``types`` make a value of the word that an option takes; of all others it is a text.
         """
         group: argparse._ActionsContainer = self
-        makes = {"COUNT": _count, "DIR": Path, "FILE": Path, **types}
+        makes: dict[str, Callable[[str], Any]] = {
+            "COUNT": _count,
+            "DIR": Path,
+            "FILE": Path,
+            **types,
+        }
         for line in table.replace("\n  ", " ").strip().splitlines():
             if (matched := _OPTION.fullmatch(line)) is None:
                 group = self.add_argument_group(line)
@@ -54,14 +58,17 @@ class Parser(argparse.ArgumentParser):
                 how |= {"action": "append", "default": [], "metavar": takes}
             elif "|" in takes:
                 how |= {"choices": takes.split("|"), "default": default}
+            elif "," in takes:
+                how |= {"nargs": 2, "metavar": tuple(takes.split(","))}
             else:
                 how |= {"type": makes.get(takes, str), "metavar": takes, "default": default}
             if number:
                 how["nargs"] = number
+            if number and default:
+                how |= {"const": makes[takes](default), "default": None}
             if required:
                 how["required"] = True
             group.add_argument(*names.split(", "), **how)
-        return group
 
 
 def _count(text: str) -> int:

@@ -13,7 +13,7 @@ import pytest
 from experiments.__main__ import main
 from experiments.harness import checks
 from experiments.harness.checks import Check, checks_of
-from experiments.harness.progress import Observer, instability, table
+from experiments.harness.progress import instability, table
 from report.records.record import Case, Record, Round, Shard
 from report.records.store import Stored, read_record
 from tests import factory
@@ -75,16 +75,6 @@ def test_the_closing_table_shows_no_zero_for_what_is_missing() -> None:
     assert good.split()[2:] == ["2", "ms", "3", "718.9", "MB", "ok"]
     assert bad.split()[2:6] == ["–", "–", "–", "out_of_memory:"]
     assert heading.index("outcome") == good.index("ok") == bad.index("out_of_memory")
-
-
-def test_the_time_left_goes_by_the_pace_of_what_is_done(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    observer = Observer()
-    observer.begin("Measuring 4 cases.")
-    observer._began -= 30
-    observer.progressed("size=1: ok", 0.25)
-    assert capsys.readouterr().err.endswith("[25%, 2 min left] size=1: ok\n")
 
 
 def in_processes(*medians: float, disturbance: str | None = None) -> Case:
