@@ -35,7 +35,7 @@ from experiments.harness.fake_tensors import (
 )
 from experiments.harness.operator_recorder import Recorder
 from experiments.harness.timing import collector_off
-from report.errors import MeasurementError, shorten
+from report.errors import MeasurementError, UsageError, shorten
 from report.records.operations import Network, Operator
 
 #: Gives the module; it is called where parameters take no memory.
@@ -59,15 +59,27 @@ class Policy:
 
     ``autocast`` is the type in which a call computes where autocast finds that safe.  The others
     are those of a training step: how the ``optimizer`` updates parameters (``update``: one by one,
-    in lists, or in one kernel), how many times gradients are accumulated before, and the modules
-    whose activations are computed again in the backward pass (``checkpointed``).
+    in lists, or in one kernel; else PyTorch's default), how many times gradients are accumulated
+    before, and the modules whose activations are computed again in the backward pass
+    (``checkpoint``).  Raises ``UsageError`` for what is not possible.
     """
 
     autocast: str | None = None
     optimizer: Optimizer = "momentum"
-    update: Update = "single"
+    update: Update | None = None
     accumulate: int = 1
-    checkpointed: tuple[str, ...] = ()
+    checkpoint: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if self.accumulate < 1:
+            raise UsageError("--accumulate is a whole number from 1 on.")
+        if (self.optimizer, self.update) == ("adafactor", "fused"):
+            raise UsageError("PyTorch has no fused Adafactor; choose single or foreach.")
+
+    def way(self, gpu: bool) -> Update:
+        """How parameters are updated."""
+        lists = gpu and self.optimizer != "adafactor"
+        return self.update or ("foreach" if lists else "single")
 
 
 DEFAULT: Final = Policy()
@@ -142,7 +154,7 @@ def capture(
     """
     device = _device(gpu, policy)
     module, compiled = _eager(built(build).train(train))
-    _checkpoint(module, policy.checkpointed)
+    _checkpoint(module, policy.checkpoint)
     mode = FakeMode()
     recorder, trial = Recorder(module, mode), Recorder(module, mode)
     try:
@@ -351,7 +363,8 @@ class Step:
         """Let gradients and the optimiser's state be there, by the call or the step before."""
         if self.trains:
             trained = [p for p in self.module.parameters() if p.requires_grad]
-            way = {} if self.policy.update == "single" else {self.policy.update: True}
+            how = self.policy.way(self.gpu)
+            way = {} if how == "single" else {how: True}
             base = torch.optim.Optimizer
             # Without guards, which import PyTorch's compiler: that takes two seconds.
             with patch.object(base, "add_param_group", inspect.unwrap(base.add_param_group)):
@@ -363,7 +376,7 @@ class Step:
         """What the optimiser keeps, and the gradients; counts of steps stay on the processor."""
         for kept in self.optimizer.state.values() if self.trains else ():
             for name, value in kept.items():
-                on_cpu = self.gpu and name == "step" and self.policy.update != "fused"
+                on_cpu = self.gpu and name == "step" and self.policy.way(self.gpu) != "fused"
                 if isinstance(value, torch.Tensor) and not on_cpu:
                     yield value
         yield from (p.grad for p in self.module.parameters() if p.grad is not None)

@@ -15,35 +15,23 @@ def theory_of(
     build: Callable[[], nn.Module],
     *shapes: tuple[int | str, ...],
     dtype: str = "float32",
-    train: bool = False,
-    device: str = "cpu",
-    allocator: str | None = None,
-    device_peaks: str | None = None,
     channels_last: bool = False,
-    **policy: Any,
+    **how: Any,
 ) -> Theory:
     """What theory says of a network called on tensors of these ``shapes``.
 
     The batch is the first extent, or that which ``"N"`` stands for, here one.
 
-    ``build`` makes the module; it is called where parameters take no memory.  ``train`` asks for a
-    whole training step, ``device`` for the memory on a GPU (``cuda``) whose ``allocator`` has these
-    options (those of the environment unless given), and ``device_peaks`` for the least time on a
-    device of ``data/devices.yaml`` or on the roofs that a record measured.  ``policy`` are the
-    options of the command: ``optimizer``, ``update``, ``accumulate``, ``checkpoint`` (names of
-    modules) and ``autocast``.  Raises ``MeasurementError`` for a network that cannot be captured,
-    ``UsageError`` for an option that is not possible, ``StudyError`` for one of the allocator that
-    is not modelled.
+    ``build`` makes the module; it is called where parameters take no memory.  ``how`` are options
+    of the command: ``train`` asks for a whole training step, ``device`` for the memory on a GPU
+    (``cuda``) whose ``allocator`` has these options (those of the environment unless given), and
+    ``device_peaks`` for the least time on a device of ``data/devices.yaml`` or on the roofs that a
+    record measured; ``optimizer``, ``update``, ``accumulate``, ``checkpoint`` (names of modules)
+    and ``autocast`` decide how a step is made.  Raises ``MeasurementError`` for a network that
+    cannot be captured, ``UsageError`` for an option that is not possible, ``StudyError`` for one of
+    the allocator that is not modelled.
     """
-    from experiments.theory.checked import checked
-    from experiments.theory.command import allocator_options, policy_of, prepared, shaped
-    from experiments.theory.roofs import named_roof
+    from experiments.theory.command import asking, shaped
 
-    return checked(
-        prepared(build, dtype, channels_last),
-        shaped(shapes, [dtype] * len(shapes), channels_last),
-        train=train,
-        allocator=allocator_options(device, allocator),
-        roof=named_roof(device_peaks, dtype).roof if device_peaks else None,
-        policy=policy_of(device, **policy),
-    )
+    inputs = shaped(shapes, [dtype] * len(shapes), channels_last)
+    return asking(build, inputs, dtype=dtype, channels_last=channels_last, **how)()

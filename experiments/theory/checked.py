@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 
@@ -20,37 +21,37 @@ from report.theory.roofline import Roof
 def checked(
     build: Build,
     inputs: Sequence[Input],
+    batch: int | None = None,
+    probe: int | None = None,
     *,
     train: bool = False,
     allocator: Options | None = None,
     roof: Roof | None = None,
     policy: Policy = DEFAULT,
-    probe: int | None = None,
 ) -> Theory:
     """The theory of a network; on a GPU whose ``allocator`` has these options, or on this machine.
 
-    With a ``roof`` it tells the least time too.  At the batch ``probe`` the forward pass is tried,
-    to see whether its operators are these, scaled.
+    The inputs are those of another ``batch`` where one is given.  With a ``roof`` it tells the
+    least time too.  At the batch ``probe`` the forward pass is tried, to see whether its operators
+    are these, scaled.
 
     Raises ``MeasurementError`` with the operator that is in doubt.
     """
+    again = partial(
+        checked, build, inputs, train=train, allocator=allocator, roof=roof, policy=policy
+    )
     captured = capture(
-        build, inputs, train=train, gpu=allocator is not None, policy=policy,
+        build, at_batch(inputs, batch), train=train, gpu=allocator is not None, policy=policy,
         probe=() if probe is None else at_batch(inputs, probe),
     )  # fmt: skip
-    return replace(
-        of_capture(captured, allocator),
-        roof=roof,
-        captured=lambda batch, probe=None: checked(
-            build, at_batch(inputs, batch), train=train, allocator=allocator, roof=roof,
-            policy=policy, probe=probe,
-        ),
-        scales=probe is None or scales(captured.network, captured.probe, probe),
-    )  # fmt: skip
+    like = probe is None or scales(captured.network, captured.probe, probe)
+    return replace(of_capture(captured, allocator), roof=roof, captured=again, scales=like)
 
 
-def at_batch(inputs: Sequence[Input], batch: int) -> list[Input]:
+def at_batch(inputs: Sequence[Input], batch: int | None) -> Sequence[Input]:
     """The inputs at another batch: the axes that grow, where they are as large as the first one."""
+    if batch is None:
+        return inputs
     extents = (each.shape[axis] for each in inputs for axis in each.grows if each.shape)
     own = next(extents, None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,12 +15,15 @@ from report.records.operations import ITEM_BYTES
 from report.theory.allocator import Options, options_of
 
 if TYPE_CHECKING:
-    from experiments.harness.operators import Build, Input, Policy
+    from experiments.harness.operators import Build, Input
     from report.theory.network import Theory
 
 _INPUT: Final = re.compile(r"(?:([a-z0-9]+):)?((?:\d+|N)(?:,(?:\d+|N))*)")
-#: The options that ``policy_of`` takes.
-_POLICY: Final = ("optimizer", "update", "accumulate", "checkpoint", "autocast")
+#: The options of ``asking``.
+_HOW: Final = (
+    "dtype", "channels_last", "train", "allocator", "device_peaks",
+    "optimizer", "update", "accumulate", "checkpoint", "autocast",
+)  # fmt: skip
 
 #: The options of ``theory``, as the command line reads them.
 OPTIONS: Final = f"""\
@@ -55,9 +58,8 @@ network  NETWORK?  {FORMS}, which returns the module
 def theory(options: argparse.Namespace) -> int:
     """Tell the theory of a network; 1 if an operator is not known."""
     from experiments.theory import printed
-    from experiments.theory.checked import at_batch, checked
     from experiments.theory.networks import network
-    from experiments.theory.roofs import named_limit, named_roof
+    from experiments.theory.roofs import named_limit
     from report.theory.fits import fits
 
     if options.capture:
@@ -69,36 +71,52 @@ def theory(options: argparse.Namespace) -> int:
         raise UsageError(f"Name a network: {FORMS}.")
     limit = named_limit(options.fits) if options.fits else None
     device = "cuda" if limit and limit.gpu else options.device
-    allocator = allocator_options(device, options.allocator)
     named = network(options.network)
-    roof = named_roof(options.device_peaks, options.dtype) if options.device_peaks else None
-    make = partial(
-        checked,
-        prepared(named.build, options.dtype, options.channels_last),
-        train=options.train,
-        allocator=allocator,
-        roof=roof and roof.roof,
-        policy=policy_of(device, **{name: getattr(options, name) for name in _POLICY}),
-    )
-    inputs = inputs_of(options, named.image)
+    how = {name: getattr(options, name) for name in _HOW}
+    ask = asking(named.build, inputs_of(options, named.image), device=device, **how)
     if limit:
-        frontier = fits(lambda n, probe: make(at_batch(inputs, n), probe=probe), limit.bytes)
+        frontier = fits(ask, limit.bytes)
         show = printed.fits_as_json if options.json else printed.fits_as_text
         print(show(frontier, limit.name))
-        if options.figures is not None:
-            from experiments.theory.figures import fits_figure, write
-
-            write(options.figures, {"fits": fits_figure(frontier, limit.name)})
-        return 0
-    found = make(inputs)
-    print((printed.as_json if options.json else printed.as_tables)(found, roof))
+    else:
+        found = ask()
+        print((printed.as_json if options.json else printed.as_tables)(found))
     if options.figures is not None:
-        from experiments.theory.figures import memory, roofline, write
+        from experiments.theory import figures
 
-        drawings = {"memory": memory(found)}
-        write(options.figures, drawings | ({"roofline": roofline(found, roof)} if roof else {}))
-    _refuse(found, options.network)
+        drawn = figures.of_fits(frontier, limit.name) if limit else figures.of_network(found)
+        figures.write(options.figures, drawn)
+    if not limit:
+        _refuse(found, options.network)
     return 0
+
+
+def asking(
+    build: Build,
+    inputs: Sequence[Input],
+    *,
+    dtype: str = "float32",
+    channels_last: bool = False,
+    train: bool = False,
+    device: str = "cpu",
+    allocator: str | None = None,
+    device_peaks: str | None = None,
+    **policy: Any,
+) -> Callable[..., Theory]:
+    """Makes the theory of a network as options say, at the batch of the inputs or at another."""
+    from experiments.harness.operators import Policy
+    from experiments.theory.checked import checked
+    from experiments.theory.roofs import named_roof
+
+    return partial(
+        checked,
+        prepared(build, dtype, channels_last),
+        inputs,
+        train=train,
+        allocator=allocator_options(device, allocator),
+        roof=named_roof(device_peaks, dtype) if device_peaks else None,
+        policy=Policy(**policy),
+    )
 
 
 def _refuse(found: Theory, network: str) -> None:
@@ -132,30 +150,6 @@ def allocator_options(device: str, text: str | None) -> Options | None:
         old = os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
         text = os.environ.get("PYTORCH_ALLOC_CONF", old)
     return options_of(text)
-
-
-def policy_of(
-    device: str,
-    *,
-    optimizer: str = "momentum",
-    update: str | None = None,
-    accumulate: int = 1,
-    checkpoint: Sequence[str] = (),
-    autocast: str | None = None,
-) -> Policy:
-    """How a network is called; parameters are updated by PyTorch's default unless said.
-
-    Raises ``UsageError`` for what is not possible.
-    """
-    from experiments.harness.operators import Policy
-
-    if accumulate < 1:
-        raise UsageError("--accumulate is a whole number from 1 on.")
-    if update is None:
-        update = "foreach" if device == "cuda" and optimizer != "adafactor" else "single"
-    if (optimizer, update) == ("adafactor", "fused"):
-        raise UsageError("PyTorch has no fused Adafactor; choose single or foreach.")
-    return Policy(autocast, optimizer, update, accumulate, tuple(checkpoint))  # type: ignore[arg-type]
 
 
 def prepared(build: Build, dtype: str, channels_last: bool = False) -> Build:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from experiments.theory.roofs import NamedRoof
 from figures.panels import Band, Drawing, Points, Roofline, Scaling
 from figures.render import render
 from report.paper.plots import GIGA, roof_line
 from report.theory.fits import Fits, least
 from report.theory.network import Theory
+from report.theory.roofline import Roof
 
 _MEGA: Final = 1e6
 
@@ -25,17 +25,23 @@ def write(folder: Path, drawings: Mapping[str, Drawing]) -> None:
         (folder / f"{name}.pdf").write_bytes(rendered.pdf)
 
 
-def fits_figure(found: Fits, limit: str) -> Drawing:
+def of_fits(found: Fits, limit: str) -> dict[str, Drawing]:
     """The peak over the batch, with the line of the limit."""
     batches = sorted(found.predicted)
     sizes = tuple(least(found.predicted[batch]) / _MEGA for batch in batches)
     line = Band(limit, *[found.limit / _MEGA] * 3, series=1)
     peaks = Points("Peak at least", tuple(map(float, batches)), sizes, joined=True)
     panel = Scaling("Batch size", "Memory (MB)", (peaks,), bands=(line,))
-    return Drawing((panel,))
+    return {"fits": Drawing((panel,))}
 
 
-def memory(found: Theory) -> Drawing:
+def of_network(found: Theory) -> dict[str, Drawing]:
+    """The memory over the operators, and with a roof the rates that it allows them."""
+    drawn = {"memory": _memory(found)}
+    return drawn | {"roofline": _roofline(found, found.roof)} if found.roof else drawn
+
+
+def _memory(found: Theory) -> Drawing:
     """What is alive, operator by operator, a colour a phase."""
     phases = []
     for number, phase in enumerate(("forward", "backward", "update")):
@@ -54,12 +60,12 @@ def memory(found: Theory) -> Drawing:
     return Drawing((panel,), wide=True)
 
 
-def roofline(found: Theory, roof: NamedRoof) -> Drawing:
+def _roofline(found: Theory, roof: Roof) -> Drawing:
     """The kinds of operators that have multiply-adds, at the rates that the roof allows them."""
     marks = tuple(
         Points(row.name, (row.intensity,), ((row.rate or 0.0) / GIGA,), series=number)
         for number, row in enumerate(row for row in found.by_kind if row.multiply_adds)
     )
-    line = roof_line(roof.roof, roof.name, GIGA)
+    line = roof_line(roof, roof.device, GIGA)
     panel = Roofline("Intensity (FLOP/B)", "Attainable rate (GFLOP/s)", (line,), marks)
     return Drawing((panel,), height=2.9)

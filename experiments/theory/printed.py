@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from experiments.theory.roofs import NamedRoof
 from report.theory.fits import Fits
 from report.theory.network import Row, Theory
 
@@ -18,7 +17,7 @@ _MODULES: Final = 40
 _WIDTH: Final = 100
 
 
-def as_json(found: Theory, roof: NamedRoof | None) -> str:
+def as_json(found: Theory) -> str:
     """One object; numbers that are not known are null."""
     content: dict[str, Any] = {
         "parameters": found.parameters,
@@ -31,12 +30,12 @@ def as_json(found: Theory, roof: NamedRoof | None) -> str:
         "kinds": [_fields(row) for row in found.by_kind],
         "modules": [_fields(row) for row in found.by_module],
     }
-    if roof is not None:
+    if roof := found.roof:
         content["roof"] = {
-            "device": roof.name,
-            "source": "data sheet" if roof.look == "sheet" else "measured",
-            "flops_per_s": roof.roof.peak.value,
-            "bytes_per_s": roof.roof.bandwidth.value,
+            "device": roof.device,
+            "source": roof.source,
+            "flops_per_s": roof.peak.value,
+            "bytes_per_s": roof.bandwidth.value,
         }
         content["least_time_s"] = found.seconds
     return json.dumps(content, ensure_ascii=False, indent=1)
@@ -92,16 +91,15 @@ def _fields(row: Row) -> dict[str, object]:
     return found if timed else {name: value for name, value in found.items() if name != "seconds"}
 
 
-def as_tables(found: Theory, roof: NamedRoof | None) -> str:
+def as_tables(found: Theory) -> str:
     """Two tables and the sums."""
     modules = sorted(found.by_module, key=lambda row: -row.multiply_adds)[:_MODULES]
     shown = [row for row in found.by_module if row in modules]
     parts = [_table("Module", shown), _table("Operators", found.by_kind)]
     sums = [f"{name}: {value}" for name, value in found.sums]
-    if roof is not None:
-        source = "data sheet" if roof.look == "sheet" else "measured"
-        peak, bandwidth = roof.roof.peak.value / 1e12, roof.roof.bandwidth.value / 1e9
-        sums.append(f"Roof: {roof.name} ({source}), {peak:.4g} TFLOP/s and {bandwidth:.4g} GB/s")
+    if roof := found.roof:
+        rates = f"{roof.peak.value / 1e12:.4g} TFLOP/s and {roof.bandwidth.value / 1e9:.4g} GB/s"
+        sums.append(f"Roof: {roof.device} ({roof.source}), {rates}")
     wrapped = (textwrap.fill(line, _WIDTH, subsequent_indent="  ") for line in sums)
     return "\n\n".join([*parts, "\n".join(wrapped)])
 

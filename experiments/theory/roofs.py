@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from experiments.harness.code import ROOT
 from report.errors import UsageError
@@ -14,14 +14,6 @@ from report.records import ENDING
 from report.records.store import Stored, read_record
 from report.theory.fits import bytes_of
 from report.theory.roofline import Roof, sheet_roof
-
-
-class NamedRoof(NamedTuple):
-    """A roof with the device's name, and where it comes from."""
-
-    roof: Roof
-    name: str
-    look: Literal["sheet", "measured"]
 
 
 class Limit(NamedTuple):
@@ -55,7 +47,7 @@ def named_limit(name: str) -> Limit:
     return Limit(int(memory.rate), f"{device.name} (data sheet)", gpu=True)
 
 
-def named_roof(name: str, dtype: str) -> NamedRoof:
+def named_roof(name: str, dtype: str) -> Roof:
     """The roof of a device of ``data/devices.yaml``, or of the record in a file.
 
     Raises ``UsageError`` where there is none for arithmetic in ``dtype``.
@@ -70,7 +62,7 @@ def named_roof(name: str, dtype: str) -> NamedRoof:
     if device is None or arithmetic is None or memory is None:
         known = ", ".join(d.key for d in devices.devices if d.peak(operation) and d.peak("memory"))
         raise UsageError(f"--device-peaks {name}: no peaks in {dtype}; known are {known}.")
-    return NamedRoof(sheet_roof(arithmetic.rate, memory.rate), device.name, "sheet")
+    return sheet_roof(arithmetic.rate, memory.rate, device.name)
 
 
 def _device(devices: Devices, name: str) -> Device | None:
@@ -86,7 +78,7 @@ def _record(option: str, file: str) -> Stored:
     return read_record(path, path.parent.parent)
 
 
-def _measured(path: Path, dtype: str) -> NamedRoof:
+def _measured(path: Path, dtype: str) -> Roof:
     stored = _record(f"--device-peaks {path}", str(path))
     device = MeasuredDevice(stored, stored.record.environment.label)
     peak, bandwidth = device.best_rate("matrix_product", dtype), device.best_rate("copy")
@@ -95,4 +87,4 @@ def _measured(path: Path, dtype: str) -> NamedRoof:
             f"--device-peaks {path}: the record has no ceilings of memory and of arithmetic in "
             f"{dtype}; give one of a full run."
         )
-    return NamedRoof(sheet_roof(peak, bandwidth), device.label, "measured")
+    return sheet_roof(peak, bandwidth, device.label, "measured")

@@ -40,20 +40,25 @@ _CACHED_UPDATE_PASSES: Final = 4
 
 @dataclass(frozen=True)
 class Roof:
-    """A device's two ceilings: ``peak`` in FLOP/s and ``bandwidth`` in B/s."""
+    """A device's two ceilings: ``peak`` in FLOP/s and ``bandwidth`` in B/s.
+
+    A roof that is printed says which ``device`` it is of, and from which ``source``.
+    """
 
     peak: Estimate
     bandwidth: Estimate
+    device: str = ""
+    source: str = ""
 
     def least(self, flops: int, bytes: int) -> float:
         """The least time of so much work and traffic, at the nearer ceiling (s)."""
         return max(flops / self.peak.value, bytes / self.bandwidth.value)
 
 
-def sheet_roof(peak: float, bandwidth: float) -> Roof:
+def sheet_roof(peak: float, bandwidth: float, device: str = "", source: str = "data sheet") -> Roof:
     """The roof of a data sheet, whose numbers have no interval."""
-    exact = (Estimate(number, number, number, 1, 1.0) for number in (peak, bandwidth))
-    return Roof(*exact)
+    arithmetic, memory = (Estimate(n, n, n, 1, 1.0) for n in (peak, bandwidth))
+    return Roof(arithmetic, memory, device, source)
 
 
 @dataclass(frozen=True)
