@@ -29,6 +29,7 @@ from experiments.harness.operators import Input, Policy, Step
 from experiments.theory.checked import checked
 from experiments.theory.networks import import_timm, network
 from report.theory.fits import BATCH, PROBE, least, scaling, searched
+from report.theory.networks import Captured
 
 HERE: Final = Path(__file__)
 PAGE: Final = HERE.resolve().with_suffix(".md")
@@ -87,7 +88,8 @@ def add_rows(name: str, mode: str) -> None:
     named, train, rows = network(name), mode == "training", []
     images, channels = Input((BATCH, named.image[0], SIDE, SIDE)), named.image[0]
     whole = checked(named.build, [images], train=train, probe=PROBE)
-    at, module = scaling(whole), named.build().train(train)
+    at = scaling(Captured(whole.network), whole)
+    module = named.build().train(train)
     step = Step(module, Policy(), gpu=False, trains=train)
     for room in ROOM:
         limit = least(at(2)) + room

@@ -23,6 +23,7 @@ from experiments.theory.checked import checked
 from experiments.theory.networks import network
 from report.theory.allocator import Options
 from report.theory.fits import BATCH, PROBE, least, scaling, searched
+from report.theory.networks import Captured
 
 HERE: Final = Path(__file__).resolve()
 TABLE: Final = HERE.with_suffix(".csv")
@@ -36,12 +37,11 @@ def rows_of(name: str, mode: str) -> list[tuple[Any, ...]]:
     torch.set_num_threads(1)
     named, train, policy = network(name), mode == "training", Policy(update="foreach")
     shape, rows = (named.image[0], SIDE, SIDE), []
-    at = scaling(
-        checked(
-            named.build, [Input((BATCH, *shape))],
-            train=train, allocator=Options(), policy=policy, probe=PROBE,
-        )
+    whole = checked(
+        named.build, [Input((BATCH, *shape))],
+        train=train, allocator=Options(), policy=policy, probe=PROBE,
     )  # fmt: skip
+    at = scaling(Captured(whole.network), whole)
     step = Step(named.build().train(train).cuda(), policy, gpu=True, trains=train)
     phases: Any = SimpleNamespace(phase="", writes=True)
     step.prepare((torch.randn(PROBE, *shape, device="cuda"),), phases)

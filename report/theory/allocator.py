@@ -327,11 +327,8 @@ _VALUES: Final = {
     "garbage_collection_threshold": re.compile(r"0?\.\d*[1-9]\d*"),
     "backend": re.compile("native"),
 }
-_WITHOUT_EFFECT: Final = frozenset({
-    "pinned_use_background_threads", "pinned_use_cuda_host_register", "pinned_num_register_threads",
-    "pinned_reserve_segment_size_mb", "pinned_max_round_threshold_mb", "pinned_max_cached_size_mb",
-    "release_lock_on_cudamalloc",
-})  # fmt: skip
+#: What changes no bytes on the device: page-locked memory, and locks.
+_WITHOUT_EFFECT: Final = re.compile("pinned_.*|release_lock_on_cudamalloc")
 
 
 def options_of(text: str) -> Options:
@@ -339,7 +336,7 @@ def options_of(text: str) -> Options:
 
     The names are those of ``c10/core/AllocatorConfig.h`` and ``c10/cuda/CUDAAllocatorConfig.h`` of
     PyTorch 2.13.  One that would change which bytes a request takes, and that the model does not
-    know, is refused by name; options of page-locked memory and of locks change none on the device.
+    know, is refused by name.
     Collection of garbage needs a limit of memory (``set_per_process_memory_fraction``).
 
     Raises ``StudyError`` for one that is not modelled, and for a value that PyTorch would refuse.
@@ -347,7 +344,7 @@ def options_of(text: str) -> Options:
     found = {}
     for part in filter(None, "".join(text.split()).split(",")):
         name, _, value = part.partition(":")
-        if name in _WITHOUT_EFFECT:
+        if _WITHOUT_EFFECT.fullmatch(name):
             continue
         if name not in _VALUES:
             known = ", ".join(_VALUES)

@@ -89,13 +89,18 @@ def fits(captured: Callable[[int, int | None], Theory], limit: int) -> Fits:
 
 def scaled(captured: Captured, whole: Theory, limit: int) -> Fits:
     """The same of a network that was ``captured`` at ``BATCH`` and is alike at every other."""
+    rooms = [(limit - fixed) // each for fixed, each in captured.living if each]
+    return searched(scaling(captured, whole), limit, near=min(rooms, default=MOST))
+
+
+def scaling(captured: Captured, whole: Theory) -> Callable[[int], Theory]:
+    """Makes the theory of such a network at a batch."""
 
     def at(batch: int) -> Theory:
         history = tuple(captured.scaled(each, batch) for each in whole.history)
         return replace(whole, network=captured.at(batch), history=history)
 
-    rooms = [(limit - fixed) // each for fixed, each in captured.living if each]
-    return searched(at, limit, near=min(rooms, default=MOST))
+    return at
 
 
 def searched(at: Callable[[int], Theory], limit: int, near: int | None = None) -> Fits:

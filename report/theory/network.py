@@ -254,14 +254,11 @@ class Theory:
 
     def _repr_html_(self) -> str:
         """A notebook shows the kinds of operators as a table, and the sums below."""
+        from pandas import DataFrame
+
         rows = [{"Operators": row.name} | row.cells for row in self.by_kind]
-        lines = [("th", rows[0]), *(("td", row.values()) for row in rows)] if rows else []
-        table = "".join(
-            f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
-            for tag, cells in lines
-        )
         sums = "<br>".join(f"{escape(name)}: {escape(value)}" for name, value in self.sums)
-        return f"<table>{table}</table><p>{sums}</p>"
+        return f"{DataFrame(rows).to_html(index=False)}<p>{sums}</p>"
 
 
 def _described(operator: Operator) -> str:

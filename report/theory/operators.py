@@ -21,8 +21,7 @@ from typing import Final, Literal, TypeAlias
 
 from report.errors import StudyError
 from report.records.operations import ITEM_BYTES, Operator, Tensor, places
-from report.theory.shapes import Axis
-from report.theory.work import Macs, valid_pairs
+from report.theory.work import Macs, share_of_data
 
 Kind: TypeAlias = Literal[
     "convolution", "matrix product", "attention", "recurrent layer", "normalisation", "activation",
@@ -202,14 +201,11 @@ def _share_of_data(operator: Operator) -> Fraction:
         return Fraction(left, queries * keys)
     if KINDS[operator.base] != "convolution":
         return Fraction(1)
-    source = _needed(operator, "input").shape[2:]
+    source, kernel = (_needed(operator, name).shape[2:] for name in ("input", "weight"))
     result = (operator.tensor("grad_output") or operator.writes[0]).shape[2:]
-    kernel = _needed(operator, "weight").shape[2:]
-    # Windows stand on the output and look at the input; transposed, the other way round.
-    positions, seen = (source, result) if operator.settings["transposed"] else (result, source)
-    windows = zip(seen, kernel, *(_each(operator, n, kernel) for n in _WINDOW), strict=True)
-    pairs = (valid_pairs(at, Axis(*one)) for at, one in zip(positions, windows, strict=True))
-    return Fraction(prod(pairs), prod(positions) * prod(kernel))
+    way = (_each(operator, name, kernel) for name in ("stride", "padding", "dilation"))
+    transposed = bool(operator.settings["transposed"])
+    return share_of_data(source, result, kernel, *way, transposed=transposed)
 
 
 def _each(operator: Operator, name: str, extents: Sequence[int]) -> tuple[int, ...]:
@@ -219,7 +215,6 @@ def _each(operator: Operator, name: str, extents: Sequence[int]) -> tuple[int, .
     return found * len(extents) if len(found) == 1 else found  # type: ignore[return-value]
 
 
-_WINDOW: Final = ("stride", "padding", "dilation")
 _KERNELS: Final = ("flash_attention", "flash_attention_for_cpu", "efficient_attention",
                    "cudnn_attention")  # fmt: skip
 _PRODUCTS: Final[Mapping[str, Callable[[Operator], int]]] = {

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from report.errors import StudyError
 from report.records.layers import (
@@ -111,30 +110,14 @@ def check(layer: Layer) -> None:
         raise _contradiction(layer, f"the geometry gives {expected}")
 
 
-class Axis(NamedTuple):
-    """The geometry of a window along one spatial axis; ``size`` is the extent of the input."""
-
-    size: int
-    kernel: int
-    stride: int
-    padding: int
-    dilation: int
-
-
-def axes(layer: Convolution | Pooling) -> tuple[Axis, Axis]:
-    """The vertical and the horizontal axis of a layer that slides a window."""
+def _extents(layer: Convolution | Pooling) -> tuple[int, ...]:
     _need_four_axes(layer)
     dilation = layer.dilation if isinstance(layer, Convolution) else (1, 1)
     geometry = (layer.input_shape[2:], layer.kernel, layer.stride, layer.padding, dilation)
-    vertical, horizontal = (Axis(*axis) for axis in zip(*geometry, strict=True))
-    return vertical, horizontal
-
-
-def _extents(layer: Convolution | Pooling) -> tuple[int, ...]:
     transposed = isinstance(layer, Convolution) and layer.transposed
     found = []
-    for size, kernel, stride, padding, dilation in axes(layer):
-        reach = dilation * (kernel - 1) + 1
+    for size, kernel, stride, padding, step in zip(*geometry, strict=True):
+        reach = step * (kernel - 1) + 1
         if transposed:
             found.append((size - 1) * stride - 2 * padding + reach)
         else:

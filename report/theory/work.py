@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import Final, Literal, NewType, TypeAlias, get_args
 
 from report.records.layers import (
@@ -33,7 +34,7 @@ from report.records.layers import (
     Pooling,
     Softmax,
 )
-from report.theory.shapes import Axis, axes, elements, parameter_count, weight_count
+from report.theory.shapes import elements, parameter_count, weight_count
 
 Macs = NewType("Macs", int)
 Flops = NewType("Flops", int)
@@ -75,22 +76,31 @@ def valid_tap_macs(layer: Layer) -> Macs:
     """
     if not isinstance(layer, Convolution):
         return macs(layer)
+    extents = layer.input_shape[2:], layer.output_shape[2:]
+    way = layer.kernel, layer.stride, layer.padding, layer.dilation
+    return Macs(int(macs(layer) * share_of_data(*extents, *way, transposed=layer.transposed)))
+
+
+def share_of_data(
+    source: Sequence[int], result: Sequence[int], *way: Sequence[int], transposed: bool
+) -> Fraction:
+    """Of the taps of a convolution those inside the input.
+
+    ``way`` are kernel, stride, padding and dilation along each extent.
+    """
     # Windows stand on the output and look at the input; transposed, the other way round.
-    positions, seen = layer.output_shape, layer.input_shape
-    if layer.transposed:
-        positions, seen = seen, positions
-    windows = (axis._replace(size=size) for axis, size in zip(axes(layer), seen[2:], strict=True))
-    pairs = math.prod(map(valid_pairs, positions[2:], windows))
-    return Macs(positions[0] * pairs * weight_count(layer) // elements(layer.kernel))
+    positions, seen = (source, result) if transposed else (result, source)
+    pairs = math.prod(map(_pairs, positions, seen, *way))
+    return Fraction(pairs, math.prod(positions) * math.prod(way[0]))
 
 
-def valid_pairs(positions: int, axis: Axis) -> int:
+def _pairs(positions: int, size: int, kernel: int, stride: int, padding: int, step: int) -> int:
     """Pairs (position o, tap k) along one axis with ``0 <= oS - P + kD < size``."""
     total = 0
-    for tap in range(axis.kernel):
-        offset = tap * axis.dilation - axis.padding
-        first = max(0, -(offset // axis.stride))
-        last = min(positions - 1, (axis.size - 1 - offset) // axis.stride)
+    for tap in range(kernel):
+        offset = tap * step - padding
+        first = max(0, -(offset // stride))
+        last = min(positions - 1, (size - 1 - offset) // stride)
         total += max(0, last - first + 1)
     return total
 
