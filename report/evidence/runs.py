@@ -79,6 +79,15 @@ class Run(MeasuredDevice):
         there = {r.policy for case in self.stored.record.cases for r in case.rounds if r.policy}
         return tuple(sorted(there, key=lambda policy: (policy != "retained", policy)))
 
+    def measurements(self, *, disturbed: bool = False) -> Quantity:
+        """How many measurements of a case were watched in all processes, or disturbed."""
+        runs = sorted(self.stored.runs, key=lambda stored: stored.record.started)
+        found = gates.disturbed(stored.record for stored in runs)
+        if found is None:
+            return absent("measurements", "1", f"not monitored on {self.label}")
+        further = tuple(stored.file for stored in runs if stored.file != self.file)
+        return exact("measurements", "1", found[0 if disturbed else 1], self.file, further)
+
     def as_measured(self) -> Self:
         """The same run under the first memory policy that was measured."""
         return self.under(self.policies[0]) if self.policies else self

@@ -12,7 +12,6 @@ import msgspec
 
 from report.errors import StudyError
 from report.evidence.audit import Check, count_by_verdict
-from report.instruments import gates
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.machines import Comparison, setup
@@ -147,17 +146,14 @@ study.values(
 study.values({"confidence": lambda p: exact("confidence, chosen", "1", CONFIDENCE)}, "percent")
 
 
-def _overhead(p: Paper, side: str) -> Quantity:
-    """The framework's memory (B) that the source prints of one side."""
-    return p.source.number("5", "framework", side)
-
-
 study.values(
     {
         "source_cpu": lambda p: p.source.number("3", "time", "cpu"),
         "source_gpu": lambda p: p.source.number("3", "time", "gpu"),
         "source_work": lambda p: to_digits(theory.work(SOURCE), 2),
-        "source_held": lambda p: _overhead(p, "gpu") / _overhead(p, "cpu"),
+        "source_held": lambda p: (
+            p.source.number("5", "framework", "gpu") / p.source.number("5", "framework", "cpu")
+        ),
         "source_gradients": lambda p: p.source.number("4", "gradient_time", "gpu"),
         "source_backward": lambda p: p.source.number("3", "backward_time", "gpu"),
         "printed_parameters": lambda p: p.source.number("5", "parameters", "cpu"),
@@ -330,8 +326,8 @@ study.values(
     {
         "double": lambda run: run.time(SOURCE, "numpy", "float64") / run.time(SOURCE, "numpy"),
         "cpu_time": lambda run: run.time(SOURCE, "numpy"),
-        "measurements": lambda run: _watched(run, 1),
-        "disturbed": lambda run: _watched(run, 0),
+        "measurements": lambda run: run.measurements(),
+        "disturbed": lambda run: run.measurements(disturbed=True),
     },
     of=lambda p: p.cpu,
 )
@@ -375,14 +371,6 @@ def _shifts(both: tuple[Run, Run]) -> list[Quantity]:
     shared = [size for size in gpu.sizes if size in cpu.sizes]
     found = [gpu.bounded(cpu.time(s, "numpy") / gpu.time(s, "numpy")) for s in shared]
     return found or [absent("time over the host's", "1", "no size was timed on both CPUs")]
-
-
-def _watched(run: Run, place: int) -> Quantity:
-    """How many measurements of a case were disturbed (0), or watched (1)."""
-    found = gates.disturbed(stored.record for stored in run.stored.runs)
-    if found is None:
-        return absent("measurements", "1", f"not monitored on {run.label}")
-    return exact("measurements", "1", found[place], run.file)
 
 
 # -------------------------------------------------------------------------------------- claims

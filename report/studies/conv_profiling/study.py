@@ -153,18 +153,15 @@ study.values(
         "nameless": lambda p: to_digits(
             p.printed("workspace") - theory.copies(SHOWN_BATCH) - exact("½ MiB", "B", 2**19), 2
         ),
+        "source_measured": lambda p: exact(
+            "source: measured memory",
+            "B",
+            round(source.MB * p.reported.value("measured_memory").number),
+            p.file,
+        ),
     },
     "measured",
 )
-
-
-def _source_measured(p: Paper) -> Quantity:
-    """The megabytes that the source prints for its measurement."""
-    printed = p.reported.value("measured_memory").number
-    return exact("source: measured memory", "B", round(printed * source.MB), p.file)
-
-
-study.values({"source_measured": _source_measured}, "measured")
 
 
 # ---------------------------------------------------------------------------------- operations
@@ -232,17 +229,11 @@ study.values(
     "measured",
     of=lambda p: p.gpu,
 )
-
-
 study.values(
     {"input_number": lambda p: p.legible(0), "bias_number": lambda p: p.legible(3)}, "exact"
 )
-
-
 study.values(
-    {
-        "beside_copies": lambda fast: fast.workspace(SHOWN_BATCH) - theory.copies(SHOWN_BATCH),
-    },
+    {"beside_copies": lambda fast: fast.workspace(SHOWN_BATCH) - theory.copies(SHOWN_BATCH)},
     "exact",
     of=lambda p: p.fast,
 )

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from report.evidence import runs as any_study
-from report.instruments import gates
 from report.missing import Missing
 from report.quantity.evaluation import ENOUGH_RUNS, point
 from report.quantity.expression import Quantity, absent, exact, named
@@ -70,15 +69,6 @@ class Run(any_study.Run):
             self.repeated(f"allocated_{when}", self.factors(batch)) for when in ("after", "before")
         )
         return named("retained bytes", after - before)
-
-    def rounds(self, *, disturbed: bool) -> Quantity:
-        """How many measurements of a case were watched in all processes, or disturbed."""
-        runs = sorted(self.stored.runs, key=lambda stored: stored.record.started)
-        found = gates.disturbed(stored.record for stored in runs)
-        if found is None:
-            return absent("measurements", "1", f"not monitored on {self.label}")
-        further = tuple(s.file for s in runs if s.file != self.file)
-        return exact("measurements", "1", found[0 if disturbed else 1], self.file, further)
 
     # ------------------------------------------------------------------------- returned memory
 

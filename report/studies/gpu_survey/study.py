@@ -9,7 +9,17 @@ from functools import cached_property
 from typing import Final, Literal
 
 from figures.panels import Bars, BarSeries, Curve, Dots, Points, Scaling
-from report.evidence.published import Card, Networks, Pairs, Way, cards, pairs, published
+from report.evidence.published import (
+    Card,
+    Comparison,
+    Networks,
+    Pairs,
+    Setting,
+    Way,
+    cards,
+    pairs,
+    published,
+)
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.plots import distribution_rows
@@ -21,8 +31,42 @@ from report.records import OPERATORS
 from report.records.network_operators import NetworkOperators
 from report.records.store import StoredImport
 from report.statistics.estimates import CONFIDENCE
-from report.studies.gpu_survey import settings
-from report.studies.gpu_survey.settings import COMPILING, INSTEAD, MARGIN, STEPS, UNCHANGED
+
+# ----------------------------------------------- which published tables are compared with which
+
+OLD, MIDDLE, NEW = CARDS = tuple(f"NVIDIA GeForce RTX {number}" for number in (3090, 4090, 5090))
+PRO: Final = "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"
+
+
+def _compiled(setting: Setting) -> Setting:
+    return setting._replace(compiler="dynamo")
+
+
+_BEFORE, _AFTER, _NEWEST = Setting(MIDDLE, "2.4.0"), Setting(MIDDLE, "2.9.1"), Setting(NEW, "2.9.1")
+_PRO: Final = Setting(PRO, "2.9.1")
+_LAST: Final = _BEFORE._replace(layout="nhwc")
+
+#: The steps from a card to the next one, by the ids of their values.
+STEPS: Final = {
+    "first": Comparison("3090 to 4090, eager", Setting(OLD, "2.4.0"), _BEFORE),
+    "second": Comparison("4090 to 5090, eager", _AFTER, _NEWEST),
+    "compiled": Comparison("4090 to 5090, compiled", _compiled(_AFTER), _compiled(_NEWEST)),
+}
+#: The same card with two versions of PyTorch, which shows how far rates of two tables agree.
+UNCHANGED: Final = Comparison("RTX 4090, two versions", _BEFORE, _AFTER)
+#: What compiling gains on one card, over either memory layout.
+COMPILING: Final = {
+    "compile_4090": Comparison("RTX 4090", _AFTER, _compiled(_AFTER)),
+    "compile_5090": Comparison("RTX 5090", _NEWEST, _compiled(_NEWEST)),
+    "compile_6000": Comparison("RTX PRO 6000", _PRO, _compiled(_PRO)),
+    "compile_last": Comparison("RTX 4090, over NHWC", _LAST, _compiled(_BEFORE)),
+}
+#: A compiled network on the older card for an eager one on the newer.
+INSTEAD: Final = Comparison("Compiled on 4090 vs. eager on 5090", _NEWEST, _compiled(_AFTER))
+#: A network whose operators are shown.
+EXAMPLE: Final = "resnet50", "ResNet-50"
+#: Gains that differ by less are called equal.
+MARGIN: Final = 0.1
 
 
 class Survey:
@@ -32,7 +76,7 @@ class Survey:
         """Raises ``StudyError`` for a record that does not fit it."""
         self.inputs = inputs
         self.tables = published(inputs.imported)
-        self.cards = cards(inputs.devices, settings.CARDS)
+        self.cards = cards(inputs.devices, CARDS)
         self.networks = Networks(inputs.networks())
 
     @property
@@ -125,7 +169,7 @@ def _values_of(id: str) -> None:
             f"{id}_error": lambda p: p.pairs[id].error(way).median,
             f"{id}_network_error": lambda p: p.pairs[id].error("network").median,
             f"{id}_half_error": lambda p: p.pairs[id].error(p.half(id)).median,
-            f"{id}_reached": lambda p: p.pairs[id].reached(way).of(settings.EXAMPLE[0], 2),
+            f"{id}_reached": lambda p: p.pairs[id].reached(way).of(EXAMPLE[0], 2),
         },
         "percent",
     )
@@ -259,7 +303,7 @@ def errors(p: Survey) -> Iterator[Dots]:
 @study.figure("fig-example", height=1.9)
 def example(p: Survey) -> Iterator[Bars]:
     """What bounds the operators of one network on each card, and how long it took."""
-    name, words = settings.EXAMPLE
+    name, words = EXAMPLE
     pair = p.pairs["first"].known.get(name), p.pairs["second"].known.get(name)
     if not all(pair):
         return

@@ -199,22 +199,8 @@ def tiled(run: Run, form: str | None = None, tile: int | None = None) -> list[Ca
 
 
 def over_whole(
-    of: Callable[[Run, Call], Quantity], form: str | None = None, tile: int | None = None
-) -> Callable[[Run], list[Quantity]]:
+    run: Run, of: Callable[[Run, Call], Quantity], form: str | None = None, tile: int | None = None
+) -> list[Quantity]:
     """A number of tiled calls over that of whole maps."""
-
-    def found(run: Run) -> list[Quantity]:
-        whole = {call: replace(call, execution="eager", tile=None) for call in tiled(run)}
-        return [of(run, c) / of(run, whole[c]) for c in tiled(run, form, tile)] or [NO_RATIO]
-
-    return found
-
-
-def of_tiled(name: str) -> Callable[[Run], Quantity]:
-    """What all tiled calls have in common."""
-
-    def found(run: Run) -> Quantity:
-        calls = tiled(run)
-        return exact(name, "1", getattr(calls[0], name), run.file) if calls else NO_RATIO
-
-    return found
+    calls = [(call, replace(call, execution="eager", tile=None)) for call in tiled(run, form, tile)]
+    return [of(run, call) / of(run, whole) for call, whole in calls] or [NO_RATIO]

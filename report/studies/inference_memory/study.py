@@ -18,10 +18,10 @@ from report.statistics.estimates import CONFIDENCE
 from report.studies.inference_memory import figures, source, theory
 from report.studies.inference_memory.results import (
     NO_BYTES,
+    NO_RATIO,
     Allocated,
     beyond,
     limits,
-    of_tiled,
     over_whole,
     peaks_of,
     reconciled,
@@ -403,23 +403,29 @@ def _of_tile(
     of: Callable[[Run, Call], Quantity], tile: int, form: str = "tiled_stages"
 ) -> Callable[[Run], Quantity]:
     """The same of tiles of one size, through a whole stage where no other form is named."""
-    return lambda run: over_whole(of, form, tile)(run)[0]
+    return lambda run: over_whole(run, of, form, tile)[0]
+
+
+def _of_tiled(run: Run, name: str) -> Quantity:
+    """What all tiled calls have in common."""
+    calls = tiled(run)
+    return exact(name, "1", getattr(calls[0], name), run.file) if calls else NO_RATIO
 
 
 study.values(
     {
         "tile_small_peak": _of_tile(Run.peak, 8),
         "tile_large_peak": _of_tile(Run.peak, 64),
-        "layers_least": lambda run: 1 - at_least(*over_whole(Run.peak, "tiled_layers")(run)),
-        "layers_most": lambda run: 1 - at_most(*over_whole(Run.peak, "tiled_layers")(run)),
+        "layers_least": lambda run: 1 - at_least(*over_whole(run, Run.peak, "tiled_layers")),
+        "layers_most": lambda run: 1 - at_most(*over_whole(run, Run.peak, "tiled_layers")),
     },
     "percent",
     of=lambda p: p.second,
 )
 study.values(
     {
-        "tile_side": of_tiled("image"),
-        "tile_batch": of_tiled("batch"),
+        "tile_side": lambda run: _of_tiled(run, "image"),
+        "tile_batch": lambda run: _of_tiled(run, "batch"),
         "tile_least": lambda run: exact("tile", "1", 8, run.file),
         "tile_most": lambda run: exact("tile", "1", 64, run.file),
         "tile_layer_time": _of_tile(Run.time, 8, "tiled_layers"),
@@ -441,7 +447,7 @@ def _tile_time(run: Run) -> Iterator[Statement | Several]:
 study.claims(
     {
         "tile-time": _tile_time,
-        "tile-pays": lambda run: any_of(*(t < 1 - MARGIN for t in over_whole(Run.time)(run))),
+        "tile-pays": lambda run: any_of(*(t < 1 - MARGIN for t in over_whole(run, Run.time))),
         "tile-trades": lambda run: (
             _of_tile(Run.peak, 8)(run) < 1 - MARGIN,
             _of_tile(Run.time, 8)(run) > 1 + MARGIN,
