@@ -50,38 +50,21 @@ _COUNTED: Final = frozenset({1, 2, 8, *range(16, 257)})
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
     """The layer in every pass, layout and batch that goes together, the network, the others."""
-    found: list[Factors] = []
-    if "layer" in levels["subject"]:
-        found += _layer_cases(levels)
-    if "network" in levels["subject"]:
-        found.append({"subject": "network", "batch": 1, "pass": "forward"})
-    if "variant" in levels["subject"]:
-        found += _variant_cases(levels)
-    return tuple(found)
-
-
-def _layer_cases(levels: Levels) -> list[Factors]:
-    return [
+    batches, network = levels["batch"], {"subject": "network", "batch": 1, "pass": "forward"}
+    every: list[Factors] = [
         {"subject": "layer", "batch": batch, "pass": direction, "layout": layout}
-        for layout, direction, batch in product(levels["layout"], levels["pass"], levels["batch"])
+        for layout, direction, batch in product(levels["layout"], levels["pass"], batches)
         if layout == "contiguous" or (direction == "forward" and batch in CHANNELS_LAST_BATCHES)
     ]
-
-
-def _variant_cases(levels: Levels) -> list[Factors]:
-    return [
-        {
-            "subject": "variant",
-            "variant": name,
-            "batch": batch,
-            "pass": "forward",
-            "layout": "contiguous",
-        }
-        for name, batch in product(levels["variant"], levels["batch"])
-        if batch in _VARIED[str(name)]
-        and "forward" in levels["pass"]
-        and "contiguous" in levels["layout"]
-    ]
+    every.append(network)
+    if "forward" in levels["pass"] and "contiguous" in levels["layout"]:
+        alike: Factors = {"pass": "forward", "layout": "contiguous"}
+        every += (
+            {"subject": "variant", "variant": name, "batch": batch, **alike}
+            for name, batch in product(levels["variant"], batches)
+            if batch in _VARIED[str(name)]
+        )
+    return tuple(case for case in every if case["subject"] in levels["subject"])
 
 
 def subject(factors: Factors) -> Subject:

@@ -266,17 +266,10 @@ def largest_batch(subject: Subject, limit: int) -> Measured:
 def _fill_heap() -> None:
     """Take what is free in the heap for good, so that no block finds room there."""
     library = ctypes.CDLL(None)
-    library.malloc.restype = ctypes.c_void_p
-    library.mallinfo2.restype = _HeapSize
-    size = library.mallinfo2().arena
-    while library.mallinfo2().arena == size:
+    library.malloc.restype = library.sbrk.restype = ctypes.c_void_p
+    end = library.sbrk(0)
+    while library.sbrk(0) == end:
         library.malloc(_MAPPED - 64)
-
-
-class _HeapSize(ctypes.Structure):
-    """``struct mallinfo2``: the bytes of the heap first."""
-
-    _fields_ = (("arena", ctypes.c_size_t), ("others", ctypes.c_size_t * 9))
 
 
 # ------------------------------------------------------------------------------------------ plan

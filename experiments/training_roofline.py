@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -52,6 +52,7 @@ from experiments.harness.study import (
     Subject,
 )
 from report.errors import MeasurementError
+from report.records.record import Factor as Level
 from report.records.record import Measured
 
 if TYPE_CHECKING:
@@ -72,37 +73,23 @@ VARIED: Final = {"cpu": 32, "cuda": 128}
 
 def cases(levels: Levels, swept: tuple[str, ...], varied: int) -> tuple[Factors, ...]:
     """Every case once: ``swept`` networks over all batches, precisions at the batch ``varied``."""
-    found = [
-        {"subject": subject, **case}
-        for network in levels["network"]
-        for subject, case in _of_network(str(network), levels, swept, varied)
-        if subject in levels["subject"]
-    ]
-    return tuple({tuple(case.items()): case for case in found}.values())
-
-
-def _of_network(
-    network: str, levels: Levels, swept: tuple[str, ...], varied: int
-) -> Iterator[tuple[str, Factors]]:
-    def case(image: int, batch: int, precision: str, layout: str = "contiguous") -> Factors:
-        return {
-            "network": network,
-            "image": image,
-            "batch": batch,
-            "precision": precision,
-            "layout": layout,
-        }
-
     images, batches = (tuple(map(int, levels[name])) for name in ("image", "batch"))
-    smallest, reference = min(images), _nearest(varied, batches)
-    if "float32" in levels["precision"]:
-        yield "profile", case(max(images), _nearest(WATCHED, batches), "float32")
-        if network in swept or not {*swept} & {*levels["network"]}:
-            yield from (("training", case(smallest, batch, "float32")) for batch in batches)
-        for layout in levels["layout"]:
-            yield "training", case(smallest, reference, "float32", str(layout))
-    for precision in levels["precision"]:
-        yield "training", case(smallest, reference, str(precision))
+    layouts, precisions = levels["layout"], levels["precision"]
+    reference = _nearest(varied, batches)
+    found: dict[tuple[Level, ...], None] = {}  # each once, in this order
+    for network in levels["network"]:
+        steps = []
+        if "float32" in precisions:
+            large = max(images), _nearest(WATCHED, batches)
+            found["profile", network, *large, "float32", "contiguous"] = None
+            if network in swept or not {*swept} & {*levels["network"]}:
+                steps += [(batch, "float32", "contiguous") for batch in batches]
+            steps += [(reference, "float32", layout) for layout in layouts]
+        steps += [(reference, precision, "contiguous") for precision in precisions]
+        found |= {("training", network, min(images), *step): None for step in steps}
+    names = ("subject", "network", "image", "batch", "precision", "layout")
+    every = (dict(zip(names, values, strict=True)) for values in found)
+    return tuple(case for case in every if case["subject"] in levels["subject"])
 
 
 def _nearest(wanted: int, levels: tuple[int, ...]) -> int:

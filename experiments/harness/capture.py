@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Final
 
 import torch
 from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
 
 from experiments.networks.residual import Add, OptionAShortcut
 from report.errors import MeasurementError
@@ -24,15 +24,10 @@ from report.records.layers import (
     Softmax,
 )
 
-_ACTIVATIONS: Final[dict[type[nn.Module], str]] = {
-    nn.ReLU: "relu",
-    nn.ReLU6: "relu6",
-    nn.Sigmoid: "sigmoid",
-    nn.Tanh: "tanh",
-    nn.GELU: "gelu",
-    nn.SiLU: "silu",
-    nn.Hardswish: "hardswish",
-}
+#: Records call each by its own name in small letters.
+_ACTIVATIONS: Final = (
+    nn.ReLU, nn.ReLU6, nn.Sigmoid, nn.Tanh, nn.GELU, nn.SiLU, nn.Hardswish,
+)  # fmt: skip
 
 
 def layers_of(module: nn.Module, *inputs: torch.Tensor, root: str = "layer") -> tuple[Layer, ...]:
@@ -45,24 +40,15 @@ def layers_of(module: nn.Module, *inputs: torch.Tensor, root: str = "layer") -> 
     would make the work too small.
     """
     found: list[Layer] = []
+    names = {part: name or root for name, part in module.named_modules()}
 
-    def record(
-        name: str, part: nn.Module, given: tuple[torch.Tensor, ...], output: torch.Tensor
-    ) -> None:
-        if not isinstance(part, nn.Identity):
-            found.append(_described(name, part, given[0], output))
+    def record(part: nn.Module, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+        is_layer = next(part.children(), None) is None and not isinstance(part, nn.Identity)
+        if is_layer and part in names:
+            found.append(_described(names[part], part, given[0], output))
 
-    hooks = [
-        part.register_forward_hook(partial(record, name or root))
-        for name, part in module.named_modules()
-        if next(part.children(), None) is None
-    ]
-    try:
-        with torch.no_grad():
-            module(*inputs)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with register_module_forward_hook(record), torch.no_grad():
+        module(*inputs)
     return tuple(found)
 
 
@@ -89,7 +75,7 @@ def _described(name: str, module: nn.Module, source: torch.Tensor, output: torch
         case OptionAShortcut():
             kind, facts = PaddedShortcut, {"stride": _pair(module.stride)}
         case _ if type(module) in _ACTIVATIONS:
-            kind, facts = Activation, {"function": _ACTIVATIONS[type(module)]}
+            kind, facts = Activation, {"function": type(module).__name__.lower()}
         case _:
             raise MeasurementError(
                 f"Layer {name}: {type(module).__name__} is not a layer that ridgepoint describes; "

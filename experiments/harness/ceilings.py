@@ -215,18 +215,19 @@ def _moving(torch: Any, device: Device, wanted: int) -> Iterator[Program]:
     def arrays(count: int) -> list[Any]:
         return [torch.ones(-(-wanted // (_FLOAT_BYTES * count))) for _ in range(count)]
 
+    def moves(call: Callable[[], object], name: Peak, instrument: str, *moved: Any) -> Program:
+        size, work = f"{len(moved[0])} elements", _FLOAT_BYTES * sum(map(len, moved))
+        return Program(call, name, instrument, size, work, work_unit="B", working_set=work)
+
     a, b = arrays(2)
-    size, moved = f"{len(a)} elements", 2 * _FLOAT_BYTES * len(a)
-    moves: dict[str, Any] = {"size": size, "work": moved, "work_unit": "B", "working_set": moved}
-    yield Program(lambda: a.copy_(b), "copy", "torch.copy_", **moves)
+    yield moves(lambda: a.copy_(b), "copy", "torch.copy_", a, b)
     if device == "cpu":
-        yield Program(lambda: torch.dot(a, b), "read", "torch.dot", **moves)
+        yield moves(lambda: torch.dot(a, b), "read", "torch.dot", a, b)
     else:
-        yield Program(torch.ones(2 * len(a)).sum, "read", "torch.sum", **moves)
+        yield moves(torch.ones(2 * len(a)).sum, "read", "torch.sum", a, b)
     to, one, other = arrays(3)
     triad = partial(torch.add, one, other, alpha=3.0, out=to)
-    size, moved = f"{len(to)} elements", 3 * _FLOAT_BYTES * len(to)
-    yield Program(triad, "triad", "torch.add", size, moved, work_unit="B", working_set=moved)
+    yield moves(triad, "triad", "torch.add", to, one, other)
 
 
 def _copying(threads: int, wanted: int) -> Iterator[Program]:

@@ -34,12 +34,8 @@ REPEATS: Final = 3
 BUILD: Final = "ridgepoint.build"
 CALL: Final = "ridgepoint.call"
 
-#: Our words for the caching allocator's statistics: in blocks, as asked for, held in segments.
-_STATISTICS: Final = {
-    "allocated": "allocated_bytes.all",
-    "requested": "requested_bytes.all",
-    "reserved": "reserved_bytes.all",
-}
+#: Statistics of the caching allocator: in blocks, as asked for, held in segments.
+_STATISTICS: Final = ("allocated", "requested", "reserved")
 
 #: One entry of the caching allocator's history.
 Entry: TypeAlias = Mapping[str, Any]
@@ -172,11 +168,11 @@ def _called(
     entries = history()
     del result
     statistics = {}
-    for ours, theirs in _STATISTICS.items():
-        if f"{theirs}.current" in before:
-            statistics[f"{ours}_before"] = before[f"{theirs}.current"]
-            statistics[f"{ours}_after"] = after[f"{theirs}.current"]
-            statistics[f"{ours}_peak"] = after[f"{theirs}.peak"]
+    for name in _STATISTICS:
+        if f"{name}_bytes.all.current" in before:
+            statistics[f"{name}_before"] = before[f"{name}_bytes.all.current"]
+            statistics[f"{name}_after"] = after[f"{name}_bytes.all.current"]
+            statistics[f"{name}_peak"] = after[f"{name}_bytes.all.peak"]
     return statistics, entries
 
 

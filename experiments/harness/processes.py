@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from experiments import registry
-from experiments.harness import policies, runtime, worker
+from experiments.harness import policies, worker
 from experiments.harness.code import ROOT
 from experiments.harness.journal import Last, Message
 from experiments.harness.study import Factors, Session, Study
@@ -29,6 +29,10 @@ from report.system.processes import started
 #: The command under which a worker runs, of the folder in which both write.
 Under: TypeAlias = Callable[[Path], Sequence[str]]
 
+#: What tells every array library how many threads to use; they read it when imported.
+_THREADS: Final = (
+    "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
+)  # fmt: skip
 #: How often lines are read (s): so much of the work is lost with a run that is killed.
 TICK_S: Final = 0.1
 
@@ -87,7 +91,11 @@ def working(
             started(
                 (*under(folder), *words),
                 cwd=ROOT,
-                env={**os.environ, **runtime.thread_variables(task.session.threads), **variables},
+                env={
+                    **os.environ,
+                    **dict.fromkeys(_THREADS, str(task.session.threads)),
+                    **variables,
+                },
                 stdin=DEVNULL,
                 stdout=said,
                 stderr=said,

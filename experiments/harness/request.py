@@ -10,16 +10,8 @@ from typing import Any
 import msgspec
 
 from experiments import registry
-from experiments.harness import policies, timing
-from experiments.harness.study import (
-    UNSET,
-    CeilingSize,
-    CounterChoice,
-    Device,
-    Factors,
-    Levels,
-    Study,
-)
+from experiments.harness import policies
+from experiments.harness.study import CeilingSize, CounterChoice, Device, Factors, Levels, Study
 from report.errors import UsageError
 from report.records.pooling import OPTION
 from report.records.record import Factor as Level
@@ -149,7 +141,7 @@ def _parsed(study: Study, settings: Iterable[str]) -> dict[str, tuple[Level, ...
 
 
 def possible(planned: Protocol, device: Device) -> tuple[Protocol, dict[str, str]]:
-    """The protocol with this device's clock and the memory policies that there are here.
+    """The protocol with the memory policies that there are here.
 
     Where only the default is there, it takes the most processes that are planned.  Beside it the
     reason for each policy that is not there.
@@ -160,7 +152,6 @@ def possible(planned: Protocol, device: Device) -> tuple[Protocol, dict[str, str
         there = dict.fromkeys(there or ("default",), max(planned.processes.values()))
     return msgspec.structs.replace(
         planned,
-        timer=timing.TIMERS[device] if planned.timer == UNSET else planned.timer,
         processes=there,
         variables={policy: policies.as_recorded(policy) for policy in there},
     ), {f"policies.{policy}": reason for policy, reason in reasons.items() if reason}

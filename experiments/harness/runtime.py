@@ -38,12 +38,6 @@ def checked_threads(threads: int | None) -> int:
     return threads
 
 
-def thread_variables(threads: int) -> dict[str, str]:
-    """What tells every array library how many threads to use; they read it when imported."""
-    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-    return dict.fromkeys(names, str(threads))
-
-
 def import_torch() -> Any:
     """torch; raises ``MeasurementError`` with the line that installs it."""
     try:

@@ -30,8 +30,6 @@ Levels: TypeAlias = Mapping[str, tuple[Level, ...]]
 
 #: Every random input and weight of every study starts from this seed.
 SEED: Final = 0
-#: The timer of a plan that leaves it to the harness, which takes that of the device.
-UNSET: Final = "unset"
 
 
 class UnavailableError(MeasurementError):
@@ -71,7 +69,7 @@ FULL: Final = Protocol(
     minimum_samples=5,
     maximum_samples=30,
     case_budget_s=0.5,
-    timer=UNSET,
+    timer="one call a sample: time.perf_counter_ns, or CUDA events that are synchronised after it",
     processes={"retained": 8, "default": 6, "jemalloc": 2},
     budget_s=900.0,
 )

@@ -25,11 +25,6 @@ WARMUP_SHARE: Final = 0.5
 _STEADY: Final = 3
 _FASTER: Final = 0.02
 
-TIMERS: dict[Device, str] = {
-    "cpu": "time.perf_counter_ns around one call a sample",
-    "cuda": "CUDA events around one call a sample, synchronised after it",
-}
-
 
 @dataclass(frozen=True)
 class Workload:

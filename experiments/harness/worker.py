@@ -37,18 +37,9 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from experiments.harness import policies, quiet, runtime
+from experiments.harness import measure, policies, quiet, runtime
 from experiments.harness.journal import Count, Ended, Finish, Last, Message, Ready
 from experiments.harness.limits import is_out_of_memory
-from experiments.harness.measure import (
-    build,
-    layers_of_case,
-    measure_memory,
-    measure_time,
-    refuse_emulated,
-    subject_of,
-    unmeasured,
-)
 from experiments.harness.study import (
     CaseFile,
     CeilingSize,
@@ -119,12 +110,12 @@ def work(task: Task, say: Callable[[Message], None], folder: Path) -> None:
         "lackey": partial(_count, folder),
         "ncu": _profile,
     }
-    measure = partial(_attempt, study, task, acts[task.role], say)
+    attempt = partial(_attempt, study, task, acts[task.role], say)
     if task.forks:
-        _in_children(study, task, measure, say)
+        _in_children(study, task, attempt, say)
     else:
         for case in task.cases:
-            measure(case)
+            attempt(case)
 
 
 def _attempt(
@@ -143,7 +134,7 @@ def _attempt(
 
 
 def _in_children(
-    study: Study, task: Task, measure: Callable[[Numbered], None], say: Callable[[Message], None]
+    study: Study, task: Task, attempt: Callable[[Numbered], None], say: Callable[[Message], None]
 ) -> None:
     """Let each case have a child of its own, of which several run where nothing is timed."""
     at_once = runtime.cores_available() if task.role == "lackey" else 1
@@ -159,7 +150,7 @@ def _in_children(
     for case in task.cases:
         if len(running) == at_once:
             reap()
-        running[fork(partial(measure, case), LIMIT_S)] = case
+        running[fork(partial(attempt, case), LIMIT_S)] = case
         began = time.monotonic()
     while running:
         reap()
@@ -189,7 +180,7 @@ def lost(
     """What is said of a case of which nothing was measured, and that took so long."""
     index, factors = case
     if task.role == "memory":
-        return Finish(case=index, outcome=unmeasured(study, factors, status, reason))
+        return Finish(case=index, outcome=measure.unmeasured(study, factors, status, reason))
     if task.role == "time":
         process, policy = task.session.process, task.policy
         failed = Round(process=process, policy=policy, status=status, reason=reason, series={})
@@ -207,7 +198,7 @@ def _prepare(study: Study, task: Task) -> None:
         with suppress(ImportError):  # the case says what is missing
             importlib.import_module(module)
     if task.role == "lackey":  # under which libraries load slowly
-        build(study, task.cases[0][1], "cpu").call()
+        measure.build(study, task.cases[0][1], "cpu").call()
     if task.role == "ncu":
         _calibrate(task.compute_capability)
     if task.forks:
@@ -258,12 +249,14 @@ def ended(code: int) -> str | None:
 def _remember(study: Study, task: Task, index: int, factors: Factors) -> Finish:
     """The bytes of a case with its layers, and its files."""
     session = task.session
-    layers = layers_of_case(study, factors)
+    layers = measure.layers_of_case(study, factors)
     if study.subject:
-        refuse_emulated(subject_of(study, factors, "meta").precision, session.device)
+        measure.refuse_emulated(
+            measure.subject_of(study, factors, "meta").precision, session.device
+        )
     measured: Measured = {}
     if study.memory or study.subject:  # else a study has times alone
-        measured = (study.memory or partial(measure_memory, study))(factors, session)
+        measured = (study.memory or partial(measure.measure_memory, study))(factors, session)
     files: tuple[CaseFile, ...] = ()
     unfiled = None
     try:
@@ -280,9 +273,9 @@ def _time(study: Study, task: Task, index: int, factors: Factors) -> Ended:
     session = task.session
     start, before = time.monotonic(), quiet.read()
     if task.policy == "traced":
-        series = policies.traced(build(study, factors, session.device))
+        series = policies.traced(measure.build(study, factors, session.device))
     else:
-        series = (study.times or partial(measure_time, study))(factors, session)
+        series = (study.times or partial(measure.measure_time, study))(factors, session)
     round_ = Round(
         process=session.process,
         policy=task.policy,
@@ -297,7 +290,7 @@ def _time(study: Study, task: Task, index: int, factors: Factors) -> Ended:
 
 def _count(folder: Path, study: Study, task: Task, index: int, factors: Factors) -> Count:
     """The float32 operations of a second call."""
-    workload = build(study, factors, "cpu")
+    workload = measure.build(study, factors, "cpu")
     levels = []
     for _ in range(2):
         workload.once()
@@ -342,7 +335,7 @@ def _profile(study: Study, task: Task, index: int, factors: Factors) -> Count:
     """Profile calls after a warm-up; what they execute is in the table that ncu prints."""
     from report.instruments.counters.ncu import case_range
 
-    workload = build(study, factors, "cuda")
+    workload = measure.build(study, factors, "cuda")
     workload.once()
     for call in range(CALLS):
         workload.reset()

@@ -10,7 +10,7 @@ and output exist as whole maps.  Kernels, strides and paddings are the same alon
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 from typing import Final, Literal, TypeAlias
@@ -32,15 +32,6 @@ Plan: TypeAlias = tuple[Region, Step]
 
 #: Modules whose output at a place depends on the input at that place alone.
 _POINTWISE: Final = (nn.BatchNorm2d, nn.ReLU, nn.Identity)
-
-
-def tiles(extents: Extents, tile: int) -> Iterator[Region]:
-    """Rectangles of ``tile`` × ``tile`` that cover a map, smaller at its far borders."""
-    rows, columns = (
-        [range(extent)[start : start + tile] for start in range(0, extent, tile)]
-        for extent in extents
-    )
-    return product(rows, columns)
 
 
 def _cut(tensor: torch.Tensor, held: Region, wanted: Region) -> torch.Tensor:
@@ -69,9 +60,14 @@ class Tiled(nn.Module):
         """``(N, C, H, W)`` to what the chain gives, equal but for the order of summing."""
         chain = tuple(self.chain)
         maps = _maps(chain, (source.shape[2], source.shape[3]))
-        before, after = ((range(rows), range(columns)) for rows, columns in (maps[0], maps[-1]))
+        before, after = ((range(high), range(wide)) for high, wide in (maps[0], maps[-1]))
         result: torch.Tensor | None = None
-        for wanted in tiles(maps[-1], self.tile):
+        # Smaller ones at the far borders.
+        rows, columns = (
+            [range(extent)[at : at + self.tile] for at in range(0, extent, self.tile)]
+            for extent in maps[-1]
+        )
+        for wanted in product(rows, columns):
             needed, compute = _plan(chain, maps, wanted)
             part = compute(_cut(source, before, needed))
             if result is None:
