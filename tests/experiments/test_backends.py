@@ -1,8 +1,15 @@
-"""A network from scratch: equal on every array library, and right by PyTorch's own operations."""
+"""A network from scratch, equal on every array library and right by PyTorch's own operations.
+
+It learns digits from scikit-learn or MNIST from a folder, whose every broken file gets a sentence.
+"""
 
 from __future__ import annotations
 
+import gzip
+import json
+import struct
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,16 +19,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from experiments import backend_speedup
-from experiments.backend_speedup import Case, Part, placed
+from experiments import backend_speedup, datasets
+from experiments.backend_speedup import Case, placed
 from experiments.backends import perceptron
 from experiments.backends.libraries import ON_GPU, Library, load
 from experiments.backends.perceptron import Operations, Parameters, accuracy, iteration, loss
-from experiments.datasets import Split, handwritten
+from experiments.datasets import Split, handwritten, mnist
 from experiments.harness.study import QUICK, SEED, UnavailableError
+from report.errors import MeasurementError
 from report.studies.backend_speedup.source import OPERATIONS, PERFORMANCE
 from report.studies.backend_speedup.subject import CALLS
 from report.theory.work import parameter_count
+from tests.experiments.conftest import measured
 
 
 @lru_cache
@@ -30,10 +39,6 @@ def library(name: str) -> Library:
         strict = pytest.importorskip("array_api_strict")
         return Library(name, strict, strict.__version__, strict.Device("CPU_DEVICE"))
     return load(name, torch.get_num_threads())
-
-
-def part_of(samples: int) -> Part:
-    return placed(library("numpy"), "float64", handwritten(None).train, samples)
 
 
 def case_of(name: str, dtype: str = "float32") -> Case:
@@ -72,7 +77,8 @@ def test_twenty_iterations_give_the_same_weights_as_numpy(
 @given(st.integers(1, 20), st.integers(0, 2**16), st.integers(1, 30))
 def test_gradients_are_those_of_autograd(hidden: int, seed: int, samples: int) -> None:
     random, xp = np.random.RandomState(seed), library("numpy").xp
-    drawn, ops, part = perceptron.initial(hidden, seed), Operations(xp), part_of(samples)
+    drawn, ops = perceptron.initial(hidden, seed), Operations(xp)
+    part = placed(library("numpy"), "float64", handwritten(None).train, samples)
     b1, b2 = (random.normal(size=bias.shape) for bias in (drawn.b1, drawn.b2))
     parameters = drawn._replace(b1=b1, b2=b2)
     activations = perceptron.forward(ops, parameters, part.images)
@@ -86,17 +92,6 @@ def test_gradients_are_those_of_autograd(hidden: int, seed: int, samples: int) -
     assert loss(xp, activations.z2, part.targets) == pytest.approx(float(wanted.detach()))
     for gradient, tensor in zip(found, tensors, strict=True):
         np.testing.assert_allclose(gradient, tensor.grad.numpy(), rtol=1e-9, atol=1e-12)
-
-
-def test_sums_whose_results_are_known() -> None:
-    xp = library("torch").xp
-    sums = torch.full((10, 2), 1e4)
-    sums[3, 0] = 2e4  # does not overflow
-    found = Operations(xp).softmax(sums)
-    np.testing.assert_allclose(found[:, 1], 0.1, rtol=1e-6)
-    assert found[3, 0] == 1
-    identity = torch.eye(10, dtype=torch.float64)
-    assert accuracy(xp, identity[:, [1, 3]], identity[:, [1, 2]]) == 0.5
 
 
 class Counted(np.ndarray[Any, Any]):
@@ -119,7 +114,7 @@ def _counted(function: Any, given: Any, named: Any) -> Any:
 
 def test_the_calls_of_an_iteration_are_those_of_theory() -> None:
     """Calls on NumPy's own namespace: the standard's clips by several of them."""
-    part = part_of(8)
+    part = case_of("numpy").train
     parameters = Parameters(*(each.view(Counted) for each in perceptron.initial(10, SEED)))
     Counted.made = 0
     iteration(Operations(np), parameters, part.images.view(Counted), part.targets)
@@ -146,3 +141,114 @@ def test_operations_that_are_timed_compute_the_same_and_are_all_of_the_source() 
 def test_a_library_of_a_gpu_that_is_not_there_is_unavailable(name: str) -> None:
     with pytest.raises(UnavailableError, match=r"install|--device cuda"):
         load(name, 1)
+
+
+# --------------------------------------------------------------------------------- its images
+
+IMAGES, LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
+
+
+def images(count: int, seed: int = 1, side: int = 28) -> Any:
+    return np.random.RandomState(seed).randint(0, 256, (count, side, side)).astype(np.uint8)
+
+
+def labels(count: int) -> Any:
+    return (np.arange(count) % 10).astype(np.uint8)
+
+
+def idx(array: Any) -> bytes:
+    """Images or labels with their header, written here apart from what reads them."""
+    magic = {1: 2049, 3: 2051}[array.ndim]
+    return struct.pack(f">{1 + array.ndim}I", magic, *array.shape) + bytes(array.tobytes())
+
+
+#: 20 images to train on, and 10 others to test on.
+FILES = {
+    IMAGES: idx(images(20)),
+    LABELS: idx(labels(20)),
+    "t10k-images-idx3-ubyte": idx(images(10, 2)),
+    "t10k-labels-idx1-ubyte": idx(labels(10)),
+}
+WHOLE = FILES[IMAGES]
+
+
+def written(folder: Path, packed: bool = False, **changed: bytes) -> Path:
+    """A folder with the files, of which some are ``changed``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in {**FILES, **changed}.items():
+        path = folder / (f"{name}.gz" if packed else name)
+        path.write_bytes(gzip.compress(content) if packed else content)
+    return folder
+
+
+def refused(folder: Path) -> str:
+    """The sentence, which begins with the folder; that is cut off."""
+    with pytest.raises(MeasurementError) as caught:
+        mnist(folder)
+    sentence = str(caught.value)
+    assert sentence.isprintable() and sentence.startswith(str(folder))
+    return sentence.removeprefix(str(folder)).lstrip("/")
+
+
+def test_the_digits_are_the_same_bytes_everywhere() -> None:
+    """Nothing in them depends on how a machine rounds or on the version of NumPy."""
+    pytest.importorskip("sklearn")
+    found = json.loads(handwritten(None).identity)
+    assert found["digest"] == "6d88521e7f44b639579811aaba317eddfdcb408406281639778baebfc71d714e"
+    assert (found["train"], found["test"]) == ({"images": 1438}, {"images": 359})
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_all_images_are_there_once_with_their_labels(
+    tmp_path: Path, packed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(datasets, "_HELD_OUT", 4)
+    found = mnist(written(tmp_path, packed))
+    order = np.random.RandomState(0).permutation(30)
+    assert np.array_equal([*found.test.labels, *found.train.labels], (order % 20) % 10)
+    pixels = np.concatenate([images(20), images(10, 2)])
+    assert np.array_equal(found.test.pixels, pixels[order[:4]])
+    assert np.array_equal(found.train.pixels, pixels[order[4:]])
+    assert all(name in found.source for name in FILES) and str(tmp_path) not in found.source
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("name", "content", "place", "words"),
+    [
+        (IMAGES, b"", "byte 0", "the number 0,"),
+        (IMAGES, WHOLE[:10], "byte 4", "a header of 16 bytes"),
+        (IMAGES, WHOLE[:5000], "found 5,000 bytes", "expected 15,696 bytes"),
+        (IMAGES, WHOLE + bytes(2), "found 15,698 bytes", "20 entries"),
+        (IMAGES, b"\x89PNG\r\n\x1a\n" + bytes(50), "byte 0", "the number 2,303,741,511"),
+        (IMAGES, idx(labels(20)), "byte 0", "the number 2,049"),
+        (IMAGES, idx(images(5, side=32)), "byte 8", "32×32"),
+        (IMAGES, idx(images(0)), "byte 4", "no entry"),
+        (IMAGES, WHOLE[:4] + b"\xff\xff\xff\xff" + WHOLE[8:], "found 15,696", "4,294,967,295 entr"),
+        (LABELS, idx(labels(21)), "byte 4", "a count of 21 labels, expected 20"),
+        (LABELS, FILES[LABELS][:15] + b"\x1a" + bytes(12), "byte 15", "the label 26"),
+    ],
+)
+def test_a_broken_file(
+    tmp_path: Path, packed: bool, name: str, content: bytes, place: str, words: str
+) -> None:
+    sentence = refused(written(tmp_path, packed, **{name: content}))
+    assert sentence.startswith(f"{name}{'.gz' if packed else ''}: {place}")
+    assert words in sentence
+
+
+def test_a_folder_that_is_not_mnist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "found no folder" in refused(tmp_path / "absent")
+    assert f"found no {IMAGES} and no {LABELS}" in refused(tmp_path)
+    (written(tmp_path) / LABELS).unlink()
+    assert f"found no {LABELS}," in refused(tmp_path)
+    # Fashion-MNIST has the same format and the same counts; it is brighter.
+    monkeypatch.setattr(datasets, "_WHOLE", 20)
+    assert "a mean brightness of 0.5020, expected MNIST's 0.1307" in refused(written(tmp_path))
+
+
+def test_a_broken_data_set_ends_the_run_with_one_sentence(tmp_path: Path) -> None:
+    folder = written(tmp_path / "broken", **{IMAGES: WHOLE[:-1]})
+    with pytest.raises(MeasurementError, match=IMAGES) as told:
+        measured("backend_speedup", tmp_path / "records", "--data", str(folder))
+    assert "\n" not in str(told.value) and not (tmp_path / "records").exists()

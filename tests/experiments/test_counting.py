@@ -124,14 +124,6 @@ def test_lackey_counts_every_multiply_add_and_nothing_else() -> None:
 
 # ------------------------------------------------------------------------------------------ ncu
 
-OPERATIONS = [f"{kind}{op}" for kind in "dfh" for op in ("add", "mul", "fma")]
-NAMES = [
-    *(f"smsp__sass_thread_inst_executed_op_{op}_pred_on" for op in OPERATIONS),
-    *(f"sm__ops_path_tensor_src_{p}" for p in ("bf16_dst_fp32", "fp16", "tf32_dst_fp32")),
-    *("dram__bytes", "lts__t_bytes", "l1tex__t_bytes", "sm__cycles_active"),
-    *(f"{level}__throughput" for level in ("dram", "lts", "l1tex", "sm")),
-]
-
 
 @pytest.fixture
 def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -144,7 +136,6 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(ncu, "PLACES", ())
     monkeypatch.setenv("PATH", f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("LISTING", "\n".join(f"{name}   Counter  inst  # of" for name in NAMES))
     monkeypatch.setenv("LAUNCHES", str(tmp_path / "launches"))
     monkeypatch.setenv("ASKED", str(tmp_path / "asked.jsonl"))
     return to_count(tmp_path, device="cuda", gpu=factory.GPU)

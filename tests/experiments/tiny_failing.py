@@ -20,23 +20,20 @@ class OutOfMemoryError(RuntimeError):
 
 
 ASKED = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 400 bytes. Error"
-ERRORS = {
-    "no cpu memory": RuntimeError(f"[enforce fail at alloc_cpu.cpp:127] err == 0. {ASKED} code 12"),
-    "no gpu memory": OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"),
-    "no memory": MemoryError(),
-    "cannot": UnavailableError("This cannot be done here."),
-    "raise": ValueError("no such thing in /home/somebody/thing.py\nmore"),
-}
-#: What becomes of each way to fail.
-REASONS = {
-    "no cpu memory": ("out_of_memory", "Memory ran out when 400 B more were asked for."),
-    "no gpu memory": ("out_of_memory", "Memory ran out when 2.00 GiB more were asked for."),
-    "no memory": ("out_of_memory", "Memory ran out."),
-    "cannot": ("unavailable", "This cannot be done here."),
-    "raise": ("failed", "ValueError: no such thing in thing.py"),
-    "die": ("failed", "killed, most likely for lack of memory"),
-    "exit": ("failed", "ended with exit code 3"),
-}
+#: Ways to fail, by an error or by the end of the process, and what becomes of them.
+WAYS: dict[str, tuple[Exception | None, str, str]] = {
+    "no cpu memory": (RuntimeError(f"[enforce fail at alloc_cpu.cpp:127] {ASKED} code 12"),
+                      "out_of_memory", "Memory ran out when 400 B more were asked for."),
+    "no gpu memory": (OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"),
+                      "out_of_memory", "Memory ran out when 2.00 GiB more were asked for."),
+    "no memory": (MemoryError(), "out_of_memory", "Memory ran out."),
+    "cannot": (UnavailableError("This cannot be."), "unavailable", "This cannot be."),
+    "raise": (ValueError("no such thing in /home/somebody/thing.py\nmore"),
+              "failed", "ValueError: no such thing in thing.py"),
+    "die": (None, "failed", "killed, most likely for lack of memory"),
+    "exit": (None, "failed", "ended with exit code 3"),
+}  # fmt: skip
+REASONS = {way: (status, reason) for way, (_, status, reason) in WAYS.items()}
 #: Ways to leave files, of which the last two do not go together.
 FILES = ("own file", "another file", "same file", "same file again", "no file")
 CLASHING = ("clashing file", "clashing file again")
@@ -44,8 +41,9 @@ CLASHING = ("clashing file", "clashing file again")
 
 def memory(factors: Factors, session: Session) -> Measured:
     way = str(factors["way"])
-    if way in ERRORS:
-        raise ERRORS[way]
+    error, *_ = WAYS.get(way, (None,))
+    if error:
+        raise error
     if way == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     if way == "exit":

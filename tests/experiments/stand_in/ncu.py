@@ -12,7 +12,11 @@ words = sys.argv[1:]
 with Path(os.environ["ASKED"]).open("a") as stream:
     stream.write(json.dumps([words, os.environ["LC_ALL"]]) + "\n")
 if words == ["--query-metrics"]:
-    print(os.environ["LISTING"])
+    instructions = [f"{kind}{op}" for kind in "dfh" for op in ("add", "mul", "fma")]
+    names = [f"smsp__sass_thread_inst_executed_op_{name}_pred_on" for name in instructions]
+    names += [f"sm__ops_path_tensor_src_{n}" for n in ("bf16_dst_fp32", "fp16", "tf32_dst_fp32")]
+    names += ["dram__bytes", "lts__t_bytes", "l1tex__t_bytes", "sm__cycles_active"]
+    print(os.environ.get("LISTING", "\n".join(f"{name}   Counter  inst" for name in names)))
     sys.exit(0)
 options = dict(pairwise(words))
 log, metrics = Path(options["--log-file"]), options["--metrics"].split(",")

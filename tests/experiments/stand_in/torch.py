@@ -8,7 +8,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
-float32, bfloat16, float16 = "float32", "bfloat16", "float16"
 backends = SimpleNamespace(
     cuda=SimpleNamespace(matmul=SimpleNamespace(allow_tf32=True)),
     cudnn=SimpleNamespace(allow_tf32=True, benchmark=True),
@@ -18,6 +17,11 @@ _profiler = SimpleNamespace(on=False, range=None)
 
 def nothing(*given):
     """Stands for all that has no result."""
+
+
+def __getattr__(name):
+    """All other functions have none, and types of numbers are only handed on."""
+    return nothing
 
 
 def device(name):
@@ -54,7 +58,6 @@ def range_end(number):
     _profiler.range = None
 
 
-set_num_threads = set_num_interop_threads = manual_seed = nothing
 cuda = SimpleNamespace(
     is_available=lambda: True,
     synchronize=nothing,
