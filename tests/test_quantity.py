@@ -33,7 +33,6 @@ from report.quantity.operations import (
     furthest_from_zero,
     geometric_mean,
     largest,
-    slope,
     spanning,
 )
 from report.quantity.units import UnitError, unit
@@ -91,7 +90,6 @@ def test_units_are_read_written_and_combined() -> None:
         (lambda: at_most(WORK, BYTES), "the smallest of of work (FLOP) and bytes (B)"),
         (lambda: WORK + exact("multiply-adds", "MAC", 4), "multiply-adds (MAC)"),
         (lambda: geometric_mean(WORK, WORK), "a mean of ratios needs ratios"),
-        (lambda: slope(dict.fromkeys((1, 2, 3), WORK), "B"), "the line is declared in B"),
         (lambda: unit("furlong"), "is not made of FLOP"),
     ],
 )
@@ -186,7 +184,6 @@ def test_bounds_of_what_was_printed(
         (constant(TWO, FOUR), "differs between rows, from 2 to 4"),
         (constant(exact("a", "1", 1), exact("b", "1", 10**6)), "from 1 to 1e+06"),
         (TWO + absent("rate", "1", "out of memory"), "out of memory"),
-        (slope({1: TWO, 2: FOUR}, "1"), "fewer than 3 levels were measured"),
     ],
 )
 def test_what_has_no_result_is_missing_with_the_reason(quantity: Quantity, reason: str) -> None:
@@ -203,22 +200,11 @@ def test_numbers_are_printed_exactly_where_nothing_was_measured() -> None:
     assert number(exact("x", "1", 1) / 3) == pytest.approx(1 / 3)
     assert (number(WORK / exact("y", "1", 2)), type(number(WORK))) == (4, int)
     assert number(SHARP) == found(SHARP)
-    line = {x: exact(f"y{x}", "B", 3 + 2 * x) for x in (1, 2, 4)}
-    assert number(slope(line, "B")) == 2
     assert number(to_digits(exact("x", "1", 12345.678, "f"), 3)) == 12300
     assert to_digits(exact("x", "1", 1.5, "f"), 3).sources == ("f",)
     assert number(recorded("x", "B", 7, "f")) == 7
     assert number(recorded("x", "B", Missing("no file"))) == Missing("no file")
     assert (samples(TIME + 2 * TIME), samples(WORK)) == (7, 0)
-
-
-def test_a_line_moves_with_each_point_s_own_interval() -> None:
-    """By hand, of levels 1, 2, 3 with half a unit on both sides of each point."""
-    line = {1: 11.0, 2: 21.0, 3: 31.0}
-    points = {x: series(f"y{x}", [y - 0.5, *[y] * 4, y + 0.5]) for x, y in line.items()}
-    result = found(slope(points, "s"))
-    # −1/2, 0 and 1/2 of each point go into the slope.
-    assert (result.value, result.low, result.high) == pytest.approx((10, 9.5, 10.5))
 
 
 # -------------------------------------------------------------------------- calls of one process

@@ -1,11 +1,10 @@
-"""Medians, lines and proportions: closed forms, scipy and numpy as oracles, errors."""
+"""Medians and proportions: closed forms, scipy and numpy as oracles, errors."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +14,6 @@ from report.statistics.estimates import (
     Estimate,
     bonferroni,
     identical,
-    line_slope,
     median_interval,
     proportion_interval,
 )
@@ -24,8 +22,7 @@ from report.statistics.estimates import (
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.975, 0.99])
 def test_ranks_are_the_narrowest_symmetric_ones(confidence: float) -> None:
     binomial = pytest.importorskip("scipy.stats").binom
-    # Up to 4,096 the ranks are counted, beyond they are inverted.
-    for n in (*range(1, 120), 500, 2001, 4096, 4097, 4098, 5000, 100_001):
+    for n in (*range(1, 120), 500, 2001, 5000):
         found = median_interval(range(1, n + 1), confidence)
         rank = int(found.low)
         assert found.high == n + 1 - rank
@@ -60,33 +57,6 @@ def test_levels_and_samples_that_are_all_the_same() -> None:
     assert [identical(x) for x in ([8, 8, 8], [8, 8, 9], ["x"], [0, 0])] == [8, None, "x", 0]
 
 
-# ------------------------------------------------------------------------------------- lines
-
-
-@given(
-    st.integers(-(10**9), 10**9),
-    st.integers(-(10**9), 10**9),
-    st.lists(st.integers(0, 10**6), min_size=3, max_size=20, unique=True),
-)
-def test_every_exact_line_is_found_in_any_order(slope: int, start: int, x: list[int]) -> None:
-    found = line_slope(x, [start + slope * v for v in x])
-    assert found == Estimate(slope, slope, slope, len(x), 0.95)
-
-
-def test_a_line_solves_the_normal_equations() -> None:
-    x, y = [1.0, 2.0, 4.0, 8.0, 16.0], [1.2, 1.9, 4.4, 7.6, 16.9]
-    found = line_slope(x, y)
-    design = np.array([[1.0, a] for a in x])
-    solution, residual, *_ = np.linalg.lstsq(design, np.array(y), rcond=None)
-    # Student's interval with three degrees of freedom, from the scatter and the design.
-    error = math.sqrt(np.linalg.inv(design.T @ design)[1, 1] * residual[0] / 3)
-    half = 3.182446 * error
-    expected = (solution[1], solution[1] - half, solution[1] + half)
-    assert (found.value, found.low, found.high) == pytest.approx(expected)
-    assert (found.n, found.confidence) == (5, 0.95)
-    assert line_slope(x[::-1], y[::-1]) == found
-
-
 # ------------------------------------------------------------------------------------ errors
 
 
@@ -103,11 +73,6 @@ def test_a_line_solves_the_normal_equations() -> None:
         (lambda: proportion_interval(0, 0), "found 0 of 0"),
         (lambda: proportion_interval(3, 2), "found 3 of 2"),
         (lambda: proportion_interval(-1, 2), "found -1 of 2"),
-        (lambda: line_slope([1, 2], [1, 2]), "at least 3 values, found 2"),
-        (lambda: line_slope([1, 2, 3], [1, 2]), "found 3 x and 2 y"),
-        (lambda: line_slope([2, 2, 2], [1, 2, 3]), "two different x, found only 2"),
-        (lambda: line_slope([1, 2, 3], [1, math.inf, 3]), "finite samples, found inf"),
-        (lambda: line_slope([1, 2, 3], [1, 2, 3], confidence=95), "found 95"),
     ],
 )
 def test_errors_say_what_was_found(call: object, words: str) -> None:

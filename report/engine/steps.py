@@ -92,7 +92,7 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "study": _Kind(
         (*_COMPUTING, f"data/{_STUDY}/", f"data/reported/{_STUDY}.json", "data/editions.yaml",
          "data/devices.yaml", f"data/{OPERATORS}"),
-        ("msgspec", "numpy", "pyyaml", "scipy"),
+        ("msgspec", "numpy", "pyyaml"),
     ),
     "figures": _Kind(
         (*_BASE, "figures/", "templates/fonts/"),

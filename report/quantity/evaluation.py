@@ -36,7 +36,6 @@ from report.quantity.intervals import calls_interval
 from report.statistics.estimates import CONFIDENCE, Estimate, bonferroni, median_interval
 
 Look: TypeAlias = Callable[[Sampled], float]
-Fit: TypeAlias = Callable[[Sequence[float], float], Estimate]
 
 #: A process of a run, by the names of both.
 Key: TypeAlias = tuple[str, str]
@@ -82,7 +81,7 @@ def number(quantity: Quantity, confidence: float = CONFIDENCE) -> Number | Estim
     """
     if quantity.missing:
         return quantity.missing
-    if quantity.fitted or not all(isinstance(leaf, Exact) for leaf in quantity.leaves):
+    if not all(isinstance(leaf, Exact) for leaf in quantity.leaves):
         result = estimate(quantity, confidence)
         if isinstance(result, Missing) or not result.low == result.high == round(result.value):
             return result
@@ -144,8 +143,7 @@ def _units(quantity: Quantity) -> Iterator[Quantity]:
     if not measured:
         return
     together = len(_shared(measured)) > 1 and not quantity.widened
-    fitted = isinstance(quantity, Derived) and quantity.operation.fit is not None
-    if together or fitted or not quantity.parts:
+    if together or not quantity.parts:
         yield quantity
         return
     for part in quantity.parts:
@@ -163,14 +161,8 @@ def _of_unit(unit: Quantity, confidence: float) -> Estimate:
     if isinstance(unit, Inferred):
         return unit.interval(confidence)
     leaves = [leaf for leaf in unit.leaves if isinstance(leaf, Sampled)]
-    fit = unit.operation.fit if isinstance(unit, Derived) else None
-    if fit is not None:
-        shared = len({leaf.keys for leaf in leaves}) == 1 and not _inferred(unit)
-        if not shared or len(leaves[0].processes) < ENOUGH_RUNS:
-            return _fit(fit, unit.parts, confidence)
-    leaf = leaves[0]
-    if fit is None and leaf.alone:
-        process = leaf.processes[0]
+    if leaves[0].alone:
+        process = leaves[0].processes[0]
         return calls_interval(process.samples, confidence, process.inflation)
     results = [
         (key[0], value(unit, lambda leaf, at=key: leaf.medians[at]))  # type: ignore[misc]
@@ -200,34 +192,6 @@ def _holding(medians: Sequence[float], found: Estimate) -> Estimate:
         return found
     level = min(found.confidence, 1 - 2.0 ** (1 - len(medians)))
     return replace(found, low=low, high=high, confidence=level)
-
-
-def _fit(fit: Fit, operands: Sequence[Quantity], confidence: float) -> Estimate:
-    """A coefficient with the wider of two intervals.
-
-    One comes from the scatter of the points around the curve, the other from what is known of each
-    point: how far its own interval moves the coefficient, added up.  Points that happen to lie on a
-    curve by noise thus decide nothing.
-    """
-    points = [value(part, _median) for part in operands]
-    found = fit(points, confidence)
-    below = above = 0.0
-    for index, part in enumerate(operands):
-        known = estimate(part, confidence)
-        if isinstance(known, Missing) or known.low == known.high:
-            continue
-        moved = [
-            fit([*points[:index], end, *points[index + 1 :]], confidence).value - found.value
-            for end in (known.low, known.high)
-        ]
-        below, above = below - min(*moved, 0.0), above + max(*moved, 0.0)
-    return replace(
-        found, low=min(found.low, found.value - below), high=max(found.high, found.value + above)
-    )
-
-
-def _inferred(quantity: Quantity) -> bool:
-    return any(isinstance(leaf, Inferred) for leaf in quantity.leaves)
 
 
 def _median(leaf: Sampled) -> float:

@@ -82,11 +82,6 @@ class Quantity:
         return next((leaf.reason for leaf in self.leaves if isinstance(leaf, Absent)), None)
 
     @cached_property
-    def fitted(self) -> bool:
-        """Whether a curve was fitted, whose scatter is an uncertainty of its own."""
-        return any(part.fitted for part in self.parts)
-
-    @cached_property
     def widened(self) -> bool:
         """Whether a part has bounds that its values in single processes do not tell."""
         return any(part.widened for part in self.parts)
@@ -297,9 +292,7 @@ class Operation:
 
     ``value`` computes it from numbers; ``bounds`` from intervals, so that the result holds wherever
     all of them hold; ``text`` writes the formula.  Both raise ``ArithmeticError`` where there is no
-    result.  ``fit`` gives the result of values with an interval from their scatter at a level, for
-    what is estimated from all of them together; ``widened`` says that its bounds hold more than its
-    values in single processes tell.
+    result.  ``widened`` says that its bounds hold more than its values in single processes tell.
     """
 
     name: str
@@ -308,7 +301,6 @@ class Operation:
     bounds: Callable[[Sequence[Interval]], Interval]
     text: Callable[[Sequence[str]], str]
     binding: int = NAME
-    fit: Callable[[Sequence[float], float], Estimate] | None = None
     widened: bool = False
 
 
@@ -331,10 +323,6 @@ class Derived(Quantity):
     def sampled(self) -> bool:
         """Whether its value depends on measured series."""
         return any(isinstance(leaf, Sampled) for leaf in self.leaves)
-
-    @cached_property
-    def fitted(self) -> bool:
-        return self.operation.fit is not None or super().fitted
 
     @cached_property
     def widened(self) -> bool:

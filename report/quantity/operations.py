@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from report.errors import StudyError
 from report.quantity.expression import (
     LIST,
     PRODUCT,
@@ -15,17 +14,13 @@ from report.quantity.expression import (
     Interval,
     Operation,
     Quantity,
-    absent,
     combine,
 )
 from report.quantity.units import ONE, Unit, UnitError, same_unit, unit
-from report.statistics.estimates import CONFIDENCE, Estimate, line_slope
 
 _Choice: TypeAlias = Callable[[Sequence[float]], float]
 _Words: TypeAlias = Callable[[Sequence[str]], str]
 
-#: A line has two coefficients, and its scatter needs one point more.
-_FEWEST: Final = 3
 #: Exactly two FLOPs are one multiply-add.
 FLOP_PER_MAC: Final = Exact(unit("FLOP/MAC"), "2", "", 2)
 
@@ -98,43 +93,6 @@ def geometric_mean(*ratios: Quantity) -> Derived:
     )
 
 
-def slope(over: Mapping[int, Quantity], unit_name: str) -> Quantity:
-    """How much the quantity grows a level, by least squares; in its unit, ``unit_name``.
-
-    Its interval comes from the scatter of the points around the line, so that a line that fits
-    badly has a wide one; where all points come from the same six or more processes it comes from
-    one line a process instead (``report.quantity.evaluation``).  Levels at which the quantity is
-    missing are left out; with fewer than three others the slope is missing.
-    """
-    present = {level: each for level, each in over.items() if not each.missing}
-    if len(present) < _FEWEST:
-        # The unit is checked also where there is too little to fit.
-        unit_ = _in_unit(unit_name)([each.unit for each in over.values()])
-        return absent("slope", str(unit_), f"fewer than {_FEWEST} levels were measured")
-    levels = tuple(present)
-
-    def through(values: Sequence[float], confidence: float) -> Estimate:
-        try:
-            return line_slope(levels, [float(value) for value in values], confidence)
-        except StudyError as error:
-            raise ArithmeticError(str(error).rstrip(".")) from error
-
-    def bounds(intervals: Sequence[Interval]) -> Interval:
-        # Without a measured point the fit is exact or a matter of printed digits.
-        found = through([value for value, *_ in intervals], CONFIDENCE)
-        return found.value, found.low, found.high
-
-    operation = Operation(
-        "slope of the line through",
-        _in_unit(unit_name),
-        lambda values: through(values, CONFIDENCE).value,
-        bounds,
-        lambda texts: f"slope of the line through {texts[0]}, …, {texts[-1]}",
-        fit=through,
-    )
-    return combine(operation, *present.values())
-
-
 def counted_in(unit_name: str, number: Quantity) -> Derived:
     """A number without unit, such as a product of extents, as that many of a unit."""
 
@@ -187,16 +145,6 @@ def _listed(texts: Sequence[str]) -> str:
 
 def _first(items: Sequence[Any]) -> Any:
     return items[0]
-
-
-def _in_unit(unit_name: str) -> Callable[[Sequence[Unit]], Unit]:
-    def check(units: Sequence[Unit]) -> Unit:
-        expected = unit(unit_name)
-        if any(found != expected for found in units):
-            raise UnitError(f"the line is declared in {unit_name}; fix the formula or the unit.")
-        return expected
-
-    return check
 
 
 def _ratios(units: Sequence[Unit]) -> Unit:

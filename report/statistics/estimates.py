@@ -2,15 +2,14 @@
 
 Nothing here assumes normal samples: durations are skewed, so that centres are medians with
 nonparametric intervals (Hoefler and Belli, SC'15, rules 5 to 8).  Intervals of a combination are
-conservative (Bonferroni).  scipy is imported where it is used, because a build with nothing to do
-must not wait for it.
+conservative (Bonferroni).
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -40,9 +39,6 @@ class Estimate:
     bimodal: bool = False
 
 
-# ---------------------------------------------------------------------------------- medians
-
-
 def median_interval(samples: Iterable[float], confidence: float = CONFIDENCE) -> Estimate:
     """The median with its distribution-free interval, in the unit of the samples.
 
@@ -55,7 +51,12 @@ def median_interval(samples: Iterable[float], confidence: float = CONFIDENCE) ->
     Raises ``StudyError`` without samples, for a sample that is not finite, and for a confidence
     outside (0, 1).
     """
-    ordered = _finite(samples, "a median")
+    ordered = sorted(samples)
+    if not ordered:
+        raise StudyError("A median needs at least 1 value, found 0; measure more.")
+    if not all(map(math.isfinite, ordered)):
+        found = next(sample for sample in ordered if not math.isfinite(sample))
+        raise StudyError(f"A median needs finite samples, found {found}.")
     n = len(ordered)
     rank, reached = binomial_rank(n, confidence)
     return Estimate(statistics.median(ordered), ordered[rank - 1], ordered[n - rank], n, reached)
@@ -68,11 +69,7 @@ def binomial_rank(n: int, confidence: float) -> tuple[int, float]:
     tail = (1 - confidence) / 2
     if 0.5**n > tail:
         return 1, 1 - 2 * 0.5**n
-    return (_counted_rank if n <= _COUNTED else _inverted_rank)(n, tail), confidence
-
-
-#: Up to so many trials the outcomes are counted, sooner than scipy is imported.
-_COUNTED: Final = 4096
+    return _counted_rank(n, tail), confidence
 
 
 def _counted_rank(n: int, tail: float) -> int:
@@ -84,16 +81,6 @@ def _counted_rank(n: int, tail: float) -> int:
         outcomes = outcomes * (n - rank) // (rank + 1)
         rank += 1
     return rank
-
-
-def _inverted_rank(n: int, tail: float) -> int:
-    """The same from the inverse of the distribution."""
-    from scipy.special import bdtr, bdtrik
-
-    below = math.floor(bdtrik(tail, n, 0.5))
-    # bdtrik inverts by iteration; the neighbours decide which whole number it meant.
-    near = range(below - 1, below + 2)
-    return max((k for k in near if bdtr(k, n, 0.5) <= tail), default=0) + 1
 
 
 def proportion_interval(successes: int, n: int, confidence: float = CONFIDENCE) -> Estimate:
@@ -129,84 +116,10 @@ def identical(samples: Iterable[Value]) -> Value | None:
     """
     values = tuple(samples)
     if not values:
-        raise StudyError(_too_few("a repeated value", 1, 0))
+        raise StudyError("A repeated value needs at least 1 value, found 0; measure more.")
     return values[0] if all(value == values[0] for value in values) else None
-
-
-# ------------------------------------------------------------------------------------- lines
-
-
-def line_slope(x: Sequence[float], y: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
-    """The slope of the straight line through points, by least squares, with Student's interval.
-
-    It is ``± t(n - 2) · standard error``, the scatter taken from the residuals (Draper and Smith,
-    Applied Regression Analysis, 1998, chapter 1): where the line does not fit, it widens.  Points
-    that lie on a line to the last digit give its slope, with an interval of width 0.
-
-    Raises ``StudyError`` for fewer than 3 points, fewer than 2 different x, and values that are not
-    finite.
-    """
-    _check_points(x, y)
-    _check_confidence(confidence)
-    n, points = len(x), list(zip(x, y, strict=True))
-    exact = _exact_slope(points)
-    if exact is not None:
-        return Estimate(exact, exact, exact, n, confidence)
-    # fsum rounds once, so that the order of the points does not matter.
-    x_mean, y_mean = math.fsum(x) / n, math.fsum(y) / n
-    spread = math.fsum((a - x_mean) ** 2 for a in x)
-    slope = math.fsum((a - x_mean) * (b - y_mean) for a, b in points) / spread
-    residuals = math.fsum((b - y_mean - slope * (a - x_mean)) ** 2 for a, b in points)
-    half = _student(n - 2, confidence) * math.sqrt(residuals / (n - 2) / spread)
-    return Estimate(slope, slope - half, slope + half, n, confidence)
-
-
-def _exact_slope(points: Iterable[tuple[float, float]]) -> float | None:
-    """The slope of points that lie on one line without rounding, else None."""
-    exact = [(Fraction(a), Fraction(b)) for a, b in points]
-    (x0, y0), (x1, y1) = min(exact), max(exact)
-    if any((b - y0) * (x1 - x0) != (y1 - y0) * (a - x0) for a, b in exact):
-        return None
-    return float((y1 - y0) / (x1 - x0))
-
-
-@lru_cache(maxsize=256)
-def _student(degrees: int, confidence: float) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(degrees, (1 + confidence) / 2))
-
-
-# ------------------------------------------------------------------------------------ checks
-
-
-def _finite(samples: Iterable[float], purpose: str) -> list[float]:
-    ordered = sorted(samples)
-    if not ordered:
-        raise StudyError(_too_few(purpose, 1, 0))
-    if not all(map(math.isfinite, ordered)):
-        found = next(sample for sample in ordered if not math.isfinite(sample))
-        raise StudyError(f"{purpose.capitalize()} needs finite samples, found {found}.")
-    return ordered
-
-
-def _check_points(x: Sequence[float], y: Sequence[float]) -> None:
-    if len(x) != len(y):
-        raise StudyError(f"A line needs one y for each x, found {len(x)} x and {len(y)} y.")
-    if len(x) < 3:
-        raise StudyError(_too_few("a line with an interval", 3, len(x)))
-    _finite([*x, *y], "a line")
-    if len(set(x)) < 2:
-        raise StudyError(f"A line needs two different x, found only {x[0]}; measure another case.")
 
 
 def _check_confidence(confidence: float) -> None:
     if not 0 < confidence < 1:
         raise StudyError(f"A confidence lies between 0 and 1, found {confidence}; use 0.95.")
-
-
-def _too_few(purpose: str, needed: int, found: int) -> str:
-    return (
-        f"{purpose.capitalize()} needs at least {needed} value{'s' if needed > 1 else ''}, found "
-        f"{found}; measure more."
-    )

@@ -60,6 +60,11 @@ class Source:
         """How far the source's allocated bytes are below theory (B)."""
         return {batch: theory.memory(batch) - each for batch, each in self.allocated.items()}
 
+    @property
+    def gap_growth(self) -> Quantity:
+        """How much larger that gap is at the largest batch than at the smallest (B)."""
+        return self.gap[max(self.gap)] - self.gap[min(self.gap)]
+
     def per_output(self, over: dict[int, Quantity]) -> Quantity:
         """Operations for each output element, the same in every row."""
         return constant(*(n / (batch * theory.OUTPUTS) for batch, n in over.items()))

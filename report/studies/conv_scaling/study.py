@@ -14,7 +14,7 @@ from report.paper.reconciliations import series_table
 from report.paper.study import Content, Study
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent, exact, named
-from report.quantity.operations import at_least, at_most, counted_in, slope
+from report.quantity.operations import at_least, at_most, counted_in
 from report.quantity.verdicts import Statement
 from report.statistics.estimates import CONFIDENCE, Estimate
 from report.studies.conv_scaling import figures, reconciled, theory
@@ -264,7 +264,7 @@ study.claims(
         ),
         "profiler-overhead": _profiler_overhead,
         # Compressed activations would leave a gap that grows with the batch.
-        "compressed-memory": lambda p: slope(p.source.gap, "B") > 0,
+        "compressed-memory": lambda p: p.source.gap_growth > 0,
         "upper-bound": lambda p: (gap / theory.memory(b) > 0 for b, gap in p.source.gap.items()),
         "gap-is-parameters": lambda p: (
             (gap / theory.PARAMETER_BYTES).exactly(1) for gap in p.source.gap.values()
