@@ -11,7 +11,6 @@ from report.paper.findings import Findings, Inputs
 from report.paper.values import Value, declare
 from report.quantity.expression import Derived, Quantity, Sampled
 from report.quantity.intervals import Process
-from report.records.store import Stored
 from report.statistics.estimates import Estimate
 from report.text.format import quantity_text
 
@@ -31,11 +30,20 @@ def details(values: Iterable[Value], inputs: Inputs) -> dict[str, Any]:
     series: dict[Sampled, int] = {}
     shown: dict[Quantity, str] = {}
     found = {value.anchor: _of_value(value, series, shown) for value in values}
-    runs = [run for stored in inputs.records for run in stored.runs]
+    runs = (run for stored in inputs.records for run in stored.runs)
+    parts = {part.file: part.record for run in runs for part in run.shards}
     return {
         "values": found,
         "series": [_of_series(leaf, inputs) for leaf in series],
-        "records": {part.file: _of_record(part) for run in runs for part in run.shards},
+        "records": {
+            file: {
+                "machine": record.environment.label,
+                "started": record.started[:10],
+                "commit": (record.code.commit or "")[:12],
+                "cases": len(record.cases),
+            }
+            for file, record in parts.items()
+        },
     }
 
 
@@ -98,16 +106,6 @@ def _drawn(process: Process, low: float, high: float) -> Sequence[int]:
         ordered = [ordered[rank] for rank in sorted(ranks)]
     width = high - low
     return [round(_STEPS * (sample - low) / width) if width else _STEPS // 2 for sample in ordered]
-
-
-def _of_record(stored: Stored) -> dict[str, Any]:
-    record = stored.record
-    return {
-        "machine": record.environment.label,
-        "started": record.started[:10],
-        "commit": (record.code.commit or "")[:12],
-        "cases": len(record.cases),
-    }
 
 
 def summary_of(study: str, findings: Findings, front: Mapping[str, Any]) -> dict[str, Any]:

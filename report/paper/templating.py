@@ -18,8 +18,8 @@ Its tags are captions where tables and figures stand, and guarded sentences.
 ``{% known %}sentences, tables, figures{% endknown %}``
     the block unless a value that it prints is missing, or a table or figure that it names.
 
-A template reaches no attribute with an underscore, and calls macros and what looks into a mapping
-alone, so that whoever reviews a contribution need read only its Python for what it does.
+A template reaches no attribute with an underscore, changes nothing and computes no number, so that
+whoever reviews a contribution need read only its Python for what it does.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ import jinja2
 from jinja2 import TemplateRuntimeError, nodes
 from jinja2.ext import Extension
 from jinja2.parser import Parser
-from jinja2.runtime import LoopContext, Macro
-from jinja2.sandbox import ImmutableSandboxedEnvironment, safe_range
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from report.paper.findings import Claim, Figure
 from report.paper.tables import Column, Table, to_markdown
@@ -49,8 +48,6 @@ _OPPOSITE: Final = {"supported": "refuted", "refuted": "supported"}
 _AT_END: Final = re.compile(r"\{%(\s*end(?:table|figure|holds|known)\s*)%\}")
 _MISSING: Final = f"[{NOT_MEASURED}](#v-"
 _LINK: Final = re.compile(r"\[([^\]]*)\]\(#v-[\w-]*\)\{\.value\}")
-#: What a template may call of a mapping.
-_OF_MAPPINGS: Final = ("get", "items", "keys", "values")
 
 
 @dataclass
@@ -211,14 +208,6 @@ class PaperEnvironment(ImmutableSandboxedEnvironment):
 
     page: Page
     intercepted_binops = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
-
-    def is_safe_callable(self, obj: Any) -> bool:
-        """Whether a template may call it: macros, tags, and what looks into a mapping."""
-        # A name that is not there says so when it is called.
-        if isinstance(obj, Macro | LoopContext | jinja2.Undefined) or obj is safe_range:
-            return True
-        owner, name = getattr(obj, "__self__", None), getattr(obj, "__name__", "")
-        return isinstance(owner, PaperTags) or (isinstance(owner, Mapping) and name in _OF_MAPPINGS)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Refuse numbers that no study has declared; raises ``jinja2.TemplateRuntimeError``."""

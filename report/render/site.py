@@ -34,8 +34,6 @@ _MARKDOWN: Final = (
 )
 #: Verdicts in the order in which they are counted.
 _VERDICTS: Final = ("supported", "refuted", "undecided", "not comparable", "not measured")
-#: The folder with the pages of single records.
-_RECORD_PAGES: Final = "records"
 
 
 @dataclass(frozen=True)
@@ -141,35 +139,13 @@ def _merged(seen: Sequence[tuple[Paper, Mapping[str, Any]]]) -> dict[str, Any]:
     }
 
 
-def record_pages(papers: Iterable[Paper], settings: Settings) -> Iterator[tuple[str, str]]:
-    """The page of each record, used or not: its place on the site, and its HTML."""
-    shell: dict[str, Any] = {"root": "../", "here": "", "scripts": SCRIPTS}
-    for paper in papers:
-        for record in paper.records:
-            text = render_template("record.html.j2", settings, **shell, paper=paper, record=record)
-            yield f"{_RECORD_PAGES}/{Path(record['file']).stem}.html", text
-
-
-def render_page(page: str, papers: Sequence[Paper], settings: Settings) -> str:
-    """The HTML of one of the pages over all studies."""
-    return render_template(
-        f"{page}.j2",
-        settings,
-        root="",
-        here=page,
-        scripts=SCRIPTS,
-        papers=papers,
-        machines=machines_of(papers),
-    )
-
-
 def write_site(papers: Sequence[Paper], target: Path, settings: Settings) -> None:
     """Write the pages over all studies, and what all pages share."""
-    (target / _RECORD_PAGES).mkdir(parents=True, exist_ok=True)
+    target.mkdir(parents=True, exist_ok=True)
     listed = [{"study": paper.study, "title": paper.entry["title"]} for paper in papers]
+    content = {"root": "", "scripts": SCRIPTS, "papers": papers, "machines": machines_of(papers)}
     texts = {
-        **{page: render_page(page, papers, settings) for page in OVERVIEWS},
-        **dict(record_pages(papers, settings)),
+        **{p: render_template(f"{p}.j2", settings, here=p, **content) for p in OVERVIEWS},
         "papers.js": script_of("papers", listed),
         "search-index.js": script_of("index", list(_index(papers))),
         # Without this file GitHub Pages would look for templates of its own.

@@ -52,12 +52,12 @@
     return made;
   };
 
-  // The page of the record, with its machine, its day and its code.
+  // The line of the record in the list of all, with its machine, its day and its code.
   const origin = (file, records) => {
     const record = records[file];
     const name = file.split("/").at(-1).replace(/\.zip$/, "");
     if (!record) return element("div", "", link(`../${file}`, file, true));
-    const made = element("div", "", link(`../records/${name}.html`, name),
+    const made = element("div", "", link(`../records.html#${name}`, name),
       `: ${record.machine}, ${record.started}, ${record.cases} cases`);
     if (record.commit) made.append(`, code ${record.commit}`);
     made.append(", ", link("../machines.html", "machine"));
