@@ -124,13 +124,6 @@ class Chain:
         return self._add(Softmax(**self._base(), log=log))
 
 
-def lenet5(channels: int, batch: int = 1) -> list[Layer]:
-    """LeNet-5 with dense connections, as frameworks teach it (LeCun et al. 1998)."""
-    net = Chain(batch, channels, 32, 32).conv(6, 5).act("tanh").pool("average", 2)
-    net.conv(16, 5).act("tanh").pool("average", 2).flatten()
-    return net.linear(120).act("tanh").linear(84).act("tanh").linear(10).layers
-
-
 def mnist_example(batch: int = 1) -> list[Layer]:
     """The CNN of pytorch/examples/mnist."""
     net = Chain(batch, 1, 28, 28).conv(32, 3).act().conv(64, 3).act().pool("max", 2)

@@ -2,26 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import Any
 
 import msgspec
 import pytest
 
-from report.records.record import Cache, Record
+from report.records.record import Cache, Case, Environment, Record
 from report.studies.training_roofline.runs import Run
 from report.studies.training_roofline.subject import NETWORKS, Step
+from report.theory.networks import layers_of
 from report.theory.roofline import training_loads
 from report.theory.shapes import parameter_count
-from tests import factory, papers, training
+from tests import factory, papers
 from tests.papers import found_in, rows
-from tests.training import case, record, seconds
 
 found = partial(found_in, "training_roofline")
 SMALL, HEAVY, LIGHT = NETWORKS
 GIB = 2**30
 #: The peak of the laptop's chip at its nominal clock, and its bandwidth.
 CHIP, BUS = 2 * 7424 * 1.665e9, 432e9
+#: What the machine of these records reaches: FLOP/s and B/s.
+PEAK, COPY = 2e11, 3e10
+#: So many bound a median at 95 %.
+PROCESSES = (1, 2, 3, 4, 5, 6)
+#: Every layer reaches this share of its nearer ceiling.
+REACHED = 0.6
+
+
+def layer_seconds(step: Step) -> list[float]:
+    """The time of each layer: its work or its traffic, whichever takes longer."""
+    loads = training_loads(layers_of(step.network, step.image, step.batch))
+    return [max(load.flops / PEAK, load.bytes / COPY) / REACHED for load in loads]
+
+
+def seconds(step: Step) -> float:
+    """The time of a step."""
+    return sum(layer_seconds(step))
+
+
+def _case(step: Step, subject: str, by_process: Iterable[Mapping[str, Any]], **series: Any) -> Case:
+    """A step with what each process measured."""
+    return Case(
+        factors={"subject": subject, **step._asdict()},
+        layers=layers_of(step.network, step.image, step.batch),
+        series=factory.measured(series),
+        rounds=tuple(factory.round_(n, found) for n, found in enumerate(by_process, start=1)),
+    )
+
+
+def case(step: Step, time: Callable[[Step], float] = seconds, **series: Any) -> Case:
+    """A step that was trained."""
+    times = [time(step) * (1 + 4e-4 * (process - 2)) for process in PROCESSES]
+    scattered = ({"time": factory.scattered(each, 1e-3, 11)} for each in times)
+    return _case(step, "training", scattered, **series)
+
+
+def profile(step: Step) -> Case:
+    """A step timed layer by layer, two steps a process."""
+
+    def measured(process: int) -> dict[str, list[float]]:
+        times = [t * (1 + 1e-4 * process) for t in layer_seconds(step)] * 2
+        ways = {"forward": 1 / 3, "backward": 2 / 3}
+        layers = {f"layer_{way}_time": [share * t for t in times] for way, share in ways.items()}
+        return {"time": [sum(times) / 2] * 2, **layers}
+
+    return _case(step, "profile", map(measured, PROCESSES))
+
+
+def record(
+    found: Iterable[Case] | None = None, machine: Environment | None = None, **change: Any
+) -> Record:
+    """A record of the study: ``found``, or every network timed layer by layer in each process."""
+    plan = (profile(Step(network, 224, 8)) for network in NETWORKS)
+    change.setdefault("peaks", factory.ceilings(PEAK, COPY))
+    made = plan if found is None else found
+    return factory.record(made, machine, study="training_roofline", **change)
 
 
 def on_gpu(heavy: float = 12.0, light: float = 10.0) -> Record:
@@ -52,7 +109,7 @@ def on_cpu() -> Record:
     def time(step: Step) -> float:
         return seconds(step) / (faster[step.network] if step.precision == "bfloat16" else 1)
 
-    made = [training.profile(Step(network, 224, 8)) for network in NETWORKS]
+    made = [profile(Step(network, 224, 8)) for network in NETWORKS]
     made += [
         case(Step(network, 64, 32, precision), time)
         for network in NETWORKS
@@ -66,7 +123,7 @@ FULL = found(on_cpu(), on_gpu())
 
 def by_hand(network: str, peak: float, bandwidth: float, batch: int = 128) -> float:
     """Seconds of a step whose layers, and the update, run at the nearer of their roofs."""
-    layers = training.layers_of(network, batch)
+    layers = layers_of(network, 224, batch)
     update = 5 * 4 * sum(map(parameter_count, layers)) / bandwidth
     loads = training_loads(layers)
     return sum(max(load.flops / peak, load.bytes / bandwidth) for load in loads) + update
@@ -119,8 +176,8 @@ EXPECTED: Mapping[str, float] = {
     "rtx_light_bandwidth": 752 * 472_256_970.75 / BUS,
     # The made-up records.
     "allocated": 13e9, "reserved": 15e9, "light_allocated": 11e9, "half_allocated": 6.4e9,
-    "dense_share": training.REACHED, "pointwise_share": training.REACHED,
-    "depthwise_share": training.REACHED, "layers_batch": 8, "layers_image": 224,
+    "dense_share": REACHED, "pointwise_share": REACHED,
+    "depthwise_share": REACHED, "layers_batch": 8, "layers_image": 224,
 }  # fmt: skip
 
 
