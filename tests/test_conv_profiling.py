@@ -106,7 +106,7 @@ REFUTED = {"batch-in-product", "table-of-one-image", "parameters-per-image"}
 OF_GPU = {
     "counters-blind", "copies-multiply", "seen-as-predicted", "tensor-cores-are-theory",
     "small-batches-seen", "workspace-is-copies", "tiles-explain", "nothing-saved-forward",
-    "saved-backward", "only-output",
+    "saved-backward", "only-output", "scaled-otherwise",
 }  # fmt: skip
 
 

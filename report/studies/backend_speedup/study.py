@@ -200,12 +200,6 @@ def _products_ahead(run: Run) -> Quantity:
     return run.speedup(SOURCE, "cupy", _PRODUCTS) / largest
 
 
-def _iterations(run: Run) -> Quantity:
-    """The iterations of a training, whose first loss stands before them."""
-    losses = run.of_training("train_loss", "cupy")
-    return exact("iterations", "1", max(len(losses) - 1, 0), run.file)
-
-
 def _call_share(run: Run, library: str) -> Quantity:
     """The calls of an iteration, each waited for, over its time at the least work."""
     calls = theory.ALL_CALLS * run.measured("call_time", SMALL, library)
@@ -244,7 +238,10 @@ study.values(
         "products_ahead": _products_ahead,
         "scatter_of_gains": lambda run: _spread_of_parts(run) * _spread_of_parts(run),
         "without_faults": _without_faults,
-        "iterations": _iterations,
+        # The first loss of a training stands before its iterations.
+        "iterations": lambda run: exact(
+            "iterations", "1", max(len(run.of_training("train_loss", "cupy")) - 1, 0), run.file
+        ),
         "faults": lambda run: _faults(run, LARGE),
         "faults_widest": lambda run: _faults(run, WIDEST),
     },

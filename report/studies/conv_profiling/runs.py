@@ -136,15 +136,13 @@ class Run(any_study.Run):
         """What the source's counters see of a forward call with TF32 on (FLOP)."""
         return named("operations seen", self.on_cuda_cores(_fast(batch)))
 
-    def on_tensor_cores(self, batch: int) -> Quantity:
-        """What the tensor cores did in the same call (FLOP)."""
-        return self.repeated("ncu_tensor_core_flops", _fast(batch))
+    def fast(self, quantity: str, batch: int) -> Quantity:
+        """What was counted of a forward call with TF32 on."""
+        return self.repeated(quantity, _fast(batch))
 
     def workspace(self, batch: int) -> Quantity:
         """Bytes beside its output that a forward call with TF32 has at its peak."""
-        peak, after = (
-            self.repeated(f"requested_{moment}", _fast(batch)) for moment in ("peak", "after")
-        )
+        peak, after = self.fast("requested_peak", batch), self.fast("requested_after", batch)
         return named("workspace", peak - after)
 
 

@@ -326,8 +326,13 @@ study.claims(
         "seen-as-predicted": lambda run: (
             (run.seen(b) / theory.seen(b, 2)).exactly(1) for b in ON_TENSOR_CORES
         ),
+        "scaled-otherwise": lambda run: (
+            (run.fast(f"ncu_fp32_{kind}", b) / (b * theory.OUTPUTS)).exactly(1)
+            for b, kind in product(ON_TENSOR_CORES, ("additions", "multiply_adds"))
+        ),
         "tensor-cores-are-theory": lambda run: (
-            (run.on_tensor_cores(b) / theory.work(b)).exactly(1) for b in ON_TENSOR_CORES
+            (run.fast("ncu_tensor_core_flops", b) / theory.work(b)).exactly(1)
+            for b in ON_TENSOR_CORES
         ),
         "small-batches-seen": lambda run: (run.seen(b) / theory.work(b) > 1 for b in ON_CUDA_CORES),
         "workspace-is-copies": lambda run: (
