@@ -1,4 +1,7 @@
-"""Which records a paper uses of each machine and in which role, runs pooled and shards merged."""
+"""Which records a paper uses of each machine and in which role, runs pooled and shards merged.
+
+And the gates: what passes, is printed as a range, is not pooled, or makes a record a problem.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from hypothesis import strategies as st
 
 from report.engine.gather import Chosen, choose
 from report.errors import RecordError
+from report.instruments import gates
 from report.instruments.counters.logs import CaseLogs, joined_logs, pack
 from report.records.choice import agreeing, choices_of, fate, fate_of
 from report.records.editions import Edition, read_editions, write_edition
@@ -25,7 +29,7 @@ from report.records.pooling import (
     runs_of,
     unlike,
 )
-from report.records.record import Attachment, Case, Ceiling, Record, Shard
+from report.records.record import Attachment, Case, Ceiling, Record, Round, Shard
 from report.records.store import Stored, record_name, write_record
 from tests import factory
 
@@ -347,7 +351,6 @@ def test_shards_of_unlike_runs_are_not_merged() -> None:
         {"shard": Shard(number=2, of=3, sweep=SWEEP)},
         {"shard": Shard(number=1, of=2, sweep=SWEEP), "started": "2026-11-02T10:00:00Z"},
         {"cases": other.cases[:2]},
-        {"code": changed(other.code, measuring_code="1" * 64)},
         {"environment": changed(other.environment, threads=1)},
     ):
         items = [factory.stored(one), factory.stored(changed(other, **change))]
@@ -387,7 +390,71 @@ def test_a_shard_that_contradicts_the_others_is_not_merged(tmp_path: Path) -> No
     first, second = (f"{STUDY}/{record_name(r)}" for r in (one, odd))
     assert runs_used(choose(STUDY, data)) == [[first]]
     used, words = fate_of(STUDY, second, data)
-    name = first.partition("/")[2]
     assert not used
     assert words.startswith("not used, not the same measurement: other layers ran for batch 1, ")
-    assert words.endswith(f" as in {name}")
+
+
+# ------------------------------------------------------------------------------------------- gates
+
+
+@pytest.mark.parametrize(
+    ("medians", "bimodal"),
+    [
+        ((1.35, 1.36, 1.4, 2.16, 2.2, 2.31), True),
+        ((10.0, 12.0, 15.0, 2275.0, 9000.0, 13525.0), True),
+        ((0.0, 0.0, 5000.0, 5100.0), True),
+        ((0.0, 0.0, 3.0, 4.0), False),  # so few page faults are none
+        ((1.0, 1.1, 1.2, 1.4, 1.6, 1.9), False),  # wide, and without a gap
+        ((1.0, 1.0, 1.0, 1.0, 1.0, 2.0), False),  # one that is slow by itself
+        ((*(1.0,) * 46, 1.3, 1.3), False),
+        ((1.0, 1.3), True),
+        ((1.0,), False),
+    ],
+)
+def test_two_groups_further_apart_than_a_quarter(medians: tuple[float, ...], bimodal: bool) -> None:
+    assert gates.is_bimodal(medians) is bimodal
+
+
+def round_of(time: float, process: int = 1, **change: Any) -> Round:
+    return factory.round_(process, {"time": (time,)}, **change)
+
+
+def timed_in(*rounds: Round, **change: object) -> Record:
+    case = Case(factors={"size": 1}, rounds=rounds)
+    return factory.measurement(cases=(case,), **change)
+
+
+def test_only_what_was_watched_counts_as_undisturbed() -> None:
+    failed = round_of(1.0, status="failed", reason="It broke.", series={})
+    loud, unwatched = round_of(1.0, disturbance="a test"), round_of(1.0, policy=None)
+    assert gates.disturbed([timed_in(round_of(1.0), loud, failed, unwatched)]) == (1, 2)
+    assert gates.disturbed([timed_in(unwatched, failed)]) is None
+    blind = factory.environment(missing={"disturbance": "there is no /proc"})
+    assert gates.disturbed([timed_in(round_of(1.0), environment=blind)]) is None
+
+
+def test_series_in_which_two_runs_are_more_than_a_fifth_apart_are_counted() -> None:
+    one, near, far = (timed_in(*(round_of(t, n) for n in (1, 2))) for t in (1.0, 1.2, 1.21))
+    assert gates.disagreeing(one, one) == gates.disagreeing(one, near) == 0
+    assert gates.disagreeing(one, far) == gates.disagreeing(far, one) == 1
+
+
+@pytest.mark.parametrize(
+    ("rates", "why"),
+    [
+        ((100e9,), None),
+        ((), None),
+        ((250e9,), "a ceiling of 250 GFLOP/s is more than the cores can compute, 198"),
+        # No case is faster than the best ceiling.
+        ((1.0,), "computes 0 GFLOP/s, the best ceiling 0"),
+    ],
+)
+def test_a_rate_that_no_processor_reaches_is_a_problem(
+    rates: tuple[float, ...], why: str | None
+) -> None:
+    machine = factory.environment(host=factory.SERVER, threads=1)
+    assert gates.most_possible(machine) == pytest.approx(198.4e9)
+    plain = factory.ceiling("matrix_product", "before", 1.0)
+    ceilings = tuple(changed(plain, work=10**9, samples=(1e9 / r,)) for r in rates)
+    found = gates.problem(factory.measurement(environment=machine, ceilings=ceilings))
+    assert found == why or (why and found and found.endswith(why))

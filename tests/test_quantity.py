@@ -1,4 +1,7 @@
-"""Quantities: units, formulas, intervals that hold at the level they state, and verdicts."""
+"""Quantities: units, formulas, intervals that hold at the level they state, and verdicts.
+
+Closed forms and values by hand; scipy is the oracle of ranks and proportions.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,12 @@ import math
 import random
 import statistics
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from report.errors import StudyError
 from report.missing import Missing
@@ -35,7 +41,7 @@ from report.quantity.operations import (
     largest,
     spanning,
 )
-from report.quantity.units import UnitError, unit
+from report.quantity.units import unit
 from report.quantity.verdicts import (
     Several,
     Statement,
@@ -45,7 +51,13 @@ from report.quantity.verdicts import (
     expect,
     trend,
 )
-from report.statistics.estimates import Estimate
+from report.statistics.estimates import (
+    Estimate,
+    bonferroni,
+    identical,
+    median_interval,
+    proportion_interval,
+)
 
 
 def series(name: str, *processes: list[float], of: str = "s", device: str = "cpu") -> Quantity:
@@ -85,21 +97,34 @@ def test_units_are_read_written_and_combined() -> None:
 @pytest.mark.parametrize(
     ("build", "complaint"),
     [
+        (lambda: WORK + BYTES, "test_quantity.py:"),
         (lambda: WORK + BYTES, "the sum of work (FLOP) and bytes (B)"),
         (lambda: WORK - TIME, "the difference of work (FLOP) and time (s)"),
         (lambda: at_most(WORK, BYTES), "the smallest of of work (FLOP) and bytes (B)"),
         (lambda: WORK + exact("multiply-adds", "MAC", 4), "multiply-adds (MAC)"),
         (lambda: geometric_mean(WORK, WORK), "a mean of ratios needs ratios"),
         (lambda: unit("furlong"), "is not made of FLOP"),
+        (lambda: expect("2"), "not a bound"),
+        (lambda: equals(1, 0), "positive margin, found 0"),
+        (lambda: median_interval([]), "at least 1 value, found 0"),
+        (lambda: median_interval([1.0, math.nan]), "finite samples, found nan"),
+        (lambda: median_interval([1.0, math.inf]), "finite samples, found inf"),
+        (lambda: median_interval([1.0], 1.0), "between 0 and 1, found 1.0"),
+        (lambda: median_interval([1.0], 0.0), "between 0 and 1, found 0.0"),
+        (lambda: bonferroni(2.0, 2), "between 0 and 1"),
+        (lambda: identical([]), "at least 1 value"),
+        (lambda: proportion_interval(0, 0), "found 0 of 0"),
+        (lambda: proportion_interval(3, 2), "found 3 of 2"),
+        (lambda: proportion_interval(-1, 2), "found -1 of 2"),
     ],
 )
-def test_units_that_do_not_fit_are_refused_where_they_meet(
+def test_what_has_no_meaning_is_refused_where_it_is_asked_for(
     build: Callable[[], object], complaint: str
 ) -> None:
-    with pytest.raises(UnitError) as caught:
+    with pytest.raises(StudyError) as caught:
         build()
     assert complaint in str(caught.value)
-    assert "tests/test_quantity.py:" in str(caught.value) or "furlong" in complaint + str(caught)
+    assert str(caught.value).endswith(".")
 
 
 @pytest.mark.parametrize(
@@ -124,12 +149,6 @@ def test_units_that_do_not_fit_are_refused_where_they_meet(
 )
 def test_formulas_are_derived(quantity: Quantity, formula: str) -> None:
     assert quantity.formula == formula
-
-
-def test_sources_and_what_is_missing_are_derived() -> None:
-    whole = WORK / TIME + absent("rate of the other", "FLOP/s", "out of memory")
-    assert whole.sources == ("a.json",)
-    assert estimate(whole) == Missing("out of memory")
 
 
 # ------------------------------------------------------------------------------------- intervals
@@ -205,6 +224,59 @@ def test_numbers_are_printed_exactly_where_nothing_was_measured() -> None:
     assert number(recorded("x", "B", 7, "f")) == 7
     assert number(recorded("x", "B", Missing("no file"))) == Missing("no file")
     assert (samples(TIME + 2 * TIME), samples(WORK)) == (7, 0)
+    assert (WORK / TIME + absent("rate", "FLOP/s", "out of memory")).sources == ("a.json",)
+
+
+# ------------------------------------------------------------------- medians and proportions
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.975, 0.99])
+def test_ranks_are_the_narrowest_symmetric_ones(confidence: float) -> None:
+    binomial = pytest.importorskip("scipy.stats").binom
+    for n in (*range(1, 120), 500, 2001, 5000):
+        found = median_interval(range(1, n + 1), confidence)
+        rank = int(found.low)
+        assert found.high == n + 1 - rank
+        if found.confidence == confidence:
+            tail = (1 - confidence) / 2 * (1 + 1e-9)
+            assert binomial.cdf(rank - 1, n, 0.5) <= tail < binomial.cdf(rank, n, 0.5)
+        else:
+            assert rank == 1
+            assert found.confidence == 1 - 2 * 0.5**n < confidence
+
+
+@pytest.mark.parametrize(
+    ("samples", "confidence", "expected"),
+    [
+        ([3], 0.95, Estimate(3, 3, 3, 1, 0.0)),
+        ([1, 2, 4], 0.95, Estimate(2, 1, 4, 3, 0.75)),
+        ([1, 2, 4, 5, 6], 0.95, Estimate(4, 1, 6, 5, 0.9375)),
+        # Just enough: the level is what the extremes reach, to the last digit.
+        ([1, 2], 0.5, Estimate(1.5, 1, 2, 2, 0.5)),
+        ([1, 2, 3, 4], 0.875, Estimate(2.5, 1, 4, 4, 0.875)),
+        ([1, 2, 3, 4], 0.876, Estimate(2.5, 1, 4, 4, 0.875)),
+        ([1, 2, 3, 4], 0.375, Estimate(2.5, 2, 3, 4, 0.375)),
+        (range(1, 10), 0.95, Estimate(5, 2, 8, 9, 0.95)),
+    ],
+)
+def test_medians_by_hand(samples: Any, confidence: float, expected: Estimate) -> None:
+    assert median_interval(samples, confidence) == expected
+
+
+def test_levels_and_samples_that_are_all_the_same() -> None:
+    assert [bonferroni(0.95, 2), bonferroni(0.9, 1)] == pytest.approx([0.975, 0.9])
+    assert [identical(x) for x in ([8, 8, 8], [8, 8, 9], ["x"], [0, 0])] == [8, None, "x", 0]
+
+
+@given(st.integers(1, 5000), st.floats(0, 1), st.sampled_from([0.5, 0.9, 0.95, 0.999]))
+def test_a_proportion_has_the_interval_of_scipy(n: int, share: float, confidence: float) -> None:
+    from scipy.stats import binomtest
+
+    successes = round(share * n)
+    found = proportion_interval(successes, n, confidence)
+    expected = binomtest(successes, n).proportion_ci(confidence, method="wilson")
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    assert 0 <= found.low <= found.value <= found.high <= 1
 
 
 # -------------------------------------------------------------------------- calls of one process
@@ -414,15 +486,6 @@ def test_one_rule_decides(claim: Statement | Several, verdict: str) -> None:
     assert claim.judge() == verdict
 
 
-@pytest.mark.parametrize(
-    ("build", "words"),
-    [(lambda: expect("2"), "not a bound"), (lambda: equals(1, 0), "positive margin, found 0")],
-)
-def test_what_nothing_could_decide_is_refused(build: Callable[[], object], words: str) -> None:
-    with pytest.raises(StudyError, match=words):
-        build()
-
-
 TRUE, FALSE, UNSURE, SURE, SLOW = (
     Statement(each, expect("> 1"))
     for each in (is_(2), is_(0), found_by(0, 2), found_by(*[2] * 12), found_by(*[0.5] * 6))
@@ -456,10 +519,6 @@ def test_a_rule_of_its_own_gives_the_interval_at_the_shared_level() -> None:
 
     mean = Inferred(unit("1"), "mean", "record.json", "cpu", interval=interval)
     assert estimate(mean) == interval(0.95)
-    twice = estimate(2 * mean - mean)
-    assert isinstance(twice, Estimate)
-    assert (twice.low, twice.high) == pytest.approx((0.1 - 1.95, 3.9 - 0.05))
-    both = estimate(mean - series("x", *([i + 1.0] for i in range(9)), of="1"))
-    assert isinstance(both, Estimate)
+    both = found(mean - series("x", *([i + 1.0] for i in range(9)), of="1"))
     assert (both.n, both.high) == (9, pytest.approx(1.975 - 1))
     assert Statement(mean, expect("> 0"), about="cuda").judge() == "not comparable"

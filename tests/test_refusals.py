@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,9 +16,9 @@ import pytest
 from figures.characters import visible
 from report.engine.gather import choose, compute, compute_usable
 from report.engine.task import write_json
-from report.errors import LONGEST, RecordError, RenderError, RidgepointError
+from report.errors import LONGEST, RecordError, RenderError, RidgepointError, StudyError
 from report.evidence.devices import read_devices
-from report.evidence.reported import read_reported
+from report.evidence.reported import Unreported, read_reported
 from report.paper.manuscript import render_manuscript
 from report.records.editions import read_editions
 from report.records.filed import encode, parse
@@ -69,30 +69,23 @@ IMPORTED = Path(__file__).with_name("imported.json").read_bytes()
 REPORTED = (DATA / "reported" / "conv_scaling.json").read_bytes()
 
 
-class Kind(NamedTuple):
-    """A kind of file: where it lies, a good one, and how it is read."""
-
-    name: str
-    good: Callable[[], Any]
-    read: Callable[[Path], Any]
-
-
-#: JSON is YAML too, so that all are written as JSON.
-KINDS = {
-    "imported": Kind(
+#: A kind of file: where it lies, a good one, and how it is read.  JSON is YAML too, so that all are
+#: written as JSON.
+KINDS: dict[str, tuple[str, Callable[[], Any], Callable[[Path], Any]]] = {
+    "imported": (
         "x", lambda: json.loads(IMPORTED), lambda p: parse(p.read_bytes(), "data/x", ImportedRecord)
     ),
-    "record": Kind("x", lambda: json.loads(TEXT), lambda p: parse(p.read_bytes(), "data/x")),
-    "reported": Kind("reported/conv_scaling.json", lambda: json.loads(REPORTED), read_reported),
-    "devices": Kind(
+    "record": ("x", lambda: json.loads(TEXT), lambda p: parse(p.read_bytes(), "data/x")),
+    "reported": ("reported/conv_scaling.json", lambda: json.loads(REPORTED), read_reported),
+    "devices": (
         "devices.yaml", lambda: parse_yaml((DATA / "devices.yaml").read_text())[0], read_devices
     ),
-    "editions": Kind(
+    "editions": (
         "editions.yaml",
         lambda: {"conv_scaling": {"roles": {"cpu": "a", "gpu": ["conv_scaling/a.json"]}}},
         lambda path: read_editions(path.parent, STUDIES),
     ),
-}
+}  # fmt: skip
 FACTORS = json.loads(TEXT)["cases"][1]["factors"]
 HEADS = ("study", "protocol", "schema", "started")
 LOGS = {"name": "lackey.json.gz", "sha256": "0" * 64, "meaning": "logs"}
@@ -199,17 +192,17 @@ def assert_sentence(error: Exception, begin: str = "") -> str:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_fault_is_named_with_its_place(name: str, tmp_path: Path) -> None:
-    kind = KINDS[name]
-    path = tmp_path / "data" / kind.name
+    file, good, read = KINDS[name]
+    path = tmp_path / "data" / file
     path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(kind.good()))
-    kind.read(path)
+    path.write_text(json.dumps(good()))
+    read(path)
     for where, to, word, *elsewhere in REFUSALS[name]:
-        document = kind.good()
+        document = good()
         change(document, where, to)
         path.write_text(json.dumps(document))
         with pytest.raises(RecordError) as caught:
-            kind.read(path)
+            read(path)
         message = assert_sentence(caught.value)
         place = elsewhere[0] if elsewhere else re.sub(r"\.(\d+)", r"[\1]", where)
         assert place in message and word in message, (where, message)
@@ -275,7 +268,6 @@ SEED = b'"seed": 0'
         (TEXT, b"[]", "the top level: expected object, found a list of 0"),
         (TEXT, b"[" * 100_000, "data/x.json"),
     ],
-    ids=lambda value: value[:30].decode("latin-1") if isinstance(value, bytes) else value,
 )
 def test_what_is_no_json_is_named(old: bytes, new: bytes, word: str) -> None:
     assert old in TEXT
@@ -423,6 +415,60 @@ def test_a_cut_import_beside_whole_ones_is_left_out(tmp_path: Path) -> None:
     bad = cut.relative_to(data)
     assert any(each.startswith(f"left out: data/{bad}: ") for each in chosen.notices)
     assert len(chosen.inputs.imported) == 1
+
+
+# ------------------------------------------------------------------------------ what is looked up
+
+DEVICES = read_devices(DATA / "devices.yaml")
+SOURCE = read_reported(DATA / "reported" / "conv_scaling.json")
+NONE = read_reported(DATA / "reported" / "none.json")
+
+
+@pytest.mark.parametrize(
+    ("model", "key"),
+    [
+        ("Tesla V100-SXM2-16GB", "v100-sxm2"),
+        ("A100-PCIE-40GB", "a100-40gb"),
+        ("NVIDIA H100 80GB HBM3", "h100-sxm"),
+        ("nvidia h200", "h200"),
+        ("NVIDIA GeForce RTX 3090", "rtx-3090"),
+        ("NVIDIA GeForce RTX 3090 Ti", None),
+        ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "rtx-pro-6000-max-q"),
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", None),
+        ("NVIDIA H200 NVL", None),
+        ("Tesla T40 24GB", None),
+        ("", None),
+    ],
+)
+def test_a_model_text_names_its_device_or_none(model: str, key: str | None) -> None:
+    found = DEVICES.find(model)
+    assert (found and found.key) == key
+
+
+def test_text_and_missing_cells_are_kept_in_the_file(tmp_path: Path) -> None:
+    document = json.loads(REPORTED)
+    assert json.loads(msgspec.json.encode(SOURCE)) == document
+    document["tables"][6]["rows"][0] = ["Conv2d-1", {"missing": "cut off in the print"}, 320]
+    path = tmp_path / "reported" / "conv_scaling.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(document))
+    table = read_reported(path).table("summary")
+    assert table.rows[0] == ("Conv2d-1", Unreported(missing="cut off in the print"), 320)
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda: NONE.table("I"), "^data/reported/none.json: no table 'I': the file is missing"),
+        (lambda: SOURCE.table("VII"), "no table 'VII': it has I, II, III, IV, V, VI, summary"),
+        (lambda: SOURCE.table("I", rows=9), "Table I: expected 9 rows, found 5"),
+        (lambda: SOURCE.value("speedup"), "no value 'speedup': it has kernel_height"),
+        (lambda: SOURCE.table("I").column("time"), "Table I .* has no column 'time'"),
+    ],
+)
+def test_asking_for_what_is_not_there_tells_what_is(ask: Callable[[], object], said: str) -> None:
+    with pytest.raises(StudyError, match=said):
+        ask()
 
 
 # ---------------------------------------------------------------------------------- what is shown
