@@ -159,8 +159,6 @@ def put_into(module: nn.Module, mode: FakeMode, device: torch.device) -> None:
 # gradients fit together, since autograd calls it after the operator itself.
 
 _Made: TypeAlias = tuple[torch.Tensor | None, ...] | None
-#: What decides about a convolution beside its tensors, as ATen names it, in order.
-_WAY: Final = ("stride", "padding", "dilation", "transposed", "output_padding", "groups")
 
 
 def _bare(
@@ -241,7 +239,7 @@ def _normalised(source: FakeTensor, *args: Any) -> _Made:
     if layout is None and dense and source.fake_device.type == "cpu":
         layout = torch.contiguous_format
     fits = all(each.shape == channels for each in tensors_in(args))
-    if layout is None or not fits or not (training or None not in statistics):
+    if layout is None or not fits or not (training or all(each is not None for each in statistics)):
         return None
     saved = channels if training else (0,)
     return _bare(source.shape, layout), _bare(saved), _bare(saved)
@@ -312,7 +310,7 @@ def _convolved(source: torch.Tensor, weight: torch.Tensor, bias: Any, *way: Any)
     fits = made and source.shape[1] == read * groups and made % groups == 0
     if not shape or not fits or (bias is not None and bias.shape != (made,)):
         return None
-    return (_bare(shape, _convolution_layout(source, weight, way, bias=bias)),)
+    return (_bare(shape, _convolution_layout(source, weight, bias, *way)),)
 
 
 def _convolved_backward(
@@ -321,21 +319,17 @@ def _convolved_backward(
     *way, mask = args
     if source.dim() != 4:
         return None
-    layout = _convolution_layout(source, weight, way, bias=None, bias_sizes=sizes)
+    layout = _convolution_layout(source, weight, None, *way, sizes)
     channels = gradient.shape[1:2]
     made = (_bare(source.shape, layout), _bare(weight.shape, layout), _bare(channels))
     return _asked(made, mask)
 
 
-def _convolution_layout(
-    source: FakeTensor, weight: FakeTensor, way: Sequence[Any], **bias: Any
-) -> torch.memory_format:
+def _convolution_layout(source: FakeTensor, *given: Any) -> torch.memory_format:
     """The order in which the implementation that PyTorch would choose writes its results."""
     with source.fake_mode:
-        chosen = torch._C._select_conv_backend(
-            source, weight, **dict(zip(_WAY, way, strict=True)), **bias
-        )
-        return torch._C._conv_determine_backend_memory_format(source, weight, chosen)
+        chosen = torch._C._select_conv_backend(source, *given)
+        return torch._C._conv_determine_backend_memory_format(source, given[0], chosen)
 
 
 _CREATIONS: Final[dict[Any, Callable[..., _Made]]] = {

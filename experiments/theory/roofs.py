@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from experiments.harness.code import ROOT
 from report.errors import UsageError
 from report.evidence.ceilings import MeasuredDevice
-from report.evidence.devices import Device, Devices, Operation, read_devices
+from report.evidence.devices import read_devices
 from report.missing import Missing
 from report.records import ENDING
 from report.records.store import Stored, read_record
@@ -36,15 +36,8 @@ def named_limit(name: str) -> Limit:
         return Limit(size, environment.label, gpu is not None)
     if name[:1].isdigit():
         return Limit(bytes_of(name), name)
-    devices = read_devices(ROOT / "data" / "devices.yaml")
-    device = _device(devices, name)
-    memory = device and device.peak("capacity")
-    if device is None or memory is None:
-        known = ", ".join(d.key for d in devices.devices if d.peak("capacity"))
-        raise UsageError(
-            f"--fits {name}: give a size such as 8GB, record:FILE.zip, or one of {known}."
-        )
-    return Limit(int(memory.rate), f"{device.name} (data sheet)", gpu=True)
+    device, capacity = _sheet("--fits", name, "capacity")
+    return Limit(int(capacity), f"{device} (data sheet)", gpu=True)
 
 
 def named_roof(name: str, dtype: str) -> Roof:
@@ -54,21 +47,25 @@ def named_roof(name: str, dtype: str) -> Roof:
     """
     if name.endswith(ENDING):
         return _measured(Path(name), dtype)
+    device, arithmetic, memory = _sheet("--device-peaks", name, dtype, "memory")
+    return sheet_roof(arithmetic, memory, device)
+
+
+def _sheet(option: str, name: str, *operations: str) -> tuple[Any, ...]:
+    """The name of a device of ``data/devices.yaml`` and its rates, all of which must be there."""
     devices = read_devices(ROOT / "data" / "devices.yaml")
-    device = _device(devices, name)
-    operation: Operation = dtype  # type: ignore[assignment]
-    arithmetic = device.peak(operation) if device else None
-    memory = device.peak("memory") if device else None
-    if device is None or arithmetic is None or memory is None:
-        known = ", ".join(d.key for d in devices.devices if d.peak(operation) and d.peak("memory"))
-        raise UsageError(f"--device-peaks {name}: no peaks in {dtype}; known are {known}.")
-    return sheet_roof(arithmetic.rate, memory.rate, device.name)
-
-
-def _device(devices: Devices, name: str) -> Device | None:
+    rates = {d.key: [d.peak(each) for each in operations] for d in devices.devices}  # type: ignore[arg-type]
+    known = [key for key, found in rates.items() if all(found)]
     key = name.casefold().replace(" ", "-")
     begins = (device for device in devices.devices if device.key.startswith(key))
-    return devices.find(name) or next(begins, None)
+    device = devices.find(name) or next(begins, None)
+    if device is None or device.key not in known:
+        size = "a size such as 8GB, record:FILE.zip, or " if option == "--fits" else ""
+        raise UsageError(
+            f"{option} {name}: no {' and '.join(operations)} is known of it; give {size}one of "
+            f"{', '.join(known)}."
+        )
+    return device.name, *(peak.rate for peak in rates[device.key] if peak)
 
 
 def _record(option: str, file: str) -> Stored:

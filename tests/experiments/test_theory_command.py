@@ -90,7 +90,7 @@ def test_json_holds_what_follows_from_shapes(run: Run) -> None:
         (("{file}:build", "--input", "fp16:2,8"), "float16"),
         (("{file}:build", "--input", "tensor:2,8"), "float16"),
         (("{file}:build", "--input", "2,3,8,9"), "cannot be captured"),
-        (("{file}:build", *INPUT, "--device-peaks", "A99"), "no peaks in float32"),
+        (("{file}:build", *INPUT, "--device-peaks", "A99"), "float32 and memory"),
         (("{file}:build", *INPUT, "--device-peaks", "a.zip"), "no such file"),
         (("{file}:build", *INPUT, "--allocator", ""), "add --device cuda"),
         (("{file}:build", "--fits", "A99"), "t4"),
