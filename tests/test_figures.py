@@ -260,15 +260,12 @@ def test_a_roof_has_its_corner_at_its_ridge_and_a_cache_leads_up_to_it() -> None
 
 
 def test_panels_of_a_row_have_the_range_of_both() -> None:
-    small, large = (replace(LINEAR, points=(Points("a", (x,), (x,)),)) for x in (2.0, 50.0))
+    panels = tuple(replace(LINEAR, points=(Points("a", (x,), (x,)),)) for x in (2.0, 50.0))
     apart, alike = (
-        [
-            each.points[0][:2]
-            for each in render(Drawing((small, large), True, same_axes=s), "x").series
-        ]
-        for s in (False, True)
+        render(Drawing(panels, True, same_axes=same), "x").series[0].points[0]
+        for same in (False, True)
     )
-    assert alike[0][1] > apart[0][1] + 0.2, "the smaller value stands lower"
+    assert alike[1] > apart[1] + 0.2, "the smaller value stands lower"
 
 
 # ------------------------------------------------------------------------------ names and looks
@@ -300,12 +297,26 @@ def test_series_differ_without_their_colours() -> None:
         assert len({looks(series) for series in range(7)}) == 7, number
 
 
+def page_of(panel: Panel) -> Any:
+    """The only page of the PDF in which a panel is drawn."""
+    (page,) = PdfReader(io.BytesIO(render(Drawing((panel,), wide=True), "x").pdf)).pages
+    return page
+
+
 def test_text_is_set_in_fonts_of_the_project_alone() -> None:
     """Fonts stand in a PDF in the order of their paths, which must not depend on the machine."""
     register()
     for family in style.FAMILIES:
         assert Path(findfont(FontProperties(family=family))).parent == FOLDER
-    page: Any
-    (page,) = PdfReader(io.BytesIO(render(Drawing((LINEAR,)), "x").pdf)).pages
-    fonts = [font.get_object()["/BaseFont"] for font in page["/Resources"]["/Font"].values()]
-    assert [re.sub(r"^/\w+\+", "", name) for name in fonts] == ["DejaVuSansBasic"]
+    fonts = page_of(LINEAR)["/Resources"]["/Font"].values()
+    names = [re.sub(r"^/\w+\+", "", font.get_object()["/BaseFont"]) for font in fonts]
+    assert names == ["DejaVuSansBasic"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_every_text_has_a_glyph_or_its_code_point() -> None:
+    names = ("龙芯", "Байкал", "r🚀s", "_hidden", "$1 and $2")
+    series = tuple(BarSeries(name, (1.0,) * len(names)) for name in names)
+    text = page_of(Bars(names, series, "عربي", title="l\u202er")).extract_text()
+    for shown in ("龙芯", "Байкал", "r‹U+1F680›s", "l‹U+202E›r", "$1 and $2", "_hidden"):
+        assert shown.replace(" ", "") in text.replace(" ", "")

@@ -126,14 +126,6 @@ def test_what_is_for_some_formats_is_in_no_other(texts: dict[str, str]) -> None:
     assert found == SHOWN_IN
 
 
-def test_what_a_paper_does_not_use_leaves_nothing(write: Write) -> None:
-    """And formulas in paragraphs of their own join the sentence in LaTeX."""
-    folder = write("It is\n\n$$a$$ {#eq-a}\n\nor else\n\n$$b$$\n\nEnd.\n")
-    assert "\\end{equation}\nor else\n\\[b\\]\n\nEnd." in latex(folder)
-    (folder / "references.bib").write_text("")
-    assert "bibliography" not in latex(folder) and "References" not in page_of(folder)
-
-
 def test_an_author_may_bring_pictures(write: Write) -> None:
     """A photograph as it is, and a drawing of which each format takes its own file."""
     folder = write(

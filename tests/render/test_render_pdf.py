@@ -1,4 +1,4 @@
-"""Both ways to a PDF in every style, read back from the bytes."""
+"""Both ways to a PDF in every style, read back from the bytes, and any text in every format."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import tarfile
+import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,12 +16,15 @@ import numpy as np
 import pytest
 from pypdf import PdfReader
 
+from figures.characters import visible
 from report.errors import RenderError
+from report.paper.tables import Column, Table, to_latex, to_markdown
 from report.render import STYLES
 from report.render.bundle import bundle
 from report.render.latex import compile_latex
 from report.render.source import in_style, read_source
-from tests.render.conftest import HEAD, needs_latex, tex_of, typst_pdf
+from report.text.escape import markdown
+from tests.render.conftest import HEAD, needs_latex, page_of, tex_of, typst_pdf
 
 Write = Callable[..., Path]
 ENGINES = ["typst", pytest.param("latex", marks=needs_latex)]
@@ -215,3 +219,76 @@ def test_a_paper_can_be_printed_in_any_style(style: str, write: Write) -> None:
     assert in_style(document.read_text("utf-8"), style) == document.read_text("utf-8")
     text = " ".join(pages_of(typst_pdf(source)))
     assert "A paper" in text and "Ada Example" in text and "Results Words." in text
+
+
+# ----------------------------------------------------------------------------------------- any text
+
+LONG = "0123456789abcdef" * 6
+#: A text of the data, and what the page, Typst and LaTeX print for it.
+TEXTS = {
+    "龙芯 3A5000": ("龙芯 3A5000", "龙芯 3A5000", "‹U+9F99 U+82AF› 3A5000"),
+    "Байкал-М": ("Байкал-М", "Байкал-М", "‹U+0411 U+0430 U+0439 U+043A U+0430 U+043B›-‹U+041C›"),
+    "عربي": ("عربي", "عربي", "‹U+0639 U+0631 U+0628 U+064A›"),
+    "हिन्दी": ("हिन्दी", "हिन्दी", "‹U+0939 U+093F U+0928 U+094D U+0926 U+0940›"),
+    "r🚀s": ("r🚀s", "r‹U+1F680›s", "r‹U+1F680›s"),
+    "👩\u200d💻": ("👩\u200d💻", *["‹U+1F469 U+200D U+1F4BB›"] * 2),
+    "e\u0301q\u0308": ("e\u0301q\u0308", "e\u0301q\u0308", "éq‹U+0308›"),
+    "Ωmega ﬁne": ("Ωmega ﬁne", "Ωmega ﬁne", "Ωmega fine"),
+    "l\u202er": ("l‹U+202E›r",) * 3,
+    "n\x1b[1m": ("n‹U+001B›[1m",) * 3,
+    "f\uffff\ufefff": ("f‹U+FFFF U+FEFF›f",) * 3,
+    LONG: (LONG, LONG, LONG),
+}
+
+
+EVERY = " ".join(TEXTS)
+#: Where the texts stand: what authors type, and what tables take from the data.
+FIELDS = ("title", "writer", "place", "abstract", "keyword", "prose", "caption", "cell")
+TABLE = Table("tbl-x", (Column("A"),), ((f"Mcell {EVERY}",),))
+PAPER = f"""---
+title: |
+  Mtitle {markdown(EVERY)}
+author:
+  - name: |
+      Mwriter {markdown(EVERY)}
+    affiliation: |
+      Mplace {markdown(EVERY)}
+abstract: |
+  Mabstract {markdown(EVERY)}
+keywords:
+  - |
+    Mkeyword {markdown(EVERY)}
+bibliography: references.bib
+print-style: ieee
+---
+
+Mprose {markdown(EVERY)}
+
+{to_markdown(TABLE, markdown(f"Mcaption {EVERY}"))}
+"""
+
+
+def squeezed(text: str) -> str:
+    """Without white space, hyphens and the order of direction, which readers of PDFs add."""
+    return re.sub(r"[\s\u00ad\u200b\u202a-\u202c-]", "", unicodedata.normalize("NFC", text))
+
+
+@pytest.mark.parametrize("form", ["html", *ENGINES])
+def test_every_text_is_printed_or_named_in_every_field(
+    paper: Path, tmp_path: Path, form: str
+) -> None:
+    (tmp_path / "p.qmd").write_text(visible(PAPER), "utf-8")
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "tbl-x.tex").write_text(to_latex(TABLE), "utf-8")
+    shutil.copyfile(paper / "references.bib", tmp_path / "references.bib")
+    if form == "html":
+        text = html.unescape(re.sub("<[^>]+>", "", page_of(tmp_path)))
+    else:
+        text = "".join(pages_of(pdf_of(form, tmp_path)))
+    assert not re.search("[\x1b\ufeff\uffff]", text)
+    shown = squeezed(text)
+    # Captions are small capitals in print.
+    assert [field for field in FIELDS if f"m{field}" not in shown.casefold()] == []
+    for each in TEXTS.values():
+        expected = squeezed(each[("html", "typst", "latex").index(form)])
+        assert expected in shown or expected[::-1] in shown

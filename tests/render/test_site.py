@@ -17,7 +17,6 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
 from report.render.html import Publication
-from report.render.pandoc import TEMPLATES
 from report.render.search import index_of_paper
 from report.render.shell import Settings, script_of
 from report.render.site import Paper, write_site
@@ -175,23 +174,6 @@ def test_the_search_finds_the_words_of_formulas(site: Path) -> None:
     assert "their ratio I = W / Q is the arithmetic intensity" in texts
     assert "I_ridge = P_peak/beta." in texts
     assert "\\frac" not in texts
-
-
-def luminance(colour: str) -> float:
-    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_colours_have_the_contrast_of_wcag_aa(scheme: str) -> None:
-    css = (TEMPLATES / "html/assets/style.css").read_text("utf-8")
-    pairs = re.findall(r"--([\w-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);", css)
-    shades = {name: luminance(pair[scheme == "dark"]) for name, *pair in pairs}
-    for front in ("ink", "quiet", "accent", "note", "tip", "warning", "important", "caution"):
-        for back in ("paper", "soft"):
-            dark, light = sorted((shades[front], shades[back]))
-            assert (light + 0.05) / (dark + 0.05) >= 4.5, (front, back)
 
 
 # ------------------------------------------------------------------------------------- in chromium
