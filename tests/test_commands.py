@@ -102,25 +102,18 @@ def test_a_record_is_named_by_a_path_or_by_a_part_of_its_name(data: Path, tmp_pa
         assert named_records(texts, studies, data, here) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "study", "told"),
-    [
-        ("nothing", STUDY, "no such record in"),
-        ("devices.yaml", STUDY, "no such record in"),
-        ("other.json", STUDY, "no such record in"),
+def test_a_record_that_cannot_be_meant_is_refused(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text("{}")
+    for text, study, told in (
+        *((text, STUDY, "no such record in") for text in ("nothing", "devices.yaml", "other.json")),
         ("latest", "gpu_survey", "no record of these studies in"),
         ("example-2t", STUDY, f"{file_of(FULL)} and {file_of(QUICK)} have this in their names"),
         (file_of(ELSEWHERE), STUDY, f"a record of {OTHER}, which this build does not make"),
-    ],
-)
-def test_a_record_that_cannot_be_meant_is_refused(
-    text: str, study: str, told: str, data: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "other.json").write_text("{}")
-    with pytest.raises(RecordError) as caught:
-        named_records([text], [study], data, tmp_path)
-    (line,) = str(caught.value).splitlines()
-    assert line.startswith(f"--use {text}: ") and told in line
+    ):
+        with pytest.raises(RecordError) as caught:
+            named_records([text], [study], data, tmp_path)
+        (line,) = str(caught.value).splitlines()
+        assert line.startswith(f"--use {text}: ") and told in line
 
 
 def test_a_build_uses_it_says_so_and_the_next_one_does_not(
@@ -241,17 +234,14 @@ def test_new_studies_pass_the_lint_untouched(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize(
-    ("slug", "title", "complaint"),
-    [
+def test_what_cannot_be_a_study_is_refused() -> None:
+    for slug, title, complaint in (
         *((slug, TITLE, "cannot be the name") for slug in ("Layer", "../x", "a__b", "a" * 41)),
         ("layer", 'a "quoted" title', "without quotes"),
         ("layer", "two\nlines", "one line"),
         ("layer", "{% raw %}", "braces"),
         ("layer", " ", "one line"),
         ("conv_scaling", TITLE, "is there already"),
-    ],
-)
-def test_what_cannot_be_a_study_is_refused(slug: str, title: str, complaint: str) -> None:
-    with pytest.raises(StudyError, match=complaint):
-        new_study(slug, title)
+    ):
+        with pytest.raises(StudyError, match=complaint):
+            new_study(slug, title)

@@ -98,50 +98,29 @@ def disturbance(before: Reading, after: Reading, threads: int) -> str | None:
       those besides; from there on they take much of what all processors share, caches, bandwidth
       and clock, although they take no processor away.
 
-    What rounding to ticks of 10 ms may have added up to never counts.
+    What rounding to ticks of 10 ms may have added up to never counts.  Each processor has a clock
+    for programs and one for the system, as our own time has; the difference of two readings has a
+    variance of a sixth of a squared tick a clock, and four standard deviations of the sum are taken
+    for the least that is seen.
     """
-    wall = after.at_s - before.at_s
+    wall, processors = after.at_s - before.at_s, after.processors
     # Others have no more than all processors in that time, which ticks may say of a shorter one.
-    busy = min(after.busy_s - before.busy_s, wall * after.processors)
+    busy = min(after.busy_s - before.busy_s, wall * processors)
     used = max(0.0, busy - (after.own_s - before.own_s))
     taken = max(0.0, after.steal_s - before.steal_s)
-    least, spare = rounding(after.processors), max(0, after.processors - threads)
+    least, spare = 4 * TICK_S * math.sqrt(2 * (processors + 1) / 6), max(0, processors - threads)
     most = max((TAKEN + BESIDE * spare) * wall, least)
     if taken > max(TAKEN * wall, least) or used + taken > most:
-        return _taken(used, taken, wall, after.processors)
+        found = {"other processes used": used, "the hypervisor took": taken}
+        parts = (f"{who} {time_ / wall:.1f}" for who, time_ in found.items() if time_ > 0.05 * wall)
+        return f"{' and '.join(parts)} of {processors} processor{'s' if processors > 1 else ''}"
     # Of a thread that has ended in between nothing is known.
     waits = (wait - before.waits_s.get(thread, 0.0) for thread, wait in after.waits_s.items())
     # What is over, the run's threads waited for each other: JAX has one more than it is given.
     waiting = min(sum(max(0.0, wait) for wait in waits), used + taken)
     if waiting > max(WAITING * wall * threads, least):
-        return f"threads waited for a processor {_percent(waiting / (wall * threads))} of the time"
+        return f"threads waited for a processor {waiting / (wall * threads):.1%} of the time"
     return None
-
-
-def rounding(processors: int) -> float:
-    """Seconds that rounding to ticks may add to the busy time of so many processors, less our own.
-
-    Each processor has a clock for programs and one for the system, as our own time has; the
-    difference of two readings has a variance of a sixth of a squared tick a clock.  Four standard
-    deviations of the sum.
-    """
-    return 4 * TICK_S * math.sqrt(2 * (processors + 1) / 6)
-
-
-def _taken(used: float, taken: float, wall: float, processors: int) -> str:
-    """«other processes used 0.8 of 2 processors», and what the hypervisor took, if it matters."""
-    parts = []
-    if used >= taken or used > TAKEN * wall:
-        of = f"{processors} processor{'s' if processors > 1 else ''}"
-        parts.append(f"other processes used {used / wall:.1f} of {of}")
-    if taken > used or taken > TAKEN * wall:
-        share = _percent(taken / (wall * processors))
-        parts.append(f"the processor was taken away {share} of the time")
-    return " and ".join(parts)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %" if share >= 0.01 else f"{100 * share:.1f} %"
 
 
 # ----------------------------------------------------------------------------------------- waiting

@@ -16,8 +16,9 @@ import pytest
 from experiments.harness import code, environment, limits, machine, runtime
 from experiments.harness.environment import anonymous, device_key, variables
 from experiments.harness.text import flat, without_paths
-from report.records.record import Cache, Gpu
+from report.records.record import Cache
 from report.records.store import read_record
+from tests import factory
 from tests.experiments.conftest import HOST, ROOT, make_environment
 
 
@@ -124,9 +125,6 @@ def test_what_a_container_may_use_stands_in_the_environment(
 
 # ---------------------------------------------------------------------------------------- the key
 
-H200 = Gpu(model="NVIDIA H200", memory_bytes=2**37, compute_capability="9.0", driver=None,
-           cuda="12.6", cudnn=None)  # fmt: skip
-
 
 def key(host: dict[str, Any] | None = None, **changes: Any) -> str:
     changed = msgspec.structs.replace(HOST, **(host or {}))
@@ -147,8 +145,8 @@ def test_what_makes_another_device_and_what_an_update_changes() -> None:
 
 
 def test_the_key_names_the_device_and_that_of_a_gpu_has_no_threads() -> None:
-    assert key(gpu=H200) == key(gpu=H200, threads=1) != key()
-    assert key(gpu=H200, name="Room 5").startswith("room-5-")
+    assert key(gpu=factory.GPU) == key(gpu=factory.GPU, threads=1) != key()
+    assert key(gpu=factory.GPU, name="Room 5").startswith("room-5-")
     assert re.fullmatch(r"cafe-2t-[0-9a-f]{6}", key(name="Café"))
     assert key(name="研") != key(name="室")
     # That of a machine of an old record stays.

@@ -46,12 +46,16 @@ START = later(wall=0.0)
         (later(own=10.0, used=0.1, wait=8.0), 1, ()),
         (later(own=10.0, stolen=0.3, wait=8.0), 1, ("",)),
         # What the hypervisor takes, with spare processors too, and together with others.
-        (later(stolen=2.8), 1, ("14 %",)),
-        (later(stolen=2.8), 2, ("14 %",)),
+        (later(stolen=2.8), 1, ("the hypervisor took 0.3 of 2",)),
+        (later(stolen=2.8), 2, ("",)),
         (later(stolen=0.9), 1, ()),
         (later(used=0.6, stolen=0.6), 1, ()),
         (later(used=0.7, stolen=0.6), 2, ("",)),
-        (later(used=5.0, stolen=4.0), 2, ("used 0.5 of 2", "20 %")),
+        (
+            later(used=5.0, stolen=4.0),
+            2,
+            ("used 0.5 and the hypervisor took 0.4 of 2",),
+        ),
         # Others never use more than there is.
         (later(wall=0.006, used=0.03), 2, ()),
         (later(wall=0.1, used=0.5), 2, ("used 2.0 of 2",)),
