@@ -40,22 +40,17 @@ def estimate(value: float, half: float, n: int = 20) -> Estimate:
     return Estimate(value, value - half, value + half, n, 0.95)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "printed", "apart"),
-    [
+def test_a_number_has_its_interval_samples_and_reason() -> None:
+    for old, new, printed, apart in (
         (estimate(0.010, 0.001), estimate(0.013, 0.001), ("10.0", "[9", "11", "n = 20"), True),
         (estimate(2.0, 0.1), estimate(2.2, 0.1), ("2.00", "[1.9", "2.1"), False),  # ends touch
         (Missing("no run"), estimate(1.0, 0.1), ("not measured (no run)",), False),
         (2.5, 3, ("2.5",), False),
-    ],
-)
-def test_a_number_has_its_interval_samples_and_reason(
-    old: Any, new: Any, printed: tuple[str, ...], apart: bool
-) -> None:
-    (change,) = value_changes(values(old), values(new))
-    assert all(part in change.old for part in printed)
-    assert ("apart" in change.note) is apart
-    assert value_changes(values(old), values(old)) == []
+    ):
+        (change,) = value_changes(values(old), values(new))
+        assert all(part in change.old for part in printed)
+        assert ("apart" in change.note) is apart
+        assert value_changes(values(old), values(old)) == []
 
 
 MANUSCRIPT = r"""# Results

@@ -29,7 +29,13 @@ def test_every_part_leaves_cases_and_work_to_count_where_it_counts() -> None:
         assert part.request.counters == "none" or study.subject is not None
 
 
-def test_a_person_stops_all_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_that_is_over_ends_a_part_and_a_person_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(KeyboardInterrupt) as caught, gpu_session._ended_after(0.01):
+        time.sleep(60)
+    assert caught.value.args == (signal.SIGALRM,)
+
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt(signal.SIGTERM)
 
@@ -75,9 +81,3 @@ def test_all_parts_end_in_time_and_one_that_fails_stops_no_other(
         "conv_scaling: No device.",
         "backend_speedup: part.zip (its 221 s were over)",
     ]
-
-
-def test_time_that_is_over_ends_what_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(KeyboardInterrupt) as caught, gpu_session._ended_after(0.01):
-        time.sleep(60)
-    assert caught.value.args == (signal.SIGALRM,)

@@ -66,16 +66,16 @@ def test_a_damaged_line_costs_no_other(written: Journal, place: int) -> None:
     assert read_journal(written.path).finished == {**dict(enumerate(CASES)), 7: CASES[0]}
 
 
-@pytest.mark.parametrize("begins", [b"", b'{"kind":"finish"}\n', b'{"kind":"run","journal":4}\n'])
-def test_what_is_no_journal_is_a_fault_and_stops_nothing(written: Journal, begins: bytes) -> None:
+def test_what_is_no_journal_is_a_fault_and_stops_nothing(written: Journal) -> None:
     path = written.path.with_name(".x.journal.jsonl")
-    path.write_bytes(begins)
     written.path.with_name(".y.journal.jsonl").mkdir()
-    found, (foreign, unreadable) = unfinished(path.parent)
-    assert [journal.path for journal in found] == [written.path]
-    assert str(foreign).startswith(".x.journal.jsonl: the journal does not begin with its run")
-    assert str(unreadable).startswith(".y.journal.jsonl: cannot be read (")
-    assert path.read_bytes() == begins
+    for begins in (b"", b'{"kind":"finish"}\n', b'{"kind":"run","journal":4}\n'):
+        path.write_bytes(begins)
+        found, (foreign, unreadable) = unfinished(path.parent)
+        assert [journal.path for journal in found] == [written.path]
+        assert str(foreign).startswith(".x.journal.jsonl: the journal does not begin with its run")
+        assert str(unreadable).startswith(".y.journal.jsonl: cannot be read (")
+        assert path.read_bytes() == begins
 
 
 def test_only_one_process_writes(written: Journal) -> None:
