@@ -25,7 +25,6 @@ from report.records.filed import encode, parse
 from report.records.imported import ImportedRecord
 from report.records.record import Head, Record
 from report.records.store import (
-    name_of,
     record_name,
     write_record,
 )
@@ -359,7 +358,7 @@ def refiled(record: Record, data: Path, where: str, to: Any) -> str:
     document = json.loads(encode(record))
     change(document, where, to)
     text = json.dumps(document).encode()
-    path = data / record.study / name_of(text, record)
+    path = data / record.study / record_name(record, text)
     path.parent.mkdir(exist_ok=True)
     factory.file_record(path, text)
     return path.relative_to(data).as_posix()

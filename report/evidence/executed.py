@@ -9,7 +9,6 @@ from typing import Final, TypeVar
 from report.evidence.runs import Factors, Run
 from report.missing import Missing
 from report.quantity.expression import Quantity, absent, exact
-from report.quantity.operations import furthest_from_zero
 from report.records.layers import Convolution, Layer
 from report.theory.reconciliation import Reconciliation, Term
 from report.theory.terms import (
@@ -87,15 +86,16 @@ def residual(reconciliations: Iterable[Reconciliation], unit: str, *sources: str
     """The residual that is furthest from 0 among several reconciliations in ``unit``."""
     source, *others = sources or ("",)
     further = tuple(others)
-    parts = [
-        exact("measured", unit, item.measured.amount, source, further)
-        - exact("sum of terms", unit, item.end, source, further)
+    found = [
+        (item.measured.amount, item.end)
         for item in reconciliations
         if not isinstance(item.measured, Missing)
     ]
-    if not parts:
+    if not found:
         return absent("residual", unit, "nothing was measured that could be reconciled")
-    return furthest_from_zero(*parts)
+    measured, terms = max(found, key=lambda ends: abs(ends[0] - ends[1]))
+    whole = exact("measured", unit, measured, source, further)
+    return whole - exact("sum of terms", unit, terms, source, further)
 
 
 def device_work(

@@ -53,7 +53,7 @@ def _imported(item: StoredImport) -> dict[str, Any]:
     return {
         **_UNKNOWN,
         "file": item.file,
-        "origin": origin.attribution,
+        "origin": f"measured by {origin.author}, licence {origin.licence}",
         "started": record.started or "",
         "plan": "imported",
         "machine": record.environment.model,

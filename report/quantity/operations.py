@@ -65,16 +65,6 @@ def constant(*quantities: Quantity) -> Derived:
     return combine(_one_of("the one value of", shared, words, low=max, high=min), *quantities)
 
 
-def furthest_from_zero(*quantities: Quantity) -> Derived:
-    """The one of ``quantities`` whose absolute value is largest."""
-
-    def furthest(values: Sequence[float]) -> float:
-        return max(values, key=abs)
-
-    name = "the furthest from 0 of"
-    return combine(_one_of(name, furthest, lambda texts: f"{name} {_listed(texts)}"), *quantities)
-
-
 def geometric_mean(*ratios: Quantity) -> Derived:
     """The geometric mean, the only mean of ratios that has a meaning (Hoefler and Belli 2015)."""
 

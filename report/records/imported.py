@@ -59,11 +59,6 @@ class Origin(Part, frozen=True):
     imported: Timestamp
     given: dict[str, Text]
 
-    @property
-    def attribution(self) -> str:
-        """Who measured, and under which licence, as papers print it."""
-        return f"measured by {self.author}, licence {self.licence}"
-
 
 class ImportedEnvironment(Part, frozen=True):
     """The machine and its software as far as the published file tells; ``clock`` in Hz.
@@ -119,8 +114,3 @@ class ImportedRecord(Part, frozen=True, kw_only=True):
     def moment(self) -> str:
         """The time in the name of its file."""
         return self.origin.imported
-
-    @property
-    def label(self) -> str:
-        """The device in words, with who measured on it."""
-        return f"{self.environment.model} ({self.origin.author})"

@@ -87,15 +87,10 @@ Item = TypeVar("Item", bound=Filed[Head])
 # -------------------------------------------------------------------------------------- writing
 
 
-def record_name(record: Record | ImportedRecord) -> str:
-    """The file name of a record: its time, its device and a short hash of what it says."""
-    return name_of(encode(record), record)
-
-
-def name_of(text: bytes, record: Record | ImportedRecord) -> str:
-    """The same of a record whose text is this."""
+def record_name(record: Record | ImportedRecord, text: bytes = b"") -> str:
+    """The file name of a record: its time, its device and a short hash of its ``text``."""
     moment = re.sub("[-:]", "", record.moment)
-    return f"{moment}-{record.environment.key}-{digest(text)[:8]}{ENDING}"
+    return f"{moment}-{record.environment.key}-{digest(text or encode(record))[:8]}{ENDING}"
 
 
 def digest(content: bytes) -> str:
@@ -112,7 +107,7 @@ def write_record(
     file of that name exists, which is never replaced, or if the folder cannot be written.
     """
     text = encode(record)
-    target = data / record.folder / name_of(text, record)
+    target = data / record.folder / record_name(record, text)
     return write_archive(target, packed(text, attachments))
 
 

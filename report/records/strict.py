@@ -35,9 +35,7 @@ _LITERAL: Final = re.compile(
 )
 
 _STEP: Final = re.compile(r"[^.\[\]]+|\[\d+\]|\[\.\.\.\]")
-_UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
-_ABSENT: Final = re.compile(r"Object missing required field `(.*)`")
-_NOT_ALLOWED: Final = re.compile(r"Invalid (?:enum )?value (.*)", re.DOTALL)
+_FIELD: Final = re.compile(r"Object (?:contains unknown|missing required) field `(.*)`", re.DOTALL)
 
 
 class SyntaxFaultError(Exception):
@@ -222,18 +220,13 @@ def converted(
 
 def _fault(error: msgspec.ValidationError, content: Any, kind: Any) -> tuple[list[str], str]:
     """The path to what is wrong with the ``content``, and what was found there."""
-    steps, what = _steps(error, content, kind), str(error).partition(" - at ")[0]
-    if match := _UNKNOWN.fullmatch(what):
-        steps, what = [*steps, match[1]], "found an unknown field"
-    elif match := _ABSENT.fullmatch(what):
-        steps, what = [*steps, match[1]], "this field is missing"
-    elif match := _NOT_ALLOWED.fullmatch(what):
-        what = f"found {match[1]}, which is none of the values allowed here"
-    else:
-        expectation, _, got = _plain(what).partition(", got ")
-        found = _shown(_value_at(content, steps)) or got
-        what = expectation[:1].lower() + expectation[1:] + (f", found {found}" if found else "")
-    return steps, _plain(what)
+    steps, said = _steps(error, content, kind), str(error).partition(" - at ")[0]
+    what, _, got = said.partition(", got ")
+    if match := _FIELD.fullmatch(said):
+        steps = [*steps, match[1]]
+    elif said.startswith("Expected") and (found := _shown(_value_at(content, steps)) or got):
+        what = f"{what}, found {found}"
+    return steps, _plain(what[:1].lower() + what[1:])
 
 
 def _steps(error: msgspec.ValidationError, content: Any, kind: Any) -> list[str]:
