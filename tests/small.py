@@ -10,8 +10,9 @@ from typing import Any
 from report.records.filed import parse
 from report.records.record import Record
 from report.studies.training_roofline.subject import Step
-from tests import factory, test_backend_speedup, test_conv_profiling, training
+from tests import factory, test_backend_speedup, test_conv_profiling
 from tests import test_inference_memory as inference
+from tests import test_training_roofline as training
 
 
 def _conv_scaling() -> Record:
@@ -45,8 +46,8 @@ def _inference() -> Record:
 def _training() -> Record:
     steps = [Step("ResNet-18", 64, 2), Step("ResNet-18", 64, 8)]
     steps.append(steps[0]._replace(precision="bfloat16"))
-    cases = [training.case(step, processes=(1, 2)) for step in steps]
-    return training.record([training.profile(steps[0], (1,)), *cases])
+    cases = [training.case(step) for step in steps]
+    return training.record([training.profile(steps[0]), *cases])
 
 
 _MADE: Mapping[str, Callable[[], Record]] = {
