@@ -50,10 +50,10 @@ from experiments.harness.study import (
     Study,
 )
 from experiments.harness.text import text_of
-from experiments.harness.timing import Workload, collector_off, cpu_clock, repeated, series_of
+from experiments.harness.timing import Workload, collector_off, cpu_clock, repeated
 from report.records.layers import DType, Layer
 from report.records.quantities import QUANTITIES
-from report.records.record import Measured, Protocol
+from report.records.record import Measured, Protocol, Sample
 
 if TYPE_CHECKING:
     from experiments.datasets import Images, Split
@@ -251,7 +251,7 @@ def whole_times(case: Case, protocol: Protocol) -> Measured:
     for _ in range(protocol.warmup_calls):
         cpu_clock(workload)
     with collector_off():
-        durations = repeated(workload, protocol, cpu_clock)
+        samples = repeated(workload, protocol, cpu_clock)
     wait, ops, weights = case.library.wait, case.ops, case.parameters.w1
     one = weights[:1, :1]
 
@@ -264,9 +264,9 @@ def whole_times(case: Case, protocol: Protocol) -> Measured:
 
     return {
         "first_call_time": (first.wall,),
-        **series_of(durations),
+        **samples,
         "call_time": tuple(wall / _CALLS for wall in _again(calls, protocol)),
-        "product_alone_time": tuple(_again(product, protocol)),
+        "product_alone_time": _again(product, protocol),
     }
 
 
@@ -306,11 +306,11 @@ def parts_times(case: Case, protocol: Protocol) -> Measured:
     return {name: tuple(found[name][1:]) for name in QUANTITIES if name in found}
 
 
-def _again(once: Callable[[], object], protocol: Protocol) -> list[float]:
+def _again(once: Callable[[], object], protocol: Protocol) -> tuple[Sample, ...]:
     """Once to warm up, then within the case's budget: each time (s)."""
     once()
     with collector_off():
-        return [each.wall for each in repeated(Workload(once), protocol, cpu_clock)]
+        return repeated(Workload(once), protocol, cpu_clock)["time"]
 
 
 _PLAN: Final[dict[str, Any]] = {

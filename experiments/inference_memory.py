@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final
 
 import msgspec
 
@@ -44,11 +44,9 @@ from experiments.harness.study import (
     Subject,
 )
 from experiments.harness.timing import Workload
+from experiments.networks import catalogue
 from report.records.record import Factor as Level
 from report.records.record import Measured
-
-if TYPE_CHECKING:
-    from torch import nn
 
 RESNETS: Final = ("ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-110")
 NETWORKS: Final = ("LeNet-5", "AlexNet", "VGG-16", *RESNETS)
@@ -85,10 +83,6 @@ _M_MMAP_THRESHOLD: Final = -3
 _FEW, _MORE = 2, 4
 
 
-def _side(network: Level) -> int:
-    return 224 if network in LARGEST else 32
-
-
 def inference(
     network: Level,
     batch: Level,
@@ -100,7 +94,7 @@ def inference(
     return {
         "subject": "inference",
         "network": network,
-        "image": _side(network),
+        "image": catalogue.INPUT_SHAPES[str(network)][1],
         "batch": batch,
         "layout": layout,
         "precision": precision,
@@ -147,7 +141,11 @@ def _limit(levels: Levels, gpu: bool) -> Iterator[Factors]:
     for network, limits in LIMITS.items():
         if network in levels["network"] and not gpu:
             for limit, layout in product(limits, LAYOUTS):
-                case: Factors = {"subject": "limit", "network": network, "image": _side(network)}
+                case: Factors = {
+                    "subject": "limit",
+                    "network": network,
+                    "image": catalogue.INPUT_SHAPES[str(network)][1],
+                }
                 yield {**case, "layout": layout, "memory_limit": limit}
 
 
@@ -166,12 +164,12 @@ def subject(factors: Factors) -> Subject:
     """A network in evaluation mode on random images; of a limit, on one."""
     import torch
 
-    from experiments.networks.catalogue import INPUT_SHAPES, network
     from experiments.networks.tiled import tiled
 
-    module = cast("nn.Sequential", network(str(factors["network"])).eval())
+    name = str(factors["network"])
+    module = catalogue.network(name).eval()
     side = int(factors.get("image", 32))
-    shape = (int(factors.get("batch", 1)), INPUT_SHAPES[str(factors["network"])][0], side, side)
+    shape = (int(factors.get("batch", 1)), catalogue.INPUT_SHAPES[name][0], side, side)
     form, tile = factors.get("execution"), int(factors.get("tile", 0))
     return Subject(
         module,

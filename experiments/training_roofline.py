@@ -51,6 +51,7 @@ from experiments.harness.study import (
     Study,
     Subject,
 )
+from experiments.networks import catalogue
 from report.errors import MeasurementError
 from report.records.record import Factor as Level
 from report.records.record import Measured
@@ -104,11 +105,9 @@ def subject(factors: Factors) -> Subject:
     """A step of training on random images."""
     import torch
 
-    from experiments.networks.catalogue import network
-
     size = int(factors["image"])
     return Subject(
-        network(str(factors["network"]), in_place=True),
+        catalogue.network(str(factors["network"]), in_place=True),
         torch.randn(int(factors["batch"]), 3, size, size),
         mode="step",
         layout=factors["layout"],  # type: ignore[arg-type]
@@ -132,12 +131,13 @@ def profile(factors: Factors, session: Session) -> Measured:
     step.call()  # makes the momentum, and touches the memory
     names = [layer.name for layer in layers_of_case(STUDY, factors)]
     layers = watched(module, names)
+    count = session.protocol.minimum_samples
+    few = msgspec.structs.replace(session.protocol, maximum_samples=count)
     with timing.collector_off():
-        durations = [timing.cpu_clock(step) for _ in range(session.protocol.minimum_samples)]
-    found = timing.series_of(durations)
+        found = timing.repeated(step, few, timing.cpu_clock)
     for way, times in layers.items():
-        if lost := [name for name in names if len(times[name]) != len(durations)]:
-            seen = f"{len(times[lost[0]])} of {len(durations)} steps were seen"
+        if lost := [name for name in names if len(times[name]) != count]:
+            seen = f"{len(times[lost[0]])} of {count} steps were seen"
             raise MeasurementError(
                 f"Layer {lost[0]} {way}: {seen}; experiments/training_roofline.py must learn how "
                 "it is differentiated."

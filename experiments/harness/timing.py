@@ -101,7 +101,7 @@ def warmed_and_repeated(workload: Workload, protocol: Protocol, device: Device) 
     clock = CLOCKS[device]
     with collector_off():
         warm_up(lambda: clock(workload).wall, protocol)
-        return series_of(repeated(workload, protocol, clock))
+        return repeated(workload, protocol, clock)
 
 
 def warm_up(
@@ -135,22 +135,21 @@ def repeated(
     protocol: Protocol,
     clock: Clock,
     now: Callable[[], float] = time.monotonic,
-) -> list[Duration]:
-    """Samples until the budget is spent, never fewer than the minimum, never over the maximum."""
-    durations: list[Duration] = []
+) -> Measured:
+    """``time``, and ``page_faults`` where they are read, of calls until the budget is spent.
+
+    Never fewer calls than the minimum, never more than the maximum.
+    """
+    calls: list[Duration] = []
     deadline = now() + protocol.case_budget_s
-    while len(durations) < protocol.minimum_samples or (
-        len(durations) < protocol.maximum_samples and now() < deadline
+    while len(calls) < protocol.minimum_samples or (
+        len(calls) < protocol.maximum_samples and now() < deadline
     ):
-        durations.append(clock(workload))
-    return durations
-
-
-def series_of(durations: Sequence[Duration]) -> Measured:
-    """``time``, and ``page_faults`` where they were read; a sample is a call."""
-    faults = tuple(d.page_faults for d in durations if d.page_faults is not None)
-    times = tuple(d.wall for d in durations)
-    return {"time": times, "page_faults": faults} if faults else {"time": times}
+        calls.append(clock(workload))
+    faults = tuple(call.page_faults for call in calls if call.page_faults is not None)
+    return {"time": tuple(call.wall for call in calls)} | (
+        {"page_faults": faults} if faults else {}
+    )
 
 
 @contextmanager

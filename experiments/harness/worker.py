@@ -37,7 +37,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from experiments.harness import measure, policies, quiet, runtime
+from experiments.harness import ceilings, measure, policies, quiet, runtime
 from experiments.harness.journal import Count, Ended, Finish, Last, Message, Ready
 from experiments.harness.limits import is_out_of_memory
 from experiments.harness.study import (
@@ -51,6 +51,7 @@ from experiments.harness.study import (
 )
 from experiments.harness.text import first_line
 from report.errors import MeasurementError
+from report.instruments.counters.ncu import case_range, products
 from report.records.record import Case, Measured, Moment, Policy, Round, Status
 
 #: Far longer than any case takes in one process (s).
@@ -97,8 +98,6 @@ def can_fork(device: Device) -> bool:
 def work(task: Task, say: Callable[[Message], None], folder: Path) -> None:
     """Do all of ``task`` and ``say`` what comes of it; lackey writes its logs into ``folder``."""
     if task.role == "ceilings":
-        from experiments.harness import ceilings
-
         say(ceilings.measure(task.session.device, task.session.threads, *task.ceilings))
         return
     study: Study = importlib.import_module(task.module).STUDY.on(task.session.device)
@@ -314,8 +313,6 @@ def _float32_operations(folder: Path) -> int:
 
 def _calibrate(compute_capability: str) -> None:
     """Profile products of random matrices, which calibrate the counters."""
-    from report.instruments.counters.ncu import products
-
     torch = runtime.import_torch()
     kinds = {"bf16": torch.bfloat16, "fp16": torch.float16}
     for product in products(compute_capability):
@@ -333,8 +330,6 @@ def _calibrate(compute_capability: str) -> None:
 
 def _profile(study: Study, task: Task, index: int, factors: Factors) -> Count:
     """Profile calls after a warm-up; what they execute is in the table that ncu prints."""
-    from report.instruments.counters.ncu import case_range
-
     workload = measure.build(study, factors, "cuda")
     workload.once()
     for call in range(CALLS):

@@ -27,7 +27,7 @@ INPUT_SHAPES: Final[dict[str, tuple[int, int, int]]] = {
 }
 
 
-def network(name: str, *, in_place: bool = False) -> nn.Module:
+def network(name: str, *, in_place: bool = False) -> nn.Sequential:
     """The network called ``name``, with new weights, in training mode as torch makes it.
 
     ``in_place`` lets ReLU overwrite its input, as torchvision does.  Raises ``ValueError`` that

@@ -3,6 +3,8 @@
 - ResNet-18 and ResNet-50 for images of 224 × 224 pixels (He, Zhang, Ren and Sun, CVPR 2016,
   table 1), and their networks for CIFAR-10 (section 4.2);
 - MobileNetV2 (Sandler, Howard, Zhu, Zhmoginov and Chen, CVPR 2018, table 2).
+
+Weights start as PyTorch draws them: neither bytes nor times depend on their values.
 """
 
 from __future__ import annotations
@@ -44,12 +46,11 @@ def resnet(depth: int) -> nn.Sequential:
     """``(N, 3, 224, 224)`` to scores ``(N, 1000)``; other extents are possible too.
 
     Depth 18 has basic blocks and 11,689,512 parameters, depth 50 bottlenecks and 25,557,032.  The
-    shortcut into a new stage is a projection (option B).  Weights start as torchvision's do (He et
-    al., ICCV 2015, by the channels that are put out).
+    shortcut into a new stage is a projection (option B).
     """
     deep = depth == 50
     block = _bottleneck if deep else basic
-    network = nn.Sequential(
+    return nn.Sequential(
         OrderedDict[str, nn.Module](
             **dict(_convolution("{}", 3, CHANNELS[0], 7, 2)),
             relu=nn.ReLU(),
@@ -60,21 +61,19 @@ def resnet(depth: int) -> nn.Sequential:
             fc=nn.Linear(CHANNELS[-1] * (EXPANSION if deep else 1), CLASSES),
         )
     )
-    _start_convolutions(network)
-    return network
 
 
 def cifar_resnet(depth: int) -> nn.Sequential:
     """``(N, 3, H, W)``, H = W = 32 in the paper, to scores ``(N, 10)``; depth = 6n + 2.
 
     Three stages of n blocks with 16, 32 and 64 channels; the first block of the second and third
-    stage halves the extents and goes around with ``OptionAShortcut``.  Weights start as in the
-    paper (He et al., ICCV 2015).  Raises ``ValueError`` for a depth that is not 6n + 2.
+    stage halves the extents and goes around with ``OptionAShortcut``.  Raises ``ValueError`` for a
+    depth that is not 6n + 2.
     """
     if depth < 8 or depth % 6 != 2:
         raise ValueError(f"a residual network for CIFAR-10 has 6n + 2 layers, not {depth}")
     block = partial(basic, shortcut=option_a, last="relu2")
-    network = nn.Sequential(
+    return nn.Sequential(
         OrderedDict[str, nn.Module](
             **dict(_convolution("{}", 3, CIFAR_CHANNELS[0], 3)),
             relu=nn.ReLU(),
@@ -84,18 +83,14 @@ def cifar_resnet(depth: int) -> nn.Sequential:
             fc=nn.Linear(CIFAR_CHANNELS[-1], 10),
         )
     )
-    for module in network.modules():
-        if isinstance(module, nn.Conv2d | nn.Linear):
-            nn.init.kaiming_normal_(module.weight)
-    return network
 
 
 def mobilenet_v2() -> nn.Sequential:
     """``(N, 3, 224, 224)`` to scores ``(N, 1000)``; 3,504,872 parameters, width 1.
 
-    Other extents are possible too.  Weights start as torchvision's do.
+    Other extents are possible too.
     """
-    network = nn.Sequential(
+    return nn.Sequential(
         OrderedDict[str, nn.Module](
             **dict(_convolution("first_{}", 3, 32, 3, 2)),
             first_relu=nn.ReLU6(),
@@ -108,17 +103,6 @@ def mobilenet_v2() -> nn.Sequential:
             fc=nn.Linear(1280, CLASSES),
         )
     )
-    _start_convolutions(network)
-    nn.init.normal_(network.fc.weight, 0, 0.01)
-    nn.init.zeros_(network.fc.bias)
-    return network
-
-
-def _start_convolutions(network: nn.Module) -> None:
-    """Draw the weights of all convolutions so that gradients keep their size on the way back."""
-    for module in network.modules():
-        if isinstance(module, nn.Conv2d):
-            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
 
 # ---------------------------------------------------------------------------------------- blocks

@@ -44,8 +44,8 @@ def test_samples_stay_between_minimum_and_maximum(minimum: int, extra: int, call
         return Duration(1.0, None)
 
     plan = protocol(minimum, minimum + extra, float(calls))
-    durations = timing.repeated(Workload(lambda: None), plan, clock, lambda: float(len(taken)))
-    assert len(durations) == min(max(calls, minimum), minimum + extra)
+    series = timing.repeated(Workload(lambda: None), plan, clock, lambda: float(len(taken)))
+    assert series == {"time": (1.0,) * min(max(calls, minimum), minimum + extra)}
 
 
 def test_every_call_starts_from_the_same_state_and_its_result_is_freed_outside_the_window(
