@@ -45,8 +45,7 @@ _RESULTS: Final = ("list", "dry_run", "check", "diff", "verify")
 def make(options: Namespace) -> int:
     """Build, and print what was made and what failed; returns the exit code."""
     request, start = request_of(options), time.monotonic()
-    explain = (lambda step, why: print(f"{step}: {why}")) if options.explain else None
-    done = pipeline.build(request, announcer(quiet=options.quiet), explain)
+    done = pipeline.build(request, announcer(quiet=options.quiet, explain=options.explain))
     clear_line()
     for failure in done.failed:
         print("error:", failure.sentence, file=sys.stderr)

@@ -11,10 +11,9 @@ from typing import Any, TypeAlias, TypeVar
 
 from pytest import approx
 
-from figures.render import render
-from report.engine.gather import compute_usable
-from report.engine.manuscript import write_source
+from report.engine import actions
 from report.engine.pipeline import ROOT
+from report.engine.task import Task
 from report.evidence.devices import read_devices
 from report.evidence.reported import Reported, read_reported
 from report.paper.findings import Findings, Inputs
@@ -52,16 +51,12 @@ def inputs_of(study: str, *records: Record) -> Inputs:
     )
 
 
-def compose(study: str, data: Path, papers: Path, folder: Path) -> Inputs:
-    """Compute a study and write its source folder, as a build does in steps."""
-    chosen, findings = compute_usable(study, data)
-    write_source(study, chosen.origin, findings, data, papers, folder)
-    (folder / "figures").mkdir()
-    for figure in findings.figures.values():
-        drawn = render(figure.drawing, salt=f"{study}/{figure.id}")
-        (folder / "figures" / f"{figure.name}.pdf").write_bytes(drawn.pdf)
-        (folder / "figures" / f"{figure.name}.svg").write_bytes(drawn.svg)
-    return chosen.inputs
+def compose(study: str, data: Path, papers: Path, stage: Path) -> Path:
+    """Compute a study and write its source folder, as a build does in steps; returns that."""
+    task = Task(f"{study}/study", stage, data, papers, {"use": "", "style": ""})
+    for step in (actions.study, actions.figures, actions.write_source):
+        step(task)
+    return task.source
 
 
 def found_in(study: str, *records: Record) -> Findings:

@@ -81,7 +81,7 @@ EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
         replace("templates/filter/html.lua", "\n", "\n-- a comment\n"),
         ("document", "site/quarto"),
     ),
-    "package": (another_typst, ("pdf",)),
+    "package": (another_typst, ("study", "figures", "document", "editions", "pdf", "site/quarto")),
 }
 
 

@@ -99,5 +99,5 @@ def test_the_pictures_of_an_author_lie_beside_the_template(tmp_path: Path) -> No
     (own / "linked.png").symlink_to(tmp_path / "secret.png")
     template = factory.ROOT / "templates" / "papers" / f"{STUDY}.qmd.j2"
     (own.parent / template.name).write_bytes(template.read_bytes())
-    compose(STUDY, factory.data_folder(tmp_path), own.parent, tmp_path / "one")
-    assert [path.name for path in (tmp_path / "one" / "pictures").iterdir()] == ["setup.png"]
+    source = compose(STUDY, factory.data_folder(tmp_path), own.parent, tmp_path / "one")
+    assert [path.name for path in (source / "pictures").iterdir()] == ["setup.png"]

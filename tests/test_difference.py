@@ -109,7 +109,7 @@ def test_another_record_changes_numbers_text_and_figures_and_the_page_has_all(
     slower = msgspec.structs.replace(whole_record(slower=1.2), started="2026-12-01T10:00:00Z")
     data, out = factory.data_folder(tmp_path / "new", slower), tmp_path / "out"
     request = Request((STUDY, "conv_profiling"), ("html",), out, data=data)
-    origins, (own, other) = difference(request, str(old), lambda words, share: None)
+    origins, (own, other) = difference(request, str(old), lambda words, share, why: None)
     changed = {kind: {change.name for change in found} for kind, found in own.parts.items()}
     assert "gain" in changed["numbers"] and "cliff" in changed["figures"]
     assert not {"macs", "outputs", "parameters"} & changed["numbers"], "theory stays"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from figures.panels import Drawing
 from report.commands.check import faults
-from report.engine.manuscript import copy_bibliography
+from report.engine.actions import copy_bibliography
 from report.engine.pipeline import ROOT, Request
 from report.errors import RecordError, TemplateError
 from report.missing import Missing

@@ -392,8 +392,7 @@ def test_own_records_alone_speak_for_devices_and_a_paper_says_who_measured(tmp_p
     assert chosen.inputs.imported == theirs
     (own,) = chosen.inputs.records
     assert [each.file for each in chosen.files] == [own.file, *(each.file for each in theirs)]
-    source = tmp_path / "source"
-    compose(STUDY, data, factory.ROOT / "templates" / "papers", source)
+    source = compose(STUDY, data, factory.ROOT / "templates" / "papers", tmp_path / "stage")
     said = "Example 100: measured by Example Author with benchmark.py, 2 files, licence Apache-2.0"
     assert said in (source / f"{STUDY}.qmd").read_text("utf-8").replace("\\", "")
     values = json.loads((source / "values.json").read_text("utf-8"))

@@ -38,7 +38,7 @@ _FORKS.set_forkserver_preload([__name__])
 #: Whatever steps import from elsewhere is there when a build is forked.
 for _name in (
     "engine.gather",
-    "engine.manuscript",
+    "paper.manuscript",
     "engine.run",
     "render.html",
     "render.quarto",

@@ -9,11 +9,16 @@ from pathlib import Path
 from report.engine.pipeline import Announce
 
 
-def announcer(*, quiet: bool) -> Announce:
-    """Shows each step with the time left, on the standard error, if that is a terminal."""
+def announcer(*, quiet: bool, explain: bool = False) -> Announce:
+    """Shows each step with the time left, on the standard error, if that is a terminal.
+
+    ``explain`` prints why each one runs.
+    """
     live, start = sys.stderr.isatty() and not quiet, time.monotonic()
 
-    def announce(words: str, share: float) -> None:
+    def announce(words: str, share: float, why: str) -> None:
+        if explain and why:
+            print(f"{words}: {why}")
         elapsed = time.monotonic() - start
         known = 0 < share < 1 and elapsed >= 1
         left = f", about {elapsed * (1 - share) / share:.0f} s left" if known else ""

@@ -89,7 +89,7 @@ def difference(
     ``diff/`` below ``request.out`` in one step.  Raises ``RidgepointError`` if there are no data to
     compare with, or the page cannot be written.
     """
-    waiting = partial(announce, "waiting for a build to end", 0.0)
+    waiting = partial(announce, "waiting for a build to end", 0.0, "")
     with only_build(request.out, waiting), stage_in(request.out) as scratch:
         data, words = find_data(against, request.data, scratch)
         origins = {"old": words, "new": shown(request.data)}

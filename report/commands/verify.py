@@ -72,11 +72,11 @@ def build_twice(
     Raises ``RenderError`` if a build fails, and ``OutputError`` if copies or manifest cannot be
     written.
     """
-    waiting = partial(announce, "waiting for a build to end", 0.0)
+    waiting = partial(announce, "waiting for a build to end", 0.0, "")
     with only_build(request.out, waiting), stage_in(request.out) as stage:
         outs = [stage / BOTH / folder / "out" for folder, *_ in ENVIRONMENTS.values()]
         for turn, name in enumerate(ENVIRONMENTS):
-            announce(f"the {name} build", turn / 2)
+            announce(f"the {name} build", turn / 2, "")
             _build(name, request._replace(out=outs[turn]), project)
         files, others = map(files_of, outs)
         differ = sorted({name for name, _ in files.items() ^ others.items()})

@@ -11,7 +11,7 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from figures.characters import visible
 from report.engine.steps import (
@@ -30,7 +30,7 @@ from report.engine.steps import (
     paper_files,
 )
 from report.engine.task import Task, load, save, write_json
-from report.records.files import shared
+from report.records.files import read_file, shared
 
 if TYPE_CHECKING:
     from report.paper.findings import Findings
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from report.render.site import Paper
     from report.render.source import Source
 
+#: How the names of an author's pictures end.
+_PICTURES: Final = (".jpeg", ".jpg", ".pdf", ".png", ".svg")
 #: Most of a build would go into a file that is smaller by a sixth, and into its small pieces.
 _QUICK, _BLOCK = 1, 2**20
 
@@ -113,7 +115,6 @@ def document(task: Task) -> tuple[str, ...]:
 
     The setting ``formats`` names these, ``style`` a print style in place of the paper's.
     """
-    from report.engine.manuscript import write_source
     from report.render.html import page_edition
     from report.render.latex import latex_edition
     from report.render.pandoc import convert
@@ -121,18 +122,16 @@ def document(task: Task) -> tuple[str, ...]:
     from report.render.source import read_source
     from report.render.typst import typst_edition
 
-    folder, source, name = task.artifacts(), task.source, task.study
-    origin, findings = _read(folder / ORIGIN), load(folder / FINDINGS)
-    style, formats = task.settings["style"], task.settings["formats"].split()
-    written = write_source(name, origin, findings, task.data, task.papers, source, style)
+    folder, formats = task.artifacts(), task.settings["formats"].split()
+    written, findings = write_source(task)
     (task.stage / "values").mkdir()
-    shutil.copyfile(source / "values.json", task.stage / "values" / f"{name}.json")
-    paper = read_source(source, name)
+    shutil.copyfile(task.source / "values.json", task.stage / "values" / f"{task.study}.json")
+    paper = read_source(task.source, task.study)
     editions = {PAGE: page_edition(paper, _publication(task, written))}
     if "print" in formats:
         editions |= {LATEX: latex_edition(paper), TYPST: typst_edition(paper)}
-    plain_texts = written["title"], written["abstract"]
-    texts, plain = convert(paper, [*editions.values()], plain_texts, dict(_stand_ins(findings)))
+    plain_texts, stand_ins = (written["title"], written["abstract"]), dict(_stand_ins(findings))
+    texts, plain = convert(paper, [*editions.values()], plain_texts, stand_ins)
     for file, edition in editions.items():
         (folder / file).write_text(texts[edition.to], "utf-8", newline="\n")
     others = [each["line"] for each in written["imported"]]
@@ -140,6 +139,66 @@ def document(task: Task) -> tuple[str, ...]:
     listed = {**{key: written[key] for key in shown}, "imported": others}
     write_json({**listed, **in_plain_words(*plain)}, folder / ENTRY)
     return tuple(written["unsupported"])
+
+
+def write_source(task: Task) -> tuple[dict[str, Any], Findings]:
+    """Write the source folder of a study but for its figures; returns its values and findings.
+
+    Every format is rendered from it.  It has ``<study>.qmd``, in ``tables/`` each table as LaTeX
+    and CSV, ``references.bib``, ``values.json``, what ``quarto`` needs to know of one paper, and in
+    ``pictures/`` the author's own, which lie beside the template in a folder of the study's name.
+    Raises ``RidgepointError`` for a template that asks for what does not exist.
+    """
+    from report.paper.details import summary_of
+    from report.paper.manuscript import render_manuscript
+    from report.paper.tables import to_csv, to_latex
+    from report.render.pandoc import TEMPLATES
+    from report.render.source import in_style, read_source
+
+    study, folder, style = task.study, task.source, task.settings["style"]
+    origin = _read(task.artifacts() / ORIGIN)
+    manuscript = render_manuscript(
+        task.papers / f"{study}.qmd.j2", load(task.artifacts() / FINDINGS), origin
+    )
+    (folder / "tables").mkdir(parents=True)
+    text = in_style(manuscript.text, style) if style else manuscript.text
+    (folder / f"{study}.qmd").write_text(text, encoding="utf-8")
+    shutil.copyfile(TEMPLATES / "quarto" / "paper.yml", folder / "_quarto.yml")
+    paper, findings = read_source(folder, study), manuscript.findings
+    copy_bibliography(task.data, folder)
+    for table in findings.tables.values():
+        for ending, content in (
+            ("tex", to_latex(table, one_column=paper.one_column)),
+            ("csv", to_csv(table)),
+        ):
+            (folder / "tables" / f"{table.id}.{ending}").write_text(content, encoding="utf-8")
+    for path in sorted((task.papers / study).glob("*")):
+        # No link is followed, since it may lead to any file.
+        if path.suffix in _PICTURES and path.is_file() and not path.is_symlink():
+            (folder / "pictures").mkdir(exist_ok=True)
+            shutil.copyfile(path, folder / "pictures" / path.name)
+    values = {
+        **findings.as_json(study, tuple(origin["records"])),
+        # Only a build that was told to use other records says so.
+        **{name: part for name, part in origin.items() if part or name != "asked"},
+        "title": paper.front["title"],
+        "abstract": " ".join(str(paper.front.get("abstract", "")).split()),
+        **summary_of(study, findings, paper.front),
+        "unsupported": manuscript.unsupported,
+    }
+    write_json(values, folder / "values.json")
+    return values, findings
+
+
+def copy_bibliography(data: Path, folder: Path) -> None:
+    """Put the bibliography beside the manuscript; raises ``RecordError`` if it cannot be used."""
+    from report.paper.bibliography import check_bibliography
+
+    path = shared("references.bib", data)
+    content = read_file(path, "data/references.bib", "restore it with git", path.parent)
+    check_bibliography(content, "data/references.bib")
+    text = visible(content.decode("utf-8-sig"))
+    (folder / "references.bib").write_text(text, "utf-8", newline="\n")
 
 
 def _stand_ins(findings: Findings) -> Iterator[tuple[str, str]]:

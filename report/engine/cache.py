@@ -91,8 +91,8 @@ class Index:
 
     def save(self) -> None:
         """Keep what is new and exists, where that can be written."""
-        files = {path: seen for path, seen in self.files.items() if os.path.exists(path)}
         if self.learned:
+            files = {path: seen for path, seen in self.files.items() if os.path.exists(path)}
             with suppress(OSError):
                 _write(INDEX, {"files": files, "tex": self.tex}, self._out)
 
@@ -145,12 +145,10 @@ def write_manifest(steps: Mapping[str, Entry], out: str) -> None:
 def _read(name: str, out: str) -> Any:
     """The JSON in ``out/<name>``; None where it cannot be read."""
     path = os.path.join(out, name)
-    try:
+    with suppress(OSError, ValueError, RecursionError):
         if os.path.isfile(path):  # to open a pipe would wait for ever
             with open(path, "rb") as stream:
                 return json.loads(stream.read())
-    except (OSError, ValueError, RecursionError):
-        pass
     return None
 
 

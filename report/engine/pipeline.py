@@ -21,10 +21,8 @@ from report.errors import RenderError
 
 __all__ = ["ROOT", "Engine", "Output", "Request"]
 
-#: Called with the name of a step that begins, and the share of the build that is done.
-Announce: TypeAlias = Callable[[str, float], None]
-#: Called with a step that is run, and why.
-Explain: TypeAlias = Callable[[str, str], None]
+#: Called with the name of a step that begins, the share of the build that is done, and why it runs.
+Announce: TypeAlias = Callable[[str, float, str], None]
 
 
 class Failure(NamedTuple):
@@ -60,7 +58,7 @@ def look(request: Request) -> Summary:
     return _look(request)[1]
 
 
-def build(request: Request, announce: Announce, explain: Explain | None = None) -> Summary:
+def build(request: Request, announce: Announce) -> Summary:
     """Make what is stale of what ``request`` asks for.
 
     Raises ``RidgepointError`` only for what stops every study, such as a missing engine or a folder
@@ -73,11 +71,11 @@ def build(request: Request, announce: Announce, explain: Explain | None = None) 
     from report.engine.place import only_build
     from report.engine.run import run
 
-    with only_build(request.out, lambda: announce("waiting for another build to end", 0.0)):
+    with only_build(request.out, lambda: announce("waiting for another build to end", 0.0, "")):
         # What another build has made meanwhile need not be made again.
         world, found = _look(request)
         if found.stale:
-            made, failed = run(world, found.stale, announce, explain)
+            made, failed = run(world, found.stale, announce)
             notices = _notices(world, {failure.study for failure in failed})
             found = found._replace(notices=notices, made=made, failed=tuple(failed))
         world.index.save()

@@ -6,7 +6,6 @@ import ctypes
 import fcntl
 import os
 import shutil
-import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -36,32 +35,26 @@ def only_build(out: Path, waiting: Callable[[], None]) -> Iterator[None]:
     nothing is written elsewhere.  A signal ends this process with its own removed too.  Raises
     ``OutputError`` if ``out`` cannot be written.
     """
+    path = out / _LOCK
     try:
         out.mkdir(parents=True, exist_ok=True)
-        lock = _open_lock(out)
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            remove(path)  # such as a pipe, which would wait for ever
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     except OSError as error:
         raise unwritable(error) from error
     try:
         _take(lock, waiting)
         with leave_on_signals(lambda: out.glob(f"{SCRATCH}*")):
             _tidy(out)
-            for room in _ROOMS:
-                if (out / room).is_symlink():
-                    (out / room).unlink()
+            for room in (out / room for room in _ROOMS if (out / room).is_symlink()):
+                room.unlink()
             try:
                 yield
             finally:
                 _tidy(out)
     finally:
         os.close(lock)
-
-
-def _open_lock(out: Path) -> int:
-    """The lock file of ``out``; what is no file, such as a pipe or a link, is taken away first."""
-    path = out / _LOCK
-    if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
-        remove(path)
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
 
 
 def _tidy(out: Path) -> None:
@@ -98,21 +91,15 @@ def lay_out(names: Iterable[str], out: Path, stage: Path) -> None:
     They are linked, not copied, since nobody writes into a finished file.
     """
     try:
-        for name in names:
-            target = stage / name
+        for source, target in ((out / name, stage / name) for name in names):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(OSError):
+                if not source.is_symlink():
+                    os.link(source, target)
             if not target.exists():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                _link(out / name, target)
+                shutil.copyfile(source, target)
     except OSError as error:
         raise unwritable(error) from error
-
-
-def _link(source: Path, target: Path) -> None:
-    with suppress(OSError):
-        if not source.is_symlink():
-            os.link(source, target)
-            return
-    shutil.copyfile(source, target)
 
 
 def put(stage: Path, out: Path, changed: Iterable[str]) -> list[Path]:
@@ -157,18 +144,14 @@ def install(new: Path, target: Path) -> None:
     new.replace(target)
 
 
-#: The function of the C library that exchanges two names, with the numbers before and after the
-#: paths: renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) and renamex_np(a, b, RENAME_SWAP).
-_HERE: Final = -100
-_SWAP: Final = 2
-
-
 def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two paths in one step; False where the system or the file system cannot."""
-    library = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
-    first, second = os.fsencode(one), os.fsencode(other)
+    """Exchange two paths in one step; False where the system or the file system cannot.
+
+    That is renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE), or renamex_np(a, b, RENAME_SWAP).
+    """
+    library, first, second = ctypes.CDLL(None), os.fsencode(one), os.fsencode(other)
     if sys.platform == "darwin" and hasattr(library, "renamex_np"):
-        return bool(library.renamex_np(first, second, _SWAP) == 0)
-    if library is not None and hasattr(library, "renameat2"):
-        return bool(library.renameat2(_HERE, first, _HERE, second, _SWAP) == 0)
+        return bool(library.renamex_np(first, second, 2) == 0)
+    if hasattr(library, "renameat2"):
+        return bool(library.renameat2(-100, first, -100, second, 2) == 0)
     return False

@@ -40,7 +40,7 @@ class World:
         self.made = read_manifest(str(request.out))
         self.files = sorted(self._files())
         self._paths = {name: self.source(name) for name in self.files}
-        self._versions = {**installed(), "tex": str(self.index.tex.get("version", "none"))}
+        self._versions, self._tex = installed(), str(self.index.tex.get("version", "none"))
 
     def _files(self) -> Iterator[str]:
         """The templates, the code and the data that there may be, as the project names them."""
@@ -127,9 +127,9 @@ class World:
         """What ``step`` depends on now; ``made`` holds the steps that it reads."""
         found = {name: self.index.digest(self._paths[name]) for name in step.files}
         read = {f"out/{n}": made[id].outputs[n] for id, n in outputs_read(step, made)}
-        versions = {name: self._versions.get(name, "none") for name in ("python", *step.packages)}
         there = {name: digest for name, digest in found.items() if digest is not None}
-        return {**there, **read, **versions, **step.settings}
+        tex = {"tex": self._tex} if step.settings.get("engine") == "latex" else {}
+        return {**there, **read, **self._versions, **tex, **step.settings}
 
     def reasons(self, step: Step, now: Mapping[str, str]) -> str:
         """Why a step has to run with these inputs, in words; nothing if it is fresh."""

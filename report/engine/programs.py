@@ -14,6 +14,12 @@ from typing import Any, Final
 
 #: What installers leave beside a package; ``importlib.metadata`` takes a hundred times as long.
 _ENDING: Final = ".dist-info"
+#: Whatever a paper may depend on; an upgrade is rare, and makes all of it anew.
+PACKAGES: Final = (
+    "contourpy", "cycler", "fonttools", "jinja2", "kiwisolver", "markupsafe", "matplotlib",
+    "msgspec", "numpy", "packaging", "pillow", "pylatex", "pyparsing", "pypandoc_binary",
+    "python_dateutil", "pyyaml", "typst",
+)  # fmt: skip
 _PROGRAMS: Final = ("latexmk", "pdflatex", "kpsewhich")
 
 
@@ -52,7 +58,10 @@ def _look(path: str) -> list[int]:
 
 
 def installed() -> dict[str, str]:
-    """Python and the installed packages, name → version; the first on ``sys.path`` counts."""
+    """Python and the packages that papers are made by, name → version.
+
+    Of packages that are there twice the first on ``sys.path`` counts.
+    """
     found = {"python": ".".join(map(str, sys.version_info[:3]))}
     for folder in sys.path:
         try:
@@ -62,4 +71,4 @@ def installed() -> dict[str, str]:
         for name in sorted(name for name in names if name.endswith(_ENDING)):
             package, _, version = name.removesuffix(_ENDING).partition("-")
             found.setdefault(package.lower().replace("-", "_"), version)
-    return found
+    return {name: found.get(name, "none") for name in ("python", *PACKAGES)}

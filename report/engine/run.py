@@ -24,10 +24,10 @@ from contextlib import contextmanager
 from importlib import import_module
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from report.engine.cache import Entry, write_manifest
-from report.engine.pipeline import Announce, Explain, Failure
+from report.engine.pipeline import Announce, Failure
 from report.engine.place import lay_out, put, stage_in
 from report.engine.plan import World, outputs_read
 from report.engine.steps import SITE, Step
@@ -44,12 +44,12 @@ _START: Final = "fork" if sys.platform == "linux" else "spawn"
 _IMPORTED: Final = {
     "study": ("report.engine.gather", "report.records.frames"),
     "figures": ("figures.render",),
-    "document": ("report.engine.manuscript", "report.render.html"),
+    "document": ("report.paper.manuscript", "report.render.html", "report.render.typst"),
 }
 
 
 def run(
-    world: World, stale: Mapping[str, str], announce: Announce, explain: Explain | None = None
+    world: World, stale: Mapping[str, str], announce: Announce
 ) -> tuple[dict[str, Sequence[Path]], list[Failure]]:
     """Build the studies of the request, then what all share.
 
@@ -59,7 +59,7 @@ def run(
     studies = world.request.studies
     jobs = max(1, min(world.request.jobs, len(stale)))
     with stage_in(world.request.out) as stage, _workers(jobs, stage, stale) as workers:
-        builder = _Builder(world, stage, workers, announce, explain, stale)
+        builder = _Builder(world, stage, workers, announce, {*stale}, len(stale), threading.Lock())
         with ThreadPoolExecutor(len(studies)) as papers:
             steps = map(world.study_steps, studies)
             outcomes = dict(zip(studies, papers.map(builder.build, studies, steps), strict=True))
@@ -68,24 +68,20 @@ def run(
     return {s: made for s, made in outcomes.items() if not isinstance(made, Failure)}, failed
 
 
-class _Builder:
-    """Makes papers whole; what is in place is in the ``world``."""
+class _Builder(NamedTuple):
+    """Makes papers whole, each in a thread; what is in place is in the ``world``.
 
-    def __init__(
-        self,
-        world: World,
-        stage: Path,
-        workers: Executor,
-        announce: Announce,
-        explain: Explain | None,
-        stale: Iterable[str],
-    ) -> None:
-        self._world, self._stage, self._workers = world, stage, workers
-        self._announce, self._explain = announce, explain
-        self._left = {*stale}
-        self._steps = max(len(self._left), 1)
-        #: One thread at a time looks, says something or puts a paper in place.
-        self._one = threading.Lock()
+    ``left`` are the steps that have not begun, of ``stale`` in all.  ``one`` thread at a time looks
+    at files, says something or puts a paper in place.
+    """
+
+    world: World
+    stage: Path
+    workers: Executor
+    announce: Announce
+    left: set[str]
+    stale: int
+    one: threading.Lock
 
     def build(self, study: str, steps: Iterable[Step]) -> Sequence[Path] | Failure:
         """Run the ``steps`` of a paper as soon as what they read is made, and put it in place."""
@@ -103,37 +99,35 @@ class _Builder:
         running: dict[str, Future[Entry]] = {}
         for step in steps:
             done |= {id: running.pop(id).result() for id, _ in step.reads if id in running}
-            with self._one:
-                made = {**self._world.made, **done}
-                now = self._world.inputs(step, made)
-                if why := self._world.reasons(step, now):
+            with self.one:
+                made = {**self.world.made, **done}
+                now = self.world.inputs(step, made)
+                if why := self.world.reasons(step, now):
                     running[step.id] = self._begin(step, now, why, made)
                 else:
-                    done[step.id] = self._world.made[step.id]
-                self._left.discard(step.id)
+                    done[step.id] = self.world.made[step.id]
+                self.left.discard(step.id)
         return done | {id: future.result() for id, future in running.items()}
 
     def _begin(
         self, step: Step, now: Mapping[str, str], why: str, made: Mapping[str, Entry]
     ) -> Future[Entry]:
-        if self._explain:
-            self._explain(step.id, why)
-        self._announce(step.id, 1 - len(self._left) / self._steps)
-        stage, request = self._stage / step.id, self._world.request
+        self.announce(step.id, 1 - len(self.left) / self.stale, why)
+        stage, request = self.stage / step.id, self.world.request
         for id, name in outputs_read(step, made):
-            lay_out([name], self._source(id, step.study), stage)
+            lay_out([name], self.place_of(id, step.study), stage)
         task = Task(step.id, stage, request.data, request.papers, dict(step.settings))
-        return self._workers.submit(do, task, now)
+        return self.workers.submit(do, task, now)
 
-    def _source(self, id: str, study: str) -> Path:
+    def place_of(self, id: str, study: str) -> Path:
         """Where ``study`` finds what a step has made: its own may have run in this build."""
-        stage = self._stage / id
-        return stage if id.startswith(f"{study}/") and stage.exists() else self._world.request.out
+        stage = self.stage / id
+        return stage if id.startswith(f"{study}/") and stage.exists() else self.world.request.out
 
     def _put(self, study: str, done: Mapping[str, Entry]) -> list[Path]:
         """Put in place what ``done`` has made, and remember that it is there."""
-        world, out, whole = self._world, self._world.request.out, self._stage / study / "whole"
-        with self._one:
+        world, out, whole = self.world, self.world.request.out, self.stage / study / "whole"
+        with self.one:
             old = {id: entry for id, entry in world.made.items() if id.startswith(f"{study}/")}
             new = _outputs(done.values())
             all_of_it = {**_outputs(old.values()), **new}
@@ -141,7 +135,7 @@ class _Builder:
             changed = {name for name in new if there[name] != new[name]}
             changed |= _outputs(old[id] for id in done if id in old).keys() - new.keys()
             for id, entry in done.items():
-                lay_out(changed & entry.outputs.keys(), self._source(id, study), whole)
+                lay_out(changed & entry.outputs.keys(), self.place_of(id, study), whole)
             if changed:
                 lay_out((n for n in there if there[n] and n not in changed), out, whole)
             made = put(whole, out, changed)

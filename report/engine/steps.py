@@ -20,8 +20,7 @@ which the contract of imports holds it to, so that a module of one study makes o
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -73,70 +72,47 @@ _COMPUTING: Final = (
 )  # fmt: skip
 _TYPST: Final = ("templates/typst/", "templates/fonts/", "figures/fonts.py", "figures/style.py")
 _FILTER: Final = ("templates/ridgepoint.lua", "templates/filter/", "templates/numeric.csl")
-_PAGES: Final = ("jinja2", "markupsafe", "msgspec", "pypandoc_binary", "pyyaml")
 
 
-class _Kind(NamedTuple):
-    """What steps of a kind depend on: files and folders of the project, and packages.
-
-    ``reads`` are other kinds of steps, with how the names of those outputs begin or end that are
-    read.
-    """
-
-    files: tuple[str, ...]
-    packages: tuple[str, ...]
-    reads: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-
-
-_KINDS: Final[Mapping[str, _Kind]] = {
-    "study": _Kind(
-        (*_COMPUTING, f"data/{_STUDY}/", f"data/reported/{_STUDY}.json", "data/editions.yaml",
-         "data/devices.yaml", f"data/{OPERATORS}"),
-        ("msgspec", "numpy", "pyyaml"),
+#: What steps of a kind depend on: files and folders of the project.
+_FILES: Final[Mapping[str, tuple[str, ...]]] = {
+    "study": (
+        *_COMPUTING, f"data/{_STUDY}/", f"data/reported/{_STUDY}.json", "data/editions.yaml",
+        "data/devices.yaml", f"data/{OPERATORS}",
     ),
-    "figures": _Kind(
-        (*_BASE, "figures/", "templates/fonts/"),
-        ("contourpy", "cycler", "fonttools", "kiwisolver", "matplotlib", "numpy", "packaging",
-         "pillow", "pyparsing", "python_dateutil"),
-        {"study": (DRAWINGS,)},
+    "figures": (*_BASE, "figures/", "templates/fonts/"),
+    "document": (
+        *_COMPUTING, *_FILTER, *_TYPST, "report/render/", "data/references.bib", "data/site.yaml",
+        f"templates/papers/{_STUDY}.qmd.j2", f"templates/papers/{_STUDY}/", "templates/shared/",
+        "templates/quarto/paper.yml", "templates/latex/", "templates/html/page.html",
+        "templates/html/head.html.j2", "templates/html/header.html.j2",
+        "templates/html/footer.html.j2",
     ),
-    "document": _Kind(
-        (*_COMPUTING, *_FILTER, *_TYPST, "report/render/", "data/references.bib", "data/site.yaml",
-         f"templates/papers/{_STUDY}.qmd.j2", f"templates/papers/{_STUDY}/", "templates/shared/",
-         "templates/quarto/paper.yml", "templates/latex/", "templates/html/page.html",
-         "templates/html/head.html.j2", "templates/html/header.html.j2",
-         "templates/html/footer.html.j2"),
-        (*_PAGES, "fonttools", "numpy", "pylatex"),
-        {"study": (ORIGIN, FINDINGS)},
-    ),
-    "editions": _Kind(
-        (*_PRINTING, "templates/latex/", "data/site.yaml"),
-        _PAGES,
-        {"study": (DETAILS, SAMPLES, ENDING), "figures": ("",), "document": ("qmd/", PAGE, LATEX)},
-    ),
-    "pdf": _Kind(
-        (*_PRINTING, *_TYPST),
-        (),
-        {"figures": ("qmd/",), "document": ("qmd/", TYPST), "editions": ("tex/",)},
-    ),
-    "quarto": _Kind(
-        (*_PRINTING, *_FILTER, "templates/quarto/", "templates/latex/ridgepoint.sty"),
-        _PAGES,
-        {"figures": ("qmd/",), "document": ("qmd/", ENTRY)},
-    ),
-    "index": _Kind(
-        (*_PRINTING, "templates/html/", f"data/reported/{_STUDY}.json", "data/site.yaml"),
-        _PAGES,
-        {"study": (RECORDS, DETAILS), "document": (ENTRY, "values/"), "editions": ("index.html",)},
-    ),
+    "editions": (*_PRINTING, "templates/latex/", "data/site.yaml"),
+    "pdf": (*_PRINTING, *_TYPST),
+    "quarto": (*_PRINTING, *_FILTER, "templates/quarto/", "templates/latex/ridgepoint.sty"),
+    "index": (*_PRINTING, "templates/html/", f"data/reported/{_STUDY}.json", "data/site.yaml"),
 }  # fmt: skip
-#: The kinds of steps of studies that those over all of them read.
-READ: Final = tuple({**_KINDS["quarto"].reads, **_KINDS["index"].reads})
-#: The packages of each engine of a PDF.
-_ENGINES: Final = {
-    "latex": ("tex",),
-    "typst": ("fonttools", "pypandoc_binary", "pyyaml", "typst"),
+#: The other kinds of steps that they read, and how the names of those outputs begin or end.
+_READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "study": {},
+    "figures": {"study": (DRAWINGS,)},
+    "document": {"study": (ORIGIN, FINDINGS)},
+    "editions": {
+        "study": (DETAILS, SAMPLES, ENDING),
+        "figures": ("",),
+        "document": ("qmd/", PAGE, LATEX),
+    },
+    "pdf": {"figures": ("qmd/",), "document": ("qmd/", TYPST), "editions": ("tex/",)},
+    "quarto": {"figures": ("qmd/",), "document": ("qmd/", ENTRY)},
+    "index": {
+        "study": (RECORDS, DETAILS),
+        "document": (ENTRY, "values/"),
+        "editions": ("index.html",),
+    },
 }
+#: The kinds of steps of studies that those over all of them read.
+READ: Final = tuple({**_READS["quarto"], **_READS["index"]})
 
 
 class Request(NamedTuple):
@@ -166,7 +142,6 @@ class Step(NamedTuple):
 
     id: str
     files: Sequence[str]
-    packages: tuple[str, ...]
     reads: tuple[tuple[str, tuple[str, ...]], ...]
     settings: Mapping[str, str]
 
@@ -181,26 +156,14 @@ def paper_files(study: str) -> tuple[str, str]:
     return f"pdf/{study}.pdf", f"html/{study}/{study}.pdf"
 
 
-def inputs_among(files: Sequence[str], *prefixes: str) -> list[str]:
-    """Those of the sorted ``files`` that begin with one of ``prefixes``."""
-    found: dict[str, None] = {}
-    for prefix in prefixes:
-        begin = bisect_left(files, prefix)
-        end = bisect_left(files, f"{prefix}\U0010ffff", begin)
-        found |= dict.fromkeys(files[begin:end])
-    return [*found]
-
-
 def make_step(
-    room: str, action: str, studies: Sequence[str], files: Sequence[str], told: Mapping[str, str]
+    room: str, action: str, studies: Sequence[str], files: Iterable[str], told: Mapping[str, str]
 ) -> Step:
     """A step of ``room`` over ``studies``, with the settings that it is ``told``.
 
-    ``files`` are all inputs that there may be, sorted.
+    ``files`` are all inputs that there may be.
     """
-    kind = _KINDS[action]
-    named = (name.replace(_STUDY, study) for name in kind.files for study in studies)
-    own = inputs_among(files, *dict.fromkeys(named))
-    reads = ((f"{s}/{other}", parts) for s in studies for other, parts in kind.reads.items())
-    packages = (*kind.packages, *_ENGINES.get(told.get("engine", ""), ()))
-    return Step(f"{room}/{action}", own, packages, tuple(reads), told)
+    named = tuple({name.replace(_STUDY, study) for name in _FILES[action] for study in studies})
+    own = [file for file in files if file.startswith(named)]
+    reads = ((f"{s}/{other}", parts) for s in studies for other, parts in _READS[action].items())
+    return Step(f"{room}/{action}", own, tuple(reads), told)
