@@ -54,14 +54,7 @@ class RecordError(RidgepointError):
 
 
 class StudyError(RidgepointError):
-    """A study cannot be computed from the data that were read.
-
-    Where it can be computed from its other records, ``file`` is the one at fault.
-    """
-
-    def __init__(self, message: str, file: str = "") -> None:
-        super().__init__(message)
-        self.file = file
+    """A study cannot be computed from the data that were read."""
 
 
 class TemplateError(RidgepointError):

@@ -64,11 +64,8 @@ def outcome(record: Record) -> bool:
 
 
 def outcome_text(case: Case) -> str:
-    """The median time of a case that is ok, else its status with the reason."""
-    if case.status != "ok":
-        return f"{case.status}: {case.reason}"
-    times = case.samples("time")
-    return f"{shown(median(times), 's')} ({len(times)} samples)" if times else "ok"
+    """The status of a case, with the reason where there is one."""
+    return f"{case.status}: {case.reason}" if case.reason else case.status
 
 
 def instability(cases: Sequence[Case], named: int = 5) -> str | None:
@@ -77,8 +74,7 @@ def instability(cases: Sequence[Case], named: int = 5) -> str | None:
     Those whose processes fall into two groups, and those that were disturbed in every process;
     ``named`` of them by name.
     """
-    reasons = ((factors_text(case.factors), _unstable(case)) for case in cases)
-    found = [f"{name} ({why})" for name, why in reasons if why]
+    found = [f"{factors_text(case.factors)} ({why})" for case in cases if (why := _unstable(case))]
     if not found:
         return None
     more = f" and {len(found) - named} more" if len(found) > named else ""
@@ -114,5 +110,5 @@ def table(cases: Sequence[Case]) -> str:
         rows.append({**case.factors, **measured})
     lines = pd.DataFrame(rows, dtype=object).to_string(index=False, na_rep="–").splitlines()
     # Behind the frame, which would make every row as wide as the longest reason.
-    ends = ("outcome", *(f"{c.status}: {c.reason}" if c.reason else c.status for c in cases))
+    ends = ("outcome", *map(outcome_text, cases))
     return "\n".join(f"{line}  {end}" for line, end in zip(lines, ends, strict=True))

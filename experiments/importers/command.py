@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from experiments.importers import profiles, tables
-from experiments.importers.imported import FETCH_AGAIN, Imported, RefusedError, Source
+from experiments.importers.imported import FETCH_AGAIN, Imported, Source
 from report.errors import RecordError, UsageError
 from report.records.filed import encode, parse
 from report.records.files import read_file
@@ -29,7 +29,7 @@ LARGEST_KEPT: Final = 150_000
 LARGEST_RECORD: Final = 600_000
 _STUDIES: Final = Path(__file__).parents[2] / "report" / "studies"
 
-#: Format → whether a file is of it, by its content, and what a file says; ``RefusedError`` for what
+#: Format → whether a file is of it, by its content, and what a file says; ``RecordError`` for what
 #: has no unit, or would have to be guessed.
 FORMATS: Final[dict[str, tuple[Callable[[Source], bool], Callable[[Source], Imported]]]] = {
     "kineto_trace": (profiles.is_trace, profiles.read_kineto),
@@ -52,7 +52,7 @@ def import_files(options: argparse.Namespace) -> int:
     for path in options.files:
         raw = read_file(path, str(path), "correct the name")
         if not raw.strip():
-            raise RefusedError(f"{path.name}: the file is empty; fetch it again.")
+            raise RecordError(f"{path.name}: the file is empty; fetch it again.")
         found.append(_record(Source(path.name, raw, given), options))
     for record, files in found:
         print(f"Record: {write_record(record, options.records, files)}")
@@ -71,7 +71,7 @@ def _pair(text: str) -> tuple[str, str]:
 def read_any(source: Source) -> tuple[str, Imported]:
     """The format of ``source``, told by its content, and what it says.
 
-    Raises ``RefusedError`` for a file of no format, and ``RecordError`` for a damaged profile.
+    Raises ``RecordError`` for a file of no format, and a damaged one.
     """
     name = next((name for name, (detects, _) in FORMATS.items() if detects(source)), None)
     if name is None:

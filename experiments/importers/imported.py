@@ -10,7 +10,7 @@ from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from typing import Any, Final, Literal
 
-from report.errors import RidgepointError
+from report.errors import RecordError
 from report.records.files import unpacked
 from report.records.imported import ImportedEnvironment
 from report.records.quantities import LARGEST
@@ -18,10 +18,6 @@ from report.records.record import Case, Factor, Sample
 
 #: What to do about a published file that cannot be used.
 FETCH_AGAIN: Final = "fetch the published file again"
-
-
-class RefusedError(RidgepointError):
-    """A published file cannot be imported; the message names it, the place in it and what to do."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +39,7 @@ class Source:
 
     @cached_property
     def text(self) -> str:
-        """The content as UTF-8; raises ``RefusedError`` for anything else."""
+        """The content as UTF-8; raises ``RecordError`` for anything else."""
         try:
             return self.content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -58,7 +54,7 @@ class Source:
     def table(self) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
         """The header of a table, and its rows but empty ones, each with the number of its line.
 
-        Raises ``RefusedError`` for a table without rows, or with a damaged one.
+        Raises ``RecordError`` for a table without rows, or with a damaged one.
         """
         if not self.text.endswith("\n"):
             raise self.refused("it ends in the middle of a line; fetch it again")
@@ -93,9 +89,9 @@ class Source:
         for name in self.others(("device", *possible)):
             raise self.refused(f"--set {name}: possible are {', '.join(possible)}; fix it")
 
-    def refused(self, what: str) -> RefusedError:
+    def refused(self, what: str) -> RecordError:
         """An error that names this file, ``what`` was found and what to do."""
-        return RefusedError(f"{self.name}: {what}.")
+        return RecordError(f"{self.name}: {what}.")
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ _KNOWN: Final = (*_NEEDED, "image", "layout", "optimizer")
 
 
 def _conditions(source: Source) -> dict[str, Factor]:
-    """The conditions that the user gave; raises ``RefusedError`` for a missing or unknown one."""
+    """The conditions that the user gave; raises ``RecordError`` for a missing or unknown one."""
     source.refuse_others(_KNOWN)
     for name in _NEEDED:
         source.said(name)
@@ -57,8 +57,7 @@ def is_trace(source: Source) -> bool:
 def read_kineto(source: Source) -> Imported:
     """The trace's kernels as series in the order of launches.
 
-    Raises ``RefusedError`` for a trace without kernels or of several kinds of GPU, and
-    ``RecordError`` for a damaged one.
+    Raises ``RecordError`` for a damaged trace, and one without kernels or of several kinds of GPU.
     """
     trace = read_trace(source.content, source.name, FETCH_AGAIN)
     found: dict[str, list[Sample]] = {
@@ -97,7 +96,7 @@ def is_timeline(source: Source) -> bool:
 
 
 def read_memory(source: Source) -> Imported:
-    """The most bytes of each category; raises ``RefusedError``, and ``RecordError`` if damaged."""
+    """The most bytes of each category; raises ``RecordError`` for a damaged timeline."""
     found = highest_bytes(source.content, source.name)
     return Imported(
         instrument="PyTorch profiler, export_memory_timeline",
@@ -124,11 +123,12 @@ def is_ncu(source: Source) -> bool:
 def read_ncu(source: Source) -> Imported:
     """Every launch as a case; the device must be named, since the table has its number alone.
 
-    Raises ``RefusedError`` for a table that is damaged or without a counter that is known.
+    Raises ``RecordError`` for a table that is damaged or without a counter that is known.
     """
+    text = source.text
     try:
-        rows = read_table(source.text)
-        cases = tuple(_launch(source, number, row) for number, row in enumerate(rows, start=1))
+        rows = read_table(text)
+        cases = tuple(_launch(number, row) for number, row in enumerate(rows, start=1))
     except RecordError as error:
         raise source.refused(str(error).rstrip(".")) from error
     device = source.said("device")
@@ -146,9 +146,9 @@ def read_ncu(source: Source) -> Imported:
     )
 
 
-def _launch(source: Source, number: int, row: KernelRow) -> Case:
+def _launch(number: int, row: KernelRow) -> Case:
     if not _CAPABILITY.fullmatch(row.compute_capability):
-        raise source.refused(f"launch {number}: its compute capability is not in the file")
+        raise RecordError(f"launch {number}: its compute capability is not in the file.")
     known = frozenset(name.removesuffix(_TOTAL) for name in row.values if name.endswith(_TOTAL))
     plan = plan_for(row.compute_capability, known)
     # Without single precision the work of the ordinary cores is not known as a whole.

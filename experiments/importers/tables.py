@@ -152,7 +152,7 @@ def _kinds(source: Source) -> list[str]:
 
 
 def read_timm(source: Source) -> Imported:
-    """The table of a file; raises ``RefusedError`` for what its name and columns do not say."""
+    """The table of a file; raises ``RecordError`` for what its name and columns do not say."""
     kind, *more = _kinds(source)
     if more:
         raise source.refused("found inference and training in one table; split it")

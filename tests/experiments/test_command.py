@@ -115,7 +115,7 @@ def test_a_whole_run_of_the_tiny_study(
     out, err = capsys.readouterr()
     (stored,) = read_records("tiny", tmp_path / "data")
     assert f"Record: data/{stored.file}" in out and "500 ms" in out
-    assert "left] size=9: 500 ms" in err
+    assert "left] size=9: ok" in err
     assert not stored.edited
     assert stored.record.command == (
         *("python", "-m", "experiments", "run", "tiny", "--device", "cpu", "--threads", "1"),
