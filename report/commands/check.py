@@ -23,7 +23,7 @@ from report.engine.steps import ARTIFACTS, RECORDS
 from report.engine.use import accept_records
 from report.errors import RidgepointError, unwritable
 from report.paper.manuscript import render_manuscript
-from report.records.strict import read_strictly, refuse_first
+from report.records.strict import read_by_study
 from report.studies import STUDIES
 
 EXPECTED: Final = "expected.yaml"
@@ -95,14 +95,7 @@ def faults(request: Request) -> tuple[str, ...]:
 
 def read_expected(data: Path) -> dict[str, Expected]:
     """What the papers are expected to say; nothing without a file.  Raises ``RecordError``."""
-    path = data / EXPECTED
-    if not path.exists():
-        return {}
-    kind: Any = dict[str, Expected] | None  # which a type checker takes for no class
-    found: dict[str, Expected] = read_strictly(path, kind, _REMEDY, data) or {}
-    unknown = (f"{name}: found a name that is no study" for name in found if name not in STUDIES)
-    refuse_first(unknown, path, f"the studies are {', '.join(STUDIES)}")
-    return found
+    return read_by_study(data / EXPECTED, Expected, _REMEDY, data, STUDIES)
 
 
 def differences(study: str, expected: Expected, now: Expected) -> Iterator[str]:

@@ -9,8 +9,8 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
-from report.errors import RecordError
-from report.records.strict import read_strictly, refuse_first
+from report.errors import unwritable
+from report.records.strict import read_by_study, refuse_first
 
 #: The roles of machines: sentences speak of ``cpu``, ``second`` and ``gpu``, tables of all five.
 Role: TypeAlias = Literal["cpu", "second", "third", "fourth", "gpu"]
@@ -41,10 +41,6 @@ class Edition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return tuple(f for who in self.roles.values() if not isinstance(who, str) for f in who)
 
 
-#: dict[str, Edition] | None, which a type checker takes for no class.
-_FILE: Final[Any] = dict[str, Edition] | None
-
-
 def read_editions(data: Path, studies: Collection[str] | None = None) -> dict[str, Edition]:
     """The editions of a data directory by study; none without a file.
 
@@ -52,22 +48,16 @@ def read_editions(data: Path, studies: Collection[str] | None = None) -> dict[st
     they are given.
     """
     path = data / EDITIONS
-    if not path.exists():
-        return {}
-    # A file in which all lines are comments holds nothing.
-    found: dict[str, Edition] = read_strictly(path, _FILE, _REMEDY, data) or {}
+    found = read_by_study(path, Edition, _REMEDY, data, studies)
     without = (f"{name}.roles: cpu is missing" for name in found if "cpu" not in found[name].roles)
     refuse_first(without, path, "give this role to the machine that sentences are about")
-    if studies is not None:
-        unknown = (f"{n}: found a name that is no study" for n in found if n not in studies)
-        refuse_first(unknown, path, f"the studies are {', '.join(studies)}")
     return found
 
 
 def write_edition(study: str, edition: Edition, data: Path) -> Path:
     """Replace what ``data/editions.yaml`` says of ``study``; all other lines stay as they are.
 
-    Returns the file.  Raises ``RecordError`` if it cannot be written.
+    Returns the file.  Raises ``OutputError`` if it cannot be written.
     """
     import yaml
 
@@ -81,7 +71,5 @@ def write_edition(study: str, edition: Edition, data: Path) -> Path:
         begin, end = old.span() if old else (len(text), len(text))
         path.write_text(f"{text[:begin]}{block}{text[end:]}", "utf-8", newline="\n")
     except OSError as error:
-        raise RecordError(
-            f"data/{EDITIONS}: cannot be written ({error.strerror}); give write permission."
-        ) from error
+        raise unwritable(error) from error
     return path

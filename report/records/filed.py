@@ -41,6 +41,8 @@ Ref: TypeAlias = tuple[Number, Extent]
 #: A case that went well: its levels, and a sample of each column, null where it has none.
 Row: TypeAlias = tuple[tuple[Factor, ...], tuple[Sample | None, ...]]
 
+#: What is read if nothing else is asked for; a type checker takes it for any kind.
+OWN: Final[Any] = Record
 REMEDY: Final = "restore the file with git, or run the experiment or the import again"
 
 
@@ -143,12 +145,7 @@ def _batch(layers: Iterable[Layer]) -> int | None:
 # -------------------------------------------------------------------------------------- reading
 
 
-def parse(
-    text: bytes,
-    place: str,
-    kind: type[Kind] = Record,  # type: ignore[assignment]
-    remedy: str = REMEDY,
-) -> Kind:
+def parse(text: bytes, place: str, kind: type[Kind] = OWN, remedy: str = REMEDY) -> Kind:
     """Read a record of one's own from JSON, its head alone, or a record of others.
 
     ``place`` names the file in messages.  Raises ``RecordError`` with the file, the field, what was

@@ -24,7 +24,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from report.errors import RecordError
 from report.records import ENDING, IMPORTED
-from report.records.filed import REMEDY, encode, parse
+from report.records.filed import OWN, REMEDY, Kind, encode, parse
 from report.records.files import read_bounded, read_file
 from report.records.imported import ImportedRecord
 from report.records.record import Head, Record
@@ -42,7 +42,6 @@ RECORD: Final = "record.json"
 
 #: A record of one's own or its head, or one of others.
 Kind_co = TypeVar("Kind_co", covariant=True)
-Kind = TypeVar("Kind", bound=Head | ImportedRecord)
 
 
 @dataclass(frozen=True)
@@ -203,11 +202,7 @@ def text_of(content: bytes, place: str) -> bytes:
 # --------------------------------------------------------------------------------------- reading
 
 
-def read_record(
-    path: Path,
-    data: Path,
-    kind: type[Kind] = Record,  # type: ignore[assignment]
-) -> Filed[Kind]:
+def read_record(path: Path, data: Path, kind: type[Kind] = OWN) -> Filed[Kind]:
     """Read and check one record in any folder of ``data``; raises ``RecordError``."""
     place, name = _place(path, data), _NAME.fullmatch(path.name)
     if name is None:
@@ -228,11 +223,7 @@ def _place(path: Path, data: Path) -> str:
     return (path.relative_to(data.parent) if inside else path).as_posix()
 
 
-def read_records(
-    study: str,
-    data: Path,
-    kind: type[Kind] = Record,  # type: ignore[assignment]
-) -> tuple[Filed[Kind], ...]:
+def read_records(study: str, data: Path, kind: type[Kind] = OWN) -> tuple[Filed[Kind], ...]:
     """All records of a study, or their heads, oldest first, or those of others by their names.
 
     None is not an error.  Raises ``RecordError`` for the first file that cannot be used.
@@ -244,9 +235,7 @@ def read_records(
 
 
 def survey(
-    study: str,
-    data: Path,
-    kind: type[Kind] = Record,  # type: ignore[assignment]
+    study: str, data: Path, kind: type[Kind] = OWN
 ) -> tuple[tuple[Filed[Kind], ...], dict[str, str]]:
     """The same records, and why each other file is none, by their names."""
     folder = data / study / IMPORTED if kind is ImportedRecord else data / study

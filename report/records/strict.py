@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -61,6 +61,23 @@ def read_strictly(path: Path, kind: type[Kind], remedy: str, data: Path) -> Kind
     except (UnicodeDecodeError, SyntaxFaultError) as error:
         raise RecordError(f"{place}: {_reason(error)}; {remedy}.") from error
     return converted(content, kind, place, remedy, root)
+
+
+def read_by_study(
+    path: Path, kind: type[Kind], remedy: str, data: Path, studies: Collection[str] | None = None
+) -> dict[str, Kind]:
+    """What a YAML file says of each study; nothing without a file, or where all is comments.
+
+    Raises ``RecordError`` as ``read_strictly`` does, and for a name that is none of ``studies``.
+    """
+    if not path.exists():
+        return {}
+    file: Any = dict[str, kind] | None  # type: ignore[valid-type]
+    found: dict[str, Kind] = read_strictly(path, file, remedy, data) or {}
+    if studies is not None:
+        unknown = (f"{n}: found a name that is no study" for n in found if n not in studies)
+        refuse_first(unknown, path, f"the studies are {', '.join(studies)}")
+    return found
 
 
 def parse_json(text: bytes, kind: type[Kind], place: str, remedy: str) -> Kind:
