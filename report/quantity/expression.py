@@ -111,9 +111,9 @@ class Quantity:
 
     def exactly(self, number: Number) -> Statement:
         """The statement that this is just ``number``, as of what is counted."""
-        from report.quantity.verdicts import Statement, exactly
+        from report.quantity.verdicts import Range, Statement
 
-        return Statement(self, exactly(number))
+        return Statement(self, Range(number, number, closed=True))
 
     def __add__(self, other: Quantity | Number) -> Quantity:
         return combine(ADD, self, as_quantity(other))

@@ -6,7 +6,6 @@ Everything else is undecided, so that noise, which widens intervals, never makes
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,7 +21,6 @@ Verdict: TypeAlias = Literal["supported", "refuted", "undecided", "not comparabl
 
 #: Levels are rounded where they are added up.
 _ROUNDING: Final = 1e-9
-_EXPECTATION: Final = re.compile(r"\s*(<=|>=|<|>)\s*([-+]?\d+(?:\.\d+)?)\s*")
 
 
 @dataclass(frozen=True)
@@ -45,16 +43,6 @@ class Range:
         return low < high or (self.closed and low == high)
 
 
-def expect(text: str) -> Range:
-    """The range of ``> 1.05``, ``>= 1``, ``< 2`` or ``<= 2``; raises ``StudyError``."""
-    match = _EXPECTATION.fullmatch(text)
-    if match is None:
-        raise StudyError(f"The expectation {text!r} is not a bound such as '> 1.05'; fix it.")
-    sign, bound = match[1], float(match[2])
-    closed = sign.endswith("=")
-    return Range(high=bound, closed=closed) if "<" in sign else Range(low=bound, closed=closed)
-
-
 def equals(number: float, within: float) -> Range:
     """The range of equivalence: without a margin no measurement could support it.
 
@@ -63,11 +51,6 @@ def equals(number: float, within: float) -> Range:
     if not within > 0:
         raise StudyError(f"Equality with {number} needs a positive margin, found {within}.")
     return Range(number - within, number + within, closed=True)
-
-
-def exactly(number: float) -> Range:
-    """The range of one number, for what is counted and not measured."""
-    return Range(number, number, closed=True)
 
 
 @dataclass(frozen=True)
@@ -160,4 +143,4 @@ def any_of(*statements: Statement | Several) -> Several:
 def trend(over: Mapping[int, Quantity], *, rising: bool) -> Several:
     """That a positive quantity rises, or falls, from each level to the next."""
     steps = [after / before for before, after in pairwise(over.values())]
-    return all_of(*(Statement(step, expect("> 1" if rising else "< 1")) for step in steps))
+    return all_of(*(step > 1 if rising else step < 1 for step in steps))
