@@ -89,10 +89,8 @@ def test_what_is_no_number_is_never_printed(number: float) -> None:
 @given(estimates())
 def test_a_number_and_its_interval_agree_in_digits_that_are_known(found: Estimate) -> None:
     number, bounds, _, level = printed(found, scale_for(found, "s"))
-    few = found.confidence <= 0.5
-    assert (bounds[0], bounds[-1]) == (("(", ")") if few else ("[", "]"))
-    low, high = bounds[1:-1].split(" to " if few else ", ")
-    assert bool(level) == (0.5 < found.confidence < 0.95)
+    low, high = bounds.removeprefix("[").removesuffix("]").split(", ")
+    assert bool(level) == (found.confidence < 0.95)
     assert read(low) <= read(number) <= read(high)
     assert len({len(text.partition(".")[2]) for text in (number, low, high)}) == 1
     place = 10.0 ** -decimals_of(found)
@@ -164,11 +162,12 @@ GONE = Value("gone", "Gone", Missing("no run is in the data directory"), "B", "m
         (0.01541, "1", "percent", "1.541 %|1.5 %|1.541|1.541 %"),
         (GONE.number, "B", "measured", "|".join([NOT_MEASURED] * 4)),
         # An interval decides the digits and says its level where that is lower than usual; one
-        # without a level is none, and that of two is a range.
+        # without a level is none.
         (Estimate(147456.5, 1e5, 2e5, 5, 0.95), "B", "exact",
          "150,000 B|150,000 B|150,000|150,000 [100,000, 200,000] B"),
         (Estimate(0.5, 0.45, 0.55, 9, 0.9), "1", "percent", "50 %|50 %|50|50 [45, 55] % (at 90 %)"),
-        (Estimate(41.4, 38.9, 44.0, 2, 0.5), "1", "measured", "41.4|41|41.4|41.4 (38.9 to 44.0)"),
+        (Estimate(41.4, 38.9, 44.0, 2, 0.5), "1", "measured",
+         "41.4|41|41.4|41.4 [38.9, 44.0] (at 50 %)"),
         (Estimate(41.4, 38.9, 44.0, 2, 0.0), "1", "measured", "41.4|41|41.4|41.4"),
         (Estimate(2.0, 1.0, 3.0, 9, 0.0, bimodal=True), "s", "measured",
          "1.0 to 3.0 s|1.0 to 3.0 s|1.0 to 3.0|1.0 to 3.0 s"),
@@ -287,7 +286,6 @@ def test_files_hold_raw_numbers() -> None:
         ((0.95,), "Own: A|B."),
         ((0.95, 0.75), "Intervals hold at 75 to 95 %."),
         ((0.75,), "Intervals hold at 75 %."),
-        ((0.5,), "Round brackets: the range of few measurements, no interval."),
     ],
 )
 def test_intervals_of_a_low_level_say_so(levels: tuple[float, ...], note: str) -> None:

@@ -27,8 +27,8 @@ from report.evidence.reported import read_reported
 from report.evidence.runs import labels
 from report.instruments import gates
 from report.instruments.counters.logs import joined_logs
+from report.paper.details import attributions, listing, unusable
 from report.paper.findings import Findings, Inputs
-from report.paper.listing import attributions, listing, unusable
 from report.records import IMPORTED, OPERATORS
 from report.records.choice import Choice, Choices, agreeing, choices_of
 from report.records.editions import EDITIONS, ROLES, Edition, read_editions

@@ -1,7 +1,8 @@
-"""What pages show of numbers: the first ones of a paper, and all there is to one that is opened."""
+"""What pages show of numbers, the first ones and those that are opened, and of all records."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -11,6 +12,9 @@ from report.paper.findings import Findings, Inputs
 from report.paper.values import Value, declare
 from report.quantity.expression import Derived, Quantity, Sampled
 from report.quantity.intervals import Process
+from report.records.choice import Choices, fate
+from report.records.record import Outcome
+from report.records.store import EDITED, Listed, StoredImport
 from report.statistics.estimates import Estimate
 from report.text.format import quantity_text
 
@@ -19,6 +23,11 @@ _MOST_SERIES: Final = 6
 _MOST_SAMPLES: Final = 24
 #: Samples are drawn in this many steps between the least and the largest.
 _STEPS: Final = 1000
+#: What is said of a record of which nothing is known.
+_UNKNOWN: Final[Mapping[str, Any]] = {
+    "origin": "", "started": "", "plan": "", "machine": "", "commit": None, "clean": True,
+    "ok": 0, "others": {}, "used": False, "altered": [],
+}  # fmt: skip
 
 
 def details(values: Iterable[Value], inputs: Inputs) -> dict[str, Any]:
@@ -60,8 +69,8 @@ def _of_value(
         "series": drawn,
         "more": len(leaves) - len(drawn),
     }
-    if isinstance(found, Estimate) and value.bounds:
-        interval = f"{value.bounds} {value.parts.unit}".rstrip()
+    if isinstance(found, Estimate) and value.parts.bounds:
+        interval = f"{value.parts.bounds} {value.parts.unit}".rstrip()
         given |= {"interval": interval, "level": f"{100 * found.confidence:.0f} %", "n": found.n}
     return {key: content for key, content in given.items() if content}
 
@@ -113,29 +122,99 @@ def summary_of(study: str, findings: Findings, front: Mapping[str, Any]) -> dict
 
     The key figure is the first one where none is named, or the named one is not drawn from these
     data; numbers that are missing are left out.  Raises ``TemplateError`` for a headline that
-    names no value, or is no mapping.
+    names no value.
     """
-    place = f"templates/papers/{study}.qmd.j2: headline"
-    headline = front.get("headline") or {}
-    if not isinstance(headline, dict):
-        raise TemplateError(f"{place}: found {headline!r}; write «value: words», a number a line.")
-    for id in headline:
+    headline = []
+    for id, words in (front.get("headline") or {}).items():
         if id not in findings.values:
+            place = f"templates/papers/{study}.qmd.j2: headline"
             raise TemplateError(f"{place}: {id} is no value of the study; fix the name.")
+        value = findings.values[id]
+        if not isinstance(value.number, Missing):
+            shown = {"printed": value.plain, "interval": value.parts.bounds, "anchor": value.anchor}
+            headline.append({"label": str(words), **shown})
     figures = findings.figures
-    key = front.get("key-figure")
-    figure = figures.get(str(key)) or next(iter(figures.values()), None)
+    figure = figures.get(str(front.get("key-figure"))) or next(iter(figures.values()), None)
     return {
         "question": " ".join(str(front.get("question", "")).split()),
-        "headline": [
-            {
-                "label": str(words),
-                "printed": (value := findings.values[id]).plain,
-                "interval": value.bounds,
-                "anchor": value.anchor,
-            }
-            for id, words in headline.items()
-            if not isinstance(findings.values[id].number, Missing)
-        ],
+        "headline": headline,
         "figure": figure and [f"figures/{figure.name}.svg", figure.alt, figure.id],
     }
+
+
+# ----------------------------------------------------------------------------------------- records
+
+
+def listing(
+    listed: Iterable[Listed], choices: Choices, imported: Iterable[StoredImport] = ()
+) -> list[dict[str, Any]]:
+    """The own records, newest first, with what a build makes of each; then those of others."""
+    newest = sorted(listed, key=lambda item: (item.record.started, item.file), reverse=True)
+    own = [_own(item, *fate(choices, item.file)) for item in newest]
+    return [*own, *map(_imported, imported)]
+
+
+def unusable(file: str, why: str) -> dict[str, Any]:
+    """A file among the records that is left out, in the form of ``listing``."""
+    return {**_UNKNOWN, "file": file, "why": why, "left_out": True}
+
+
+def _own(item: Listed, used: bool, words: str) -> dict[str, Any]:
+    record = item.record
+    return {
+        **_UNKNOWN,
+        "file": item.file,
+        "started": record.started,
+        "plan": record.protocol.plan,
+        "machine": record.environment.label,
+        "commit": record.code.commit,
+        "clean": record.code.tree_clean,
+        **_outcomes(record.cases),
+        "used": used,
+        "why": words,
+        "altered": [EDITED] * item.edited,
+    }
+
+
+def _imported(item: StoredImport) -> dict[str, Any]:
+    record, origin = item.record, item.record.origin
+    return {
+        **_UNKNOWN,
+        "file": item.file,
+        "origin": f"measured by {origin.author}, licence {origin.licence}",
+        "started": record.started or "",
+        "plan": "imported",
+        "machine": record.environment.model,
+        "commit": origin.commit,
+        **_outcomes(record.cases),
+        "used": True,
+        "why": "used beside the own records",
+        "altered": [EDITED] * item.edited,
+    }
+
+
+def _outcomes(cases: Sequence[Outcome]) -> dict[str, Any]:
+    """How many cases went well, and how many others ended in which way."""
+    counts = Counter(case.status.replace("_", " ") for case in cases)
+    return {"ok": counts.pop("ok", 0), "others": dict(sorted(counts.items()))}
+
+
+def attributions(stored: Iterable[StoredImport]) -> tuple[dict[str, Any], ...]:
+    """An attribution for all records of one origin, in the order of their files.
+
+    ``line`` names the devices with who measured on them, for lists of machines.
+    """
+    names = ("author", "licence", "address", "commit", "instrument")
+    found: dict[tuple[str | None, ...], list[str]] = {}
+    for each in stored:
+        origin = tuple(getattr(each.record.origin, name) for name in names)
+        found.setdefault(origin, []).append(each.record.environment.model)
+    return tuple(
+        {
+            **dict(zip(names, origin, strict=True)),
+            "devices": (own := list(dict.fromkeys(devices))),
+            "files": len(devices),
+            "line": f"{', '.join(own)}: measured by {origin[0]}, licence {origin[1]}",
+        }
+        for origin, devices in found.items()
+    )

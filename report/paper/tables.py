@@ -27,7 +27,6 @@ from report.text.format import (
     Number,
     Scale,
     bounded,
-    is_range,
     plain,
     printed,
     scale_to,
@@ -139,16 +138,12 @@ class Table:
     def _level(self) -> tuple[str, ...]:
         """At which levels the intervals hold, where some do not reach the one of all papers."""
         cells = (cell for row in self.rows for cell in row if isinstance(cell, Estimate))
-        known = [cell for cell in cells if bounded(cell)]
         usual = round(100 * CONFIDENCE)
-        levels = {min(round(100 * c.confidence), usual) for c in known if not is_range(c)}
-        notes = []
-        if min(levels, default=usual) < usual:
-            ends = sorted({min(levels), max(levels)})
-            notes.append(f"Intervals hold at {' to '.join(map(str, ends))} %.")
-        if any(map(is_range, known)):
-            notes.append("Round brackets: the range of few measurements, no interval.")
-        return tuple(notes)
+        levels = {min(round(100 * cell.confidence), usual) for cell in cells if bounded(cell)}
+        if min(levels, default=usual) == usual:
+            return ()
+        ends = sorted({min(levels), max(levels)})
+        return (f"Intervals hold at {' to '.join(map(str, ends))} %.",)
 
     def as_json(self) -> dict[str, Any]:
         """Columns and rows of raw numbers; an interval takes two columns of its own."""

@@ -77,16 +77,10 @@ class Value:
         return r"\text{not measured}" if isinstance(self.number, Missing) else math_text(self.plain)
 
     @property
-    def bounds(self) -> str:
-        """The ends of its interval without unit; nothing where it has none."""
-        return self.parts.bounds
-
-    @property
     def interval(self) -> str:
         """The number with its interval and unit; where it has none, as in a sentence."""
         parts = self.parts
-        between = " " if parts.bounds else ""
-        return self._linked(f"{parts.number}{between}{parts.bounds}{parts.after}{parts.level}")
+        return self._linked(f"{parts.number} {parts.bounds}".rstrip() + parts.after + parts.level)
 
     def __str__(self) -> str:
         return self._linked(self.plain)

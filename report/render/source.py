@@ -38,7 +38,7 @@ class _Front(msgspec.Struct, forbid_unknown_fields=True, rename="kebab", kw_only
     print_style: Literal["ieee", "acm", "report", "article"] = DEFAULT_STYLE
     question: str = ""
     key_figure: str = ""
-    headline: Any = None
+    headline: dict[str, Any] = {}
     toc: bool = True
 
 

@@ -19,8 +19,6 @@ Style: TypeAlias = Literal["exact", "measured", "percent"]
 
 #: Levels that differ by less are the same.
 ROUNDING: Final = 1e-9
-#: Up to this level in per cent, that of two values, bounds are printed as a range.
-_RANGE: Final = 50
 NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 MINUS: Final = "\N{MINUS SIGN}"
 MISSING: Final = "\N{EM DASH}"
@@ -125,8 +123,8 @@ def plain(number: Number, significant: int = SIGNIFICANT_DIGITS) -> str:
 class Printed(NamedTuple):
     """A number in the parts of which a sentence or a cell is made; what it lacks is empty.
 
-    ``bounds`` are those of its interval, ``[low, high]``, or of a mere range, ``(low to high)``;
-    ``level`` says at which level they hold where it is lower than the one of all papers.
+    ``bounds`` are those of its interval, ``[low, high]``; ``level`` says at which level they hold
+    where it is lower than the one of all papers, as that of two values is.
     """
 
     number: str
@@ -154,8 +152,6 @@ def printed(number: Number | Estimate, scale: Scale) -> Printed:
     text = f"{low} to {high}" if number.bimodal else value
     if not bounded(number):
         return Printed(text, "", unit, "")
-    if is_range(number):
-        return Printed(text, f"({low} to {high})", unit, "")
     usual = number.confidence >= CONFIDENCE - ROUNDING
     level = "" if usual else f" (at {100 * number.confidence:.0f}{NO_BREAK}%)"
     return Printed(text, f"[{low}, {high}]", unit, level)
@@ -182,14 +178,6 @@ def bounded(estimate: Estimate) -> bool:
     One whose level is 0 in whole per cent, as papers print it, bounds nothing.
     """
     return estimate.low != estimate.high and round(100 * estimate.confidence) > 0
-
-
-def is_range(estimate: Estimate) -> bool:
-    """Whether the bounds only span what few measurements gave, as two processes do.
-
-    Such bounds hold the median as often as not, or less, and decide nothing.
-    """
-    return round(100 * estimate.confidence) <= _RANGE
 
 
 def quantity_text(number: Number | Estimate, unit: str, style: Style = "measured") -> str:
