@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Final, Literal
@@ -85,11 +85,6 @@ class Survey:
         batches = Counter(row.batch for row, _ in self.pairs["second"].rows)
         return max(batches, key=lambda each: batches[each], default=0)
 
-    @property
-    def timed(self) -> int:
-        """How many networks have a rate in any table."""
-        return len({row.network for table in self.tables.values() for row in table.rows})
-
     @cached_property
     def pairs(self) -> Mapping[str, Pairs]:
         """Every comparison by its id."""
@@ -131,69 +126,6 @@ findings = study.findings
 
 # -------------------------------------------------------------------------------------- values
 
-study.values(
-    {
-        "tables": lambda p: exact("tables", "1", len(p.tables)),
-        "networks": lambda p: exact("networks", "1", p.timed),
-        "batch": lambda p: exact("usual batch", "1", p.batch),
-        "captured": lambda p: exact("CNNs captured", "1", len(p.networks.found)),
-    }
-)
-study.values(
-    {
-        "margin": lambda p: exact("smallest effect that matters", "1", MARGIN),
-        "confidence": lambda p: exact("confidence, chosen", "1", CONFIDENCE),
-    },
-    "percent",
-)
-
-
-def _values_of(id: str) -> None:
-    """The numbers of one step."""
-    way = WAYS[id]
-    study.values({f"{id}_count": lambda p: p.pairs[id].over(way).count})
-    study.values(
-        {
-            f"{id}_gain": lambda p: p.pairs[id].gain.median,
-            f"{id}_predicted": lambda p: p.pairs[id].predicted(way).median,
-            f"{id}_over": lambda p: p.pairs[id].over(way).median,
-            f"{id}_order": lambda p: p.pairs[id].order(p.pairs[id].predicted(way)),
-            f"{id}_intensity_order": lambda p: p.pairs[id].order(p.pairs[id].intensity),
-            f"{id}_bandwidth": lambda p: p.growth(id, "bandwidth"),
-            f"{id}_peak": lambda p: p.growth(id, "peak"),
-        },
-        "measured",
-    )
-    study.values(
-        {
-            f"{id}_error": lambda p: p.pairs[id].error(way).median,
-            f"{id}_network_error": lambda p: p.pairs[id].error("network").median,
-            f"{id}_half_error": lambda p: p.pairs[id].error(p.half(id)).median,
-            f"{id}_reached": lambda p: p.pairs[id].reached(way).of(EXAMPLE[0], 2),
-        },
-        "percent",
-    )
-
-
-for _step in STEPS:
-    _values_of(_step)
-
-
-def _gain_of(id: str) -> None:
-    study.values({f"{id}_gain": lambda p: p.pairs[id].gain.median}, "measured")
-
-
-for _change in (*COMPILING, "instead", "unchanged"):
-    _gain_of(_change)
-study.values(
-    {
-        "unchanged_q5": lambda p: p.pairs["unchanged"].gain.quantile(5),
-        "unchanged_q95": lambda p: p.pairs["unchanged"].gain.quantile(95),
-    },
-    "measured",
-)
-study.values({"compile_last_count": lambda p: p.pairs["compile_last"].gain.count})
-
 
 def _slower(p: Survey) -> Quantity:
     """How many CNNs are slower on the newest card."""
@@ -213,9 +145,55 @@ def _slower_grouped(p: Survey) -> Quantity:
     )
 
 
-study.values({"slower": _slower, "slower_grouped": _slower_grouped})
 study.values(
     {
+        "tables": lambda p: exact("tables", "1", len(p.tables)),
+        "batch": lambda p: exact("usual batch", "1", p.batch),
+        "captured": lambda p: exact("CNNs captured", "1", len(p.networks.found)),
+        "first_count": lambda p: p.pairs["first"].over(WAYS["first"]).count,
+        "compile_last_count": lambda p: p.pairs["compile_last"].gain.count,
+        "slower": _slower,
+        "slower_grouped": _slower_grouped,
+    }
+)
+
+
+def _each(
+    name: str, ids: Iterable[str], what: Callable[[Pairs, Way], Quantity]
+) -> dict[str, Callable[[Survey], Quantity]]:
+    """A number of the networks of several comparisons, as they ran."""
+
+    def of(id: str) -> Callable[[Survey], Quantity]:
+        return lambda p: what(p.pairs[id], WAYS.get(id, "operators"))
+
+    return {f"{id}_{name}": of(id) for id in ids}
+
+
+def _half_error(id: str) -> Callable[[Survey], Quantity]:
+    return lambda p: p.pairs[id].error(p.half(id)).median
+
+
+study.values(
+    _each("gain", (*STEPS, "compile_last", "instead", "unchanged"), lambda p, way: p.gain.median)
+    | _each("order", ("first", "compiled"), lambda p, way: p.order(p.predicted(way)))
+    | _each("intensity_order", ("first", "compiled"), lambda p, way: p.order(p.intensity))
+    | _each("over", ("second",), lambda p, way: p.over(way).median)
+    | {
+        "first_bandwidth": lambda p: p.growth("first", "bandwidth"),
+        "first_peak": lambda p: p.growth("first", "peak"),
+        "unchanged_q5": lambda p: p.pairs["unchanged"].gain.quantile(5),
+        "unchanged_q95": lambda p: p.pairs["unchanged"].gain.quantile(95),
+    },
+    "measured",
+)
+study.values(
+    _each("error", ("first", "compiled"), lambda p, way: p.error(way).median)
+    | _each("network_error", ("first", "second"), lambda p, way: p.error("network").median)
+    | _each("reached", ("first", "second"), lambda p, way: p.reached(way).of(EXAMPLE[0], 2))
+    | {f"{id}_half_error": _half_error(id) for id in STEPS}
+    | {
+        "margin": lambda p: exact("smallest effect that matters", "1", MARGIN),
+        "confidence": lambda p: exact("confidence, chosen", "1", CONFIDENCE),
         # Without the rule of merged operators, and what the last cache changes of a median.
         "compiled_unmerged_error": lambda p: p.pairs["compiled"].error("operators").median,
         "cached_change": lambda p: p.pairs["first"].cached_change.median,

@@ -156,7 +156,7 @@ class Source:
             # A core does one multiply-add a cycle.
             return flops(cores * self.exact(row.printed(clock), "1/s", MEGA))
         sheet = self._sheet(device, "float32", "FLOP/s")
-        return sheet * self.needed_clock() if clock == "low" else sheet
+        return sheet * self.needed_clock if clock == "low" else sheet
 
     def bandwidth(self, device: str) -> Quantity:
         """B/s by the data sheet, or by the width of the bus and the data rate of a line."""
@@ -229,6 +229,7 @@ class Source:
             return case.rate / self.peak(case.device, clock or "nominal")
         return spanning(*(case.rate / self.peak(RTX, clock) for clock in CLOCKS[RTX]))
 
+    @cached_property
     def needed_clock(self) -> Quantity:
         """The T4's lowest clock over its highest at which direct convolution gives its rates."""
         cases = (self.by_print(case) for case in self.cases if case.row and case.device == T4)

@@ -122,7 +122,7 @@ study.values(
         "warmup": lambda p: p.source.value("warmup"),
         "images": _of_table("dataset", "images"),
         "t4_top": lambda p: exact("clock", "1", T4_CLOCK),
-        "t4_low": lambda p: to_digits(T4_CLOCK * p.source.needed_clock(), 3),
+        "t4_low": lambda p: to_digits(T4_CLOCK * p.source.needed_clock, 3),
         "even_clock": lambda p: to_digits(
             _of_table("cores", "nominal")(p) / p.remainders[SMALL].by_print, 2
         ),
@@ -336,7 +336,7 @@ def _networks(p: Paper, found: Correction) -> dict[str, Content]:
         "Network": found.name,
         "By throughputs": _short(found.ratio),
         "By rates": _short(found.by_print),
-        "At the lower clock": _short(found.by_print / p.source.needed_clock()),
+        "At the lower clock": _short(found.by_print / p.source.needed_clock),
     }
 
 
