@@ -15,9 +15,9 @@ import msgspec
 from report.errors import StudyError
 from report.records.layers import Layer
 from report.records.quantities import LARGEST
-from report.records.record import LONGEST_NAME, Factor
+from report.records.record import Factor
 from report.records.store import Stored
-from report.theory.shapes import check, elements
+from report.theory.shapes import check
 
 #: What a factor may be: a whole number from 1 on, any text, or one of some texts.
 Levels: TypeAlias = type[int] | type[str] | Collection[str]
@@ -105,11 +105,4 @@ def _layer_fault(layer: Layer) -> str | None:
         check(layer)
     except StudyError as error:
         return str(error)
-    windows = (getattr(layer, name, (1, 1)) for name in ("kernel", "stride", "padding", "dilation"))
-    largest = max(*map(elements, (layer.input_shape, layer.output_shape)), *map(max, windows))
-    if largest > LARGEST or len(layer.name) > LONGEST_NAME:
-        return (
-            f"layer {layer.name}: expected a name of at most {LONGEST_NAME} characters "
-            f"and tensors of at most 2^63 elements; {_REMEDY}."
-        )
     return None

@@ -20,6 +20,7 @@ from report.records.imported import IMPORT_SCHEMA, ImportedRecord
 from report.records.layers import Extent, Layer, at_batch
 from report.records.quantities import QUANTITIES
 from report.records.record import (
+    LONGEST_NAME,
     SCHEMA_VERSION,
     Case,
     Factor,
@@ -34,8 +35,9 @@ from report.records.record import (
 
 Kind = TypeVar("Kind", bound=Head | ImportedRecord)
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+LayerName: TypeAlias = Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
 #: The layers of a network in their order: each one's name, and its number in ``layers``.
-Network: TypeAlias = Annotated[tuple[tuple[str, Number], ...], msgspec.Meta(min_length=1)]
+Network: TypeAlias = Annotated[tuple[tuple[LayerName, Number], ...], msgspec.Meta(min_length=1)]
 #: The layers of a case: the number of their network, and the images that they ran on.
 Ref: TypeAlias = tuple[Number, Extent]
 #: A case that went well: its levels, and a sample of each column, null where it has none.

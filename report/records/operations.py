@@ -131,14 +131,10 @@ class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     @property
     def parameter_count(self) -> int:
         """Elements of all parameters, shared ones once."""
-        return sum(tensor.elements for tensor in _once(self.parameters))
+        return sum({t.storage: t.elements for t in self.parameters.values()}.values())
 
     @property
     def unused(self) -> tuple[str, ...]:
         """The parameters that no operator reads."""
         read = {t.storage for o in self.operators for found in o.reads.values() for t in found}
         return tuple(name for name, t in self.parameters.items() if t.storage not in read)
-
-
-def _once(tensors: dict[str, Tensor]) -> tuple[Tensor, ...]:
-    return tuple({tensor.storage: tensor for tensor in tensors.values()}.values())

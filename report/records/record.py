@@ -216,18 +216,14 @@ class Environment(Part, frozen=True, kw_only=True):
         return f", {self.threads} thread{'s' if self.threads > 1 else ''}"
 
 
-#: Family → microarchitecture → ranges of models, as Linux tells them (arch/x86/kernel/cpu/amd.c,
-#: ``bsp_init_amd``, https://git.kernel.org).
-_ZEN: Final[dict[int, dict[str, tuple[range, ...]]]] = {
-    0x17: {
-        "Zen": (range(0x30), range(0x50, 0x60)),
-        "Zen 2": (range(0x30, 0x50), range(0x60, 0x80), range(0x90, 0x92), range(0xA0, 0xB0)),
-    },
-    0x19: {
-        "Zen 3": (range(0x10), range(0x20, 0x60)),
-        "Zen 4": (range(0x10, 0x20), range(0x60, 0xB0)),
-    },
-    0x1A: {"Zen 5": (range(0x10), range(0x20, 0x30), range(0x40, 0x50), range(0x70, 0x80))},
+#: Families and models of AMD's processors by microarchitecture, as Linux tells them
+#: (arch/x86/kernel/cpu/amd.c, ``bsp_init_amd``, https://git.kernel.org).
+_ZEN: Final[dict[str, tuple[int, tuple[range, ...]]]] = {
+    "Zen": (0x17, (range(0x30), range(0x50, 0x60))),
+    "Zen 2": (0x17, (range(0x30, 0x50), range(0x60, 0x80), range(0x90, 0x92), range(0xA0, 0xB0))),
+    "Zen 3": (0x19, (range(0x10), range(0x20, 0x60))),
+    "Zen 4": (0x19, (range(0x10, 0x20), range(0x60, 0xB0))),
+    "Zen 5": (0x1A, (range(0x10), range(0x20, 0x30), range(0x40, 0x50), range(0x70, 0x80))),
 }
 
 
@@ -236,12 +232,11 @@ def _with_microarchitecture(name: str, family: int | None, model: int | None) ->
 
     A name with a number, such as AMD EPYC 7763, says as much by itself.
     """
-    if not name.startswith("AMD ") or any(map(str.isdigit, name)):
-        return name
-    kinds = _ZEN.get(family or 0, {}).items()
-    found = (kind for kind, ranges in kinds if any(model in each for each in ranges))
-    kind = next(found, None)
-    return f"{name} ({kind})" if kind else name
+    if name.startswith("AMD ") and not any(map(str.isdigit, name)):
+        for kind, (theirs, models) in _ZEN.items():
+            if family == theirs and any(model in each for each in models):
+                return f"{name} ({kind})"
+    return name
 
 
 def in_seconds(samples: Iterable[Sample]) -> tuple[float, ...]:
