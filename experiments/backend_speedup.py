@@ -185,7 +185,8 @@ def _resident() -> int | None:
 def _images(factors: Factors, session: Session) -> Images:
     from experiments.datasets import handwritten
 
-    return handwritten(session.images if factors["dataset"] == "mnist" else None)
+    own = session.images if factors["dataset"] == "mnist" else None
+    return handwritten(Path(own) if own else None)
 
 
 def memory(factors: Factors, session: Session) -> Measured:

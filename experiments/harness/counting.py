@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from experiments.harness import lackey, ncu
-from experiments.harness.journal import Count, Journal
+from experiments.harness.journal import Journal
 from experiments.harness.measure import layers_of_case, subject_of
 from experiments.harness.processes import task_of
 from experiments.harness.progress import Observer
@@ -52,19 +52,15 @@ def count(study: Study, session: Session, journal: Journal, observer: Observer) 
                 for done, found in enumerate(counts, 1):
                     journal.append(found)
                     case = factors_text(journal.header.factors[found.case])
-                    text = f"{case}: {_told(found, tool.QUANTITIES[0])}"
-                    observer.progressed(text, done / len(task.cases))
+                    told = next(iter(found.missing.values()), "nothing")
+                    if samples := found.series.get(tool.QUANTITIES[0]):
+                        told = f"{samples[0]:,} {QUANTITIES[tool.QUANTITIES[0]].unit}"
+                    observer.progressed(f"{case}: {told}", done / len(task.cases))
     except (RidgepointError, OSError) as error:
         reason = str(error)
     if reason is not None:
         observer.note(f"{tool.NAME} counts nothing here: {reason}.")
     return reason
-
-
-def _told(found: Count, first: str) -> str:
-    if samples := found.series.get(first):
-        return f"{samples[0]:,} {QUANTITIES[first].unit}"
-    return next(iter(found.missing.values()))
 
 
 def to_count(study: Study, session: Session, journal: Journal) -> Task:

@@ -132,13 +132,14 @@ _KERNELS: Final = {
 }
 
 
-def refuse_emulated(precision: Precision, device: Device) -> None:
+def refuse_emulated(subject: Subject, device: Device) -> None:
     """Raise ``UnavailableError`` for 16 bits of which this processor has no kernels.
 
     torch then computes element by element, hundreds of times slower than in float32.
     """
     import torch
 
+    precision = subject.precision
     if device != "cpu" or precision not in _KERNELS:
         return
     there = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]

@@ -23,7 +23,7 @@ from itertools import accumulate, count
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
-from experiments.harness.timing import Build, Workload
+from experiments.harness.timing import Workload
 from report.errors import MeasurementError
 from report.records.record import Measured
 
@@ -44,7 +44,7 @@ Entry: TypeAlias = Mapping[str, Any]
 # -------------------------------------------------------------------------------- on a processor
 
 
-def measure_cpu(build: Build, repeats: int = REPEATS) -> Measured:
+def measure_cpu(build: Callable[[], Workload], repeats: int = REPEATS) -> Measured:
     """``memory_events`` of one call; ``allocated_*`` of each (B)."""
     profiles = [events_of(_profiled(build)) for _ in range(repeats)]
     levels = [tuple(accumulate(call, initial=sum(before))) for before, call in profiles]
@@ -56,7 +56,7 @@ def measure_cpu(build: Build, repeats: int = REPEATS) -> Measured:
     }
 
 
-def _profiled(build: Build) -> Sequence[Any]:
+def _profiled(build: Callable[[], Workload]) -> Sequence[Any]:
     """The raw events of building and calling once under torch's profiler."""
     from torch.profiler import ProfilerActivity, profile, record_function
 
@@ -66,9 +66,7 @@ def _profiled(build: Build) -> Sequence[Any]:
         with record_function(CALL):
             result = workload.call()
     del result
-    assert run.profiler is not None
-    results = run.profiler.kineto_results
-    return results.events() if results is not None else ()
+    return run.profiler.kineto_results.events()  # type: ignore[no-any-return,union-attr]
 
 
 def events_of(profile: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -101,13 +99,19 @@ def events_of(profile: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]
 # -------------------------------------------------------------------------------------- on a GPU
 
 
-def measure_cuda(build: Build, repeats: int = REPEATS) -> Measured:
+def measure_cuda(build: Callable[[], Workload], repeats: int = REPEATS) -> Measured:
     """``requested_*``, ``allocated_*`` and ``reserved_*`` of each call after a warm-up (B).
 
     Before them stand the requests that led there: ``memory_events`` of the first of these calls,
     and, if the allocator could be emptied, ``memory_events_before`` (B) and ``memory_owners``.
     """
-    emptied = _emptied()
+    import torch
+
+    gc.collect()
+    torch.cuda.synchronize()
+    torch._C._cuda_clearCublasWorkspaces()  # which cuBLAS keeps
+    torch.cuda.empty_cache()
+    emptied = torch.cuda.memory_stats().get("reserved_bytes.all.current") == 0
     with _recording() as history:
         workload = build()
         workload.once()  # library workspaces are taken now, and kept
@@ -116,20 +120,6 @@ def measure_cuda(build: Build, repeats: int = REPEATS) -> Measured:
     calls = [first, *(_called(workload, tuple)[0] for _ in range(repeats - 1))]
     statistics: Measured = {name: tuple(call[name] for call in calls) for name in first}
     return requests_of(entries, start, emptied) | statistics
-
-
-def _emptied() -> bool:
-    """Give back all that the allocator holds; whether nothing is left.
-
-    The workspaces of cuBLAS, which it keeps, are among that.
-    """
-    import torch
-
-    gc.collect()
-    torch.cuda.synchronize()
-    torch._C._cuda_clearCublasWorkspaces()
-    torch.cuda.empty_cache()
-    return torch.cuda.memory_stats().get("reserved_bytes.all.current") == 0
 
 
 @contextmanager

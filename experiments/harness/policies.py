@@ -86,11 +86,6 @@ def jemalloc() -> str | None:
     return find_library("jemalloc") if platform.system() == "Linux" else None
 
 
-def as_recorded(policy: Policy) -> dict[str, str]:
-    """The variables without the folders of this machine."""
-    return {name: value.rpartition("/")[2] for name, value in variables(policy).items()}
-
-
 # ----------------------------------------------------------------------------------------- traced
 
 

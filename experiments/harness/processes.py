@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL, Popen, TimeoutExpired
@@ -33,7 +33,7 @@ Under: TypeAlias = Callable[[Path], Sequence[str]]
 _THREADS: Final = (
     "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
 )  # fmt: skip
-#: How often lines are read (s): so much of the work is lost with a run that is killed.
+#: How often lines are read (s): so much of the work is lost with a run that ends early.
 TICK_S: Final = 0.1
 
 _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
@@ -51,18 +51,11 @@ class Running:
         incomplete, running = b"", True
         with (self.folder / "lines.jsonl").open("rb") as stream:
             while running:
-                interrupt: BaseException | None = None
-                try:
+                with suppress(TimeoutExpired):
                     self.process.wait(TICK_S)
                     running = False
-                except TimeoutExpired:
-                    pass
-                except KeyboardInterrupt as raised:
-                    interrupt = raised  # what is done is still told
                 *whole, incomplete = (incomplete + stream.read()).split(b"\n")
                 yield from map(_decoder.decode, whole)
-                if interrupt is not None:
-                    raise interrupt
 
     def said(self) -> str:
         """What it and what it runs under have printed."""
@@ -82,8 +75,7 @@ def working(
     with tempfile.TemporaryDirectory(prefix="ridgepoint-worker-") as name:
         folder = Path(name)
         tasks, lines = folder / "task.json", folder / "lines.jsonl"
-        # The worker stands elsewhere, so that a relative path would lead it astray.
-        tasks.write_bytes(msgspec.json.encode(task, enc_hook=lambda path: str(path.resolve())))
+        tasks.write_bytes(msgspec.json.encode(task))
         lines.touch()
         words = (sys.executable, "-m", worker.__name__, str(tasks), str(lines))
         with (

@@ -153,5 +153,8 @@ def possible(planned: Protocol, device: Device) -> tuple[Protocol, dict[str, str
     return msgspec.structs.replace(
         planned,
         processes=there,
-        variables={policy: policies.as_recorded(policy) for policy in there},
+        variables={  # without the folders of this machine
+            policy: {n: value.rpartition("/")[2] for n, value in policies.variables(policy).items()}
+            for policy in there
+        },
     ), {f"policies.{policy}": reason for policy, reason in reasons.items() if reason}

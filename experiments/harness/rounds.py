@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from random import Random
 from statistics import median
 from typing import Final, NamedTuple
@@ -114,9 +115,8 @@ def measure(study: Study, session: Session, journal: Journal, observer: Observer
     own = [turn for turn in planned if measures_process(shard, turn.process)]
     if not cases or not own:
         return
-    budget = float("inf")
-    if protocol.budget_s is not None:
-        budget = protocol.budget_s * len(own) / len(planned)
+    whole = inf if protocol.budget_s is None else protocol.budget_s
+    budget = whole * len(own) / len(planned)
     main = "retained" if "retained" in protocol.processes else next(iter(protocol.processes))
     everywhere = [case for case, factors in cases.items() if study.timed_under(factors) == "every"]
     observer.begin(f"Measuring {len(cases)} cases in {len(own)} processes.")

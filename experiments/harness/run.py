@@ -59,7 +59,8 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     if request.if_missing and (there := _measured_before(request.records, header)):
         observer.note("Already measured; skipping.")
         return there
-    session = Session(request.device, header.protocol, request.images, threads)
+    images = None if request.images is None else str(request.images.resolve())
+    session = Session(request.device, header.protocol, images, threads)
     if request.images is not None:
         from experiments import datasets
 

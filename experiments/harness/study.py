@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -85,7 +84,7 @@ QUICK: Final = msgspec.structs.replace(
 
 @dataclass(frozen=True)
 class Session:
-    """What measuring a case needs to know of the run; ``images`` is the folder of ``--data``.
+    """What measuring a case needs to know of the run; ``images`` is the whole path of ``--data``.
 
     ``threads`` are those that compute.  ``process`` counts those that measure the case, from 1; 0
     is the run's own.
@@ -93,7 +92,7 @@ class Session:
 
     device: Device
     protocol: Protocol
-    images: Path | None = None
+    images: str | None = None
     threads: int = 1
     process: int = 0
 
@@ -131,19 +130,14 @@ class Subject:
     name: str = "layer"
 
 
-def every_combination(levels: Levels) -> tuple[Factors, ...]:
-    """A case for each combination of levels."""
-    return tuple(dict(zip(levels, chosen, strict=True)) for chosen in product(*levels.values()))
-
-
 @dataclass(frozen=True)
 class Study:
     """A question with the cases that answer it.
 
     ``subject`` gives what a case computes; it is called with torch's seed set and with tensors on
     the device by default, and on tensors without memory for the layers of a case.  ``cases`` turns
-    the levels of each factor into the combinations to measure, in order.  All else is there for
-    studies whose cases differ among themselves:
+    the levels of each factor into the combinations to measure, in order; by default these are all.
+    All else is there for studies whose cases differ among themselves:
 
     - ``memory`` and ``times`` measure in place of the harness, the one once, the other in each of
       several processes; what they raise becomes the case's outcome.  ``timed_under`` tells under
@@ -164,7 +158,9 @@ class Study:
     question: str
     factors: tuple[Factor, ...]
     subject: Callable[[Factors], Subject] | None = None
-    cases: Callable[[Levels], tuple[Factors, ...]] = every_combination
+    cases: Callable[[Levels], tuple[Factors, ...]] = lambda levels: tuple(
+        dict(zip(levels, chosen, strict=True)) for chosen in product(*levels.values())
+    )
     layers: Callable[[Factors], tuple[Layer, ...]] | None = None
     memory: Callable[[Factors, Session], Measured] | None = None
     times: Callable[[Factors, Session], Measured] | None = None

@@ -43,10 +43,6 @@ class Workload:
         self.call()
 
 
-#: Makes a workload from nothing: the same tensors, from the same seed, every time.
-Build: TypeAlias = Callable[[], Workload]
-
-
 class Duration(NamedTuple):
     """One call: wall time in s, and on a CPU how many pages were mapped meanwhile.
 

@@ -250,9 +250,7 @@ def _remember(study: Study, task: Task, index: int, factors: Factors) -> Finish:
     session = task.session
     layers = measure.layers_of_case(study, factors)
     if study.subject:
-        measure.refuse_emulated(
-            measure.subject_of(study, factors, "meta").precision, session.device
-        )
+        measure.refuse_emulated(measure.subject_of(study, factors, "meta"), session.device)
     measured: Measured = {}
     if study.memory or study.subject:  # else a study has times alone
         measured = (study.memory or partial(measure.measure_memory, study))(factors, session)
@@ -359,9 +357,7 @@ def _profiled(name: str) -> Iterator[None]:
 
 def main(task_path: Path, lines_path: Path) -> None:
     """Do the task; every line is one write, so that lines of several processes do not mix."""
-    task = msgspec.json.decode(
-        task_path.read_bytes(), type=Task, dec_hook=lambda kind, value: kind(value)
-    )
+    task = msgspec.json.decode(task_path.read_bytes(), type=Task)
     with lines_path.open("ab") as stream:
 
         def say(message: Message) -> None:

@@ -20,14 +20,8 @@ from torch.nn import functional
 
 #: Classes of ImageNet.
 CLASSES: Final = 1000
-CHANNELS: Final = (64, 128, 256, 512)
-#: Blocks in each of the four stages, by the number of layers with weights.
-STAGES: Final = {18: (2, 2, 2, 2), 50: (3, 4, 6, 3)}
 #: A bottleneck puts out four times the channels that it works on.
 EXPANSION: Final = 4
-
-CIFAR_CHANNELS: Final = (16, 32, 64)
-
 #: The rows of MobileNetV2's table: expansion, channels, blocks, and the stride of the first.
 _MOBILE: Final = (
     (1, 16, 1, 1),
@@ -48,17 +42,17 @@ def resnet(depth: int) -> nn.Sequential:
     Depth 18 has basic blocks and 11,689,512 parameters, depth 50 bottlenecks and 25,557,032.  The
     shortcut into a new stage is a projection (option B).
     """
-    deep = depth == 50
-    block = _bottleneck if deep else basic
+    stages = {18: (2, 2, 2, 2), 50: (3, 4, 6, 3)}[depth]
+    block, expansion = (_bottleneck, EXPANSION) if depth == 50 else (basic, 1)
     return nn.Sequential(
         OrderedDict[str, nn.Module](
-            **dict(_convolution("{}", 3, CHANNELS[0], 7, 2)),
+            **dict(_convolution("{}", 3, 64, 7, 2)),
             relu=nn.ReLU(),
             pool=nn.MaxPool2d(3, 2, padding=1),
-            **dict(_blocks(STAGES[depth], CHANNELS, block, EXPANSION if deep else 1)),
+            **dict(_blocks(stages, (64, 128, 256, 512), block, expansion)),
             average=nn.AdaptiveAvgPool2d(1),
             flatten=nn.Flatten(),
-            fc=nn.Linear(CHANNELS[-1] * (EXPANSION if deep else 1), CLASSES),
+            fc=nn.Linear(512 * expansion, CLASSES),
         )
     )
 
@@ -75,12 +69,12 @@ def cifar_resnet(depth: int) -> nn.Sequential:
     block = partial(basic, shortcut=option_a, last="relu2")
     return nn.Sequential(
         OrderedDict[str, nn.Module](
-            **dict(_convolution("{}", 3, CIFAR_CHANNELS[0], 3)),
+            **dict(_convolution("{}", 3, 16, 3)),
             relu=nn.ReLU(),
-            **dict(_blocks([(depth - 2) // 6] * 3, CIFAR_CHANNELS, block)),
+            **dict(_blocks([(depth - 2) // 6] * 3, (16, 32, 64), block)),
             pool=nn.AdaptiveAvgPool2d(1),
             flatten=nn.Flatten(),
-            fc=nn.Linear(CIFAR_CHANNELS[-1], 10),
+            fc=nn.Linear(64, 10),
         )
     )
 

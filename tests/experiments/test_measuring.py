@@ -11,6 +11,7 @@ import mmap
 import platform
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -24,7 +25,7 @@ from experiments.harness.checks import checks_of
 from experiments.harness.journal import Journal
 from experiments.harness.measure import layers_of_case
 from experiments.harness.request import Request
-from experiments.harness.study import Device, Factors, Session, UnavailableError
+from experiments.harness.study import Device, Factors, Session, Subject, UnavailableError
 from report.errors import UsageError
 from report.instruments.trace import read_trace
 from report.missing import Missing
@@ -246,10 +247,11 @@ def test_training_from_scratch_learns_and_says_what_its_library_is(
 def test_half_precision_without_kernels_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    reduced = Subject(torch.nn.ReLU(), torch.empty(1), precision="bfloat16")
     with pytest.raises(UnavailableError, match="no bfloat16 kernels"):
-        measure.refuse_emulated("bfloat16", "cpu")
-    measure.refuse_emulated("bfloat16", "cuda")
-    measure.refuse_emulated("float32", "cpu")
+        measure.refuse_emulated(reduced, "cpu")
+    measure.refuse_emulated(reduced, "cuda")
+    measure.refuse_emulated(replace(reduced, precision="float32"), "cpu")
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the limit needs glibc")
