@@ -10,8 +10,6 @@ from typing import Any
 
 from report.records.layers import (
     Activation,
-    Addition,
-    BatchNorm,
     Convolution,
     Dropout,
     Flatten,
@@ -108,24 +106,16 @@ class Chain:
         flat = (self.shape[0], prod(self.shape[1:]))
         return self._add(Flatten(**self._base() | {"output_shape": flat}))
 
-    def norm(self) -> Chain:
-        return self._add(BatchNorm(**self._base(), affine=True))
+    def then(self, kind: type[Any], **settings: Any) -> Chain:
+        """A layer that keeps the shape."""
+        return self._add(kind(**self._base(), **settings))
 
-    def act(self, function: str = "relu") -> Chain:
-        return self._add(Activation(**self._base(), function=function))
-
-    def add(self) -> Chain:
-        return self._add(Addition(**self._base()))
-
-    def dropout(self, probability: float) -> Chain:
-        return self._add(Dropout(**self._base(), probability=probability))
-
-    def softmax(self, log: bool = False) -> Chain:
-        return self._add(Softmax(**self._base(), log=log))
+    def act(self) -> Chain:
+        return self.then(Activation, function="relu")
 
 
 def mnist_example(batch: int = 1) -> list[Layer]:
     """The CNN of pytorch/examples/mnist."""
     net = Chain(batch, 1, 28, 28).conv(32, 3).act().conv(64, 3).act().pool("max", 2)
-    net.dropout(0.25).flatten().linear(128).act().dropout(0.5).linear(10)
-    return net.softmax(log=True).layers
+    net.then(Dropout, probability=0.25).flatten().linear(128).act()
+    return net.then(Dropout, probability=0.5).linear(10).then(Softmax, log=True).layers

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from report.errors import StudyError
-from report.records.layers import Convolution, Layer, Linear, PaddedShortcut
+from report.records import layers as kinds
+from report.records.layers import BatchNorm, Convolution, Layer, Linear, PaddedShortcut
 from report.theory.allocator import Allocate, replay
 from report.theory.networks import layers_of
 from report.theory.reconciliation import Term
@@ -76,7 +77,7 @@ def test_a_training_step_is_a_little_less_than_three_forward_passes() -> None:
     assert round(flops(training_macs(layers)) / 1e9, 3) == 24.299
     assert training_macs(layers) == 3 * forward_macs(layers) - macs(layers[0])
     assert flops(training_macs(layers_of("MobileNetV2", 224))) == 1_782_969_600
-    normalised = Chain(1, 3, 8, 8).norm().conv(4, 3).layers
+    normalised = Chain(1, 3, 8, 8).then(BatchNorm, affine=True).conv(4, 3).layers
     assert training_macs(normalised) == 3 * forward_macs(normalised)
 
 
@@ -125,6 +126,7 @@ def only(chain: Chain) -> Layer:
 SHORTCUT = PaddedShortcut(
     input_shape=(1, 2, 4, 6), output_shape=(1, 4, 2, 3), dtype="float32", stride=(2, 2)
 )
+NORM = only(Chain(1, 2, 4, 6).then(BatchNorm, affine=True))
 
 
 # 48 elements of 4 bytes: a map is 192 B.
@@ -132,13 +134,13 @@ SHORTCUT = PaddedShortcut(
     ("layer", "forward", "weight", "input_gradient"),
     [
         (only(Chain(1, 2, 4, 6).act()), 2 * 192, 0, 3 * 192),
-        (only(Chain(1, 2, 4, 6).add()), 3 * 192, 0, 0),
-        (only(Chain(1, 2, 4, 6).norm()), 2 * 192 + 16, 2 * 192 + 16, 3 * 192 + 8),
+        (only(Chain(1, 2, 4, 6).then(kinds.Addition)), 3 * 192, 0, 0),
+        (NORM, 2 * 192 + 16, 2 * 192 + 16, 3 * 192 + 8),
         (only(Chain(1, 2, 4, 6).pool("max", 2)), 192 + 48, 0, 2 * 192 + 48),
         (only(Chain(1, 2, 4, 6).pool("average", 2)), 192 + 48, 0, 192 + 48),
         (SHORTCUT, 48 + 96, 0, 48 + 192),
-        (only(Chain(1, 48).softmax()), 2 * 192, 0, 3 * 192),
-        (only(Chain(1, 48).dropout(0.5)), 2 * 192, 0, 2 * 192 + 48),
+        (only(Chain(1, 48).then(kinds.Softmax, log=False)), 2 * 192, 0, 3 * 192),
+        (only(Chain(1, 48).then(kinds.Dropout, probability=0.5)), 2 * 192, 0, 2 * 192 + 48),
         (only(Chain(2, 3).linear(5)), 24 + 80 + 40, 24 + 80 + 40, 24 + 60 + 40),
         (altered(only(Chain(2, 3).linear(5)), dtype="bfloat16"), 72, 72, 62),
         (altered(only(Chain(2, 3).linear(5)), dtype="float64"), 288, 288, 248),

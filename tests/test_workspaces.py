@@ -11,7 +11,7 @@ from report.records.layers import Convolution
 from report.records.operations import Operator, Tensor
 from report.studies.conv_profiling.subject import Dimensions
 from report.theory.conditions import Conditions, Layout
-from report.theory.convolution_workspaces import AVX2, PENDING, convolution_workspace
+from report.theory.convolution_workspaces import AVX2, convolution_workspace
 from report.theory.terms import LIBRARY, executed_terms
 from report.theory.work import input_bytes, macs, output_bytes, parameter_bytes
 from report.theory.workspaces import workspace
@@ -41,12 +41,6 @@ def called(layer: Convolution, layout: Layout) -> Operator:
             for name in ("stride", "padding", "dilation", "groups", "transposed")
         },
     )  # fmt: skip
-
-
-def taken(layer: Any, layout: Layout = "contiguous", **how: Any) -> dict[str, int] | None:
-    """The terms of a workspace that are not 0; None where it is not all."""
-    found = workspace(called(layer, layout), Conditions(**how))
-    return {t.name: t.amount for t in found.terms if t.amount} if found.complete else None
 
 
 #: Peaks (B) of one float32 convolution on an AMD EPYC 7xx3 with AVX2 (family 25, model 1), PyTorch
@@ -82,17 +76,6 @@ def test_peaks_on_avx2_are_met_or_at_least(
     assert peak == measured if complete else peak <= measured
 
 
-def test_the_layer_of_the_first_study_on_avx512() -> None:
-    """32 channels in, 64 out, 3 × 3, on maps of 26 × 26; as its events were."""
-    assert taken(mnist_conv2(64), threads=2) == {"Blocked output": 9_437_184}
-    assert taken(mnist_conv2(64), "channels_last", threads=2) == {
-        "Weight reorder": 73_728, "Workspace, batch descriptors": 12_336,
-    }  # fmt: skip
-    single = taken(mnist_conv2(1))
-    assert single is not None and single[PENDING] == -147_456
-    assert sum(single.values()) == 73_984 + 86_528 + 307_712 - (73_984 + 86_528 + 147_456)
-
-
 def test_tensors_in_another_layout_are_copied() -> None:
     layer = mnist_conv2(64)
     mixed = called(layer, "channels_last")
@@ -106,46 +89,51 @@ def only(chain: Chain) -> Any:
 
 
 PLAIN, LAST = LAYOUTS
+ON_16, ON_8, TWO = Conditions(), Conditions(block=8), Conditions(threads=2)
 
 
 @pytest.mark.parametrize(
-    ("block", "layer", "layout", "amount"),
+    ("how", "layer", "layout", "amount"),
     [
+        # The layer of the first study, as its events were.
+        (TWO, mnist_conv2(64), PLAIN, 9_437_184),
+        (TWO, mnist_conv2(64), LAST, 73_728 + 12_336),
+        (ON_16, mnist_conv2(1), PLAIN, 307_712 - 147_456),
         # A small single image is unfolded.
-        (16, only(Chain(1, 16, 32, 32).conv(16, 3, 1, 1, bias=False)), PLAIN, 16 * 9 * 1024 * 4),
+        (ON_16, only(Chain(1, 16, 32, 32).conv(16, 3, 1, 1, bias=False)), PLAIN, 16 * 9 * 1024 * 4),
         # Groups, single elements, float64 and much padding were not tried.
-        (16, only(Chain(2, 32, 8, 8).conv(32, 3, 1, 1, groups=32)), PLAIN, None),
-        (16, only(Chain(2, 32, 8, 8).conv(32, 1)), PLAIN, None),
-        (16, msgspec.structs.replace(mnist_conv2(2), dtype="float64"), PLAIN, None),
-        (16, only(Chain(2, 16, 20, 20).conv(16, 11, 1, 5)), PLAIN, None),
+        (ON_16, only(Chain(2, 32, 8, 8).conv(32, 3, 1, 1, groups=32)), PLAIN, None),
+        (ON_16, only(Chain(2, 32, 8, 8).conv(32, 1)), PLAIN, None),
+        (ON_16, msgspec.structs.replace(mnist_conv2(2), dtype="float64"), PLAIN, None),
+        (ON_16, only(Chain(2, 16, 20, 20).conv(16, 11, 1, 5)), PLAIN, None),
         # A single channel, and channels in blocks of 16, 32 or 48.
-        (16, only(Chain(2, 1, 8, 8).conv(32, 3)), PLAIN, 2 * 32 * 36 * 4),
-        (16, only(Chain(2, 1, 8, 8).conv(32, 3)), LAST, None),
-        (16, only(Chain(2, 16, 8, 8).conv(96, 3)), LAST, None),
+        (ON_16, only(Chain(2, 1, 8, 8).conv(32, 3)), PLAIN, 2 * 32 * 36 * 4),
+        (ON_16, only(Chain(2, 1, 8, 8).conv(32, 3)), LAST, None),
+        (ON_16, only(Chain(2, 16, 8, 8).conv(96, 3)), LAST, None),
         # Three positions of a row are computed at once, here of two: more padding is another
         # kernel.
-        (16, only(Chain(2, 16, 9, 9).conv(16, 12, 1, 2)), PLAIN, 2 * 16 * (81 + 144 * 8) * 4),
-        (16, only(Chain(2, 16, 9, 9).conv(16, 14, 1, 3)), PLAIN, None),
+        (ON_16, only(Chain(2, 16, 9, 9).conv(16, 12, 1, 2)), PLAIN, 2 * 16 * (81 + 144 * 8) * 4),
+        (ON_16, only(Chain(2, 16, 9, 9).conv(16, 14, 1, 3)), PLAIN, None),
         # Large maps take at most two vectors of output channels, others four, so that 32 channels
         # fill three of them up.
-        (8, only(Chain(2, 16, 152, 152).conv(32, 3)), LAST, 32 * 144 * 4 + 8216),
-        (8, only(Chain(2, 16, 152, 151).conv(32, 3)), LAST, None),
-        (8, only(Chain(2, 16, 152, 152).conv(16, 3)), LAST, 9 * 256 * 4 + 8216),
-        (8, only(Chain(2, 16, 20, 20).conv(16, 3, groups=2)), LAST, 8 * 144 * 4 + 8216),
+        (ON_8, only(Chain(2, 16, 152, 152).conv(32, 3)), LAST, 32 * 144 * 4 + 8216),
+        (ON_8, only(Chain(2, 16, 152, 151).conv(32, 3)), LAST, None),
+        (ON_8, only(Chain(2, 16, 152, 152).conv(16, 3)), LAST, 9 * 256 * 4 + 8216),
+        (ON_8, only(Chain(2, 16, 20, 20).conv(16, 3, groups=2)), LAST, 8 * 144 * 4 + 8216),
         # A depthwise kernel has its weights in blocks of eight channels.
-        (8, only(Chain(2, 12, 9, 9).conv(12, 3, 1, 1, groups=12)), LAST, 9 * 16 * 4),
+        (ON_8, only(Chain(2, 12, 9, 9).conv(12, 3, 1, 1, groups=12)), LAST, 9 * 16 * 4),
         # Each thread gathers what a strided kernel of one element reads.
-        (8, only(Chain(2, 8, 8, 8).conv(8, 1, 2, bias=False)), PLAIN,
+        (ON_8, only(Chain(2, 8, 8, 8).conv(8, 1, 2, bias=False)), PLAIN,
          2 * 8 * 64 * 4 + 64 * 4 + (8 * 16 * 4 + 128)),
-        (8, only(Chain(16, 8, 8, 8).conv(8, 1)), PLAIN, 16 * 8 * 64 * 4 + 64 * 4),
-        (8, only(Chain(1, 8, 8, 8).conv(8, 1)), PLAIN, 0),
-        (8, only(Chain(1, 20, 32, 32).conv(8, 3)), PLAIN, 20 * 9 * 900 * 4),
-        (8, only(Chain(1, 20, 32, 33).conv(8, 3)), PLAIN,
+        (ON_8, only(Chain(16, 8, 8, 8).conv(8, 1)), PLAIN, 16 * 8 * 64 * 4 + 64 * 4),
+        (ON_8, only(Chain(1, 8, 8, 8).conv(8, 1)), PLAIN, 0),
+        (ON_8, only(Chain(1, 20, 32, 32).conv(8, 3)), PLAIN, 20 * 9 * 900 * 4),
+        (ON_8, only(Chain(1, 20, 32, 33).conv(8, 3)), PLAIN,
          24 * 32 * 33 * 4 + 8 * 24 * 9 * 4),
     ],
 )  # fmt: skip
-def test_amounts(block: int, layer: Convolution, layout: Layout, amount: int | None) -> None:
-    found = workspace(called(layer, layout), Conditions(block=block))
+def test_amounts(how: Conditions, layer: Convolution, layout: Layout, amount: int | None) -> None:
+    found = workspace(called(layer, layout), how)
     assert (found.amount if found.complete else None) == amount
 
 

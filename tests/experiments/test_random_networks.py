@@ -62,12 +62,6 @@ def divisors(channels: int) -> list[int]:
     return [g for g in (1, 2, 3, channels) if channels % g == 0]
 
 
-def pool(pick: Pick, kernel: int, side: int) -> nn.Module:
-    dilation, indices = pick((1, 2)) if side >= 5 else 1, pick((True, False))
-    found = nn.MaxPool2d(kernel, pick((1, 2, 3)), 0, dilation, indices, pick((True, False)))
-    return First(found) if indices else found
-
-
 def on_maps(pick: Pick, shape: tuple[int, ...]) -> nn.Module:
     """A layer for ``(N, C, H, W)``."""
     channels, side = shape[1], min(shape[2:])
@@ -80,7 +74,8 @@ def on_maps(pick: Pick, shape: tuple[int, ...]) -> nn.Module:
         lambda: nn.BatchNorm2d(channels),
         lambda: nn.GroupNorm(groups, channels),
         lambda: pick(ACTIVATIONS),
-        lambda: pool(pick, kernel, side),
+        lambda: First(nn.MaxPool2d(kernel, pick((1, 2, 3)), return_indices=True)),
+        lambda: nn.MaxPool2d(1, 2, dilation=pick((1, 2)), ceil_mode=pick((True, False))),
         lambda: nn.AvgPool2d(kernel, ceil_mode=pick((True, False))),
         lambda: nn.AdaptiveAvgPool2d(pick((1, 2, 3, 4))),
         lambda: nn.Softmax(pick((1, 2, 3))),
