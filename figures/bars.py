@@ -11,8 +11,7 @@ from typing import Final
 from matplotlib.axes import Axes
 
 from figures import style
-from figures.canvas import Drawn
-from figures.labels import legend_above, name_rows
+from figures.labels import Drawn, legend_above, name_rows
 from figures.panels import Bars
 
 #: The part of a row that its bars fill, less the gap to the next row.

@@ -11,8 +11,7 @@ from typing import Final
 from matplotlib.axes import Axes
 
 from figures import style
-from figures.canvas import Drawn
-from figures.labels import legend_above, name_rows, plain_log_ticks, say_not_measured
+from figures.labels import Drawn, legend_above, name_rows, plain_log_ticks, say_not_measured
 from figures.panels import Dots, DotSeries
 
 #: The widths of an interval and of the inner part of a distribution (pt).

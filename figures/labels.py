@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.legend import Legend
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from figures import style
+
+#: Series by what they were drawn as.  A series has a label, and its points in ``x`` and ``y``.
+Drawn: TypeAlias = list[tuple[Any, Sequence[Artist]]]
 
 #: Points between the middles of two names, and from the axes to a name.
 _LINE, _AWAY = 1.25 * style.SMALL, 4.0

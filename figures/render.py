@@ -6,6 +6,7 @@ import io
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from types import ModuleType
 from typing import Any, Final, TypeVar
 
 import matplotlib as mpl
@@ -15,25 +16,20 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from figures import bars, dots, roofline, scaling, style, waterfall
-from figures.canvas import Drawn
 from figures.fonts import families, printable, register
+from figures.labels import Drawn
 from figures.panels import Bars, Dots, Drawing, Panel, Roofline, Scaling, Waterfall
 from figures.svg import shorten
 
 _Described = TypeVar("_Described")
-#: What draws all marks of a panel of each kind, and returns the series whose values a page shows.
-_DRAW: Final[Mapping[type[Panel], Callable[[Any, Axes], Drawn]]] = {
-    Bars: bars.draw,
-    Dots: dots.draw,
-    Roofline: roofline.draw,
-    Scaling: scaling.draw,
-    Waterfall: waterfall.draw,
-}
-#: What draws that which depends on the ends of the axes, which are final: names and legends.
-_FINISH: Final[Mapping[type[Panel], Callable[[Any, Axes], None]]] = {
-    Dots: dots.finish,
-    Roofline: roofline.finish,
-    Scaling: scaling.finish,
+#: What draws each kind of panel: ``draw`` all marks, and ``finish`` what depends on the ends of the
+#: axes, if anything does.
+_KINDS: Final[Mapping[type[Panel], ModuleType]] = {
+    Bars: bars,
+    Dots: dots,
+    Roofline: roofline,
+    Scaling: scaling,
+    Waterfall: waterfall,
 }
 #: Characters of a line that leave room for the axes beside it.
 _LINE: Final = 45
@@ -89,13 +85,14 @@ def render(drawing: Drawing, salt: str) -> Rendered:
 
 def draw(panel: Panel, axes: Axes) -> Drawn:
     """Draw all marks of a panel; returns the series whose values a page shows."""
-    return _DRAW[type(panel)](panel, axes)
+    drawn: Drawn = _KINDS[type(panel)].draw(panel, axes)
+    return drawn
 
 
 def finish(panel: Panel, axes: Axes) -> None:
     """Draw what depends on the ends of the axes, which are final: names and legends."""
-    if type(panel) in _FINISH:
-        _FINISH[type(panel)](panel, axes)
+    if hasattr(kind := _KINDS[type(panel)], "finish"):
+        kind.finish(panel, axes)
 
 
 def _equalise(panels: Sequence[Axes]) -> None:

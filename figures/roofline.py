@@ -11,8 +11,7 @@ from typing import Final
 from matplotlib.axes import Axes
 
 from figures import style
-from figures.canvas import Drawn
-from figures.labels import plain_log_ticks, say_not_measured
+from figures.labels import Drawn, plain_log_ticks, say_not_measured
 from figures.panels import Ceiling, Points, RoofLine, Roofline
 from figures.points import draw_points
 

@@ -7,8 +7,7 @@ from typing import Final
 from matplotlib.axes import Axes
 
 from figures import style
-from figures.canvas import Drawn
-from figures.labels import fits, label_ends, legend_above, plain_log_ticks, say_not_measured
+from figures.labels import Drawn, fits, label_ends, legend_above, plain_log_ticks, say_not_measured
 from figures.panels import Scaling
 from figures.points import draw_points
 

@@ -13,8 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from figures import style
-from figures.canvas import Drawn
-from figures.labels import name_rows
+from figures.labels import Drawn, name_rows
 from figures.panels import Bar, Waterfall
 
 _MORE: Final = style.colour(0)
