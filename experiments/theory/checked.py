@@ -102,9 +102,9 @@ def _refuse_complex(theory: Theory) -> None:
     """
     numbers: set[int] = set()
     for operator, load in zip(theory.network.operators, theory.loads, strict=True):
-        read = [t for found in operator.reads.values() for t in found]
-        numbers |= {t.storage for t in read if t.dtype.startswith("complex")}
-        if load and load.multiply_adds and not numbers.isdisjoint(t.storage for t in read):
+        numbers |= {t.storage for t in operator.read if t.dtype.startswith("complex")}
+        storages = {tensor.storage for tensor in operator.read}
+        if load and load.multiply_adds and numbers & storages:
             raise MeasurementError(
                 f"Operator {operator.name} of {operator.module or 'the network'} multiplies "
                 "complex numbers: PyTorch does so by one, three or four real products, so that "

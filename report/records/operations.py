@@ -10,6 +10,7 @@ that came next.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from math import prod
 from typing import Final, Literal, TypeAlias
 
@@ -107,6 +108,11 @@ class Operator(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """The name without its overload."""
         return self.name.partition(".")[0]
 
+    @property
+    def read(self) -> tuple[Tensor, ...]:
+        """The tensors of all arguments."""
+        return tuple(chain.from_iterable(self.reads.values()))
+
     def tensor(self, name: str) -> Tensor | None:
         """The one tensor of an argument, or None where it was given none."""
         found = self.reads.get(name, ())
@@ -136,5 +142,5 @@ class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     @property
     def unused(self) -> tuple[str, ...]:
         """The parameters that no operator reads."""
-        read = {t.storage for o in self.operators for found in o.reads.values() for t in found}
+        read = {t.storage for o in self.operators for t in o.read}
         return tuple(name for name, t in self.parameters.items() if t.storage not in read)

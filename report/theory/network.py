@@ -208,7 +208,7 @@ class Theory:
         self, name: str, group: Sequence[tuple[Operator, Load]], unread: dict[int, int]
     ) -> Row:
         """The row of a group, which takes the parameters that it reads out of ``unread``."""
-        read = {t.storage for o, _ in group for found in o.reads.values() for t in found}
+        read = {tensor.storage for operator, _ in group for tensor in operator.read}
         roof = self.roof
         return Row(
             name=name,
@@ -262,7 +262,5 @@ class Theory:
 
 
 def _described(operator: Operator) -> str:
-    shapes = (
-        "×".join(map(str, tensor.shape)) for found in operator.reads.values() for tensor in found
-    )
+    shapes = ("×".join(map(str, tensor.shape)) for tensor in operator.read)
     return f"{operator.name}({', '.join(shapes)})"

@@ -151,7 +151,7 @@ def before(captured: Captured, batch: int) -> int:
 
 
 def _read(operator: Operator) -> set[int]:
-    return {tensor.storage for found in operator.reads.values() for tensor in found}
+    return {tensor.storage for tensor in operator.read}
 
 
 def _casts(network: Network) -> dict[int, str]:

@@ -15,8 +15,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from report.records.operations import Network, Operator, Phase
 from report.theory.allocator import SUMS, Allocate, Free, Options, Request, Snapshot, Sum, replay
-from report.theory.conditions import NOTHING, UNKNOWN, Conditions, Workspace
-from report.theory.operators import kind_of
+from report.theory.conditions import Conditions, Workspace
 from report.theory.workspaces import workspace
 
 Category: TypeAlias = Literal[
@@ -30,14 +29,6 @@ _MADE_IN: Final[dict[Phase, Category]] = {
     "backward": "gradients",
     "update": "optimiser state",
 }
-#: Seen to take nothing beside their results on an H100 in float32 (a test compares the requests
-#: with the history of the allocator).
-TAKES_NOTHING_ON_GPU: Final = frozenset({
-    "relu", "relu_", "tanh", "add", "add_", "constant_pad_nd", "native_batch_norm",
-    "max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d",
-    "threshold_backward", "max_pool2d_with_indices_backward", "_log_softmax",
-    "_log_softmax_backward_data", "nll_loss_forward", "nll_loss_backward", "div",
-})  # fmt: skip
 #: A processor's own operators; a GPU runs others in their place, with other results.
 ONLY_ON_CPU: Final = frozenset({
     "_scaled_dot_product_flash_attention_for_cpu",
@@ -69,8 +60,7 @@ def timeline(network: Network, conditions: Conditions) -> Iterator[Moment]:
     if allocator is not None:
         sizes = tuple(map(allocator.rounded, sizes))
     for operator, alive in zip(network.operators, living(network, sizes), strict=True):
-        taken = gpu_workspace(operator) if allocator else workspace(operator, conditions)
-        yield Moment(operator, alive, taken)
+        yield Moment(operator, alive, workspace(operator, conditions))
 
 
 def living(network: Network, sizes: Sequence[int]) -> Iterator[dict[Category, int]]:
@@ -82,7 +72,7 @@ def living(network: Network, sizes: Sequence[int]) -> Iterator[dict[Category, in
     for operator in network.operators:
         for storage in operator.freed:
             alive[categories.pop(storage)] -= sizes[storage]
-        read = {t.storage for found in operator.reads.values() for t in found}
+        read = {tensor.storage for tensor in operator.read}
         # A tensor made from Python's numbers is there from where it is read first.
         for storage in (*operator.made, *sorted(s for s in read if s not in categories)):
             categories[storage] = _MADE_IN[operator.phase]
@@ -104,15 +94,6 @@ def resident(network: Network) -> dict[int, Category]:
 
 
 # ---------------------------------------------------------------------------------------- on a GPU
-
-
-def gpu_workspace(operator: Operator) -> Workspace:
-    """What an operator takes beside its results on a GPU, as far as somebody has seen it."""
-    if kind_of(operator) in ("view", "creation"):
-        return NOTHING
-    types = {tensor.dtype for found in operator.reads.values() for tensor in found}
-    known = operator.base in TAKES_NOTHING_ON_GPU and types <= {"float32", "int64"}
-    return NOTHING if known and not operator.settings.get("training") else UNKNOWN
 
 
 def cuda_memory(network: Network, history: Sequence[Operator], options: Options) -> dict[Sum, int]:

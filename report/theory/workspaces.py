@@ -33,6 +33,14 @@ TAKES_NOTHING: Final = frozenset({
     "silu_", "hardswish", "hardswish_", "hardsigmoid", "leaky_relu", "sin", "cos", "clamp_min",
     "cat", "stack", "_to_copy", "constant_pad_nd", "embedding", "linalg_vector_norm",
 })  # fmt: skip
+#: Seen to take nothing beside their results on an H100 in float32 (a test compares the requests
+#: with the history of the allocator).
+TAKES_NOTHING_ON_GPU: Final = frozenset({
+    "relu", "relu_", "tanh", "add", "add_", "constant_pad_nd", "native_batch_norm",
+    "max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d",
+    "threshold_backward", "max_pool2d_with_indices_backward", "_log_softmax",
+    "_log_softmax_backward_data", "nll_loss_forward", "nll_loss_backward", "div",
+})  # fmt: skip
 #: Operators on two tensors, or on a tensor and a number, which becomes one: in float64 and float32.
 _ARITHMETIC: Final = frozenset({"add", "add_", "sub", "mul", "mul_", "div"})
 _NUMBER_BYTES: Final = 12
@@ -46,9 +54,13 @@ Rule: TypeAlias = Callable[[Operator, Conditions], Workspace]
 
 def workspace(operator: Operator, conditions: Conditions) -> Workspace:
     """What an operator takes at its largest moment, as far as rules tell."""
+    types = {tensor.dtype for tensor in operator.read}
+    if conditions.allocator is not None:
+        tried = types <= _TRIED and not operator.settings.get("training")
+        known = operator.base in TAKES_NOTHING_ON_GPU and tried
+        return NOTHING if known or _computes_nothing(operator) else UNKNOWN
     if takes_nothing(operator):
         return NOTHING
-    types = _types(operator)
     if types <= _TRIED:
         rule = _ALL.get(operator.base)
         return UNKNOWN if rule is None else rule(operator, conditions)
@@ -60,13 +72,12 @@ def workspace(operator: Operator, conditions: Conditions) -> Workspace:
 
 def takes_nothing(operator: Operator) -> bool:
     """Whether an operator takes nothing, whatever the extents of its tensors."""
-    if kind_of(operator) in ("view", "creation"):
-        return True
-    return operator.base in TAKES_NOTHING and _types(operator) <= _TRIED
+    tried = {tensor.dtype for tensor in operator.read} <= _TRIED
+    return _computes_nothing(operator) or (operator.base in TAKES_NOTHING and tried)
 
 
-def _types(operator: Operator) -> set[str]:
-    return {tensor.dtype for found in operator.reads.values() for tensor in found}
+def _computes_nothing(operator: Operator) -> bool:
+    return kind_of(operator) in ("view", "creation")
 
 
 def _taking(amount: int | None, name: str = "Workspace", formula: str = "") -> Workspace:
@@ -202,7 +213,7 @@ def _of_product(operator: Operator, conditions: Conditions) -> Workspace:
 
     A batch with one goes matrix by matrix, small ones without BLAS (``bmm_out_or_baddbmm_``).
     """
-    *_, left, right = (t for found in operator.reads.values() for t in found)
+    *_, left, right = operator.read
     copies = sum(_bytes(tensor) for tensor in (left, right) if not _is_matrix(tensor))
     if not copies or len(left.shape) == 2:
         return _taking(copies)

@@ -19,7 +19,8 @@ from report.records.store import read_record
 from report.theory.allocator import DEFAULT, Allocate
 from report.theory.network import Theory
 from report.theory.networks import Captured, Way, captured
-from report.theory.timeline import TAKES_NOTHING_ON_GPU, requests
+from report.theory.timeline import requests
+from report.theory.workspaces import TAKES_NOTHING_ON_GPU
 
 DATA = Path(__file__).parents[2] / "data"
 INFERENCE = "inference_memory/20261122T103140Z-nvidia-h100-80gb-hbm3-a086b081.zip"

@@ -231,5 +231,5 @@ def _history(
 
 def _copied(operator: Operator) -> int:
     """The bytes of an operator's maps and weights (B)."""
-    read = (tensor for tensors in operator.reads.values() for tensor in tensors)
-    return sum(each.bytes for each in (*read, *operator.writes) if len(each.shape) == _MAP_AXES)
+    tensors = (*operator.read, *operator.writes)
+    return sum(each.bytes for each in tensors if len(each.shape) == _MAP_AXES)

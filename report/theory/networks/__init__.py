@@ -106,7 +106,7 @@ class Captured:
 
     def scaled(self, operator: Operator, batch: int) -> Operator:
         """An operator on its tensors at a batch; nothing grows in most of an update."""
-        touched = {t.storage for each in (*operator.reads.values(), operator.writes) for t in each}
+        touched = {tensor.storage for tensor in (*operator.read, *operator.writes)}
         if touched <= self._resident:
             return operator
         return msgspec.structs.replace(
