@@ -1,6 +1,7 @@
 """``python -m benchmarks [PART …]``: measure, keep the samples, write the page.
 
 The parts are ``builds``, ``scale`` and ``render``, which writes the page anew and nothing else.
+``results.csv`` has a row a sample; ratios are formed within one part, which is measured in one run.
 """
 
 from __future__ import annotations
@@ -13,43 +14,34 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-import msgspec
+import pandas as pd
 
 from benchmarks import engines, page, scale
-from benchmarks.project import Project
-from benchmarks.results import Results, Sample, Scenario, Series, environment
+from benchmarks.commands import Sample, environment
+from benchmarks.project import Project, Scenario
 from report.studies import STUDIES
 
-_HERE: Final = Path(__file__).parent
+_TABLE: Final = Path(__file__).with_name("results.csv")
 
 
-def builds() -> Iterator[Series]:
+def builds() -> Iterator[tuple[str, str, Sample]]:
     """In each turn of a scenario ridgepoint's two routes and their engines go one by one."""
     with tempfile.TemporaryDirectory(prefix="benchmarks-") as scratch:
         projects = [Project(engine, Path(scratch) / engine) for engine in ("typst", "latex")]
         tasks = engines.prepare(Path(scratch) / "engines", tuple(STUDIES))
         for scenario in Scenario:
-            yield from _in_turns(scenario, projects, tasks)
+            repeats = 7 if scenario is Scenario.NOOP else 3
+            for turn, project in product(range(repeats), projects):
+                print(f"builds: {project.engine}, {scenario}, {turn + 1}", file=sys.stderr)
+                project.change(scenario, turn)
+                yield f"ridgepoint_{project.engine}", scenario, project.build()
+                if scenario is Scenario.COLD:
+                    bare = engines.makespan(tasks, project.engine)
+                    yield f"engines_{project.engine}", scenario, bare
 
 
-def _in_turns(
-    scenario: Scenario, projects: Sequence[Project], tasks: Sequence[engines.Task]
-) -> Iterator[Series]:
-    samples: dict[str, list[Sample]] = {}
-    repeats = 7 if scenario is Scenario.NOOP else 3
-    for turn, project in product(range(repeats), projects):
-        print(f"builds: {project.engine}, {scenario}, {turn + 1}", file=sys.stderr)
-        own = f"ridgepoint_{project.engine}"
-        project.change(scenario, turn)
-        samples.setdefault(own, []).append(project.build())
-        if scenario is Scenario.COLD:
-            bare = engines.makespan(tasks, project.engine)
-            samples.setdefault(f"engines_{project.engine}", []).append(bare)
-    for name, found in samples.items():
-        yield Series(part="builds", name=name, at=scenario, samples=tuple(found))
-
-
-MEASURED: Final[dict[str, Callable[[], Iterator[Series]]]] = {
+#: Each yields what was measured, at which scenario or size, and the sample.
+MEASURED: Final[dict[str, Callable[[], Iterator[tuple[str, str, Sample]]]]] = {
     "builds": builds,
     "scale": scale.measure,
 }
@@ -59,20 +51,16 @@ def main(arguments: Sequence[str]) -> None:
     """Measure the parts that are named, or all, and write both files after each."""
     parts = (*MEASURED, "render")
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("part", nargs="*", metavar="PART", help=", ".join(parts))
-    options = parser.parse_args(arguments)
-    if unknown := set(options.part) - set(parts):
-        parser.error(f"no part {min(unknown)!r}; the parts are {', '.join(parts)}")
-    kept, results = _HERE / "results.json", Results()
-    if kept.exists():
-        results = msgspec.json.decode(kept.read_bytes(), type=Results)
-    for part in options.part or parts:
+    parser.add_argument("part", nargs="*", choices=parts, default=parts)
+    table = pd.read_csv(_TABLE, dtype={"at": str})
+    for part in parser.parse_args(arguments).part:
         if part in MEASURED:
-            environments = {**results.environments, part: environment()}
-            others = (series for series in results.series if series.part != part)
-            results = Results(environments, (*others, *MEASURED[part]()))
-        kept.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
-        (_HERE / "README.md").write_text(page.render(results), encoding="utf-8")
+            where = environment()
+            rows = [(part, where, name, at, *sample) for name, at, sample in MEASURED[part]()]
+            new = pd.DataFrame(rows, columns=table.columns)
+            table = pd.concat([table[table["part"] != part], new])
+        table.to_csv(_TABLE, index=False)
+        _TABLE.with_name("README.md").write_text(page.render(table), encoding="utf-8")
 
 
 if __name__ == "__main__":

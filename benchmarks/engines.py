@@ -18,7 +18,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from benchmarks.results import CORES, ROOT, Sample, run_python
+from benchmarks.commands import CORES, ROOT, Sample, run_python
 
 #: The kinds of tasks; what takes long comes first, so that the cores are done at the same time.
 ORDER: Final = ("latexmk", "pandoc", "typst", "figure")
@@ -75,7 +75,7 @@ def makespan(tasks: Sequence[Task], engine: str) -> Sample:
         start = time.perf_counter()
         for task in [pool.submit(run) for _, run in own]:
             task.result()
-        return Sample(wall_s=time.perf_counter() - start)
+        return Sample(time.perf_counter() - start)
 
 
 def _warm(_: int) -> None:

@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from itertools import product
@@ -22,18 +23,20 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
+import pandas as pd
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from experiments.harness.operators import Input, Policy, Step
+from experiments.harness.operators import DEFAULT, Input, Policy, Step
 from experiments.theory.checked import checked
 from experiments.theory.networks import import_timm, network
-from report.theory.fits import BATCH, PROBE, least, scaling, searched
-from report.theory.networks import Captured
+from report.theory.allocator import Options
+from report.theory.fits import PROBE, least, scaling, searched
+from report.theory.network import Theory
+from report.theory.networks import BATCH, Captured
 
-HERE: Final = Path(__file__)
-PAGE: Final = HERE.resolve().with_suffix(".md")
-TABLE: Final = PAGE.with_suffix(".csv")
+HERE: Final = Path(__file__).resolve()
+TABLE: Final = HERE.with_suffix(".csv")
 SIDE: Final = 64
 #: Beyond the peak of two images (B), so that some batch fits into each.
 ROOM: Final = (8_000_000, 24_000_000, 72_000_000)
@@ -69,28 +72,43 @@ def runs(step: Step, channels: int, limit: int, batch: int, failed: Any = None) 
     return os.waitpid(child, 0)[1] == 0
 
 
+def held(step: Step) -> tuple[int, ...]:
+    """The bytes of each storage that stays from step to step."""
+    kept = (*step.module.parameters(), *step.module.buffers(), *step.state())
+    storages = (tensor.untyped_storage() for tensor in kept if tensor.device == kept[0].device)
+    return tuple({each.data_ptr(): each.nbytes() for each in storages}.values())
+
+
 def call(step: Step, shape: tuple[int, ...], limit: int, failed: Any) -> None:
     """Raises where the limit is too small; the call before has none, as it generates kernels."""
     library, phases = ctypes.CDLL(None), SimpleNamespace(phase="", writes=True)
     alive, most = (ctypes.c_long.in_dll(library, f"tensors_{n}") for n in ("alive", "limit"))
     step.prepare((torch.randn(shape),), phases)  # type: ignore[arg-type]
     gc.collect()
-    kept = (*step.module.parameters(), *step.module.buffers(), *step.state())
-    there = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in kept}
-    del kept  # gradients are let go by the step
-    most.value = alive.value - sum(there.values()) + limit
+    most.value = alive.value - sum(held(step)) + limit  # gradients are let go by the step
     with Watched(failed) if failed else nullcontext():
         step.run((torch.randn(shape),), phases)  # type: ignore[arg-type]
 
 
+def prepared(
+    name: str, mode: str, policy: Policy = DEFAULT, allocator: Options | None = None
+) -> tuple[Step, int, Theory, Callable[[int], Theory]]:
+    """A network's step, the channels of its images, and its theory, also by batch."""
+    named, train = network(name), mode == "training"
+    whole = checked(
+        named.build, [Input((BATCH, named.image[0], SIDE, SIDE))],
+        train=train, allocator=allocator, policy=policy, probe=PROBE,
+    )  # fmt: skip
+    gpu = allocator is not None
+    module = named.build().train(train).to("cuda" if gpu else "cpu")
+    step = Step(module, policy, gpu=gpu, trains=train)
+    return step, named.image[0], whole, scaling(Captured(whole.network), whole)
+
+
 def add_rows(name: str, mode: str) -> None:
     """Try one network under each limit, and add what was found to the table."""
-    named, train, rows = network(name), mode == "training", []
-    images, channels = Input((BATCH, named.image[0], SIDE, SIDE)), named.image[0]
-    whole = checked(named.build, [images], train=train, probe=PROBE)
-    at = scaling(Captured(whole.network), whole)
-    module = named.build().train(train)
-    step = Step(module, Policy(), gpu=False, trains=train)
+    step, channels, whole, at = prepared(name, mode)
+    rows = []
     for room in ROOM:
         limit = least(at(2)) + room
         found = searched(at, limit)
@@ -108,45 +126,42 @@ def add_rows(name: str, mode: str) -> None:
         csv.writer(stream, lineterminator="\n").writerows(rows)
 
 
-def read_rows() -> list[dict[str, str]]:
-    """What was tried before."""
-    with TABLE.open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
-
-
-def write_page(rows: list[dict[str, str]]) -> None:
+def write_page() -> None:
     """``benchmarks/fits.md``."""
-    shares = []
-    for mode, verdict in product(MODES, ("fits", "undecided")):
-        own = [row for row in rows if (row["mode"], row["verdict"]) == (mode, verdict)]
-        met = sum(row["ran"] == row["predicted"] for row in own)
-        if own:
-            shares.append(f"| {mode} | *{verdict}* | {len(own)} | {met} | {met / len(own):.0%} |")
-    misses = [
-        f"| `{row['network']}` | {row['mode']} | {int(row['limit']) / 1e6:.1f} "
-        f"| {row['predicted']} | {row['ran']} | {int(row['left']):,} | `{row['failed']}` "
-        f"| {cause(row)} |"
-        for row in rows
-        if row["ran"] != row["predicted"]
+    rows = pd.read_csv(TABLE)
+    rows["met"] = rows["ran"] == rows["predicted"]
+    shares = [
+        f"| {mode} | *{verdict}* | {len(met)} | {met.sum()} | {met.mean():.0%} |"
+        for (mode, verdict), met in rows.groupby(["mode", "verdict"])["met"]
     ]
-    text = HERE.with_suffix(".md.in").read_text(encoding="utf-8")
-    known = {
-        "side": SIDE, "networks": len({row["network"] for row in rows}), "limits": len(rows),
-        "room": ", ".join(f"{room / 1e6:.0f}" for room in ROOM),
-        "above": sum(int(row["ran"]) > int(row["predicted"]) for row in rows),
-        "torch": torch.__version__, "machine": torch.backends.cpu.get_cpu_capability(),
-    }  # fmt: skip
-    content = text.format(shares="\n".join(shares), misses="\n".join(misses), **known)
-    PAGE.write_text(content, encoding="utf-8")
+    misses = [
+        f"| `{row.network}` | {row.mode} | {row.limit / 1e6:.1f} | {row.predicted} | {row.ran} "
+        f"| {row.left:,} | `{row.failed}` | {cause(row)} |"
+        for row in rows[~rows["met"]].itertuples()
+    ]
+    filled(
+        HERE, rows, misses="\n".join(misses), shares="\n".join(shares),
+        room=", ".join(f"{room / 1e6:.0f}" for room in ROOM), torch=torch.__version__,
+        machine=torch.backends.cpu.get_cpu_capability(),
+    )  # fmt: skip
 
 
-def cause(row: dict[str, str]) -> str:
+def filled(script: Path, rows: pd.DataFrame, **parts: str) -> None:
+    """Write the page of a script from its template."""
+    text = script.with_suffix(".md.in").read_text(encoding="utf-8").format(
+        side=SIDE, networks=rows["network"].nunique(), limits=len(rows),
+        above=(rows["ran"] > rows["predicted"]).sum(), **parts,
+    )  # fmt: skip
+    script.with_suffix(".md").write_text(text, encoding="utf-8")
+
+
+def cause(row: Any) -> str:
     """Why a prediction was missed; raises ``ValueError`` where nobody knows."""
-    if row["told"] == "True":
+    if row.told:
         return "its workspace"
-    if row["failed"].startswith("convolution.") and 0 <= int(row["left"]) < DESCRIPTIONS:
+    if row.failed.startswith("convolution.") and 0 <= row.left < DESCRIPTIONS:
         return "oneDNN's descriptions"
-    if row["failed"].startswith("add.") and row["mode"] == "training":
+    if row.failed.startswith("add.") and row.mode == "training":
         return "watched"
     raise ValueError(f"{row}: not explained")
 
@@ -161,14 +176,15 @@ def main() -> None:
             subprocess.run((sys.executable, "-m", "benchmarks.fits"), check=True, env=environment)
         return
     import_timm()
-    known = {(row["network"], row["mode"]) for row in read_rows()}
+    rows = pd.read_csv(TABLE)
+    known = {*zip(rows["network"], rows["mode"], strict=True)}
     names = HERE.with_suffix(".txt").read_text(encoding="utf-8").split()
     for each in product(names, MODES):
         if each not in known:
             process = get_context("fork").Process(target=add_rows, args=each)
             process.start()
             process.join()
-    write_page(read_rows())
+    write_page()
 
 
 if __name__ == "__main__":

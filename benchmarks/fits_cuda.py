@@ -11,19 +11,16 @@ import gc
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
-from statistics import median
 from types import SimpleNamespace
 from typing import Any, Final
 
+import pandas as pd
 import torch
 
-from benchmarks.fits import MODES, SIDE
-from experiments.harness.operators import Input, Policy, Step
-from experiments.theory.checked import checked
-from experiments.theory.networks import network
+from benchmarks.fits import MODES, SIDE, filled, held, prepared
+from experiments.harness.operators import Policy
 from report.theory.allocator import Options
-from report.theory.fits import BATCH, PROBE, least, scaling, searched
-from report.theory.networks import Captured
+from report.theory.fits import PROBE, least, searched
 
 HERE: Final = Path(__file__).resolve()
 TABLE: Final = HERE.with_suffix(".csv")
@@ -35,23 +32,12 @@ ROOM: Final = (1_000_000_000, 4_000_000_000)
 def rows_of(name: str, mode: str) -> list[tuple[Any, ...]]:
     """A row for each limit: what was predicted, and the largest batch that ran with its peak."""
     torch.set_num_threads(1)
-    named, train, policy = network(name), mode == "training", Policy(update="foreach")
-    shape, rows = (named.image[0], SIDE, SIDE), []
-    whole = checked(
-        named.build, [Input((BATCH, *shape))],
-        train=train, allocator=Options(), policy=policy, probe=PROBE,
-    )  # fmt: skip
-    at = scaling(Captured(whole.network), whole)
-    step = Step(named.build().train(train).cuda(), policy, gpu=True, trains=train)
+    step, channels, _, at = prepared(name, mode, Policy(update="foreach"), Options())
+    shape, rows = (channels, SIDE, SIDE), []
     phases: Any = SimpleNamespace(phase="", writes=True)
     step.prepare((torch.randn(PROBE, *shape, device="cuda"),), phases)
     gc.collect()
-    kept = (*step.module.parameters(), *step.module.buffers(), *step.state())
-    sizes = {
-        t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in kept if t.is_cuda
-    }
-    del kept
-    libraries = torch.cuda.memory_allocated() - sum(map(Options().rounded, sizes.values()))
+    libraries = torch.cuda.memory_allocated() - sum(map(Options().rounded, held(step)))
 
     def peak(batch: int, limit: int) -> int | None:
         """The bytes that a call allocated beyond what libraries keep; None where it failed."""
@@ -87,22 +73,16 @@ def rows_of(name: str, mode: str) -> list[tuple[Any, ...]]:
 
 def write_page() -> None:
     """``benchmarks/fits_cuda.md``."""
-    with TABLE.open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    lines = []
-    for mode, room in product(MODES, range(len(ROOM))):
-        own = [row for row in rows if row["mode"] == mode][room :: len(ROOM)]
-        shares = [int(row["ran"]) / int(row["predicted"]) for row in own]
-        beyond = [int(row["peak"]) / int(row["least"]) - 1 for row in own]
-        lines.append(
-            f"| {mode} | {ROOM[room] / 1e9:.0f} | {len(own)} | {min(shares):.1%} "
-            f"| {median(shares):.1%} | {max(shares):.1%} | {max(beyond):.1%} |"
-        )
-    text = HERE.with_suffix(".md.in").read_text(encoding="utf-8").format(
-        side=SIDE, shares="\n".join(lines), networks=len({row["network"] for row in rows}),
-        limits=len(rows), above=sum(int(row["ran"]) > int(row["predicted"]) for row in rows),
-    )  # fmt: skip
-    HERE.with_suffix(".md").write_text(text, encoding="utf-8")
+    rows = pd.read_csv(TABLE)
+    rows["room"] = rows.groupby(["network", "mode"]).cumcount()
+    rows["share"] = rows["ran"] / rows["predicted"]
+    rows["beyond"] = rows["peak"] / rows["least"] - 1
+    lines = [
+        f"| {mode} | {ROOM[room] / 1e9:.0f} | {len(own)} | {own['share'].min():.1%} "
+        f"| {own['share'].median():.1%} | {own['share'].max():.1%} | {own['beyond'].max():.1%} |"
+        for (mode, room), own in rows.groupby(["mode", "room"])
+    ]
+    filled(HERE, rows, shares="\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,16 @@
-"""From ``results.json`` to ``README.md``; no number is typed."""
+"""From ``results.csv`` to ``README.md``; no number is typed."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from statistics import linear_regression, median
+from statistics import linear_regression
 from typing import Final
 
-from benchmarks.results import Results, Scenario, Series
+import pandas as pd
+
+from benchmarks.project import Scenario
 from benchmarks.scale import AXES
 
 _TEMPLATE: Final = Path(__file__).with_name("README.md.in")
@@ -20,51 +22,44 @@ TITLES: Final = {
 }
 
 
-def render(results: Results) -> str:
-    """The whole page; a part that was not measured says so."""
-    found = {(series.name, series.at): series for series in results.series}
+def render(table: pd.DataFrame) -> str:
+    """The whole page."""
+    found = table.groupby(["name", "at"], sort=False).agg(
+        wall=("wall_s", "median"), peak=("peak_bytes", "max"), samples=("wall_s", "size")
+    )
     rows = [(TITLES[name], *(_build(found, name, at) for at in Scenario)) for name in TITLES]
-    axes = ([s for s in results.series if s.name == axis] for axis in AXES)
+    measured = table.groupby("part")["environment"].first()
+    cold = [found.at[(name, Scenario.COLD), "peak"] / 1e6 for name in (*TITLES,)[::2]]
     return _TEMPLATE.read_text(encoding="utf-8").format(
-        builds_environment=results.environments.get("builds", "Not measured."),
+        builds_environment=measured["builds"],
         times=_table(("", *Scenario), rows, len(Scenario)),
-        scale_environment=results.environments.get("scale", "Not measured."),
-        axes="\n\n".join(_axis(points) for points in axes if points),
+        peaks=" and ".join(f"{peak:.0f}" for peak in cold),
+        scale_environment=measured["scale"],
+        axes="\n\n".join(_axis(found.loc[axis], AXES[axis]) for axis in AXES),
     )
 
 
-def _build(found: dict[tuple[str, str], Series], name: str, at: str) -> str:
+def _build(found: pd.DataFrame, name: str, at: str) -> str:
     """The median in seconds, with the ratio to the engines alone."""
-    series = found.get((name, at))
-    if series is None:
+    if (name, at) not in found.index:
         return "–"
-    base = found.get((name.replace("ridgepoint", "engines"), at), series)
-    ratio = "" if base is series else f" = {_wall(series) / _wall(base):.2f} ×"
-    return f"{_wall(series):.3f} s ({len(series.samples)}){ratio}"
+    wall, base = found.at[(name, at), "wall"], (name.replace("ridgepoint", "engines"), at)
+    compared = base != (name, at) and base in found.index
+    ratio = f" = {wall / found.at[base, 'wall']:.2f} ×" if compared else ""
+    return f"{wall:.3f} s ({found.at[(name, at), 'samples']}){ratio}"
 
 
-def _wall(series: Series) -> float:
-    return median(sample.wall_s for sample in series.samples)
-
-
-def _axis(points: Sequence[Series]) -> str:
+def _axis(points: pd.DataFrame, words: str) -> str:
     """Time and memory for each size, and above it the exponent of their growth.
 
     That is the slope of log(time) over log(size): 1 is linear growth, 0 none.
     """
-    sizes = [int(point.at) for point in points]
     rows = [
-        (
-            f"{size:,}",
-            f"{_wall(point):.3f}",
-            f"{median(sample.peak_bytes for sample in point.samples) / 1e6:.0f}",
-            f"{len(point.samples)}",
-        )
-        for size, point in zip(sizes, points, strict=True)
+        (f"{int(size):,}", f"{point.wall:.3f}", f"{point.peak / 1e6:.0f}", f"{point.samples:.0f}")
+        for size, point in points.iterrows()
     ]
-    logs = [*map(math.log, sizes)], [math.log(_wall(point)) for point in points]
+    logs = [math.log(int(size)) for size in points.index], [*map(math.log, points["wall"])]
     grows = f"{linear_regression(*logs).slope:.2f}"
-    words = AXES[points[0].name]
     title = f"**{words[0].upper()}{words[1:]}.** Exponent of time over size: {grows}."
     headings = ("Size", "Time (s)", "Peak memory (MB)", "Samples")
     return f"{title}\n\n{_table(headings, rows, len(headings))}"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from benchmarks.results import ROOT, Sample, Scenario, run_python
+from benchmarks.commands import ROOT, Sample, run_python
 
 EDITED_STUDY: Final = "conv_scaling"
 EDITED_PAPER: Final = "conv_profiling"
@@ -23,6 +23,16 @@ def draw(panel: Bars, axes: Axes) -> Drawn:
     axes.set_facecolor((1, 1, 0.9{turn}))
     return _draw_before_{turn}(panel, axes)
 """
+
+
+class Scenario(StrEnum):
+    """What was changed since the last build, in the words of the tables."""
+
+    COLD = "cold"
+    NOOP = "nothing changed"
+    RECORD = "one value of data changed"
+    PROSE = "one word changed"
+    DRAWING = "one drawing function changed"
 
 
 def copy_project(target: Path) -> None:
@@ -51,10 +61,6 @@ class Project:
             case Scenario.DRAWING:
                 with (self._folder / "figures" / "bars.py").open("a", encoding="utf-8") as stream:
                     stream.write(_WRAPPED.format(turn=turn))
-            case Scenario.TOUCH:
-                for room in ("data", "templates", "report", "figures"):
-                    for path in (self._folder / room).rglob("*"):
-                        os.utime(path)
 
     def build(self) -> Sample:
         """Build all papers; raises ``RuntimeError`` if that fails."""

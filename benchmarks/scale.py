@@ -13,14 +13,14 @@ import tempfile
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import cycle, islice
+from itertools import cycle, islice, product
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from benchmarks.commands import ROOT, Sample, run_python
 from benchmarks.project import copy_project
-from benchmarks.results import ROOT, Sample, Series, run_python
 from report.records.filed import encode
 from report.records.record import Record
 from report.records.store import packed, read_records, record_name
@@ -38,8 +38,8 @@ AXES: Final = {
 _FIRST: Final = datetime(2001, 1, 1, tzinfo=UTC)
 
 
-def measure() -> Iterator[Series]:
-    """A point for every axis and size."""
+def measure() -> Iterator[tuple[str, str, Sample]]:
+    """Samples for every axis and size."""
     for take, sizes in ((_cases, CASES), (_records, RECORDS)):
         for size in sizes:
             print(f"scale: {take.__name__.strip('_')}, {size:,}", file=sys.stderr)
@@ -47,30 +47,24 @@ def measure() -> Iterator[Series]:
                 yield from take(Path(scratch), size)
 
 
-def _cases(scratch: Path, size: int) -> Iterator[Series]:
+def _cases(scratch: Path, size: int) -> Iterator[tuple[str, str, Sample]]:
     """Reading with all checks, by processes that print its seconds alone and their own peak."""
     write_records(scratch, size // 1_000, 1_000)
-    samples = []
     for _ in range(REPEATS):
-        outer, output = run_python(ROOT, "-m", "benchmarks.scale", str(scratch))
+        output = run_python(ROOT, "-m", "benchmarks.scale", str(scratch))[1]
         seconds, peak = output.strip().split("\n")[-1].split()
-        sample = Sample(wall_s=float(seconds), cpu_s=outer.cpu_s, peak_bytes=int(peak))
-        samples.append(sample)
-    yield Series(part="scale", name="cases_read", at=str(size), samples=tuple(samples))
+        yield "cases_read", str(size), Sample(float(seconds), int(peak))
 
 
-def _records(scratch: Path, size: int) -> Iterator[Series]:
+def _records(scratch: Path, size: int) -> Iterator[tuple[str, str, Sample]]:
     """A long history of a study: building its paper, and finding nothing to do."""
     project = scratch / "project"
     copy_project(project)
     write_records(project / "data", size, cases=10)
-    for way in ("cold", "noop"):
-        samples = []
-        for _ in range(REPEATS):
-            if way == "cold":
-                shutil.rmtree(project / "out", ignore_errors=True)
-            samples.append(run_python(project, "build.py", STUDY, "--html")[0])
-        yield Series(part="scale", name=f"records_{way}", at=str(size), samples=tuple(samples))
+    for way, _ in product(("cold", "noop"), range(REPEATS)):
+        if way == "cold":
+            shutil.rmtree(project / "out", ignore_errors=True)
+        yield f"records_{way}", str(size), run_python(project, "build.py", STUDY, "--html")[0]
 
 
 def sized(record: Record, cases: int, number: int) -> Record:

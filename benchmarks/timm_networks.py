@@ -8,11 +8,12 @@ operators of these networks are put into ``data/operators-of-timm.jsonl.gz``, wh
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
+
+import pandas as pd
 
 from experiments.harness.operators import Input, built, capture
 from experiments.theory.checked import of_capture
@@ -50,12 +51,6 @@ class Counts(NamedTuple):
     torch_multiply_adds: int = 0
     uncounted_multiply_adds: int = 0
     uncounted: str = ""
-
-    @property
-    def exact(self) -> bool:
-        """Whether parameters and multiply-adds are those of the module and of torch's counter."""
-        counted = self.multiply_adds - self.uncounted_multiply_adds
-        return self.parameters == self.own_parameters and counted == self.torch_multiply_adds
 
 
 def counts(name: str) -> Counts:
@@ -140,29 +135,26 @@ def add_operators(names: Iterable[str]) -> None:
 
 def add_counts() -> None:
     """Add what is missing to the table, a row a network in the order of names, and write a page."""
-    with TABLE.open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.reader(stream))[1:]
-    found = {r[0]: Counts(*r[:3], *map(int, r[3:8]), r[8]) for r in rows}  # type: ignore[call-arg]
-    for name in sorted(set(import_timm().list_models()) - found.keys()):
-        found[name] = counts(name)
-        print(f"{name}: {found[name].refused or 'captured'}", flush=True)
-        with TABLE.open("w", encoding="utf-8", newline="") as stream:
-            table = [Counts._fields, *sorted(found.values())]
-            csv.writer(stream, lineterminator="\n").writerows(table)
-    known = [each for each in found.values() if not each.refused]
-    names = {name for each in known for name in each.uncounted.split()}
-    text = (
-        Path(__file__)
-        .with_suffix(".md.in")
-        .read_text(encoding="utf-8")
-        .format(
-            networks=len(found),
-            refused=len(found) - len(known),
-            exact=sum(each.exact for each in known),
-            wrong=sum(not each.exact for each in known),
-            uncounted=", ".join(f"`{name}`" for name in sorted(names)),
-        )
+    rows = pd.read_csv(TABLE, keep_default_na=False)
+    for name in sorted({*import_timm().list_models()} - {*rows["network"]}):
+        rows.loc[len(rows)] = counts(name)
+        print(f"{name}: {rows['refused'].iloc[-1] or 'captured'}", flush=True)
+        rows.sort_values("network").to_csv(TABLE, index=False, lineterminator="\n")
+    write_page(rows)
+
+
+def write_page(rows: pd.DataFrame) -> None:
+    """``benchmarks/networks-of-timm.md``."""
+    known = rows[rows["refused"] == ""]
+    counted = known["multiply_adds"] - known["uncounted_multiply_adds"]
+    exact = (counted == known["torch_multiply_adds"]) & (
+        known["parameters"] == known["own_parameters"]
     )
+    names = sorted({*" ".join(known["uncounted"]).split()})
+    text = Path(__file__).with_suffix(".md.in").read_text(encoding="utf-8").format(
+        networks=len(rows), refused=len(rows) - len(known), exact=exact.sum(),
+        wrong=(~exact).sum(), uncounted=", ".join(f"`{name}`" for name in names),
+    )  # fmt: skip
     PAGE.write_text(text, encoding="utf-8")
 
 
