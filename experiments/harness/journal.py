@@ -101,8 +101,7 @@ _step: msgspec.json.Decoder[Step] = msgspec.json.Decoder(Step)
 class Journal:
     """What a run has done so far; inside ``with``, one process adds to it, and to the disk."""
 
-    def __init__(self, path: Path, header: Header, size: int = 0) -> None:
-        """Of a run of which nothing is on disk, or ``size`` bytes of whole lines."""
+    def __init__(self, path: Path, header: Header) -> None:
         self.path, self.header = path, header
         self.ceilings: Ceilings | None = None
         self.finished: dict[int, Case] = {}
@@ -110,23 +109,22 @@ class Journal:
         self.unfiled: dict[str, str] = {}
         self.rounds: list[Ended] = []
         self.counts: dict[int, Count] = {}
-        self.size = size
 
     def __enter__(self) -> Self:
-        """Open the file behind its last whole line, for this process alone.
+        """Open the file, or begin it, for this process alone.
 
         Raises ``MeasurementError`` if another process has it open.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._stream = self.path.open("r+b" if self.size else "xb", buffering=0)
+        new = not self.path.exists()
+        self._stream = self.path.open("xb" if new else "ab", buffering=0)
         if not _locked(self._stream.fileno()):
             self._stream.close()
             raise MeasurementError(f"{self.path.name}: another run is writing this journal now.")
-        if self.size:
-            self._stream.truncate(self.size)
-            self._stream.seek(self.size)
-        else:
+        if new:
             self._write(self.header)
+        else:
+            self._stream.write(b"\n")  # what was cut off is a line of its own
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -177,8 +175,7 @@ def read_journal(path: Path) -> Journal:
     The process, or the machine, ended while it wrote the line, or the disk is at fault.  Raises
     ``MeasurementError`` for a first line that is none of a run.
     """
-    # Behind the last newline nothing is whole.
-    first, *lines = path.read_bytes().split(b"\n")[:-1] or [b""]
+    first, *lines = path.read_bytes().split(b"\n")
     try:
         header = _header.decode(first)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -186,7 +183,7 @@ def read_journal(path: Path) -> Journal:
             f"{path.name}: the journal does not begin with its run ({error}); delete the file and "
             "run without --resume."
         ) from error
-    journal = Journal(path, header, sum(len(line) + 1 for line in (first, *lines)))
+    journal = Journal(path, header)
     for line in lines:
         with suppress(msgspec.DecodeError, UnicodeDecodeError):
             journal.take(_step.decode(line))
