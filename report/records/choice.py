@@ -66,11 +66,15 @@ def choices_of(
     used.  Raises ``RecordError`` for a name of no record, or for records that cannot be pooled.
     """
     machines: dict[str, list[Listed]] = {}
-    for item in sorted(runs_of(listed), key=_preference):
+    for item in sorted(runs_of(listed), key=lambda i: (is_full(i), i.record.started, i.file)):
         machines.setdefault(item.record.environment.key, []).append(item)
-    before = _cast(edition, machines)
-    cast = _recast(before, [_machine_of(file, machines, _USE) for file in asked], machines)
+    key_of = {f: key for key, items in machines.items() for item in items for f in item.files}
     named = {_USE: asked, _EDITION: edition.files if edition else ()}
+    for by, file in ((by, file) for by, files in named.items() for file in files):
+        if file not in key_of:
+            raise RecordError(f"{by}: no record {file}; correct the name.")
+    before = _cast(edition, machines, key_of)
+    cast = _recast(before, [key_of[file] for file in asked], machines)
     keys = dict.fromkeys(
         (*cast.values(), *before.values(), *(edition.compared if edition else machines))
     )
@@ -101,14 +105,16 @@ def filled(items: Iterable[Item]) -> dict[Role, Item]:
     return roles
 
 
-def _cast(edition: Edition | None, machines: _Machines) -> dict[Role, str]:
-    """The machine of each role by its key, as the edition names them."""
+def _cast(
+    edition: Edition | None, machines: _Machines, key_of: Mapping[str, str]
+) -> dict[Role, str]:
+    """The machine of each role by its key, as the edition names them or files of them."""
     if edition is None:
         best = filled(items[-1] for items in machines.values())
         return {role: item.record.environment.key for role, item in best.items()}
     cast: dict[Role, str] = {}
     for role, who in edition.roles.items():
-        keys = {who} if isinstance(who, str) else {_machine_of(f, machines, _EDITION) for f in who}
+        keys = {who} if isinstance(who, str) else {key_of[file] for file in who}
         if len(keys) != 1:
             raise RecordError(
                 f"{_EDITION}: {role}: found records of {len(keys)} machines; name records of one."
@@ -120,14 +126,6 @@ def _cast(edition: Edition | None, machines: _Machines) -> dict[Role, str]:
                 f"{', '.join(machines) or 'none'}."
             )
     return cast
-
-
-def _machine_of(file: str, machines: _Machines, by: str) -> str:
-    """The key of the machine whose record ``file`` is."""
-    for key, items in machines.items():
-        if any(file in item.files for item in items):
-            return key
-    raise RecordError(f"{by}: no record {file}; correct the name.")
 
 
 def _recast(
@@ -142,10 +140,6 @@ def _recast(
             if role := next(free, None):
                 cast[role] = key
     return cast
-
-
-def _preference(item: Listed) -> tuple[bool, str, str]:
-    return (is_full(item), item.record.started, item.file)
 
 
 def is_full(item: Listed) -> bool:
