@@ -59,7 +59,7 @@ def make(options: Namespace) -> int:
 
 def dry_run(options: Namespace) -> int:
     """Print what a build would run, and why."""
-    stale = pipeline.look(request_of(options)).stale
+    stale = pipeline.look(request_of(options)).stale()
     print("\n".join(f"{step}: {why}" for step, why in stale.items()) or "Nothing to do.")
     return 0
 

@@ -36,7 +36,7 @@ def prepare(folder: Path, studies: Sequence[str]) -> list[Task]:
 
 def _tasks(study: str, out: Path, folder: Path) -> Iterator[Task]:
     from figures.render import render
-    from report.engine.task import load
+    from report.engine.actions import load
     from report.render.html import Publication, page_edition
     from report.render.latex import latex_edition, write_latex
     from report.render.pandoc import convert

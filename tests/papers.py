@@ -12,8 +12,8 @@ from typing import Any, TypeAlias, TypeVar
 from pytest import approx
 
 from report.engine import actions
+from report.engine.actions import Task
 from report.engine.pipeline import ROOT
-from report.engine.task import Task
 from report.evidence.devices import read_devices
 from report.evidence.reported import Reported, read_reported
 from report.paper.findings import Findings, Inputs

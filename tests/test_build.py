@@ -16,9 +16,9 @@ import psutil
 import pytest
 
 from report.commands.new import new_study
+from report.engine.cache import Index
 from report.engine.gather import choose
 from report.engine.pipeline import ROOT, choose_engine
-from report.engine.programs import find_tex
 from report.errors import RenderError
 from report.records.store import write_record
 from tests import factory, folders, tiny
@@ -103,10 +103,12 @@ def test_a_defect_is_one_sentence_without_debug(project: Path) -> None:
 
 
 def test_without_tex_auto_takes_typst_and_says_how_to_get_latex(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    lacking = find_tex({})["lacking"]
+    index = Index(str(tmp_path))
+    index.find_tex()
+    lacking = index.tex["lacking"]
     engine, note = choose_engine("auto", lacking)
     assert engine == "typst" and "apt-get install" in note
     with pytest.raises(RenderError, match="apt-get install"):

@@ -14,8 +14,8 @@ import msgspec
 import pytest
 
 from figures.characters import visible
+from report.engine.actions import write_json
 from report.engine.gather import choose, compute, compute_usable
-from report.engine.task import write_json
 from report.errors import LONGEST, RecordError, RenderError, RidgepointError, StudyError
 from report.evidence.devices import read_devices
 from report.evidence.reported import Unreported, read_reported

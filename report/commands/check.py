@@ -59,7 +59,7 @@ def accept(options: Namespace) -> int:
     for study, files in request.use.items():
         print(shown(accept_records(study, request.data, files)))
     request, path = request._replace(use={}), request.data / EXPECTED
-    stale = look(request).stale
+    stale = look(request).stale()
     now = {study: _results(_content(study, request, stale)[0]) for study in request.studies}
     content = msgspec.to_builtins({**read_expected(request.data), **now}, str_keys=True)
     text = yaml.safe_dump(content, allow_unicode=True, sort_keys=True, width=100)
@@ -76,12 +76,12 @@ def faults(request: Request) -> tuple[str, ...]:
 
     Raises ``RidgepointError`` for an ``expected.yaml`` that cannot be understood.
     """
-    found = look(request)
+    stale = look(request).stale()
     expected = read_expected(request.data)
     said: list[str] = []
     for study in request.studies:
         try:
-            content, listed = _content(study, request, found.stale)
+            content, listed = _content(study, request, stale)
         except RidgepointError as error:
             said.append(str(error))
             continue
@@ -90,7 +90,7 @@ def faults(request: Request) -> tuple[str, ...]:
             said += differences(study, expected[study], _results(content))
         said += [f"{study}: {each['why']}" for each in listed if each.get("left_out")]
     # What a paper says comes first: it is why somebody looks.
-    return (*said, *(f"{step} is stale: {why}." for step, why in found.stale.items()))
+    return (*said, *(f"{step} is stale: {why}." for step, why in stale.items()))
 
 
 def read_expected(data: Path) -> dict[str, Expected]:

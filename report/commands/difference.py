@@ -22,9 +22,8 @@ from typing import Any, Final, NamedTuple
 from report.commands.arguments import request_of
 from report.commands.console import announcer, say, shown
 from report.engine.cache import file_digest
-from report.engine.pipeline import Announce, Failure, Request, build
+from report.engine.pipeline import Announce, Failure, Request, World, build
 from report.engine.place import install, only_build, stage_in
-from report.engine.plan import World
 from report.errors import RecordError, unwritable
 from report.render.shell import PAPER_SCRIPTS, Settings, render_template, write_assets
 from report.studies import STUDIES

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from figures.characters import visible
+from figures.characters import visible, visible_in
 from report.engine.steps import (
+    ARTIFACTS,
     DETAILS,
     DRAWINGS,
     ENTRY,
@@ -29,7 +31,6 @@ from report.engine.steps import (
     TYPST,
     paper_files,
 )
-from report.engine.task import Task, load, save, write_json
 from report.records.files import read_file, shared
 
 if TYPE_CHECKING:
@@ -43,6 +44,33 @@ if TYPE_CHECKING:
 _PICTURES: Final = (".jpeg", ".jpg", ".pdf", ".png", ".svg")
 #: Most of a build would go into a file that is smaller by a sixth, and into its small pieces.
 _QUICK, _BLOCK = 1, 2**20
+
+
+class Task(NamedTuple):
+    """The work of one step; ``stage`` is a folder laid out like ``out/``.
+
+    It holds what the step reads, and takes what it makes.
+    """
+
+    id: str
+    stage: Path
+    data: Path
+    papers: Path
+    settings: Mapping[str, str]
+
+    @property
+    def study(self) -> str:
+        """The study that the step belongs to."""
+        return self.id.partition("/")[0]
+
+    @property
+    def source(self) -> Path:
+        """The folder of the study's document and all that belongs to it."""
+        return self.stage / "qmd" / self.study
+
+    def artifacts(self, study: str = "") -> Path:
+        """Where a study, the task's own if none is named, keeps what only later steps read."""
+        return self.stage / ARTIFACTS / (study or self.study)
 
 
 def study(task: Task) -> tuple[str, ...]:
@@ -332,3 +360,34 @@ def _listed(task: Task, study: str) -> Paper:
 def _read(path: Path) -> Any:
     """What an earlier step wrote."""
     return json.loads(path.read_text("utf-8"))
+
+
+def save(thing: Any, path: Path) -> None:
+    """Write ``thing``, a tree of frozen values.
+
+    Without pickle's memory of what it has written before, the bytes do not depend on whether two
+    equal values happen to be one object.  Raises ``OSError``.
+    """
+    stream = io.BytesIO()
+    pickler = pickle.Pickler(stream, protocol=5)
+    pickler.fast = True
+    pickler.dump(thing)
+    path.write_bytes(stream.getvalue())
+
+
+def load(path: Path) -> Any:
+    """What ``save`` wrote.
+
+    Only for files that a step of this build made or whose digest the manifest has confirmed, since
+    unpickling runs code.  Raises ``OSError``.
+    """
+    return pickle.loads(path.read_bytes())
+
+
+def write_json(content: Any, path: Path) -> None:
+    """Write sorted, indented JSON in visible characters; NaN and infinity are refused."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(
+        visible_in(content), indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False
+    )
+    path.write_text(text + "\n", encoding="utf-8")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -30,6 +31,16 @@ _UNSURE_NS: Final = 2_000_000_000
 _NO_INPUT: Final = (".", "__pycache__")
 #: What reading damaged content raises.
 _DAMAGE: Final = (OSError, ValueError, LookupError, TypeError, AttributeError)
+
+#: What installers leave beside a package; ``importlib.metadata`` takes a hundred times as long.
+_ENDING: Final = ".dist-info"
+#: Whatever a paper may depend on; an upgrade is rare, and makes all of it anew.
+PACKAGES: Final = (
+    "contourpy", "cycler", "fonttools", "jinja2", "kiwisolver", "markupsafe", "matplotlib",
+    "msgspec", "numpy", "packaging", "pillow", "pylatex", "pyparsing", "pypandoc_binary",
+    "python_dateutil", "pyyaml", "typst",
+)  # fmt: skip
+_PROGRAMS: Final = ("latexmk", "pdflatex", "kpsewhich")
 
 
 class Entry(NamedTuple):
@@ -66,19 +77,17 @@ class Index:
     def digest(self, path: str) -> str | None:
         """SHA-256 of the file at the absolute ``path`` in hexadecimal; None where there is none."""
         if path not in self._digests:
-            self._digests[path] = self._look(path)
+            self._digests[path] = self._read(path)
         return self._digests[path]
 
     def forget(self, path: str) -> None:
         """Look again when ``path`` is asked for next, because it was written."""
         self._digests.pop(path, None)
 
-    def _look(self, path: str) -> str | None:
-        try:
-            status = os.stat(path)
-        except OSError:
+    def _read(self, path: str) -> str | None:
+        seen = _look(path)
+        if not seen:
             return None
-        seen = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
         known = self.files.pop(path, None)
         if known and known[:4] == seen:
             self.files[path] = known
@@ -89,12 +98,48 @@ class Index:
             self.files[path] = [*seen, digest]
         return digest
 
+    def find_tex(self) -> None:
+        """Let ``tex`` be TeX as it is now.
+
+        ``version`` names all of it that a paper depends on; ``lacking`` says what is missing and
+        how to install it, where LaTeX is not complete.  Asking TeX takes longer than all else in a
+        build that has nothing to do, so that the answer is kept with the ``looks`` that the system
+        has of what it rests on: the programs on the PATH, TeX's lists of its files, and the styles.
+        """
+        path = os.environ.get("PATH", "").split(os.pathsep)
+        programs = [os.path.join(folder, name) for folder in path for name in _PROGRAMS]
+        files = [*programs, *self.tex.get("files", ())]
+        if self.tex.get("looks") == {file: _look(file) for file in files}:
+            return
+        from hashlib import sha256
+
+        from report.render.latex import latex_lacks, tex_files, tex_version
+
+        lacking, version = latex_lacks(), "none"
+        files, styles = tex_files()
+        if not lacking:
+            parts = (tex_version(), *(file_digest(path) or "none" for path in styles))
+            version = sha256("\n".join(parts).encode()).hexdigest()
+            files = [*files, *styles]
+        looks = {file: _look(file) for file in (*programs, *files)}
+        self.tex = {"version": version, "lacking": lacking, "files": files, "looks": looks}
+        self.learned = True
+
     def save(self) -> None:
         """Keep what is new and exists, where that can be written."""
         if self.learned:
             files = {path: seen for path, seen in self.files.items() if os.path.exists(path)}
             with suppress(OSError):
                 _write(INDEX, {"files": files, "tex": self.tex}, self._out)
+
+
+def _look(path: str) -> list[int]:
+    """What the system says of a file: size, times and inode; nothing where there is none."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return []
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
 def file_digest(path: str) -> str | None:
@@ -164,3 +209,20 @@ def _write(name: str, content: object, out: str) -> None:
     if os.path.isdir(path) and not os.path.islink(path):
         os.replace(path, f"{scratch}-old")
     os.replace(scratch, path)
+
+
+def installed() -> dict[str, str]:
+    """Python and the packages that papers are made by, name → version.
+
+    Of packages that are there twice the first on ``sys.path`` counts.
+    """
+    found = {"python": ".".join(map(str, sys.version_info[:3]))}
+    for folder in sys.path:
+        try:
+            names = os.listdir(folder or ".")
+        except OSError:
+            continue
+        for name in sorted(name for name in names if name.endswith(_ENDING)):
+            package, _, version = name.removesuffix(_ENDING).partition("-")
+            found.setdefault(package.lower().replace("-", "_"), version)
+    return {name: found.get(name, "none") for name in ("python", *PACKAGES)}

@@ -6,11 +6,15 @@ fails stops its own paper alone, whose old output stays where it is.
 
 from __future__ import annotations
 
+import errno
+import gc
 import os
+import shutil
 import signal
 import sys
 import tempfile
 import threading
+import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import (
@@ -26,13 +30,12 @@ from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from report.engine.cache import Entry, write_manifest
-from report.engine.pipeline import Announce, Failure
+from report.engine import actions
+from report.engine.cache import Entry, file_digest, write_manifest
+from report.engine.pipeline import Announce, Failure, World, outputs_read
 from report.engine.place import lay_out, put, stage_in
-from report.engine.plan import World, outputs_read
 from report.engine.steps import SITE, Step
-from report.engine.task import FailedStepError, Task, do
-from report.errors import RidgepointError, unwritable
+from report.errors import RidgepointError, one_line, unwritable
 
 #: What became of a worker that did not live to give its result.
 _KILLED: Final = (
@@ -46,6 +49,19 @@ _IMPORTED: Final = {
     "figures": ("figures.render",),
     "document": ("report.paper.manuscript", "report.render.html", "report.render.typst"),
 }
+
+
+#: What the system says when a folder is full, or may not be written.
+_NO_ROOM: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG}
+)
+
+
+class FailedStepError(Exception):
+    """Why a step failed: one sentence, and its traceback as text.
+
+    As text, because an error that comes from a worker process has lost its own.
+    """
 
 
 def run(
@@ -116,7 +132,7 @@ class _Builder(NamedTuple):
         stage, request = self.stage / step.id, self.world.request
         for id, name in outputs_read(step, made):
             lay_out([name], self.place_of(id, step.study), stage)
-        task = Task(step.id, stage, request.data, request.papers, dict(step.settings))
+        task = actions.Task(step.id, stage, request.data, request.papers, dict(step.settings))
         return self.workers.submit(do, task, now)
 
     def place_of(self, id: str, study: str) -> Path:
@@ -152,6 +168,39 @@ class _Builder(NamedTuple):
 
 def _outputs(entries: Iterable[Entry]) -> dict[str, str]:
     return {name: digest for entry in entries for name, digest in entry.outputs.items()}
+
+
+def do(task: actions.Task, inputs: Mapping[str, str]) -> Entry:
+    """Run a step; returns what it made from its ``inputs``, or raises ``FailedStepError``.
+
+    What it reads of earlier steps is on its stage and among its inputs as ``out/…``.
+    """
+    gc.disable()  # a step ends soon, and a tenth of it would be the search for cycles
+    try:
+        task.stage.mkdir(parents=True, exist_ok=True)
+        notices = getattr(actions, task.id.partition("/")[2])(task)
+    except Exception as error:
+        # A defect of ours in one study must not stop the others.  The stage is gone when this is
+        # read; it stands for the folder in which it lies.
+        said = _sentence(task, error).replace(str(task.stage), str(task.stage.parents[2]))
+        raise FailedStepError(said, traceback.format_exc()) from error
+    finally:
+        gc.enable()
+    files = sorted(path for path in task.stage.rglob("*") if path.is_file())
+    outputs = {path.relative_to(task.stage).as_posix(): file_digest(str(path)) for path in files}
+    new = {name: str(digest) for name, digest in outputs.items() if f"out/{name}" not in inputs}
+    return Entry(inputs, new, notices or ())
+
+
+def _sentence(task: actions.Task, error: Exception) -> str:
+    if isinstance(error, RidgepointError):
+        return str(error)
+    if isinstance(error, shutil.Error) or (isinstance(error, OSError) and error.errno in _NO_ROOM):
+        return str(unwritable(error))
+    found = f"{task.study}: {type(error).__name__}: {error}"
+    # What all studies share reads what an earlier version may have made of one.
+    all_of_them = "build all studies (python build.py), or " if task.study == SITE else ""
+    return one_line(f"{found}; {all_of_them}run again with --debug.")
 
 
 @contextmanager
