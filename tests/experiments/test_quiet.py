@@ -82,6 +82,23 @@ def test_what_rounding_to_ticks_adds_up_to_never_counts() -> None:
     assert alarms <= 4
 
 
+def test_what_linux_counts_of_the_processors_of_a_run_is_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A processor between those that this process may use is offline."""
+    rows = ("cpu  9 9 9 9", "cpu0 100 10 20 2500 5 2 3 4 1 0", "cpu2 200 20 40 2500 5 4 6 8 2 0")
+    (tmp_path / "self/task/7").mkdir(parents=True)
+    (tmp_path / "self/task/7/schedstat").write_text("35203162 1500000000 7\n")
+    (tmp_path / "stat").write_text("\n".join((*rows, "intr 2\n")))
+    monkeypatch.setattr(quiet, "_PROC", tmp_path)
+    for processors, busy, stolen in (({0, 2}, 4.05, 0.12), ({2}, 2.70, 0.08), ({1}, 0, 0)):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, there=processors: there)
+        found = quiet.read()
+        assert (found.busy_s, found.steal_s) == pytest.approx((busy, stolen))
+        assert found.processors == len(processors) and found.waits_s == {7: pytest.approx(1.5)}
+    assert os.sysconf("SC_CLK_TCK") == pytest.approx(1 / quiet.TICK_S)
+
+
 @pytest.mark.parametrize(
     ("loads", "seconds", "left"),
     # Quiet seconds must follow each other; after two minutes the run gives up.
@@ -112,7 +129,7 @@ def test_waiting_for_five_quiet_seconds_says_what_disturbs(
 def test_without_proc_nobody_waits_and_nothing_disturbs(
     notes: Notes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(quiet, "_THREADS", tmp_path / "none")
+    monkeypatch.setattr(quiet, "_PROC", tmp_path)
     quiet.wait_quiet(5.0, notes.note, 1)
     assert len(notes.notes) == 1
     before, after = quiet.read(), quiet.read()
