@@ -22,6 +22,7 @@ def _held(names: str = "*") -> frozenset[int]:
     codes: set[int] = set()
     for path in FOLDER.glob(f"{names}.ttf"):
         with TTFont(path, lazy=True) as font:
+            font.setGlyphOrder([""] * 2**16)  # to name the glyphs takes most of the time
             codes |= font.getBestCmap().keys()
     return frozenset(codes)
 
