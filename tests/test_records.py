@@ -336,13 +336,13 @@ SAMPLED = (
 )
 ONE, OTHER = (stored.file for stored in SAMPLED)
 SAMPLES = f"""\
-batch,layout,pass,subject,file,device,case,process,policy,quantity,unit,case_unit,flag,repetition,value
-8,contiguous,forward,layer,{ONE},other-1t,0,,,allocated_peak,B,,,0,7
-8,contiguous,forward,layer,{ONE},other-1t,0,1,retained,time,s,,,0,0.5
-8,contiguous,forward,layer,{ONE},other-1t,0,1,retained,time,s,,,1,0.25
-8,contiguous,forward,layer,{ONE},other-1t,0,2,default,time,s,,,0,0.75
-8,,,,{OTHER},example-2t,0,,,time,s,"a ""b"", c",True,0,0.5
-8,,,,{OTHER},example-2t,0,,,time,s,"a ""b"", c",True,1,1
+batch,layout,pass,subject,file,device,case,case_unit,flag,process,policy,quantity,unit,repetition,value
+8,contiguous,forward,layer,{ONE},other-1t,0,,,,,allocated_peak,B,0,7
+8,contiguous,forward,layer,{ONE},other-1t,0,,,1,retained,time,s,0,0.5
+8,contiguous,forward,layer,{ONE},other-1t,0,,,1,retained,time,s,1,0.25
+8,contiguous,forward,layer,{ONE},other-1t,0,,,2,default,time,s,0,0.75
+8,,,,{OTHER},example-2t,0,"a ""b"", c",True,,,time,s,0,0.5
+8,,,,{OTHER},example-2t,0,"a ""b"", c",True,,,time,s,1,1
 """
 
 

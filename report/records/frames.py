@@ -43,17 +43,14 @@ def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> N
 
     A whole number stays one, also where other cases lack its factor.
     """
-    found = dict.fromkeys(name for common, _ in _cases(stored) for name in (*common, *_OF_SERIES))
-    names = [*found]
-    stream.write(csv_of([(*names, "repetition", "value")]))
-    first, rest = (names.index(_OF_SERIES[end]) for end in (0, -1)) if names else (0, 0)
+    names = [*dict.fromkeys(name for common, _ in _cases(stored) for name in common)]
+    stream.write(csv_of([(*names, *_OF_SERIES, "repetition", "value")]))
     for common, case in _cases(stored):
-        cells = [_cell(common.get(name)) for name in names]
-        before, after = ",".join(cells[:first]), "".join(f",{cell}" for cell in cells[rest + 1 :])
+        cells = ",".join([_cell(common.get(name)) for name in names])
         rounds = ((each.process, each.policy, each.series) for each in case.rounds)
         for process, policy, measured in ((None, None, case.series), *rounds):
             for name, samples in measured.items():
-                begin = f"{before},{_own(process, policy, name)}{after}"
+                begin = f"{cells},{_own(process, policy, name)}"
                 stream.write((_rows(len(samples)) % samples).replace(_BEGIN, begin))
 
 
