@@ -93,7 +93,7 @@ def make_header(study: Study, **changes: object) -> Header:
 def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> Stored:
     """The only record of a quick run by one process, which went well and left nothing else.
 
-    Nothing is measured again that was disturbed: beside other tests all is.  ``test_rounds`` is
+    Nothing is measured again that was disturbed: beside other tests all is.  ``test_samples`` is
     about that, and about several processes.
     """
     torch = pytest.importorskip("torch")

@@ -50,8 +50,7 @@ def subject_on_gpu(factors: Factors) -> Subject:
 
 def layers(factors: Factors) -> tuple[Linear]:
     shape = (1, int(factors["size"]))
-    layer = Linear(name="l", input_shape=shape, output_shape=(1, 1), dtype="float32", bias=False)
-    return (layer,)
+    return (Linear(input_shape=shape, output_shape=(1, 1), dtype="float32", bias=False),)
 
 
 STUDY = replace(

@@ -1,32 +1,44 @@
-"""Networks as layers and operators, against published figures, torch's own count and other ways."""
+"""Networks as layers and operators, against published figures, torch's own count and other ways.
+
+The committed captures are made anew, and met by every request that an H100's allocator saw.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional
+from torch.utils.flop_counter import FlopCounterMode
 
-torch = pytest.importorskip("torch")
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-from torch import nn  # noqa: E402
-from torch.nn import functional  # noqa: E402
-from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
-
-from experiments.harness.capture import layers_of  # noqa: E402
-from experiments.harness.operators import Input, capture  # noqa: E402
-from experiments.networks.catalogue import INPUT_SHAPES, network  # noqa: E402
-from experiments.networks.chains import mnist_cnn  # noqa: E402
-from experiments.networks.residual import basic, cifar_resnet, option_a  # noqa: E402
-from experiments.networks.tiled import Form, Tiled, tiled  # noqa: E402
-from report.errors import MeasurementError  # noqa: E402
-from report.records.layers import Activation, Convolution, Layer, Linear  # noqa: E402
-from report.theory.operators import load  # noqa: E402
-from report.theory.shapes import check, parameter_count  # noqa: E402
-from report.theory.work import forward_macs  # noqa: E402
+from experiments.harness.capture import layers_of
+from experiments.harness.operators import Input, capture
+from experiments.networks.catalogue import INPUT_SHAPES, network
+from experiments.networks.chains import mnist_cnn
+from experiments.networks.residual import basic, cifar_resnet, option_a
+from experiments.networks.tiled import Form, Tiled, tiled
+from experiments.theory.capturing import at_batch
+from experiments.theory.checked import checked
+from report.errors import MeasurementError
+from report.records.layers import Activation, Convolution, Layer, Linear
+from report.records.record import Case
+from report.records.store import read_record
+from report.theory.allocator import DEFAULT, Allocate
+from report.theory.network import Theory
+from report.theory.networks import Captured, Way, captured
+from report.theory.operators import load
+from report.theory.shapes import check, parameter_count
+from report.theory.timeline import requests
+from report.theory.work import forward_macs
+from report.theory.workspaces import TAKES_NOTHING_ON_GPU
 
 SHAPES = {"MNIST": (1, 28, 28), **INPUT_SHAPES}
 #: Parameters, multiply-adds and digits behind the point of millions, as printed by their authors or
@@ -75,17 +87,6 @@ def test_layers_are_those_of_the_module_and_of_its_authors(name: str) -> None:
         assert name == f"ResNet-{depth}"
     if "ResNet" not in name and name != "MobileNetV2":
         assert all(before.output_shape == after.input_shape for before, after in pairwise(found))
-
-
-def test_a_block_computes_what_the_paper_defines() -> None:
-    block = basic(4, 8, 2, shortcut=option_a).eval()
-    source = torch.randn(2, 4, 6, 6, generator=torch.Generator().manual_seed(3))
-    main = functional.relu(block.bn1(functional.conv2d(source, block.conv1.weight, None, 2, 1)))
-    main = block.bn2(functional.conv2d(main, block.conv2.weight, None, 1, 1))
-    around = torch.zeros(2, 8, 3, 3)
-    around[:, 2:6] = source[:, :, ::2, ::2]
-    with torch.no_grad():
-        assert torch.allclose(block(source), functional.relu(main + around), atol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same'")
@@ -193,3 +194,122 @@ def test_maps_are_the_same_and_only_whole_layers_compute_nothing_twice(
     assert torch.allclose(maps, wanted, rtol=1e-4, atol=1e-5 * float(wanted.abs().max()))
     assert maps.is_contiguous(memory_format=layout)
     assert (work[1] > work[0]) == (form != "tiled_layers") and work[1] >= work[0]
+
+
+# ------------------------------------------------------------- what an H100 was asked for
+
+DATA = Path(__file__).parents[2] / "data"
+INFERENCE = "inference_memory/20261122T103140Z-nvidia-h100-80gb-hbm3-a086b081.zip"
+TRAINING = "training_roofline/20261122T103542Z-nvidia-h100-80gb-hbm3-893e6327.zip"
+#: What cuBLAS holds from its first product on, by the record's history (B).
+CUBLAS = 33_554_432 + 1_048_576
+
+
+@cache
+def cases(file: str) -> tuple[Case, ...]:
+    return read_record(DATA / file, DATA).record.cases
+
+
+def case(file: str, **factors: object) -> Case:
+    factors |= {"layout": "contiguous", "precision": "float32"}
+    (found,) = (c for c in cases(file) if factors.items() <= c.factors.items())
+    return found
+
+
+def of_inference(name: str, batch: int) -> Theory:
+    shape = (batch, *INPUT_SHAPES[name])
+    return checked(partial(network, name), [Input(shape)], allocator=DEFAULT)
+
+
+@cache
+def of_training(batch: int) -> Theory:
+    build = partial(network, "ResNet-50", in_place=True)
+    return checked(build, [Input((batch, 3, 224, 224))], train=True, allocator=DEFAULT)
+
+
+def tensors(found: Theory) -> Iterator[tuple[str, int]]:
+    """Each tensor that a call allocates: the operator's name and the bytes; labels are inputs."""
+    for operator in found.network.operators:
+        for request in requests(operator, found.network):
+            if isinstance(request, Allocate) and request.bytes and operator.base != "zeros":
+                yield operator.base, request.bytes
+
+
+def others(found: Theory, events: Sequence[float]) -> list[tuple[str, int]]:
+    """The requests that are none of theory's tensors, each with the operator that ran.
+
+    Theory's tensors must all be there, in order; an operator asks for its results first.
+    """
+    expected, extra, running = list(tensors(found)), [], "start"
+    for size in (int(event) for event in events if event > 0):
+        if expected and expected[0][1] == size:
+            running, _ = expected.pop(0)
+        else:
+            extra.append((running if expected else "update", size))
+    assert not expected, "requests of theory that the allocator never saw"
+    return extra
+
+
+@pytest.mark.parametrize(
+    ("name", "batch"),
+    [
+        *(("LeNet-5", batch) for batch in (1, 64, 1024)),
+        *(("AlexNet", batch) for batch in (1, 8, 64, 128)),
+        *(("VGG-16", batch) for batch in (8, 640)),
+        *(("ResNet-20", batch) for batch in (1, 128, 256, 1024)),
+    ],
+)
+def test_inference_asks_for_the_tensors_of_theory_and_workspaces_of_cudnn(
+    name: str, batch: int
+) -> None:
+    image = INPUT_SHAPES[name][1]
+    measured = case(INFERENCE, network=name, batch=batch, image=image, execution="eager")
+    theory = of_inference(name, batch)
+    extra = others(theory, measured.samples("memory_events"))
+    assert {operator for operator, _ in extra} <= {"convolution"}
+    assert theory.cuda is not None and theory.peak is not None
+    assert theory.peak.total <= theory.cuda["allocated"]
+    (requested, *_), (allocated, *_) = map(measured.samples, ("requested_peak", "allocated_peak"))
+    if not extra:
+        assert requested == theory.cuda["requested"] + CUBLAS
+        assert allocated == theory.cuda["allocated"] + CUBLAS
+    assert not theory.complete and theory.peak.total < allocated
+
+
+@pytest.mark.parametrize("batch", [32, 128])
+def test_training_asks_for_the_tensors_of_theory_in_their_order(batch: int) -> None:
+    measured = case(TRAINING, batch=batch, subject="training")
+    theory = of_training(batch)
+    extra = others(theory, measured.samples("memory_events"))
+    # The measured update adds the decay of weights to all gradients at once; theory's has none.
+    parameters = sorted(t.bytes for t in theory.network.parameters.values())
+    assert sorted(size for running, size in extra if running == "update")[-161:] == parameters
+    assert {r for r, _ in extra} <= {"convolution", "convolution_backward", "update"}
+    (allocated, *_) = measured.samples("allocated_peak")
+    assert theory.peak is not None
+    assert 0.9 * allocated < theory.peak.total < allocated
+
+
+def test_what_takes_nothing_was_seen_in_these_calls() -> None:
+    calls = [*(of_inference(name, 1) for name in ("LeNet-5", "AlexNet", "ResNet-20"))]
+    calls.append(of_training(32))
+    seen = {operator.base for call in calls for operator in call.network.operators}
+    assert seen >= TAKES_NOTHING_ON_GPU
+
+
+# ------------------------------------------------------------------------- committed captures
+
+
+@pytest.mark.parametrize(
+    ("name", "image", "way"),
+    [
+        ("LeNet-5", 32, Way("channels_last")),
+        ("ResNet-20", 32, Way("contiguous", "bfloat16")),
+        ("ResNet-20", 32, Way("contiguous", "float16")),
+        ("AlexNet", 224, Way("channels_last", "bfloat16")),
+    ],
+)
+def test_a_network_is_captured_again_at_another_batch(name: str, image: int, way: Way) -> None:
+    kept = captured(name, image, way)
+    assert isinstance(kept, Captured)
+    assert kept.at(5) == at_batch(name, image, way, 5)
