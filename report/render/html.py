@@ -70,7 +70,7 @@ def page_edition(paper: Source, publication: Publication) -> Edition:
             "html_math_method": "mathml",
             "section_divs": True,
             "table_of_contents": True,
-            # Two levels, of which the title is the first one above all.
+            # The title is the page's first heading, above two levels of the paper's own.
             "toc_depth": 3,
         },
         variables={**_variables(paper, publication), "contents": paper.contents_in(page=True)},
