@@ -11,7 +11,6 @@ import gc
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Final
 
 import pandas as pd
@@ -34,8 +33,7 @@ def rows_of(name: str, mode: str) -> list[tuple[Any, ...]]:
     torch.set_num_threads(1)
     step, channels, _, at = prepared(name, mode, Policy(update="foreach"), Options())
     shape, rows = (channels, SIDE, SIDE), []
-    phases: Any = SimpleNamespace(phase="", writes=True)
-    step.prepare((torch.randn(PROBE, *shape, device="cuda"),), phases)
+    step.prepare((torch.randn(PROBE, *shape, device="cuda"),))
     gc.collect()
     libraries = torch.cuda.memory_allocated() - sum(map(Options().rounded, held(step)))
 
@@ -47,7 +45,7 @@ def rows_of(name: str, mode: str) -> list[tuple[Any, ...]]:
         total = torch.cuda.get_device_properties(0).total_memory
         torch.cuda.set_per_process_memory_fraction((limit + libraries + 0.5) / total)
         try:
-            step.run((torch.randn(batch, *shape, device="cuda"),), phases)
+            step.run((torch.randn(batch, *shape, device="cuda"),))
             torch.cuda.synchronize()
             return torch.cuda.max_memory_allocated() - libraries
         except torch.OutOfMemoryError:

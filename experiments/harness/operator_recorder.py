@@ -18,7 +18,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import torch
@@ -38,7 +38,10 @@ from experiments.harness.fake_tensors import (
     tensors_in,
 )
 from report.errors import MeasurementError
-from report.records.operations import ITEM_BYTES, Network, Operator, Phase, Setting, Tensor
+from report.records.operations import ITEM_BYTES, Network, Operator, Setting, Tensor
+
+if TYPE_CHECKING:
+    from experiments.harness.operators import Step
 
 #: They ask for a device or mark a place in a profile, and compute nothing.
 _SILENT: Final = frozenset({"prim", "profiler"})
@@ -90,9 +93,8 @@ class Recorder(DispatchMode):
 
     supports_higher_order_operators = True
 
-    def __init__(self, module: nn.Module, mode: FakeMode) -> None:
+    def __init__(self, step: Step, mode: FakeMode) -> None:
         super().__init__()
-        self.phase: Phase = "forward"
         #: Else operators are called and not written down.
         self.writes = True
         self.operators: list[Operator] = []
@@ -104,8 +106,8 @@ class Recorder(DispatchMode):
         self.forward, self.most = 0, sys.maxsize
         #: The extent in which the batch lies; 0 where nobody asks for another one.
         self.batch = 0
-        self._module = module
-        self._names = {id(part): name for name, part in module.named_modules()}
+        self._step = step
+        self._names = {id(part): name for name, part in step.module.named_modules()}
         self._calling: list[str] = []
         self._storages = _Storages()
         self._mode = mode
@@ -114,16 +116,17 @@ class Recorder(DispatchMode):
         self._makers: dict[int, str] = {}
         self._inputs: tuple[Tensor, ...] = ()
 
-    def begin(self, inputs: Sequence[torch.Tensor]) -> None:
+    def begin(self, inputs: Sequence[torch.Tensor], *, writes: bool = True) -> None:
         """Number parameters and buffers, as ``Module.to`` moves them, and inputs.
 
         Their numbers tell the order in which a device allocates them.  A buffer may be let go,
         where the call puts another in its place.
         """
-        for tensor in _moved(self._module):
+        for tensor in _moved(self._step.module):
             self._storages.number(tensor, watch=not isinstance(tensor, nn.Parameter))
         self._inputs = tuple(self._tensor(each, watch=False) for each in inputs)
         self.restart(())
+        self.writes = writes
 
     def restart(self, state: Iterable[torch.Tensor]) -> None:
         """Take what was written down for the past, of which ``state`` stays.
@@ -133,11 +136,11 @@ class Recorder(DispatchMode):
         self._storages.let_go()
         self.history, self.operators = tuple(self.operators), []
         self.flops.clear()
-        self.phase, self.writes, self.forward = "forward", True, 0
+        self.writes, self.forward = True, 0
         self._state = tuple(map(self._tensor, state))
-        parameters = self._module.named_parameters(remove_duplicate=False)
+        parameters = self._step.module.named_parameters(remove_duplicate=False)
         self._parameters = {name: self._tensor(each, watch=False) for name, each in parameters}
-        buffers = self._module.named_buffers(remove_duplicate=False)
+        buffers = self._step.module.named_buffers(remove_duplicate=False)
         self._buffers = {name: self._tensor(each) for name, each in buffers}
         self._owners = {t.storage: n.rpartition(".")[0] for n, t in self._parameters.items()}
 
@@ -177,7 +180,7 @@ class Recorder(DispatchMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Call an operator and write it down."""
-        given = kwargs or {}
+        given, phase = kwargs or {}, self._step.phase
         if isinstance(func, HigherOrderOperator) and func.name() not in _ATTENTION:
             raise MeasurementError(
                 f"The network cannot be captured: {func.name()} takes a function, in which no "
@@ -187,18 +190,18 @@ class Recorder(DispatchMode):
             return args[0].fake_device  # asked for thousands of times
         if func.namespace in _SILENT:
             return func(*args, **given)
-        if func is torch.ops.aten._local_scalar_dense.default and self.phase == "update":
+        if func is torch.ops.aten._local_scalar_dense.default and phase == "update":
             return 1.0  # a norm or a count that scales an optimiser's step
         freed = self._freed() if self.writes else ()
-        if self.phase == "update" and is_in_place(func):
+        if phase == "update" and is_in_place(func):
             # PyTorch's own optimisers need no check of shapes, and parameters are many.
             result = args[0] if func._schema.returns else None
-        elif self.phase == "update" and func is torch.ops.aten.lift_fresh.default:
+        elif phase == "update" and func is torch.ops.aten.lift_fresh.default:
             # A count of steps, whose value nobody asks for.
             result = self._mode.like(args[0], args[0].device)
         else:
             result = func(*args, **given)
-        if self.phase == "forward":
+        if phase == "forward":
             self._count_forward(_name(func))
         if self.writes:
             self._write(func, args, given, result, freed)
@@ -232,6 +235,7 @@ class Recorder(DispatchMode):
         result: Any,
         freed: tuple[int, ...],
     ) -> None:
+        phase = self._step.phase
         schema = () if isinstance(func, HigherOrderOperator) else func._schema.arguments
         names = [argument.name for argument in schema] or ["query", "key", "value"]
         reads: dict[str, tuple[Tensor, ...]] = {}
@@ -247,18 +251,18 @@ class Recorder(DispatchMode):
         if counter := flop_registry.get(getattr(func, "_overloadpacket", func)):
             self.flops[len(self.operators)] = counter(*args, **given, out_val=result)
         module = self._calling[-1] if self._calling else ""
-        if self.phase == "forward":
+        if phase == "forward":
             self._makers |= dict.fromkeys(made, module)
         else:
             module = self._whose(reads, module)
-        if self.phase == "backward":
+        if phase == "backward":
             self._gradients |= set(made)
         written = (a for a in schema if a.alias_info is not None and a.alias_info.is_write)
         self.operators.append(
             Operator(
                 name=_name(func),
                 module=module,
-                phase=self.phase,
+                phase=phase,
                 reads=reads,
                 settings=settings,
                 writes=writes,

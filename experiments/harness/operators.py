@@ -36,7 +36,7 @@ from experiments.harness.fake_tensors import (
 from experiments.harness.operator_recorder import Recorder
 from experiments.harness.timing import collector_off
 from report.errors import MeasurementError, UsageError, shorten
-from report.records.operations import Network, Operator
+from report.records.operations import Network, Operator, Phase
 
 #: Gives the module; it is called where parameters take no memory.
 Build: TypeAlias = Callable[[], nn.Module]
@@ -156,18 +156,26 @@ def capture(
     module, compiled = _eager(built(build).train(train))
     _checkpoint(module, policy.checkpoint)
     mode = FakeMode()
-    recorder, trial = Recorder(module, mode), Recorder(module, mode)
+    step = Step(module, policy, gpu, train)
+    recorder, trial = Recorder(step, mode), Recorder(step, mode)
     try:
         _materialise(module, inputs)
         put_into(module, mode, device)
         given, few = ([each.faked(mode, device) for each in of] for of in (inputs, probe))
-        step = Step(module, policy, gpu, train)
         # Tensors die with their last reference.
         with mode, _never_compiled(), collector_off(0), _operators_of(gpu, device):
             if few:
-                step.probe(few, trial, recorder)
+                trial.begin(few)
+                with trial:
+                    step.forward(few)
+                recorder.most = policy.accumulate * (2 * len(trial.operators) + _LEEWAY)
                 recorder.batch = inputs[0].batch
-            step.write_down(given, recorder)
+            recorder.begin(given, writes=gpu)
+            with recorder:
+                step.prepare(given)
+            recorder.restart(step.state())
+            with recorder, recorder.named():
+                step.run(given)
     except MeasurementError:
         raise
     except Exception as error:
@@ -341,26 +349,10 @@ class Step:
     gpu: bool
     trains: bool = True
     optimizer: Any = None
+    phase: Phase = "forward"
 
-    def probe(self, given: Sequence[torch.Tensor], trial: Recorder, recorder: Recorder) -> None:
-        """Go forward at a small batch; at another one there must not be many more operators."""
-        trial.begin(given)
-        with trial:
-            self.forward(given)
-        recorder.most = self.policy.accumulate * (2 * len(trial.operators) + _LEEWAY)
-
-    def write_down(self, given: Sequence[torch.Tensor], recorder: Recorder) -> None:
-        """Write it down behind the one before, from which gradients and state are there."""
-        recorder.begin(given)
-        recorder.writes = self.gpu
-        with recorder:
-            self.prepare(given, recorder)
-        recorder.restart(self.state())
-        with recorder, recorder.named():
-            self.run(given, recorder)
-
-    def prepare(self, given: Sequence[torch.Tensor], recorder: Recorder) -> None:
-        """Let gradients and the optimiser's state be there, by the call or the step before."""
+    def prepare(self, given: Sequence[torch.Tensor]) -> None:
+        """Let gradients and the optimiser's state be there, and a GPU's cache be filled."""
         if self.trains:
             trained = [p for p in self.module.parameters() if p.requires_grad]
             how = self.policy.way(self.gpu)
@@ -369,8 +361,8 @@ class Step:
             # Without guards, which import PyTorch's compiler: that takes two seconds.
             with patch.object(base, "add_param_group", inspect.unwrap(base.add_param_group)):
                 self.optimizer = _OPTIMIZERS[self.policy.optimizer](trained, **way)
-        if self.trains or recorder.writes:
-            self.run(given, recorder)
+        if self.trains or self.gpu:
+            self.run(given)
 
     def state(self) -> Iterator[torch.Tensor]:
         """What the optimiser keeps, and the gradients; counts of steps stay on the processor."""
@@ -387,18 +379,19 @@ class Step:
             result = self.module(*given)
             return _loss(result) if self.trains else result
 
-    def run(self, given: Sequence[torch.Tensor], recorder: Recorder) -> None:
+    def run(self, given: Sequence[torch.Tensor]) -> None:
         """Make the call, or drop the gradients, go forward and backward, and update."""
+        self.phase = "forward"
         if not self.trains:
             self.forward(given)
             return
         self.module.zero_grad()
         for _ in range(self.policy.accumulate):
-            recorder.phase = "forward"
+            self.phase = "forward"
             loss = self.forward(given)
-            recorder.phase = "backward"
+            self.phase = "backward"
             loss.backward()
-        recorder.phase = "update"
+        self.phase = "update"
         with torch.no_grad():
             inspect.unwrap(type(self.optimizer).step)(self.optimizer)
 

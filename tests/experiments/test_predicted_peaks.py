@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from itertools import product, starmap
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -175,28 +174,19 @@ def test_operators_that_take_nothing_or_what_a_rule_gives(name: str, view: str) 
     assert total == peak if found.complete else total <= peak, found.may_take_more
 
 
-def small() -> nn.Module:
-    return nn.Sequential(
-        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(8, 16, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10),
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize("optimizer", ["momentum", "adam"])
-@pytest.mark.parametrize("build", [small, partial(catalogue.network, "ResNet-20")])
-def test_tensors_of_a_step_are_those_that_pytorch_tracks(
-    build: Callable[[], nn.Module], optimizer: Any
-) -> None:
-    module, images = build().train(), torch.randn(16, 3, 32, 32)
+@pytest.mark.parametrize("name", ["LeNet-5", "ResNet-20"])
+def test_tensors_of_a_step_are_those_that_pytorch_tracks(name: str, optimizer: Any) -> None:
+    build, shape = partial(catalogue.network, name), (16, *catalogue.INPUT_SHAPES[name])
+    module, images = build().train(), torch.randn(shape)
     step = Step(module, Policy(optimizer=optimizer), gpu=False)
-    phases: Any = SimpleNamespace(phase="", writes=True)
-    step.prepare((images,), phases)
+    step.prepare((images,))
     tracker = MemTracker()
     tracker.track_external(module, step.optimizer, images)
     with tracker:
-        step.run((images,), phases)
+        step.run((images,))
     (tracked,) = tracker.get_tracker_snapshot("peak").values()
-    found = checked(build, [Input((16, 3, 32, 32))], train=True, policy=Policy(optimizer=optimizer))
+    found = checked(build, [Input(shape)], train=True, policy=Policy(optimizer=optimizer))
     assert max(sum(moment.alive.values()) for moment in found.moments) == tracked["Total"]
 
 

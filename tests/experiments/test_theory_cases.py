@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -238,8 +237,8 @@ def test_an_optimizer_keeps_copies_of_the_parameters(optimizer: Any, update: Any
     network = capture(deep, [Input((4, WIDTH))], train=True, policy=policy).network
     kept = sum(network.storages[tensor.storage] for tensor in network.state)
     assert kept == WEIGHTS + STATE[optimizer]
-    step, recorder = Step(deep().train(), policy, gpu=False), SimpleNamespace(writes=True)
-    step.prepare((torch.randn(4, WIDTH),), recorder)  # type: ignore[arg-type]
+    step = Step(deep().train(), policy, gpu=False)
+    step.prepare((torch.randn(4, WIDTH),))
     assert kept == sum(tensor.untyped_storage().nbytes() for tensor in step.state())
 
 
