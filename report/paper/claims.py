@@ -81,12 +81,9 @@ def _found(found: Number | Estimate | Missing, unit: str) -> str:
 
 
 def _expected(low: float, high: float, closed: bool) -> str:
-    below, above = math.isinf(low), math.isinf(high)
-    if below and above:
-        return "any number"
-    if below:
+    if math.isinf(low):
         return f"{'at most' if closed else 'below'} {_text(high)}"
-    if above:
+    if math.isinf(high):
         return f"{'at least' if closed else 'above'} {_text(low)}"
     return _text(low) if low == high else f"{_text(low)} to {_text(high)}"
 

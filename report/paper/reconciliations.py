@@ -10,7 +10,7 @@ from figures.panels import Bar, Waterfall
 from report.missing import Missing
 from report.paper.tables import Content, Table, table_of
 from report.quantity.expression import exact
-from report.text.format import quantity_text, scale_for
+from report.text.format import scale_for
 from report.theory.reconciliation import EXPLAINED, UNEXPLAINED, Level, Reconciliation, Term
 
 
@@ -42,13 +42,12 @@ def series_table(
     """
     if not found:
         return None
-    counted = [each for each in found.values() if isinstance(each.measured, Term)]
-    measured = next((r.measured.name for r in counted if isinstance(r.measured, Term)), "Measured")
-    last = measured, EXPLAINED if all(each.explained for each in counted) else UNEXPLAINED
+    names = [each.measured.name for each in found.values() if isinstance(each.measured, Term)]
+    explained = all(r.explained or isinstance(r.measured, Missing) for r in found.values())
+    last = next(iter(names), "Measured"), EXPLAINED if explained else UNEXPLAINED
     rows = [{factor: level, **_amounts(each, *last)} for level, each in found.items()]
     table = table_of(id, rows, wide=True)  # refuses rows of other terms
-    notes = (*_term_notes([*found.values()]), *_residual_notes(found))
-    return replace(table, notes=notes, sources=sources)
+    return replace(table, notes=tuple(_term_notes([*found.values()])), sources=sources)
 
 
 def _amounts(found: Reconciliation, measured: str, residual: str) -> dict[str, Content]:
@@ -79,12 +78,3 @@ def _term_notes(rows: Sequence[Reconciliation]) -> list[str]:
         shown = f" ({evidence.pop()})" if len(evidence) == 1 and "" not in evidence else ""
         notes.append(f"{terms[0].name}: {formulas}{shown}.")
     return notes
-
-
-def _residual_notes(found: Mapping[Level, Reconciliation]) -> list[str]:
-    shares = [
-        f"{quantity_text(share, '1', 'percent')} at {level}"
-        for level, r in found.items()
-        if not isinstance(share := r.residual_share, Missing) and not r.explained
-    ]
-    return [f"Unexplained, of what was measured: {', '.join(shares)}."] if shares else []
