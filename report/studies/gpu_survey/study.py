@@ -174,10 +174,12 @@ def _half_error(id: str) -> Callable[[Survey], Quantity]:
 
 
 study.values(
-    _each("gain", (*STEPS, "compile_last", "instead", "unchanged"), lambda p, way: p.gain.median)
-    | _each("order", ("first", "compiled"), lambda p, way: p.order(p.predicted(way)))
-    | _each("intensity_order", ("first", "compiled"), lambda p, way: p.order(p.intensity))
-    | _each("over", ("second",), lambda p, way: p.over(way).median)
+    _each(
+        "gain", (*STEPS, "compile_last", "instead", "unchanged"), lambda pair, way: pair.gain.median
+    )
+    | _each("order", ("first", "compiled"), lambda pair, way: pair.order(pair.predicted(way)))
+    | _each("intensity_order", ("first", "compiled"), lambda pair, way: pair.order(pair.intensity))
+    | _each("over", ("second",), lambda pair, way: pair.over(way).median)
     | {
         "first_bandwidth": lambda p: p.growth("first", "bandwidth"),
         "first_peak": lambda p: p.growth("first", "peak"),
@@ -187,9 +189,9 @@ study.values(
     "measured",
 )
 study.values(
-    _each("error", ("first", "compiled"), lambda p, way: p.error(way).median)
-    | _each("network_error", ("first", "second"), lambda p, way: p.error("network").median)
-    | _each("reached", ("first", "second"), lambda p, way: p.reached(way).of(EXAMPLE[0], 2))
+    _each("error", ("first", "compiled"), lambda pair, way: pair.error(way).median)
+    | _each("network_error", ("first", "second"), lambda pair, way: pair.error("network").median)
+    | _each("reached", ("first", "second"), lambda pair, way: pair.reached(way).of(EXAMPLE[0], 2))
     | {f"{id}_half_error": _half_error(id) for id in STEPS}
     | {
         "margin": lambda p: exact("smallest effect that matters", "1", MARGIN),
