@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from report.commands.console import announcer
 from report.commands.verify import ENVIRONMENTS, MANIFEST, build_twice, where_unlike
 from report.engine.pipeline import Request
 from report.errors import OutputError, RenderError
@@ -35,10 +36,6 @@ parser.add_argument("--data", type=Path)
 """
 
 
-def silent(words: str, share: float) -> None:
-    """No progress."""
-
-
 def project_of(folder: Path, expression: str) -> Path:
     """A project whose page holds the value of an expression of Python."""
     program = BUILD.replace("EXPRESSION", expression).encode()
@@ -51,7 +48,7 @@ def verified(folder: Path, data: Path | None = None) -> tuple[dict[str, str], di
     """What two builds of the project in ``folder`` give."""
     project = folder / "project"
     request = Request(("study",), ("html",), folder / "out", data=data or project / "data")
-    return build_twice(request, project, silent)
+    return build_twice(request, project, announcer(quiet=True))
 
 
 @pytest.mark.parametrize(
@@ -115,5 +112,5 @@ def test_where_contents_differ(tmp_path: Path) -> None:
 def test_a_paper_gives_the_same_bytes_in_both_environments(tmp_path: Path) -> None:
     project, out = tiny.write_project(tmp_path / "project"), tmp_path / "out"
     request = Request((tiny.STUDY,), ("html", "pdf"), out, "latex", 1, project / "data")
-    files, differences = build_twice(request, project, silent)
+    files, differences = build_twice(request, project, announcer(quiet=True))
     assert files and not differences
