@@ -179,13 +179,13 @@ class _Stated(msgspec.Struct):
 
 def _cases(file: Any) -> tuple[Case, ...]:
     """All cases in seconds with their layers; those of the same layers share them."""
-    filed = (*_of_rows(file), *file.cases)
+    rows = tuple(_of_rows(file))
     nano = {name for name, unit in file.units.items() if unit == "ns"}
-    for series in _series(filed) if nano else ():
+    for series in _series((*rows, *file.cases)) if nano else ():
         series |= {name: in_seconds(series[name]) for name in nano & series.keys()}
     layers = cache(lambda ref: _layers(file, *ref) if ref else ())
-    fields = map(msgspec.structs.asdict, filed)
-    return tuple(Case(**{**each, "layers": layers(each["layers"])}) for each in fields)
+    fields = map(msgspec.structs.asdict, file.cases)
+    return (*rows, *(Case(**{**each, "layers": layers(each["layers"])}) for each in fields))
 
 
 def _of_rows(file: Any) -> Iterator[Case]:
