@@ -60,8 +60,9 @@ class Rendered:
 def render(drawing: Drawing, salt: str) -> Rendered:
     """Draw ``drawing``; ``salt`` (its id) keeps the ids inside several SVGs of a page apart."""
     register()
-    panels = tuple(map(_legible, drawing.panels))
-    own = {"svg.hashsalt": salt, "font.family": families(_texts(panels))}
+    texts: list[str] = []
+    panels = tuple(_legible(panel, texts) for panel in drawing.panels)
+    own = {"svg.hashsalt": salt, "font.family": families(texts)}
     settings: dict[Any, Any] = {**mpl.rcParamsDefault, **style.RC, **own}
     # The defaults come first, so that a user's matplotlibrc changes nothing.
     with mpl.rc_context(settings):
@@ -107,31 +108,20 @@ def _equalise(panels: Sequence[Axes]) -> None:
                 getattr(axes, f"set_{axis}lim")(common)
 
 
-def _legible(described: _Described) -> _Described:
-    """The same description with texts that can be drawn as they are."""
+def _legible(described: _Described, texts: list[str]) -> _Described:
+    """The same description with texts that can be drawn as they are, which ``texts`` collects."""
     changed: Any = described
     if isinstance(described, str):
         text = printable(described).replace("$", r"\$")
         # A text that is far too long for a line of a figure stands in several.
         changed = textwrap.fill(text, _LINE) if len(text) > 2 * _LINE else text
+        texts.append(changed)
     elif isinstance(described, tuple):
-        changed = tuple(map(_legible, described))
+        changed = tuple(_legible(part, texts) for part in described)
     elif is_dataclass(described) and not isinstance(described, type):
-        parts = {f.name: _legible(getattr(described, f.name)) for f in fields(described)}
+        parts = {f.name: _legible(getattr(described, f.name), texts) for f in fields(described)}
         changed = replace(described, **parts)
     return changed  # type: ignore[no-any-return]
-
-
-def _texts(described: object) -> Iterator[str]:
-    """All texts of a description."""
-    if isinstance(described, str):
-        yield described
-    elif isinstance(described, tuple):
-        for item in described:
-            yield from _texts(item)
-    elif is_dataclass(described):
-        for field in fields(described):
-            yield from _texts(getattr(described, field.name))
 
 
 def _lay_out(figure: Figure) -> None:

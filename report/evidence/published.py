@@ -196,12 +196,14 @@ class Networks:
         self.found = {(each.network, each.side): each for each in networks}
         operators = [each for network in networks for each in network.operators]
         reads = [each for operator in operators for each in operator.reads]
-        self._network = _places(len(each.operators) for each in networks)
+        counts = np.array([len(each.operators) for each in networks], int)
+        self._network = np.repeat(np.arange(len(counts)), counts)
         self._work = np.fromiter((each.multiply_adds for each in operators), float)
         self._weights = np.fromiter((each.weights for each in operators), float)
         self._writes = np.fromiter((each.writes for each in operators), float)
         self._kept = np.fromiter((each.name in KEPT for each in operators), bool)
-        self._reader = _places(len(each.reads) for each in operators)
+        counts = np.array([len(each.reads) for each in operators], int)
+        self._reader = np.repeat(np.arange(len(counts)), counts)
         self._elements = np.fromiter((each.elements for each in reads), float)
         self._distance = np.fromiter((each.distance for each in reads), float)
 
@@ -248,12 +250,6 @@ class Networks:
         So it is the same on every processor and with every version of numpy.
         """
         return np.bincount(self._network, numbers, len(batches)).astype(float)
-
-
-def _places(counts: Iterable[int]) -> npt.NDArray[np.intp]:
-    """The place of each count as often as it says."""
-    repeats = np.fromiter(counts, np.intp)
-    return np.repeat(np.arange(len(repeats)), repeats)
 
 
 class Comparison(NamedTuple):
@@ -354,8 +350,10 @@ class Pairs:
         if self.known:
             card = self.cards[self.comparison.after.device]
             seconds = self._known(self.networks.seconds(self._batches, card, way))
-            rows = {name: after for name, (_, after, _) in self.known.items()}
-            found = {name: seconds[name] * row.rate / row.batch for name, row in rows.items()}
+            found = {
+                name: seconds[name] * row.rate / row.batch
+                for name, (_, row, _) in self.known.items()
+            }
         return self._of_theory(f"share of the roof({self.comparison.name}, {way})", found)
 
     @property

@@ -137,8 +137,8 @@ class Captured:
     def _tensor(self, tensor: Tensor, batch: int) -> Tensor:
         return Tensor(
             tensor.storage,
-            _all_scaled(tensor.shape, batch),
-            _all_scaled(tensor.strides, batch),
+            tuple([n if n % BATCH else n // BATCH * batch for n in tensor.shape]),
+            tuple([n if n % BATCH else n // BATCH * batch for n in tensor.strides]),
             self.reduced if tensor.dtype == "bfloat16" else tensor.dtype,
             _scaled(tensor.offset, batch),
         )
@@ -146,10 +146,6 @@ class Captured:
 
 def _scaled(number: int, batch: int) -> int:
     return number if number % BATCH else number // BATCH * batch
-
-
-def _all_scaled(numbers: Sequence[int], batch: int) -> tuple[int, ...]:
-    return tuple([n if n % BATCH else n // BATCH * batch for n in numbers])
 
 
 def _setting(value: Setting, batch: int, reduced: str) -> Setting:
