@@ -57,6 +57,16 @@ def thinned(stored: Stored, number: int = 30) -> Stored:
     return replace(stored, record=_changed(stored.record, cases=few))
 
 
+@cache
+def small(study: str) -> Record:
+    """A record of the study on a CPU: a few cases of each subject, and eight samples of each."""
+    inputs = committed(study)
+    on_cpu = next(item for item in inputs.records if item.record.environment.gpu is None)
+    few = replace(inputs, records=(thinned(on_cpu, 12),))
+    (stored,) = of_series(lambda _, samples: samples[:8])(few).records
+    return _changed(stored.record, attachments=())
+
+
 def of_records(change: Callable[[Record], Record]) -> Change:
     """The inputs with every record changed, those that are pooled with another one too."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -266,3 +266,20 @@ SERVER = host(
     sockets=1,
     virtualisation="kvm",
 )
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> Path:
+    """Write every file, by its name relative to ``folder``."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def digests(folder: Path, but: Collection[str] = ()) -> dict[str, str]:
+    """The hash of every file below ``folder``, without the files that are called ``but``."""
+    return {
+        path.relative_to(folder).as_posix(): store.digest(path.read_bytes())
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in but
+    }

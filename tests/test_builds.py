@@ -283,6 +283,7 @@ def test_an_edit_makes_nothing_run_that_does_not_depend_on_it(edited: Path, edit
 
 
 def test_the_check_accepts_more_formats_than_are_asked_for(built: Path) -> None:
+    """A document keeps its page, and what is printed while there is a PDF."""
     for asked in ("--html", "--pdf"):
         ended = tiny.build(built, "--check", asked)
         assert (ended.code, ended.said) == (0, "")

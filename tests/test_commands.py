@@ -21,7 +21,7 @@ from report.records.editions import Edition, read_editions
 from report.records.record import Record
 from report.records.store import record_name, write_record
 from report.studies import STUDIES
-from tests import factory, folders
+from tests import factory
 
 STUDY, OTHER = "conv_scaling", "conv_profiling"
 CASES = factory.layer_cases((1, 4))
@@ -200,12 +200,12 @@ def test_a_built_paper_passes_and_what_is_amiss_is_told_and_nothing_written(fold
     papers = Path(shutil.copytree(ROOT / "templates" / "papers", folder / "papers"))
     template = papers / f"{STUDY}.qmd.j2"
     (out / f"html/{STUDY}/index.html").unlink()
-    before = folders.digests(folder)
+    before = factory.digests(folder)
     told, missing = f"{STUDY}: the claim {claim} is {verdict}; it was x.", "index.html is missing."
     first, second, *_ = faults(request)
     assert first == told and " is stale: " in second and second.endswith(missing)
     assert build.main(words(folder, "--check")) == 1
-    assert folders.digests(folder) == before
+    assert factory.digests(folder) == before
     shutil.rmtree(out)
     assert told in faults(request), "also of what is not built yet"
     template.write_text(template.read_text("utf-8") + "\nIt took 93.1 ms.\n", "utf-8")

@@ -154,21 +154,6 @@ def test_what_a_folder_of_records_lacks_is_the_project_s_own(world: World) -> No
     assert world.source("data/editions.yaml") == f"{world.request.data}/editions.yaml"
 
 
-def test_a_document_keeps_its_page_and_what_is_printed_while_there_is_a_pdf(world: World) -> None:
-    paper = world.request.out / "html" / STUDY / f"{STUDY}.pdf"
-    paper.parent.mkdir()
-    for asked, page, pdf, expected in (
-        ("html", False, False, "page"),
-        ("pdf", False, False, "print"),
-        ("pdf", True, False, "page print"),
-        ("html", True, True, "page print"),
-    ):
-        world.request = world.request._replace(outputs=(asked,))  # type: ignore[arg-type]
-        world.made = {f"{STUDY}/document": Entry({"formats": "page"})} if page else {}
-        paper.touch() if pdf else paper.unlink(missing_ok=True)
-        assert world.study_steps(STUDY)[2].settings["formats"] == expected
-
-
 def test_two_folders_are_exchanged_or_moved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ from report.commands import serve
 from report.commands.serve import NEWS, SCRIPT, Server
 from report.errors import RidgepointError
 from report.studies import STUDIES
-from tests.folders import write_files
+from tests.factory import write_files
 
 PAGE = "<!DOCTYPE html><html><body><p>Grüße</p></body></html>".encode()
 #: The files of a site with their addresses and types.

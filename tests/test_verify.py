@@ -17,7 +17,7 @@ from report.commands.verify import ENVIRONMENTS, MANIFEST, build_twice, where_un
 from report.engine.pipeline import Request
 from report.errors import OutputError, RenderError
 from tests import tiny
-from tests.folders import write_files
+from tests.factory import write_files
 from tests.render.conftest import needs_latex
 
 #: A build that writes what a line of Python gives it, and its data.

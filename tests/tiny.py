@@ -25,7 +25,7 @@ from report.engine.cache import INDEX
 from report.engine.pipeline import ROOT
 from report.records.layers import Linear
 from report.records.record import Case
-from tests import factory, folders
+from tests import factory
 
 STUDY = "tiny"
 TEMPLATE = f"templates/papers/{STUDY}.qmd.j2"
@@ -34,17 +34,9 @@ _OWN = ("report", "figures", "build")
 _BOTH = ("--engine", "typst", "--jobs", "1")
 
 _FORKS = get_context("forkserver")
-_FORKS.set_forkserver_preload([__name__])
 #: Whatever steps import from elsewhere is there when a build is forked.
-for _name in (
-    "engine.gather",
-    "paper.manuscript",
-    "engine.run",
-    "render.html",
-    "render.quarto",
-):
-    import_module(f"report.{_name}")
-import_module("figures.render")
+_NEEDED = ("engine.gather", "engine.run", "paper.manuscript", "render.html", "render.quarto")
+_FORKS.set_forkserver_preload([__name__, "figures.render", *(f"report.{name}" for name in _NEEDED)])
 
 
 class Ended(NamedTuple):
@@ -145,7 +137,7 @@ def ran(project: Path, *arguments: str) -> set[str]:
 
 def digests(project: Path, out: str = "out") -> dict[str, str]:
     """The digest of every file that a build is answerable for."""
-    return folders.digests(project / out, {INDEX, ".lock"})
+    return factory.digests(project / out, {INDEX, ".lock"})
 
 
 def _build(project: Path, said: Path, arguments: Iterable[str], files: int) -> NoReturn:
