@@ -138,6 +138,7 @@ def test_what_is_asked_for_takes_the_role_that_fits_its_machine() -> None:
         assert cast(A, B, C, G, H, edition=edition, use=use) == expected
     found = choices_of((A, B, C, G), edition, [C.file])
     assert [choice.roles for choice in found if choice.primary is A] == [()], "it is compared"
+    assert fate(found, H.file) == (False, "not used, data/editions.yaml names other machines")
     quick = run(9, "a", "quick")
     (choice,) = choices_of((A, run(8, "a"), quick), named(A), [quick.file])
     assert (choice.primary, choice.by, choice.roles) == (quick, "--use", ("cpu",))

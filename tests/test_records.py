@@ -402,16 +402,3 @@ def test_own_records_alone_speak_for_devices_and_a_paper_says_who_measured(tmp_p
     assert [stored.edited for stored in theirs] == [False, False]
     factory.edit(data / theirs[0].file, "0.", "1.")
     assert read_record(data / theirs[0].file, data, ImportedRecord).edited
-
-
-def test_what_was_imported_is_whole() -> None:
-    """Its file is the one that was written, its licence lies here, and it can be found again."""
-    data = factory.ROOT / "data"
-    studies = [folder.parent.name for folder in data.glob("*/imported")]
-    found = [read_records(study, data, ImportedRecord) for study in studies]
-    for stored in (item for items in found for item in items):
-        origin = stored.record.origin
-        assert not stored.edited
-        assert (factory.ROOT / "LICENSES" / f"{origin.licence}.txt").exists()
-        assert origin.address and origin.commit
-        assert all(read_attachments(stored, ("*",), data).values())

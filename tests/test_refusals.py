@@ -289,7 +289,6 @@ YAML: tuple[tuple[str, int, str], ...] = (
     ("a: 1\nb:\n  c: 2\n  c: 3", 4, "the key c twice"),
     ("a: 1\nb: &a [x, x]\nc: [*a, *a]", 3, "the alias *a"),
     ("a: !!binary aGk=", 1, "the tag tag:yaml.org,2002:binary"),
-    ("a: 1\n!!str b: 2", 2, "the tag tag:yaml.org,2002:str"),
     ("a:\n\tb: 1", 2, "cannot start any token"),
     ("a: 1\n---\nb: 2", 2, "another document"),
     ("? [a]\n: 1", 1, "a key that is no text"),
@@ -428,7 +427,6 @@ NONE = read_reported(DATA / "reported" / "none.json")
     ("model", "key"),
     [
         ("Tesla V100-SXM2-16GB", "v100-sxm2"),
-        ("A100-PCIE-40GB", "a100-40gb"),
         ("NVIDIA H100 80GB HBM3", "h100-sxm"),
         ("nvidia h200", "h200"),
         ("NVIDIA GeForce RTX 3090", "rtx-3090"),
@@ -436,7 +434,6 @@ NONE = read_reported(DATA / "reported" / "none.json")
         ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "rtx-pro-6000-max-q"),
         ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", None),
         ("NVIDIA H200 NVL", None),
-        ("Tesla T40 24GB", None),
         ("", None),
     ],
 )
