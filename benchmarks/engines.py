@@ -18,7 +18,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from benchmarks.commands import CORES, ROOT, Sample, run_python
+from benchmarks.project import CORES, ROOT, Sample, run_python
 
 #: The kinds of tasks; what takes long comes first, so that the cores are done at the same time.
 ORDER: Final = ("latexmk", "pandoc", "typst", "figure")
@@ -68,7 +68,7 @@ def _latexmk(sources: Path) -> None:
 
 def makespan(tasks: Sequence[Task], engine: str) -> Sample:
     """How long the tasks of an engine take in a worker a core; the workers are there before."""
-    other, jobs = "latexmk" if engine == "typst" else "typst", CORES or 1
+    other, jobs = "latexmk" if engine == "Typst" else "typst", CORES or 1
     own = sorted((t for t in tasks if t[0] != other), key=lambda task: ORDER.index(task[0]))
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         list(pool.map(_warm, range(jobs)))

@@ -19,22 +19,14 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.commands import ROOT, Sample, run_python
-from benchmarks.project import copy_project
+from benchmarks.project import ROOT, Sample, copy_project, run_python
 from report.records.filed import encode
-from report.records.record import Record
 from report.records.store import packed, read_records, record_name
 
 STUDY: Final = "conv_scaling"
 CASES: Final = (1_000, 10_000, 100_000, 1_000_000)
 RECORDS: Final = (10, 100, 1_000, 10_000)
 REPEATS: Final = 3
-#: What each axis grows, in words for the tables.
-AXES: Final = {
-    "cases_read": "cases read and checked (`report.records.store.read_records`)",
-    "records_cold": "records of a study, its page built from nothing",
-    "records_noop": "records of a study, nothing to do",
-}
 _FIRST: Final = datetime(2001, 1, 1, tzinfo=UTC)
 
 
@@ -53,7 +45,8 @@ def _cases(scratch: Path, size: int) -> Iterator[tuple[str, str, Sample]]:
     for _ in range(REPEATS):
         output = run_python(ROOT, "-m", "benchmarks.scale", str(scratch))[1]
         seconds, peak = output.strip().split("\n")[-1].split()
-        yield "cases_read", str(size), Sample(float(seconds), int(peak))
+        axis = "Cases read and checked (`report.records.store.read_records`)"
+        yield axis, str(size), Sample(float(seconds), int(peak))
 
 
 def _records(scratch: Path, size: int) -> Iterator[tuple[str, str, Sample]]:
@@ -61,18 +54,20 @@ def _records(scratch: Path, size: int) -> Iterator[tuple[str, str, Sample]]:
     project = scratch / "project"
     copy_project(project)
     write_records(project / "data", size, cases=10)
-    for way, _ in product(("cold", "noop"), range(REPEATS)):
-        if way == "cold":
+    for way, _ in product(("its page built from nothing", "nothing to do"), range(REPEATS)):
+        if way != "nothing to do":
             shutil.rmtree(project / "out", ignore_errors=True)
-        yield f"records_{way}", str(size), run_python(project, "build.py", STUDY, "--html")[0]
+        sample, _ = run_python(project, "build.py", STUDY, "--html")
+        yield f"Records of a study, {way}", str(size), sample
 
 
-def sized(record: Record, cases: int, number: int) -> Record:
-    """A record of ``cases`` cases that began ``number`` minutes after the first; none are alike.
+def write_records(data: Path, records: int, cases: int) -> None:
+    """Write ``records`` records of ``cases`` cases each into ``data``, a minute apart.
 
-    Each case has one short series of times.
+    Each case has one short series of times; none are alike.
     """
-    timed = [case for case in record.cases if case.samples("time")]
+    base = read_records(STUDY, ROOT / "data")[-1].record
+    timed = [case for case in base.cases if case.samples("time")]
     many = tuple(
         msgspec.structs.replace(
             case,
@@ -83,18 +78,12 @@ def sized(record: Record, cases: int, number: int) -> Record:
         )
         for index, case in enumerate(islice(cycle(timed), cases))
     )
-    moment = (_FIRST + timedelta(minutes=number)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return msgspec.structs.replace(
-        record, cases=many, started=moment, finished=moment, attachments=()
-    )
-
-
-def write_records(data: Path, records: int, cases: int) -> None:
-    """Write ``records`` records of ``cases`` cases each into ``data``."""
-    base = read_records(STUDY, ROOT / "data")[-1].record
     (data / STUDY).mkdir(parents=True, exist_ok=True)
     for number in range(records):
-        record = sized(base, cases, number)
+        moment = (_FIRST + timedelta(minutes=number)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        record = msgspec.structs.replace(
+            base, cases=many, started=moment, finished=moment, attachments=()
+        )
         # Without the store's fsync: nothing is lost if these files are.
         (data / STUDY / record_name(record)).write_bytes(packed(encode(record)))
 
