@@ -66,12 +66,11 @@ def load(name: str, threads: int) -> Library:
         raise UnavailableError(
             f"{name} cannot be imported ({first_line(str(error))}); install it with: {install}"
         ) from error
-    version = str(own.__version__)
     if own.__name__ == "torch":
         own.set_num_threads(threads)
         own.backends.cuda.matmul.allow_tf32 = False
     if name in ON_CPU:
-        return Library(name, xp, version)
+        return Library(name, xp, str(own.__version__))
     if not own.cuda.is_available():
         raise UnavailableError(f"{name} finds no CUDA device here; measure it with --device cuda.")
     if own.__name__ == "torch":
@@ -85,4 +84,4 @@ def load(name: str, threads: int) -> Library:
         synchronize()
         return value
 
-    return Library(name, xp, version, device, named, wait)
+    return Library(name, xp, str(own.__version__), device, named, wait)

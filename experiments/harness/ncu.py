@@ -148,9 +148,8 @@ def _profiled(options: Sequence[str], task: Task) -> list[Count]:
 
 
 def _counted(case: int, logs: dict[str, str]) -> Count:
-    place = f"ncu, case {case}"
     try:
-        series, missing = counted(logs, place)
+        series, missing = counted(logs, f"ncu, case {case}")
         return Count(case=case, series=series, missing=missing, logs=logs)
     except RecordError as error:
         return _failed(case, str(error))

@@ -41,12 +41,8 @@ from tests.experiments.conftest import ROOT, make_environment, make_header, meas
 STUDIES = {name: registry.load(name) for name in registry.STUDIES}
 
 
-def plan(
-    name: str, device: Device = "cpu", *settings: str, quick: bool = False, images: bool = False
-) -> tuple[Factors, ...]:
-    folder = Path() if images else None
-    request = Request(name, Path(), device, quick=quick, settings=settings, images=folder)
-    return request.selected()[2]
+def plan(name: str, device: Device = "cpu", *settings: str, **options: Any) -> tuple[Factors, ...]:
+    return Request(name, Path(), device, settings=settings, **options).selected()[2]
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -107,7 +103,7 @@ def test_settings_choose_levels_and_other_batches() -> None:
     with pytest.raises(UsageError, match="possible are float32, bfloat16"):
         plan("training_roofline", "cpu", "precision=tfloat32")
     # A folder of images takes the place of the study's own.
-    cases = plan("backend_speedup", images=True)
+    cases = plan("backend_speedup", images=Path())
     assert {case["dataset"] for case in cases if "dataset" in case} == {"mnist"}
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+import psutil
 from tiny_study import CRASHING, LOUD
 from tiny_study import STUDY as PLAIN
 from tiny_study import measure as logged
@@ -26,9 +27,8 @@ def memory(factors: Factors, session: Session) -> Measured:
     logged(factors, session)
     held = Path(os.environ.get("TINY_HELD", os.devnull))
     if factors["size"] == 3 and not held.exists():
-        # The run is the parent of the worker, whose child this is.
-        status = Path(f"/proc/{os.getppid()}/stat").read_text()
-        held.with_suffix(".tmp").write_text(status.rpartition(")")[2].split()[1])
+        run = psutil.Process(os.getppid()).ppid()  # the parent of the worker, whose child this is
+        held.with_suffix(".tmp").write_text(str(run))
         held.with_suffix(".tmp").rename(held)
         time.sleep(600)
     return {"allocated_peak": (int(factors["size"]),)}

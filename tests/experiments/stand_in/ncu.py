@@ -41,12 +41,12 @@ def counts(name, work):
     _, _, precision, size = (word.rpartition("=")[2] for word in name.split())
     assert work == str(precision == "tf32")
     rows, columns, depth = map(int, size.split("x"))
-    flops = round(2 * rows * columns * depth * off.get(precision, 1)) // (1 + (precision == "fp32"))
-    return [flops if f"op_{FUSED.get(precision, precision)}" in m or f"src_{precision}" in m else 0
-            for m in metrics]  # fmt: skip
+    flops = round(2 * rows * columns * depth * off.get(precision, 1))
+    if precision == "fp32":  # counted in fused instructions
+        return [flops // 2 if "op_ffma" in m else 0 for m in metrics]
+    return [flops if f"src_{precision}" in m else 0 for m in metrics]
 
 
-FUSED = {"fp32": "ffma"}
 RANGE = "Id:Domain:Start/Stop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
 with log.open("w") as stream:
     stream.write("==PROF== Profiling - 1: 0%....50%....100% - 9 passes\n")
