@@ -268,8 +268,9 @@ def _publication(task: Task, values: Mapping[str, Any]) -> Publication:
 
 
 def _write_page(task: Task, paper: Source) -> None:
-    """Write the page with all that it offers and shows."""
+    """Write the page with all that it offers, and what it shows of what is opened on it."""
     from report.render.html import write_page
+    from report.render.shell import script_of
 
     page, folder, values = task.stage / "html" / task.study, task.artifacts(), "values.json"
     shutil.copytree(task.source / "tables", page / "tables", ignore=shutil.ignore_patterns("*.tex"))
@@ -277,22 +278,14 @@ def _write_page(task: Task, paper: Source) -> None:
     if (folder / SAMPLES).exists():
         shutil.copyfile(folder / SAMPLES, page / SAMPLES)
         shutil.copytree(folder / RECORDS_FOLDER, page / RECORDS_FOLDER)
-    _write_opened(task, page)
+    details, opened = _read(folder / DETAILS), _read(folder / OPENED)
+    shown = {key: details[key] for key in ("values", "series", "records")}
+    scripts = {f"figures/{name}": script_of("figure", each) for name, each in opened.items()}
+    (page / "figures").mkdir(exist_ok=True)
+    for name, script in {"details": script_of("details", shown), **scripts}.items():
+        (page / f"{name}.js").write_text(script, "utf-8", newline="\n")
     publication = _publication(task, _read(task.source / values))
     write_page(paper, page, publication, (folder / PAGE).read_text("utf-8"))
-
-
-def _write_opened(task: Task, page: Path) -> None:
-    """Write what the page shows of each number and figure that is opened."""
-    from report.render.shell import script_of
-
-    details = _read(task.artifacts() / DETAILS)
-    shown = {key: details[key] for key in ("values", "series", "records")}
-    (page / "details.js").write_text(script_of("details", shown), "utf-8", newline="\n")
-    (page / "figures").mkdir(exist_ok=True)
-    for name, opened in _read(task.artifacts() / OPENED).items():
-        script = script_of("figure", opened)
-        (page / "figures" / f"{name}.js").write_text(script, "utf-8", newline="\n")
 
 
 def pdf(task: Task) -> None:

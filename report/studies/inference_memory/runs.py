@@ -106,8 +106,7 @@ class Run(any_study.Run):
         network = self.network(call)
         if isinstance(network, Missing):
             return network
-        conditions = conditions_of(self.stored.record.environment)
-        return peaks.peak(network, call.batch, conditions)
+        return peaks.peak(network, call.batch, conditions_of(self.stored.record.environment))
 
     def predicted_peak(self, call: Call) -> Quantity:
         """Its bytes."""
