@@ -12,6 +12,7 @@ backends = SimpleNamespace(
     cuda=SimpleNamespace(matmul=SimpleNamespace(allow_tf32=True)),
     cudnn=SimpleNamespace(allow_tf32=True, benchmark=True),
 )
+device = nullcontext  # on which nothing is
 _profiler = SimpleNamespace(on=False, range=None)
 
 
@@ -22,11 +23,6 @@ def nothing(*given, **named):
 def __getattr__(name):
     """All other functions have none, and types of numbers are only handed on."""
     return nothing
-
-
-def device(name):
-    """Nothing is on a device."""
-    return nullcontext()
 
 
 def mm(left, right):
