@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from statistics import correlation
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeGuard
 
@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from report.errors import StudyError
+from report.evidence.cached import cached
 from report.evidence.devices import Devices
 from report.quantity.distribution import NO_TABLE, Distribution
 from report.quantity.expression import Leaf, absent, exact
@@ -300,7 +301,7 @@ class Pairs:
         by_network = dict(zip(self.networks.found, numbers.tolist(), strict=True))
         return {name: by_network[row.network, row.image] for name, (row, *_) in self.known.items()}
 
-    @cache  # noqa: B019 (pairs live as long as their paper is computed)
+    @cached
     def predicted(self, way: Way) -> Distribution:
         """The gain that the rooflines of both cards predict."""
         found = {}
