@@ -254,9 +254,6 @@ def test_nothing_outside_of_out_is_touched(project: Path) -> None:
     assert tiny.digests(project) == tiny.digests(project, "cold")
 
 
-# --------------------------------------------------------------------------------- what is named
-
-
 @pytest.mark.parametrize(
     ("file", "old", "new", "arguments"),
     [

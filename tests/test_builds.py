@@ -81,7 +81,7 @@ EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
         replace("templates/filter/html.lua", "\n", "\n-- a comment\n"),
         ("document", "site/quarto"),
     ),
-    "package": (another_typst, ("study", "figures", "document", "editions", "pdf", "site/quarto")),
+    "package": (another_typst, ("study", "figures", *WRITTEN)),
 }
 
 
@@ -102,8 +102,6 @@ DAMAGES: Final[dict[str, Change]] = {
 }
 #: What is replaced at once: a paper is whole there, old or new, whenever a build is killed.
 WHOLES: Final = (f"qmd/{STUDY}/", f"tex/{STUDY}/", "quarto/", f"pdf/{STUDY}.pdf", "values/")
-
-
 #: About a minute of one processor.
 BOUNDED: Final = settings(
     max_examples=6,

@@ -17,10 +17,9 @@ import yaml
 
 from report.commands.arguments import request_of
 from report.commands.console import shown
-from report.engine.gather import compute_usable
+from report.engine.gather import accept_records, compute_usable
 from report.engine.pipeline import Request, look
 from report.engine.steps import ARTIFACTS, RECORDS
-from report.engine.use import accept_records
 from report.errors import RidgepointError, unwritable
 from report.paper.manuscript import render_manuscript
 from report.records.strict import read_by_study

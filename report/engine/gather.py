@@ -30,8 +30,15 @@ from report.instruments.counters.logs import joined_logs
 from report.paper.details import attributions, listing, unusable
 from report.paper.findings import Findings, Inputs
 from report.records import IMPORTED, OPERATORS
-from report.records.choice import Choice, Choices, agreeing, choices_of
-from report.records.editions import EDITIONS, ROLES, Edition, read_editions
+from report.records.choice import Choice, Choices, agreeing, choices_of, is_full, kind
+from report.records.editions import (
+    EDITIONS,
+    ROLES,
+    Edition,
+    Role,
+    read_editions,
+    write_edition,
+)
 from report.records.files import shared
 from report.records.imported import ImportedRecord
 from report.records.network_operators import read_operators
@@ -316,3 +323,42 @@ def _noted(study: str, inputs: Inputs) -> Iterator[str]:
             f"{study}: runs of one machine are more than {gates.AGREE} times apart in so many "
             f"series, which are not pooled: {', '.join(apart)}."
         )
+
+
+# ----------------------------------------------------------------------------------- the edition
+
+
+def accept_records(study: str, data: Path, asked: Sequence[str]) -> Path:
+    """Write to ``editions.yaml`` the roles that machines have with the records ``asked`` for.
+
+    A machine has its role by its key, so that a later run there changes the paper, unless another
+    than its newest full run was asked for.  Returns the file.  Raises ``RecordError`` for records
+    that cannot be used, and for a quick run in the role of a full one.
+    """
+    edition = read_editions(data, STUDIES).get(study)
+    chosen = choose(study, data, asked)
+    before = {r: c for c in choices_of(chosen.usable, edition) for r in c.roles}
+    after = {role: choice for choice in chosen.choices for role in choice.roles}
+    for role, choice in after.items():
+        new, old = choice.primary, before.get(role)
+        if old and is_full(old.primary) and not is_full(new):
+            raise RecordError(
+                f"--use {new.file}: {kind(new)} does not replace the full run in the role {role}; "
+                "measure the full plan, or leave out --accept."
+            )
+    newest = {
+        max(choice.used, key=lambda item: (item.record.started, item.file)).file
+        for choice in choices_of(chosen.usable)
+    }
+    roles: dict[Role, str | tuple[str, ...]] = {}
+    for role in (role for role in (*(edition or _NOBODY).roles, *ROLES) if role in after):
+        files = tuple(item.file for item in after[role].used)
+        by_key = not after[role].by or (after[role].by == "--use" and newest >= {*files})
+        roles[role] = _key(after[role]) if by_key else files
+    compared = tuple(_key(choice) for choice in chosen.choices if not choice.roles)
+    date = max(choice.primary.record.started[:10] for choice in chosen.choices)
+    return write_edition(study, Edition(roles, compared, date), data)
+
+
+def _key(choice: Choice[Head]) -> str:
+    return choice.primary.record.environment.key

@@ -1,19 +1,14 @@
-"""``--use``: the records that the user names for one build, and making them the edition."""
+"""``--use``: the records that the user names for one build."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from report.errors import RecordError
 from report.records import ENDING
 from report.studies import STUDIES
-
-if TYPE_CHECKING:
-    from report.records.choice import Choice
-    from report.records.editions import Role
-    from report.records.record import Head
 
 LATEST: Final = "latest"
 
@@ -67,43 +62,3 @@ def _records(study: str, data: Path) -> list[str]:
     """The files of all records of a study, relative to ``data``, oldest first."""
     names = (path.name for path in (data / study).glob(f"*{ENDING}"))
     return [f"{study}/{name}" for name in sorted(names) if not name.startswith(".")]
-
-
-def accept_records(study: str, data: Path, asked: Sequence[str]) -> Path:
-    """Write to ``editions.yaml`` the roles that machines have with the records ``asked`` for.
-
-    A machine has its role by its key, so that a later run there changes the paper, unless another
-    than its newest full run was asked for.  Returns the file.  Raises ``RecordError`` for records
-    that cannot be used, and for a quick run in the role of a full one.
-    """
-    from report.engine.gather import choose
-    from report.records.choice import choices_of, is_full, kind
-    from report.records.editions import ROLES, Edition, read_editions, write_edition
-
-    edition = read_editions(data, STUDIES).get(study)
-    chosen = choose(study, data, asked)
-    before = {r: c for c in choices_of(chosen.usable, edition) for r in c.roles}
-    after = {role: choice for choice in chosen.choices for role in choice.roles}
-    for role, choice in after.items():
-        new, old = choice.primary, before.get(role)
-        if old and is_full(old.primary) and not is_full(new):
-            raise RecordError(
-                f"--use {new.file}: {kind(new)} does not replace the full run in the role {role}; "
-                "measure the full plan, or leave out --accept."
-            )
-    newest = {
-        max(choice.used, key=lambda item: (item.record.started, item.file)).file
-        for choice in choices_of(chosen.usable)
-    }
-    roles: dict[Role, str | tuple[str, ...]] = {}
-    for role in (role for role in (*(edition.roles if edition else ()), *ROLES) if role in after):
-        files = tuple(item.file for item in after[role].used)
-        by_key = not after[role].by or (after[role].by == "--use" and newest >= {*files})
-        roles[role] = _key(after[role]) if by_key else files
-    compared = tuple(_key(choice) for choice in chosen.choices if not choice.roles)
-    date = max(choice.primary.record.started[:10] for choice in chosen.choices)
-    return write_edition(study, Edition(roles, compared, date), data)
-
-
-def _key(choice: Choice[Head]) -> str:
-    return choice.primary.record.environment.key
