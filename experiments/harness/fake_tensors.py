@@ -64,6 +64,8 @@ class FakeMode(DispatchMode, FakeTensorMode):
     def __init__(self) -> None:
         TorchDispatchMode.__init__(self)
         self.enter_stack = []
+        #: The order of a convolution's results, by the forms of its arguments.
+        self.layouts: dict[object, torch.memory_format] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if isinstance(func, HigherOrderOperator) and func not in registered_hop_fake_fns:
@@ -76,19 +78,19 @@ class FakeMode(DispatchMode, FakeTensorMode):
 
     def _inferred(self, func: Any, args: tuple[Any, ...], given: Mapping[str, Any]) -> Any:
         """What a view or an operator with a rule gives, else ``NotImplemented``."""
-        tensors = list(tensors_in((args, given)))
+        tensors = list(tensors_in(args))
         if not all(isinstance(each, FakeTensor) and each.constant is None for each in tensors):
             return NotImplemented
-        if _is_view(func):
+        rule = RULES.get(func)
+        if rule is None:
+            if not _is_view(func):
+                return NotImplemented
             with in_kernel_invocation_manager(self):
                 return self._faked(func(*args, **given), args[0].fake_device)
-        if func in _IN_PLACE and not given and _are_alike(args) and _layout(args[0]):
-            return args[0]
-        rule, creates = RULES.get(func), func in _CREATIONS
         device = given.get("device") or (tensors[0].fake_device if tensors else torch.device("cpu"))
-        floats = {each.dtype for each in tensors} - {torch.int64}
-        usual = creates or (not given and floats == {torch.float32})
-        if rule is None or not usual or any(each.fake_device != device for each in tensors):
+        of_floats = {each.dtype for each in tensors} - {torch.int64} == {torch.float32}
+        usual = rule in _OF_ANY_TYPE or (of_floats and not given)
+        if not usual or any(each.fake_device != device for each in tensors):
             return NotImplemented
         made = rule(*args, **given)
         if made is None:
@@ -188,7 +190,7 @@ def _are_alike(args: Sequence[Any]) -> bool:
     """Whether tensors have one form, and beside them stand numbers of their kind."""
     tensors = [each for each in args if isinstance(each, torch.Tensor)]
     numbers = [each for each in args if not isinstance(each, torch.Tensor)]
-    forms = {(each.shape, each.stride(), each.dtype, each.device) for each in tensors}
+    forms = set(map(_form, tensors))
     kinds = {torch.float32: (int, float), torch.int64: (int,)}.get(tensors[0].dtype, ())
     return len(forms) == 1 and all(type(each) in kinds for each in numbers)
 
@@ -200,6 +202,10 @@ def _element_wise(*args: Any) -> _Made:
         layout = torch.contiguous_format  # gaps and repeated elements are not kept
     known = layout and _are_alike(args) and first.is_floating_point()
     return (_bare(first.shape, layout),) if layout and known else None
+
+
+def _in_place(*args: Any, **given: Any) -> _Made:
+    return (args[0],) if not given and _are_alike(args) and _layout(args[0]) else None
 
 
 def _like(source: torch.Tensor, *, device: Any = None, **given: Any) -> _Made:
@@ -327,18 +333,31 @@ def _convolved_backward(
 
 def _convolution_layout(source: FakeTensor, *given: Any) -> torch.memory_format:
     """The order in which the implementation that PyTorch would choose writes its results."""
-    with source.fake_mode:
-        chosen = torch._C._select_conv_backend(source, *given)
-        return torch._C._conv_determine_backend_memory_format(source, given[0], chosen)
+    known, key = source.fake_mode.layouts, tuple(map(_form, (source, *given)))
+    if key not in known:
+        with source.fake_mode:
+            chosen = torch._C._select_conv_backend(source, *given)
+            known[key] = torch._C._conv_determine_backend_memory_format(source, given[0], chosen)
+    return known[key]
 
 
-_CREATIONS: Final[dict[Any, Callable[..., _Made]]] = {
-    _aten.empty.memory_format: _created, _aten.zeros.default: _created,
-    _aten.empty_like.default: _like, _aten.zeros_like.default: _like,
-    _aten.ones_like.default: _like, _aten.clone.default: _like,
-}  # fmt: skip
+def _form(value: Any) -> object:
+    if isinstance(value, FakeTensor):
+        return value.shape, value.stride(), value.dtype, value.fake_device
+    return tuple(value) if isinstance(value, list) else value
+
+
 RULES: Final[dict[Any, Callable[..., _Made]]] = {
-    **_CREATIONS,
+    _aten.empty.memory_format: _created,
+    _aten.zeros.default: _created,
+    **dict.fromkeys((
+        _aten.empty_like.default, _aten.zeros_like.default, _aten.ones_like.default,
+        _aten.clone.default,
+    ), _like),
+    **dict.fromkeys((
+        _aten.add_.Tensor, _aten.relu_.default, _aten.hardtanh_.default, _aten.div_.Scalar,
+        _aten.bernoulli_.float,
+    ), _in_place),
     **dict.fromkeys((
         _aten.relu.default, _aten.sqrt.default, _aten.add.Tensor, _aten.mul.Tensor,
         _aten.div.Tensor, _aten.div.Scalar, _aten.threshold_backward.default,
@@ -359,7 +378,4 @@ RULES: Final[dict[Any, Callable[..., _Made]]] = {
     _aten.convolution.default: _convolved,
     _aten.convolution_backward.default: _convolved_backward,
 }  # fmt: skip
-#: Of these the result is the first argument.
-_IN_PLACE: Final = frozenset({
-    _aten.add_.Tensor, _aten.relu_.default, _aten.hardtanh_.default, _aten.div_.Scalar,
-})  # fmt: skip
+_OF_ANY_TYPE: Final = (_created, _like, _in_place)

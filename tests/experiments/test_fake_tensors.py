@@ -79,6 +79,7 @@ def test_rules_give_what_operators_do() -> None:
         with compared:
             module.eval()(source)
             _ = torch.empty_like(loss) + loss.clone(), torch.zeros(2, 3, dtype=torch.float64)
+            nn.functional.relu6(torch.relu_(torch.zeros(2, 3)), inplace=True)
     assert compared.tried == set(RULES)
 
 
