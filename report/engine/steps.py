@@ -20,7 +20,8 @@ which the contract of imports holds it to, so that a module of one study makes o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -157,13 +158,16 @@ def paper_files(study: str) -> tuple[str, str]:
 
 
 def make_step(
-    room: str, action: str, studies: Sequence[str], files: Iterable[str], told: Mapping[str, str]
+    room: str, action: str, studies: Sequence[str], files: Sequence[str], told: Mapping[str, str]
 ) -> Step:
     """A step of ``room`` over ``studies``, with the settings that it is ``told``.
 
-    ``files`` are all inputs that there may be.
+    ``files`` are all inputs that there may be, sorted.
     """
-    named = tuple({name.replace(_STUDY, study) for name in _FILES[action] for study in studies})
-    own = [file for file in files if file.startswith(named)]
+    found: dict[str, None] = {}
+    for begin in (name.replace(_STUDY, study) for name in _FILES[action] for study in studies):
+        # To look at every file for each step would take as long as all else of nothing to do.
+        first = bisect_left(files, begin)
+        found |= dict.fromkeys(files[first : bisect_left(files, f"{begin}\U0010ffff", first)])
     reads = ((f"{s}/{other}", parts) for s in studies for other, parts in _READS[action].items())
-    return Step(f"{room}/{action}", own, tuple(reads), told)
+    return Step(f"{room}/{action}", [*found], tuple(reads), told)
