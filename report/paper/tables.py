@@ -6,9 +6,11 @@ carries its reason, prints as a dash and becomes a note below the table.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from string import ascii_lowercase
 from textwrap import wrap
 from types import MappingProxyType
@@ -278,11 +280,15 @@ def to_latex(table: Table, *, one_column: bool = False) -> str:
 def _layout(table: Table, line: int) -> tuple[list[list[str]], list[float]]:
     """The lines of each column's name, and the characters of those whose text breaks, else 0.
 
-    What others leave is shared among these by the length of their texts.
+    What others leave is shared among these by the root mean square of their texts' lengths: one
+    long text breaks, and not all the texts beside it.
     """
     left: float = line - 2 * len(table.columns)
-    cells = [max(len(text) for text, _ in column) for column in zip(*table.texts(), strict=True)]
-    cells = cells or [0] * len(table.columns)
+    lengths = [
+        [len(text) for text, _ in column] or [0] for column in zip(*table.texts(), strict=True)
+    ]
+    lengths = lengths or [[0]] * len(table.columns)
+    cells = [max(each) for each in lengths]
     names = [[column.name] for column in table.columns]
     if sum(max(n, len(column.name)) for n, column in zip(cells, table.columns, strict=True)) > left:
         names = [
@@ -291,13 +297,13 @@ def _layout(table: Table, line: int) -> tuple[list[list[str]], list[float]]:
         ]
     natural = [max(n, *map(len, name)) for n, name in zip(cells, names, strict=True)]
     long = [
-        0 if column.numeric or width <= _SHORT_TEXT else width
-        for column, width in zip(table.columns, natural, strict=True)
+        0.0 if column.numeric or width <= _SHORT_TEXT else math.sqrt(fmean(n * n for n in each))
+        for column, width, each in zip(table.columns, natural, lengths, strict=True)
     ]
     if sum(natural) <= left or not any(long):
         return names, [0.0] * len(natural)
-    left -= sum(natural) - sum(long)
-    shares = [max(left * width / sum(long), _SHORT_TEXT) if width else 0.0 for width in long]
+    left -= sum(n for n, share in zip(natural, long, strict=True) if not share)
+    shares = [max(left * share / sum(long), _SHORT_TEXT) if share else 0.0 for share in long]
     return names, shares
 
 

@@ -12,8 +12,9 @@ from report.missing import Missing
 from report.paper.findings import Inputs
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent, exact, recorded
+from report.studies.conv_profiling import theory
 from report.studies.conv_profiling.runs import Call, Run, kernels_of, tile_of
-from report.studies.conv_profiling.source import CONVOLUTION, MB, WORKSPACE, operator_bytes
+from report.studies.conv_profiling.source import CONVOLUTION, MB, operator_bytes
 from report.studies.conv_profiling.subject import BASE
 from report.theory.conditions import conditions_of
 from report.theory.convolution_workspaces import convolution_workspace
@@ -35,6 +36,10 @@ from report.theory.work import output_bytes, parameter_bytes
 _COUNTED_THREADS = 1
 #: The term of a call that is not padded: one conversion an image.
 _CONVERTED = "Factors converted"
+#: What Winograd's algorithm keeps between its steps.
+_TRANSFORMED = ("input", "weights", "output")
+_FORMULAS = ("4 · (m + k − 1)² · B · T · C_in", "4 · (m + k − 1)² · C_in · C_out",
+             "4 · (m + k − 1)² · B · T · C_out")  # fmt: skip
 
 # -------------------------------------------------------------------------------- the source
 
@@ -42,11 +47,11 @@ _CONVERTED = "Factors converted"
 def source_estimate(reported: Reported) -> Reconciliation:
     """From the source's estimate for its batch to the bytes that its profiler saw allocated.
 
-    The workspace is what another row of the same table shows; the other terms follow from shapes.
+    All terms follow from shapes, those of the workspace by the algorithm that its size gives away.
     """
     batch = reported.count("profiled_batch")
     layer = BASE.layer(1)
-    parameters = parameter_bytes(layer)
+    parameters, workspace = parameter_bytes(layer), theory.winograd(batch, theory.SQUARE)
     estimate, image = reported.value("estimated_memory"), reported.value("memory_mb")
     printed = Fraction(str(estimate.number)) * MB
     return Reconciliation(
@@ -73,11 +78,9 @@ def source_estimate(reported: Reported) -> Reconciliation:
                 "−parameters",
                 "they are there before the call",
             ),
-            Term(
-                "Workspace, printed",
-                operator_bytes(reported, WORKSPACE, "self_allocation_size"),
-                "self allocation size · 1,024",
-                f"row {WORKSPACE}",
+            *(
+                Term(f"Winograd's {name}", amount, formula, "the workspace by Winograd's algorithm")
+                for name, formula, amount in zip(_TRANSFORMED, _FORMULAS, workspace, strict=True)
             ),
         ),
         Term(

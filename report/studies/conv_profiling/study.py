@@ -14,7 +14,6 @@ from report.paper.findings import Inputs
 from report.paper.machines import setup
 from report.paper.reconciliations import as_figure
 from report.paper.study import Content, Study
-from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, absent, exact, recorded
 from report.quantity.operations import at_least, at_most
 from report.quantity.verdicts import Statement
@@ -133,7 +132,6 @@ study.values(
         "weights": lambda p: theory.WEIGHTS,
         "weight_average": lambda p: p.legible(1),
         "partitions": lambda p: theory.WEIGHTS / p.legible(1),
-        "input_average": lambda p: SHOWN_BATCH * theory.INPUTS * p.legible(1) / theory.WEIGHTS,
         "bias_images": lambda p: p.legible(3) / theory.OUTPUTS,
         "bias_share": lambda p: p.legible(3) / (SHOWN_BATCH * theory.OUTPUTS),
         "kernels": lambda p: exact("kernels", "1", p.reported.count("profiled_kernels"), p.file),
@@ -149,10 +147,9 @@ study.values(
         "source_allocated": lambda p: p.printed("allocation_size"),
         "source_workspace": lambda p: p.printed("workspace"),
         "copies": lambda p: theory.copies(SHOWN_BATCH),
-        "unsplit": lambda p: exact("unsplit MiB", "1", 1),
-        "nameless": lambda p: to_digits(
-            p.printed("workspace") - theory.copies(SHOWN_BATCH) - exact("½ MiB", "B", 2**19), 2
-        ),
+        "square": lambda p: exact("side of a square", "1", theory.SQUARE),
+        "largest_square": lambda p: exact("largest square tried", "1", theory.LARGEST_SQUARE),
+        "largest_batch": lambda p: exact("largest batch tried", "1", theory.LARGEST_BATCH),
         "source_measured": lambda p: exact(
             "source: measured memory",
             "B",
@@ -205,6 +202,7 @@ def _seen_of(p: Paper, choose: Callable[..., Quantity]) -> Quantity:
 
 study.values(
     {
+        "winograd_products": lambda p: theory.winograd_products(),
         "seen_least": lambda p: _seen_of(p, at_most),
         "seen_most": lambda p: _seen_of(p, at_least),
         "printed_least": lambda p: theory.C_OUT * _seen_of(p, at_most),
@@ -229,9 +227,7 @@ study.values(
     "measured",
     of=lambda p: p.gpu,
 )
-study.values(
-    {"input_number": lambda p: p.legible(0), "bias_number": lambda p: p.legible(3)}, "exact"
-)
+study.values({"bias_number": lambda p: p.legible(3)}, "exact")
 study.values(
     {"beside_copies": lambda fast: fast.workspace(SHOWN_BATCH) - theory.copies(SHOWN_BATCH)},
     "exact",
@@ -295,6 +291,15 @@ def _not_per_image(p: Paper) -> Statement:
     return (without / theory.for_every_image(p.reported.count("profiled_batch"))).exactly(1)
 
 
+def _winograd(p: Paper) -> Iterator[Statement]:
+    """That the printed workspace is what Winograd's algorithm keeps, and by one choice alone."""
+    size = source.operator_bytes(p.reported, source.WORKSPACE, "self_allocation_size")
+    batch = p.reported.count("profiled_batch")
+    kept = exact("kept between the steps", "B", sum(theory.winograd(batch, theory.SQUARE)))
+    yield (p.printed("workspace") / kept).exactly(1)
+    yield exact("choices that fit", "1", theory.winograds_of(size)).exactly(1)
+
+
 def _batch_in_product(p: Paper) -> Statement:
     work = exact("printed result", "FLOP", p.reported.count("flops"), p.file)
     return (work / theory.work(1)).exactly(p.reported.count("printed_batch"))
@@ -316,6 +321,7 @@ study.claims(
         "table-of-one-image": lambda p: _kept(p).exactly(1),
         "parameters-per-image": _not_per_image,
         "temporary-storage": lambda p: residual([p.estimate], "B", p.file).exactly(0),
+        "workspace-is-winograd": _winograd,
         "keeps-its-output": lambda p: (_kept(p) / SHOWN_BATCH).exactly(1),
         "counters-blind": lambda p: _tensor(p, 0, ("product", "multiply_adds")),
         "copies-multiply": lambda p: _tensor(p, 1, *_COPIES, ("bias", "multiply_adds")),

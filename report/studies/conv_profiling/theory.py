@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
+from itertools import product
 from typing import Final
 
 from report.quantity.expression import Quantity, exact, named
@@ -27,6 +29,12 @@ PARAMETER_BYTES = named("parameter bytes", _ELEMENT * PARAMETERS)
 OUTPUT_BYTES = named("output bytes", _ELEMENT * OUTPUTS)
 #: Parameters and output: the source's memory of one image.
 IMAGE_BYTES = named("parameters and output", PARAMETER_BYTES + OUTPUT_BYTES)
+
+#: The side of the squares of outputs that cuDNN computes at once by Winograd's algorithm, the
+#: largest that is tried beside it, and the largest batch.
+SQUARE: Final = 4
+LARGEST_SQUARE: Final = 8
+LARGEST_BATCH: Final = 1024
 
 #: The convolutions of AlexNet that a published trace shows on tensor cores: channels in and out.
 _ALEXNET: Final = ((192, 384), (384, 256), (256, 256))
@@ -56,6 +64,31 @@ def seen(batch: int, of_product: Quantity | int) -> Quantity:
 def for_every_image(batch: int) -> Quantity:
     """The source's rule: the bytes of one image, parameters included, times the batch size."""
     return named("parameters for every image", exact("B", "1", batch) * IMAGE_BYTES)
+
+
+def winograd(batch: int, side: int) -> tuple[int, int, int]:
+    """Bytes that Winograd's algorithm keeps between its steps: input, weights and output.
+
+    It computes squares of ``side`` × ``side`` outputs, each from (side + k − 1)² elements of every
+    channel (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, CVPR 2016, section
+    4), which are transformed, multiplied and transformed back in kernels of their own.
+    """
+    (_, into, *_), (_, out, *extent) = _LAYER.input_shape, _LAYER.output_shape
+    bytes_each = 4 * (side + _LAYER.kernel[0] - 1) ** 2
+    squares = batch * math.prod(math.ceil(each / side) for each in extent)
+    return bytes_each * squares * into, bytes_each * into * out, bytes_each * squares * out
+
+
+def winograd_products() -> Quantity:
+    """The products of transformed elements over those of theory."""
+    elements = exact("elements of a square", "1", (SQUARE + _LAYER.kernel[0] - 1) ** 2)
+    return elements / (KERNEL * KERNEL * SQUARE * SQUARE)
+
+
+def winograds_of(size: int) -> int:
+    """How many choices of a square and a batch, up to the largest that are tried, keep ``size``."""
+    choices = product(range(1, LARGEST_BATCH + 1), range(1, LARGEST_SQUARE + 1))
+    return sum(sum(winograd(*choice)) == size for choice in choices)
 
 
 def copies(batch: int) -> Quantity:
