@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from figures.panels import Curve, Dots, Points, Scaling
-from report.paper.plots import dot_series, points
+from figures.panels import Curve, Points, Scaling
+from report.paper.plots import points
 from report.quantity.expression import Quantity
 from report.studies.backend_speedup.runs import Run
 from report.studies.backend_speedup.source import Source
-from report.studies.backend_speedup.subject import SOURCE, Size
+from report.studies.backend_speedup.subject import KAGGLE, LARGE, SOURCE, Size
 
 _WORK: Final = "Work of an iteration (GFLOP)"
 _TICKS: Final = (0.1, 1.0, 10.0, 100.0)
@@ -24,16 +24,26 @@ def curve(both: tuple[Run, Source]) -> Iterator[Scaling]:
     if not {"cupy", "numpy"} <= {*run.libraries}:
         return
     slow = _by_width(run.sizes, lambda s: run.bounded(run.time(s, "numpy")), "ms")
-    fast = _over(run.sizes, lambda s: run.bounded(run.time(s, "cupy")), "CuPy", "ms", 5)
-    x = tuple(size.megaflop / 1e3 for size in run.sizes)
-    y = tuple(1e3 * run.modeled(size) for size in run.sizes)
-    lines = (Curve("Model", x, y),) if all(y) else ()
-    yield Scaling(_WORK, "Time of an iteration (ms)", (*slow, *fast), lines, x_ticks=_TICKS)
+    fast = _over(run.sizes, lambda s: run.bounded(run.time(s, "cupy")), "CuPy", "ms", 6)
+    yield Scaling(_WORK, "Time of an iteration (ms)", (*slow, *fast), _model(run), x_ticks=_TICKS)
     drawn = _by_width(run.sizes, run.gain, "1")
     printed = float(source.cell("3", "time", "speedup").number)
-    theirs = Points("Source", (SOURCE.megaflop / 1e3,), (printed,), series=7, hollow=True)
-    parity = Curve("", (x[0], x[-1]), (1.0, 1.0))
+    images = tuple(size.megaflop / 1e3 for size in (KAGGLE, SOURCE))
+    theirs = Points("Source", images, (printed,) * 2, series=0, hollow=True, joined=True)
+    ends = tuple(size.megaflop / 1e3 for size in (run.sizes[0], run.sizes[-1]))
+    parity = Curve("Parity", ends, (1.0, 1.0))
     yield Scaling(_WORK, _OVER, (*drawn, theirs), (parity,), x_ticks=_TICKS)
+
+
+def _model(run: Run) -> tuple[Curve, ...]:
+    """CuPy's modeled time of wide layers, with the corner where the floor meets the rate."""
+    works = [2 * size.multiply_adds for size in run.sizes if size.hidden >= LARGE.hidden]
+    if run.model is None or not works:
+        return ()
+    floor, rate = run.model
+    x = sorted({works[0], floor * rate, works[-1]})
+    y = tuple(1e3 * max(floor, work / rate) for work in x)
+    return (Curve("Model", tuple(work / 1e9 for work in x), y),)
 
 
 def _over(
@@ -58,17 +68,3 @@ def _by_width(
             place, joined=True,
         )
     )  # fmt: skip
-
-
-def bases(both: tuple[Run, Run]) -> Iterator[Dots]:
-    """CuPy's speed-up over NumPy on the GPU's host and on another CPU, a row a size."""
-    cpu, gpu = both
-    sizes = [size for size in gpu.sizes if size in cpu.sizes]
-    found = [gpu.gain(size) for size in sizes], [gpu.gain_over(cpu, size) for size in sizes]
-    series = []
-    for place, (run, gains) in enumerate(zip((gpu, cpu), found, strict=True)):
-        machine = run.stored.record.environment
-        name = f"NumPy, {machine.cpu.model}{machine.threads_text}"
-        series.append(dot_series(name, gains, "1", series=place))
-    names = tuple(f"{size.hidden:,} × {size.images:,}" for size in sizes)
-    yield Dots(names, tuple(series), "Speed-up of CuPy", reference=1.0, log=True)

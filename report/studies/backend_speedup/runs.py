@@ -100,12 +100,13 @@ class Run(any_study.Run):
         times = {size: point(self.time(size, "cupy") / self.floor) for size in self.sizes}
         return {size: t for size, t in times.items() if isinstance(t, float) and t <= AT_FLOOR}
 
-    def modeled(self, size: Size) -> float:
-        """CuPy's time (s) by its floor and its rate at the largest work; 0 where one is missing."""
+    @property
+    def model(self) -> tuple[float, float] | None:
+        """CuPy's floor (s) and its rate (FLOP/s) at the largest work; None where one is missing."""
         floor, rate = point(self.floor), point(self.rate("cupy"))
         if isinstance(floor, Missing) or isinstance(rate, Missing):
-            return 0.0
-        return max(floor, 2 * size.multiply_adds / rate)
+            return None
+        return floor, rate
 
     def product_rate(self, size: Size, library: str) -> Quantity:
         """FLOP/s of the first layer's product alone."""
@@ -116,10 +117,12 @@ class Run(any_study.Run):
         found = self.samples(quantity, self.factors(None, library, subject="training"))
         return () if isinstance(found, Missing) else tuple(map(float, found))
 
-    def spread(self, quantities: Sequence[str] = ("time",)) -> tuple[float, int] | None:
+    def spread(
+        self, quantities: Sequence[str] = ("time",), libraries: Sequence[str] = tuple(NAMES)
+    ) -> tuple[float, int] | None:
         """The largest ratio of two processes of one case, of so many pairs; None of none."""
         ratios = []
-        for quantity, size, library in product(quantities, self.sizes, NAMES):
+        for quantity, size, library in product(quantities, self.sizes, libraries):
             found = self.by_process(quantity, self.factors(size, library))
             medians = [] if isinstance(found, Missing) else [process.median for process in found]
             if len(medians) > 1 and min(medians) > 0:

@@ -55,6 +55,8 @@ class Size(NamedTuple):
 
 #: The source's network on all of MNIST.
 SOURCE: Final = Size(HIDDEN, 60_000)
+#: The same on the images of Kaggle's file of MNIST, but for the thousand that validate.
+KAGGLE: Final = Size(HIDDEN, 41_000)
 #: The least work, much work, and the most of all.
 SMALL, LARGE, WIDEST = Size(10, 1_000), Size(128, 60_000), Size(2_048, 16_000)
 
