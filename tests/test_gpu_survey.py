@@ -93,13 +93,20 @@ def test_operators_are_those_by_hand_and_are_written_as_they_are_read(tmp_path: 
     assert read_operators(tmp_path / "none") == ()
 
 
+LINE = b'{"network":"a","side":8,"parameters":1,"operators":[["add",0,0,[[1,-1]],1]]}\n'
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
-    [(b"]]}", b"", "cannot be unpacked"), (b":8", b":0", ">= 1"), (b"side", b"size", "size")],
+    [
+        (b"]]}", b"", "cannot be unpacked"),
+        (b":8", b":0", ">= 1"),
+        (b"side", b"size", "size"),
+        (LINE, 2 * LINE, "found a at 8 pixels twice"),
+    ],
 )
 def test_a_damaged_file_is_one_sentence(tmp_path: Path, old: bytes, new: bytes, said: str) -> None:
-    line = b'{"network":"a","side":8,"parameters":1,"operators":[["add",0,0,[[1,-1]],1]]}\n'
-    content = gzip.compress(line.replace(old, new))
+    content = gzip.compress(LINE.replace(old, new))
     (tmp_path / OPERATORS).write_bytes(content if new else content[:-9])
     with pytest.raises(RecordError, match=f"{OPERATORS}.*{said}"):
         read_operators(tmp_path / OPERATORS)

@@ -161,7 +161,8 @@ def parse(text: bytes, place: str, kind: type[Kind] = OWN, remedy: str = REMEDY)
             stated = msgspec.json.decode(text, type=_Stated).schema
             if stated != version:
                 what = f"found version {stated}, but {version} is the only one that is read here"
-                remedy = "update ridgepoint to build from a newer one, or run the experiment again"
+                again = "run the experiment or the import again"
+                remedy = "update ridgepoint to build from it" if stated > version else again
                 raise RecordError(f"{place}: schema: {what}; {remedy}.") from None
         raise
     if form is kind:
@@ -256,8 +257,10 @@ def _faults(record: Any) -> Iterator[str]:
 
 
 def _outcome_faults(found: Case | Round, where: str) -> Iterator[str]:
-    if (found.status == "ok") != (found.reason is None):
-        yield f"{where}.reason: found {found.reason!r} for what is {found.status}"
+    if found.status == "ok" and found.reason is not None:
+        yield f"{where}.reason: found {found.reason!r}, but what is ok needs no reason"
+    if found.status != "ok" and found.reason is None:
+        yield f"{where}.reason: found null, but what is {found.status} needs a reason"
     for name, samples in found.series.items():
         quantity = QUANTITIES[name]
         if not quantity.admits(samples):

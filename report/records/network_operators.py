@@ -13,8 +13,9 @@ from typing import Annotated, Final
 
 import msgspec
 
+from report.errors import RecordError
 from report.records.files import read_file, unpacked
-from report.records.strict import parse_json
+from report.records.strict import parse_json, repeated
 
 _REMEDY: Final = "restore the file with git"
 
@@ -68,4 +69,7 @@ def read_operators(path: Path) -> tuple[NetworkOperators, ...]:
     place = f"data/{path.name}"
     text = unpacked(read_file(path, place, _REMEDY, path.parent), place, _REMEDY)
     lines = text.splitlines()
-    return tuple(parse_json(line, NetworkOperators, place, _REMEDY) for line in lines)
+    networks = tuple(parse_json(line, NetworkOperators, place, _REMEDY) for line in lines)
+    if twice := repeated(f"{each.network} at {each.side} pixels" for each in networks):
+        raise RecordError(f"{place}: found {twice} twice; {_REMEDY}.")
+    return networks
