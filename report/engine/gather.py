@@ -186,19 +186,11 @@ def choose(
     altered = {file: why for file, why in edited.items() if file in kept}
     left_out = {file: f"left out: {why}" for file, why in bad.items()}
     inputs = _inputs(study, data, agreed, imported, attachments, edition or _NOBODY)
-    named = (item for choice in agreed if choice.by == "--use" for item in choice.used)
-    days = [item.record.started[:10] for choice in agreed for item in choice.used]
-    if edition and edition.date:
-        days.append(edition.date)
     return Chosen(
         inputs=inputs,
         origin={
-            "records": list(inputs.files),
-            "reported": inputs.reported_file,
-            "devices": labels(inputs.records),
-            "measured": max(days, default=None),
+            **_origin(inputs, agreed, edition or _NOBODY),
             "altered": [(file, EDITED) for file in altered],
-            "asked": [file for item in named for file in item.files],
             "imported": attributions(imported),
         },
         notices=(*left_out.values(), *altered.values(), *_noted(study, inputs)),
@@ -209,6 +201,19 @@ def choose(
         usable=usable,
         choices=agreed,
     )
+
+
+def _origin(inputs: Inputs, choices: Choices, edition: Edition) -> dict[str, Any]:
+    """What a paper says of the records that were chosen for it."""
+    named = (item for choice in choices if choice.by == "--use" for item in choice.used)
+    days = [item.record.started[:10] for choice in choices for item in choice.used]
+    return {
+        "records": list(inputs.files),
+        "reported": inputs.reported_file,
+        "devices": labels(inputs.records),
+        "measured": max((*days, edition.date or "")) or None,
+        "asked": [file for item in named for file in item.files],
+    }
 
 
 def _usable(
