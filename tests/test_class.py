@@ -59,6 +59,7 @@ def test_a_class_makes_one_table_and_one_figure_and_no_more(study: str, machines
     assert f"classroom laptop {machines}" in {row["Machine"] for row in listed}
     text = assert_whole(study, found)
     assert "#tbl-machines" in text and "#fig-machines" in text
+    assert "intervals, at a lower level where few processes measured" in text
     if study == STUDY:  # small records of the other one lack the number that it compares
         (panel,) = found.figures["fig-machines"].drawing.panels
         known = found.values["machines_known"].number

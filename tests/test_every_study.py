@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -69,6 +70,12 @@ def decided(*found: Findings) -> set[str]:
     """Claims that are decided in each of ``found``."""
     each = ({id for id, c in one.claims.items() if c.verdict in VERDICTS} for one in found)
     return set.intersection(*each)
+
+
+@every_study
+def test_its_package_names_the_files_beside_a_record_and_nothing_else(study: str) -> None:
+    named = {name for name in vars(import_module(f"report.studies.{study}")) if name.isupper()}
+    assert named <= {"ATTACHMENTS"}, "a misspelt name would read no file"
 
 
 @every_study
