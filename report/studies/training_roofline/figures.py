@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from figures.panels import Band, Dots, Points, Roofline, Scaling
+from figures.panels import Dots, Points, Roofline
 from report.missing import Missing
-from report.paper.plots import GIGA, dot_series, points, roof_line
+from report.paper.plots import GIGA, dot_series, roof_line
 from report.studies.training_roofline import theory
 from report.studies.training_roofline.runs import DEPTHWISE, Run, Timed
 from report.studies.training_roofline.source import RTX, T4, Source, value_of
-from report.studies.training_roofline.subject import HEAVY, IMAGE, NETWORKS, Step
+from report.studies.training_roofline.subject import IMAGE, NETWORKS, Precision, Step
 
 #: The kinds of layers with multiply-adds, in the order of their colours.
-_KINDS: Final = ("3 × 3", "1 × 1", DEPTHWISE, "7 × 7", "other")
+_KINDS: Final = ("3 × 3", "1 × 1", DEPTHWISE, "7 × 7", "linear")
+#: The precisions and the parts of the source's batch whose memory is shown.
+_SHOWN: Final[tuple[tuple[Precision, int], ...]] = (
+    ("tfloat32", 1),
+    ("float32", 1),
+    ("float32", 2),
+)
 
 
 def shares(source: Source) -> Iterator[Dots]:
@@ -45,34 +51,29 @@ def shares(source: Source) -> Iterator[Dots]:
     yield Dots(NETWORKS, tuple(series), label, reference=100.0)
 
 
-def memory(both: tuple[Run, Source]) -> Iterator[Scaling]:
-    """What a step allocates and reserves over the batch, and what the laptop of the source has."""
+def memory(both: tuple[Run, Source]) -> Iterator[Dots]:
+    """What a step allocates and reserves, a row a case, and what the laptop of the source has."""
     run, source = both
-    drawn: tuple[Points, ...] = ()
-    batches = [b for b in run.batches(HEAVY, IMAGE) if b <= theory.SOURCE_BATCH]
-    for series, network in enumerate(NETWORKS):
-        for name, label in (("allocated_peak", network), ("reserved_peak", "")):
-            over = {b: run.bytes(name, Step(network, IMAGE, b)) for b in batches}
-            hollow = not label
-            drawn += points(label, over, "GB", series=series, joined=not hollow, hollow=hollow)
-            largest = Step(network, IMAGE, theory.SOURCE_BATCH, "tfloat32")
-            narrow = {largest.batch: run.bytes(name, largest)}
-            drawn += points("", narrow, "GB", series=series, hollow=hollow)
-    if not batches or not drawn:
-        return
-    size = value_of(source.memory(RTX)) / GIGA
-    yield Scaling(
-        "Batch size (images)",
-        "Memory of a step (GB)",
-        drawn,
-        bands=(Band("laptop", size, size, size, len(NETWORKS)),),
-        x_ticks=tuple(map(float, batches)),
-        x_scale="linear",
-        y_scale="linear",
-        y_top=1.2 * size,
-        y_bottom=0.0,
-        direct=True,
+    steps = [
+        Step(network, IMAGE, theory.SOURCE_BATCH // part, precision)
+        for network in NETWORKS
+        for precision, part in _SHOWN
+    ]
+    series = [
+        dot_series(
+            name,
+            [run.bytes(f"{name}_peak", step) for step in steps],
+            "GB",
+            series=place,
+            hollow=bool(place),
+        )
+        for place, name in enumerate(("allocated", "reserved"))
+    ]
+    names = tuple(
+        f"{step.network}, {step.batch}{', TF32' * (step.precision == 'tfloat32')}" for step in steps
     )
+    size = value_of(source.memory(RTX)) / GIGA
+    yield Dots(names, tuple(series), "Memory of a step (GB)", reference=size)
 
 
 def layers(run: Run) -> Iterator[Roofline]:

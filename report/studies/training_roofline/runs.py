@@ -29,11 +29,6 @@ class Run(any_study.Run):
         cases = (c for c in self.stored.record.cases if c.factors.get("subject") == "training")
         return {step: dict(case.factors) for case in cases if (step := step_of(case))}
 
-    def batches(self, network: str, image: int) -> tuple[int, ...]:
-        """The batch sizes at which a network was trained in float32, in ascending order."""
-        found = {s.batch for s in self._factors if s == Step(network, image, s.batch)}
-        return tuple(sorted(found))
-
     def _of(self, step: Step) -> dict[str, Factor]:
         return self._factors.get(step, {"subject": "training", **step._asdict()})
 
@@ -128,9 +123,9 @@ class Timed(NamedTuple):
 
 
 def kind_of(layer: Layer) -> str:
-    """What a layer with multiply-adds is: depthwise, else the taps of a convolution, else other."""
+    """What a layer with multiply-adds is: linear, depthwise, or the taps of a convolution."""
     if not isinstance(layer, Convolution):
-        return "other"
+        return "linear"
     if layer.groups > 1 and layer.groups == layer.input_shape[1]:
         return DEPTHWISE
     return " × ".join(map(str, layer.kernel))

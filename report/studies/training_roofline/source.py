@@ -136,11 +136,10 @@ class Source:
 
     # ---------------------------------------------------------------------------------- roofs
 
-    def printed_roof(self, device: str) -> tuple[Quantity, Quantity]:
-        """Peak (FLOP/s) and bandwidth (B/s) that the source gives a device."""
+    def printed_peak(self, device: str) -> Quantity:
+        """The peak (FLOP/s) that the source gives a device."""
         row = self.one("environments", environment=device)
-        peak, bandwidth = row.printed("peak"), row.printed("bandwidth")
-        return self.exact(peak, "FLOP/s", TERA), self.exact(bandwidth, "B/s", GIGA)
+        return self.exact(row.printed("peak"), "FLOP/s", TERA)
 
     def memory(self, device: str) -> Quantity:
         """Bytes of a GPU's memory, which has as many binary gigabytes as are printed."""
@@ -218,7 +217,7 @@ class Source:
         known = printed_value(self.reported, "collapse_efficiency")
         cell = known if self.collapsed(case) else case.row.printed("efficiency")
         share = cell.quantity("1", self.file, 0.01)
-        rate = share * self.printed_roof(case.device)[0]
+        rate = share * self.printed_peak(case.device)
         return case._replace(images=rate / self._printed_work(case))
 
     # --------------------------------------------------------------------------- efficiencies
@@ -246,6 +245,12 @@ class Source:
         )
         return spanning(*(case.images * time / case.batch for time in least))
 
+    def of_other_roof(self, device: str, network: str, other: str) -> Quantity:
+        """The share of its roof that one network reaches over that of another, at each clock."""
+        both = self.compared(device, network), self.compared(device, other)
+        shares = ([self.of_roof(case, clock) for case in both] for clock in CLOCKS[device])
+        return spanning(*(one / two for one, two in shares))
+
     def memory_share(self, device: str, network: str, clock: str = "nominal") -> Quantity:
         """The share of that least time in which memory is the nearer roof."""
         share = self._least(device, network, theory.SOURCE_BATCH, clock)[1]
@@ -269,17 +274,17 @@ class Source:
         steady = [case for gpu in GPUS for case in self.steady(gpu) if case.row]
 
         def as_printed(case: Case) -> Quantity:
-            return case.images * self._printed_work(case) / self.printed_roof(case.device)[0]
+            return case.images * self._printed_work(case) / self.printed_peak(case.device)
 
         def of_printed(case: Case) -> Quantity:
-            return case.rate / self.printed_roof(case.device)[0]
+            return case.rate / self.printed_peak(case.device)
 
         def at_low_clock(case: Case) -> Quantity:
             return self.share(case, "low" if case.device == T4 else "")
 
         none = absent("at the lower clock", "1", "the throughputs need a higher clock")
         return (
-            self._correction("as printed", printed, as_printed),
+            self._correction("source's work and peak", printed, as_printed),
             self._correction("work in operations", printed, of_printed),
             self._correction("peak of the laptop's chip", printed, self.share),
             self._correction("without the collapsed batch", steady, self.share),
