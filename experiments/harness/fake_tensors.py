@@ -182,8 +182,8 @@ def _layout(tensor: torch.Tensor) -> torch.memory_format | None:
     """The order of a tensor without gaps, usual or channels last; None where it is another."""
     if tensor.is_contiguous():
         return torch.contiguous_format
-    last = tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
-    return torch.channels_last if last else None
+    last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(tensor.dim())
+    return last if last and tensor.is_contiguous(memory_format=last) else None
 
 
 def _are_alike(args: Sequence[Any]) -> bool:
@@ -206,6 +206,10 @@ def _element_wise(*args: Any) -> _Made:
 
 def _in_place(*args: Any, **given: Any) -> _Made:
     return (args[0],) if not given and _are_alike(args) and _layout(args[0]) else None
+
+
+def _divided(*args: Any) -> _Made:
+    return _in_place(*args)  # not of whole numbers, whose quotients they cannot hold
 
 
 def _like(source: torch.Tensor, *, device: Any = None, **given: Any) -> _Made:
@@ -355,9 +359,9 @@ RULES: Final[dict[Any, Callable[..., _Made]]] = {
         _aten.clone.default,
     ), _like),
     **dict.fromkeys((
-        _aten.add_.Tensor, _aten.relu_.default, _aten.hardtanh_.default, _aten.div_.Scalar,
-        _aten.bernoulli_.float,
+        _aten.add_.Tensor, _aten.relu_.default, _aten.hardtanh_.default, _aten.bernoulli_.float,
     ), _in_place),
+    _aten.div_.Scalar: _divided,
     **dict.fromkeys((
         _aten.relu.default, _aten.sqrt.default, _aten.add.Tensor, _aten.mul.Tensor,
         _aten.div.Tensor, _aten.div.Scalar, _aten.threshold_backward.default,

@@ -106,6 +106,7 @@ REFUSED = {
     "labels too few": (aten.nll_loss_forward.default, zeros(4, 5), long[:3], None, 1, -100),
     "sum in place of bool": (aten.add_.Tensor, zeros(4).bool(), 1),
     "sum in place of int": (aten.add_.Tensor, zeros(4).int(), 1.5),
+    "quotient in place of int": (aten.div_.Scalar, long, 2),
 }  # fmt: skip
 
 
@@ -126,6 +127,7 @@ def test_tensors_of_two_devices_do_not_meet() -> None:
 
 LAYOUTS = {
     "last": zeros(2, 8, 5, 5).to(memory_format=last),
+    "last of volumes": zeros(2, 8, 5, 5, 5).to(memory_format=torch.channels_last_3d),
     "slice of last": zeros(2, 8, 5, 5).to(memory_format=last)[:, :4],
     "slice": zeros(2, 8, 5, 5)[:, :4],
     "one place": zeros(2, 8, 1, 1).to(memory_format=last),
