@@ -168,16 +168,19 @@ def test_a_signal_ends_a_build_and_the_loss_of_its_workers_is_a_sentence(
 _PROGRAM = """
 from pathlib import Path
 from report.render.command import run
-run(["sh", "-c", "sleep 600 & sleep 600"], Path("/"), 600)
+from report.system.processes import leave_on_signals
+with leave_on_signals(list):
+    run(["sh", "-c", "(sleep 600 &); sleep 600"], Path("/"), 600)
 """
 
 
-def test_programs_end_with_the_process_that_started_them(tmp_path: Path) -> None:
-    """As latexmk does, which starts pdflatex, when nothing can be tidied up."""
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_programs_end_with_the_process_that_started_them(tmp_path: Path, number: int) -> None:
+    """As latexmk does, which starts pdflatex; and one whose parent has ended."""
     environment = {**os.environ, "HOME": str(tmp_path)}
     process = subprocess.Popen([sys.executable, "-c", _PROGRAM], cwd=ROOT, env=environment)
     until(lambda: len(processes(str(tmp_path), "sleep 600")) == 2)
-    process.kill()
+    process.send_signal(number)
     process.wait()
     until(lambda: not processes(str(tmp_path), "sleep"))
 

@@ -69,8 +69,11 @@ def leave_on_signals(leftovers: Callable[[], Iterable[Path]]) -> Iterator[None]:
         # A child may just be starting, and what still dies may write; they are given two seconds.
         for _ in range(200):
             for child in psutil.Process().children(recursive=True):
-                with suppress(psutil.Error):
-                    child.kill()
+                with suppress(psutil.Error, ProcessLookupError):
+                    if (group := os.getpgid(child.pid)) == os.getpgrp():
+                        child.kill()
+                    else:
+                        _kill(group)  # and with it what has lost its parent
             for path in (left := list(leftovers())):
                 remove(path)
             if not left:
