@@ -152,7 +152,7 @@ def _submit(options: Namespace) -> int:
 
 
 def _close(options: Namespace) -> int:
-    closed = close(options.study, options.records)
+    closed = close(options.study, options.records, Observer(debug=options.debug))
     return max(_told(*each, options.records) for each in closed)
 
 

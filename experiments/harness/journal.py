@@ -13,7 +13,6 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self, TypeAlias
 
@@ -109,6 +108,7 @@ class Journal:
         self.unfiled: dict[str, str] = {}
         self.rounds: list[Ended] = []
         self.counts: dict[int, Count] = {}
+        self.damaged = 0
 
     def __enter__(self) -> Self:
         """Open the file, or begin it, for this process alone.
@@ -170,7 +170,7 @@ def begun(folder: Path, header: Header) -> Journal:
 
 
 def read_journal(path: Path) -> Journal:
-    """Read a journal; a damaged line is left out: what it held is measured again.
+    """Read a journal; a damaged line is counted and left out: what it held is measured again.
 
     The process, or the machine, ended while it wrote the line, or the disk is at fault.  Raises
     ``MeasurementError`` for a first line that is none of a run.
@@ -185,8 +185,10 @@ def read_journal(path: Path) -> Journal:
         ) from error
     journal = Journal(path, header)
     for line in lines:
-        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+        try:
             journal.take(_step.decode(line))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            journal.damaged += line not in (b"", lines[-1])  # the last may just be cut off
     return journal
 
 

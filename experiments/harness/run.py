@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -130,6 +131,7 @@ def _opened(request: Request, header: Header, observer: Observer) -> Journal:
     here = [each for each in found if each.header.environment.key == key]
     mine = [each for each in here if not differences(each.header, header)]
     if mine and (request.resume or request.if_missing):
+        _note_damage(mine[-1], observer)
         return mine[-1]
     if not request.resume:
         if mine:
@@ -144,6 +146,12 @@ def _opened(request: Request, header: Header, observer: Observer) -> Journal:
         )
     none = f"--resume: {header.study} has no unfinished run on {key}; run without --resume."
     raise next(iter(faults), MeasurementError(none))
+
+
+def _note_damage(journal: Journal, observer: Observer) -> None:
+    if journal.damaged:
+        what = f"damaged lines left out: {journal.damaged}"
+        observer.note(f"{journal.path.name}: {what}; what they held counts as not measured.")
 
 
 def differences(then: Header, now: Header) -> tuple[str, ...]:
@@ -284,21 +292,26 @@ def _utc(moment: datetime) -> str:
 # ---------------------------------------------------------------------------------------- closing
 
 
-def close(name: str, records: Path) -> tuple[tuple[Record, Path], ...]:
+def close(
+    name: str, records: Path, observer: Observer, apart: Collection[Path] = ()
+) -> tuple[tuple[Record, Path], ...]:
     """Write a record of each unfinished run of a study that no process is at, as far as it went.
 
     For runs whose machine is gone, so that they cannot be resumed.  A case that was not measured is
     unavailable with that reason, and so is what a run measures at its end.  A record's time of
-    finishing is that of its last outcome.  Raises ``MeasurementError`` if there is no such run.
+    finishing is that of its last outcome.  Journals ``apart`` are left alone.  Raises
+    ``MeasurementError`` if there is no such run.
     """
     study, (found, faults) = registry.load(name), unfinished(records / name)
-    left = [each for each in found if each.finished and not is_written(each.path)]
+    idle = [each for each in found if each.path not in apart and not is_written(each.path)]
+    left = [each for each in idle if each.finished]
     if not left:
         names = ", ".join(each.path.name for each in found) or "none at all"
         none = f"{name} has no unfinished run in {records} that holds a measured case and that no"
         raise next(iter(faults), MeasurementError(f"{none} process is at (found {names}); run it."))
     closed = []
     for journal in left:
+        _note_damage(journal, observer)
         on_device = study.on(journal.header.environment.device)
         last = datetime.fromtimestamp(journal.path.stat().st_mtime, UTC)
         with journal:

@@ -15,17 +15,19 @@ from typing import Any
 
 import msgspec
 import pytest
+import tiny_study
 
 from experiments import gpu_session, registry
 from experiments.__main__ import main
 from experiments.cluster import submit
+from experiments.harness.journal import Finish, begun
 from experiments.harness.request import Request
 from experiments.harness.status import Part, queued, shards, sweeps, tag
 from report.errors import MeasurementError
 from report.records.pooling import missing_shards, runs_of
-from report.records.record import Protocol, Shard
+from report.records.record import Case, Protocol, Shard
 from report.records.store import read_records
-from tests.experiments.conftest import Driver, Notes, finished
+from tests.experiments.conftest import Driver, Notes, finished, make_header
 
 LIMIT_S = 240
 LOCAL = ("--cluster", "local", "--nodes", "2")
@@ -201,9 +203,13 @@ def test_time_that_is_over_ends_a_part_and_a_person_all_of_them(
 
 
 def test_all_parts_end_in_time_and_one_that_fails_stops_no_other(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], notes: Notes
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    notes: Notes,
 ) -> None:
-    """The first leaves its time to others, one fails, and the rest would take too long."""
+    """The first leaves its time, one fails, others would take too long, the last has no case."""
+    one, header = Finish(case=0, outcome=Case(factors={})), make_header(tiny_study.STUDY)
     now, limit, closed = 0.0, 0.0, list[str]()
 
     def run(request: Request, observer: object) -> tuple[None, Path]:
@@ -213,9 +219,13 @@ def test_all_parts_end_in_time_and_one_that_fails_stops_no_other(
         now += limit
         if request.study == "conv_scaling":
             raise MeasurementError("No device.")
+        if request.study != "backend_speedup":
+            with begun(tmp_path / request.study, header) as journal:
+                journal.append(one)
         raise KeyboardInterrupt(signal.SIGALRM)
 
-    def close(study: str, records: Path) -> tuple[tuple[None, Path], ...]:
+    def close(study: str, records: Path, _: object, apart: list[Path]) -> Any:
+        assert apart == [path for path in earlier if path.parent == tmp_path / study]
         closed.append(study)
         return ((None, Path("part.zip")),)
 
@@ -224,16 +234,21 @@ def test_all_parts_end_in_time_and_one_that_fails_stops_no_other(
         limit = seconds
         return nullcontext()
 
+    earlier = []
+    for study in ("training_roofline", "backend_speedup"):
+        with begun(tmp_path / study, header) as journal:
+            journal.append(one)
+        earlier.append(journal.path)
     for name, double in (("run", run), ("close", close), ("_ended_after", limited)):
         monkeypatch.setattr(gpu_session, name, double)
     monkeypatch.setattr(gpu_session.time, "monotonic", lambda: now)
-    assert gpu_session.measure_all("cuda", 10, Path(), notes) == 1
+    assert gpu_session.measure_all("cuda", 10, tmp_path, notes) == 1
     assert now == pytest.approx(600)
-    assert closed == ["conv_profiling", "training_roofline", "backend_speedup"]
+    assert closed == ["conv_profiling", "training_roofline"]
     assert capsys.readouterr().out.splitlines() == [
         "inference_memory: whole.zip",
         "conv_profiling: part.zip (its 95 s were over)",
         "training_roofline: part.zip (its 189 s were over)",
         "conv_scaling: No device.",
-        "backend_speedup: part.zip (its 221 s were over)",
+        "backend_speedup: Nothing was measured: its 221 s were over; give more --minutes.",
     ]
