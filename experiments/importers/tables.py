@@ -10,8 +10,8 @@ and multiply-adds of one image as «GMACs», all but the time rounded to two pla
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Final, Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -29,16 +29,20 @@ class Measured(NamedTuple):
     step: float = 0.0
 
 
-def _cases(
-    source: Source, factors: Mapping[str, str], measured: Mapping[str, Measured]
-) -> tuple[Case, ...]:
-    """Rows of equal factors are samples of one case, in their order; both by names of columns."""
+#: The number of a line and its cells; what columns hold, where a name is that of a factor.
+_Row: TypeAlias = tuple[int, dict[str, str]]
+_Columns: TypeAlias = Mapping[str, str | Measured]
+
+
+def _cases(source: Source, rows: Iterable[_Row], columns: _Columns) -> tuple[Case, ...]:
+    """Rows of equal factors are samples of one case, in their order."""
     found: dict[tuple[tuple[str, Factor], ...], dict[str, list[Sample]]] = {}
-    for line, row in source.table()[1]:
-        levels = ((factors[name], _level(row[name])) for name in row if name in factors)
-        series = found.setdefault(tuple(each for each in levels if each[1] != ""), {})
-        for name, column in measured.items():
-            if row[name]:
+    for line, row in rows:
+        named = ((columns[name], cell) for name, cell in row.items())
+        levels = tuple((name, _level(cell)) for name, cell in named if isinstance(name, str))
+        series = found.setdefault(levels, {})
+        for name, column in columns.items():
+            if isinstance(column, Measured) and row.get(name):
                 whole = QUANTITIES[column.quantity].whole
                 number = scaled(row[name], column.factor, whole=whole)
                 if number is None:
@@ -51,9 +55,8 @@ def _cases(
 
 
 def _level(text: str) -> Factor:
-    """A whole number where it is one as written, else text; older tables of timm write ``8.0``."""
-    number = re.fullmatch(r"(0|[1-9]\d{0,17})(\.0)?", text)
-    return int(number[1]) if number else text
+    """A whole number where it is one as written, else text: a version 12.0 is not 12."""
+    return int(text) if re.fullmatch(r"0|[1-9]\d{0,17}", text) else text
 
 
 # --------------------------------------------------------------------------- a table of one's own
@@ -81,28 +84,25 @@ def is_tidy(source: Source) -> bool:
 
 def read_tidy(source: Source) -> Imported:
     """The table; its user says by what kind of machine and which instrument."""
-    columns = {name: _column(source, name) for name in source.table()[0]}
+    header, rows = source.table()
+    columns = {name: _column(source, name) for name in header}
     kind = source.said("kind")
     if kind not in _KINDS:
         raise source.refused(f"--set kind={kind}: possible are {', '.join(_KINDS)}")
     return Imported(
         instrument=source.said("instrument"),
         environment=environment(_KINDS[kind], source.said("device")),
-        cases=_cases(
-            source,
-            {name: name for name, column in columns.items() if column is None},
-            {name: column for name, column in columns.items() if column is not None},
-        ),
+        cases=_cases(source, rows, columns),
         unstated="the table does not say it",
         conditions=source.others(("instrument", "kind", "device")),
     )
 
 
-def _column(source: Source, name: str) -> Measured | None:
-    """What a column measures; None for a factor."""
+def _column(source: Source, name: str) -> Measured | str:
+    """What a column measures; its name for a factor."""
     matched = _HEADING.fullmatch(name)
     if matched is None:
-        return None
+        return name
     quantity, unit = matched["quantity"], matched["unit"]
     if quantity not in QUANTITIES:
         raise source.refused(
@@ -125,15 +125,17 @@ _NAME: Final = re.compile(
 _CONDITIONS: Final = ("precision", "layout", "compiler", "torch", "cuda")
 _DIRECTIONS: Final = {"infer": "inference", "train": "training"}
 #: Columns without their prefix.
-_FACTORS: Final = {"model": "network", "batch_size": "batch", "img_size": "image"}
-_MEASURED: Final = {
+_COLUMNS: Final[_Columns] = {
+    "model": "network",
+    "batch_size": "batch",
+    "img_size": "image",
     "step_time": Measured("mean_time", "1e-3", 1e-6),
     "samples_per_sec": Measured("image_rate", "1", 0.01),
     "gmacs": Measured("multiply_adds", "1e9", 1e7),
     "macts": Measured("activations", "1e6", 1e4),
     "param_count": Measured("parameters", "1e6", 1e4),
 }
-_NEEDED: Final = (*_FACTORS, "step_time", "samples_per_sec")
+_NEEDED: Final = ("batch_size", "img_size", "step_time", "samples_per_sec")
 #: Time and rate come from the same steps; where they are further apart, columns were mixed up.
 _LARGEST_DISAGREEMENT: Final = 0.1
 _MISSING: Final = {
@@ -159,19 +161,19 @@ def read_timm(source: Source) -> Imported:
     conditions, machine = _conditions(source, kind)
     names = {name: name.removeprefix(f"{kind}_") for name in source.table()[0]}
     for name, plain in names.items():
-        if plain not in _FACTORS | _MEASURED:
+        if plain not in _COLUMNS:
             raise source.refused(f"column {name}: its unit is not known; remove the column")
     if lacking := set(_NEEDED) - {*names.values()}:
         raise source.refused(f"column {min(lacking)}: not found; fetch the file again")
-    factors = {name: _FACTORS[plain] for name, plain in names.items() if plain in _FACTORS}
-    measured = {name: _MEASURED[plain] for name, plain in names.items() if plain in _MEASURED}
-    cases = _cases(source, factors, measured)
+    columns = {name: _COLUMNS[plain] for name, plain in names.items()}
+    rows = list(_rows(source, columns))
+    cases = _cases(source, rows, columns)
     known = {name for case in cases for name in case.series}
-    steps = {each.quantity: each.step for each in _MEASURED.values()}
+    steps = {each.quantity: each.step for each in columns.values() if isinstance(each, Measured)}
     return Imported(
         instrument="benchmark.py of timm",
         environment=machine,
-        cases=tuple(_checked(source, case) for case in cases),
+        cases=tuple(_checked(source, *each) for each in zip(rows, cases, strict=True)),
         unstated="timm's table and the name of its file do not say it",
         conditions=conditions,
         rounding={name: step for name, step in steps.items() if name in known},
@@ -179,18 +181,36 @@ def read_timm(source: Source) -> Imported:
     )
 
 
-def _checked(source: Source, case: Case) -> Case:
-    """The case of one row, whose numbers go together; unavailable where it gives no time."""
-    where, batch = f"network {case.factors['network']}", case.factors.get("batch")
+def _rows(source: Source, columns: _Columns) -> Iterator[_Row]:
+    """The rows without their empty cells, each of another case."""
+    found: dict[tuple[str, ...], int] = {}
+    counts = [name for name, column in columns.items() if column in ("batch", "image")]
+    for line, row in source.table()[1]:
+        for name in filter(row.get, counts):
+            # Older tables print counts as 1024.0.
+            count = scaled(row[name], "1", whole=True)
+            if not count:
+                raise source.refused(f"line {line}, {name}: found {row[name]!r}; fix it")
+            row[name] = str(count)
+        if not row["model"]:
+            raise source.refused(f"line {line}, model: found no network; fix it")
+        case = tuple(cell for name, cell in row.items() if isinstance(columns[name], str))
+        first = found.setdefault(case, line)
+        if first != line:
+            raise source.refused(f"line {line}: found the case of line {first} again; remove one")
+        yield line, {name: cell for name, cell in row.items() if cell}
+
+
+def _checked(source: Source, row: _Row, case: Case) -> Case:
+    """The case of a row, whose numbers go together; unavailable where it gives no time."""
+    batch = case.factors.get("batch")
     times, rates = case.samples("mean_time"), case.samples("image_rate")
-    if any(len(samples) > 1 for samples in case.series.values()):
-        raise source.refused(f"{where}: found in two rows of one batch; remove one")
     if not (times and rates and isinstance(batch, int)):
         why = "the table gives no time"
         return msgspec.structs.replace(case, status="unavailable", reason=why)
     images = times[0] * rates[0]
     if abs(batch - images) > _LARGEST_DISAGREEMENT * images:
-        raise source.refused(f"{where}: batch, time and rate contradict; fetch it again")
+        raise source.refused(f"line {row[0]}: batch, time and rate contradict; fetch it again")
     return case
 
 

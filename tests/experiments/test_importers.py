@@ -122,6 +122,13 @@ def test_a_file_of_any_name_is_kept(tmp_path: Path) -> None:
         assert (record.origin.file, [each.name for each in record.attachments]) == (name, [kept])
 
 
+def test_the_levels_of_a_table_of_ones_own_are_as_written(tmp_path: Path) -> None:
+    table = edited("tidy.csv", "1,nchw,0.75", "1.0,,0.75")
+    first, second, _ = imported(tmp_path, "tidy.csv", table, *TIDY).cases
+    assert first.factors == {"batch": 1, "layout": "nchw"}
+    assert second.factors == {"batch": "1.0", "layout": ""}
+
+
 def test_the_name_of_a_table_of_timm_or_its_user_tells_the_conditions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -136,7 +143,9 @@ def test_the_name_of_a_table_of_timm_or_its_user_tells_the_conditions(
     said = {"precision": "fp32", "layout": "nhwc", "compiler": "none", "torch": "2.9.1"}
     words = [w for pair in {**said, "cuda": "none"}.items() for w in ("--set", "=".join(pair))]
     given = (*words, "--device", "Intel Core i9-10940X")
-    record = imported(tmp_path / "told", "mine.csv", TABLE, *given)
+    older = edited(TIMM, "1024,106", "1024.0,106.0")
+    record = imported(tmp_path / "told", "mine.csv", older, *given)
+    assert record.cases[0].factors == {"network": "tinynet_e", "batch": 1024, "image": 106}
     assert (record.environment.device, record.conditions["layout"]) == ("cpu", "nhwc")
     assert record.environment.key == "intel-core-i9-10940x"
 
@@ -176,10 +185,13 @@ TRACE, FOR_TIMELINE = traced(KERNEL), (*GPU, *PROFILE)
         (TIMM.replace("rtx3090", "4090"), TABLE, (), "calls the device 4090"),
         (TIMM.replace("infer", "train"), TABLE, (), "the columns say infer"),
         (TIMM, edited(TIMM, "0.03,0.69", "x,0.69"), (), "line 2, infer_gmacs: found 'x'"),
-        (TIMM, edited(TIMM, "20.77", "0"), (), "tinynet_e: batch, time and rate contradict"),
-        (TIMM, edited(TIMM, "20.77", "18.6"), (), "tinynet_e: batch, time and rate contradict"),
+        (TIMM, edited(TIMM, "20.77", "0"), (), "line 2: batch, time and rate contradict"),
+        (TIMM, edited(TIMM, "20.77", "18.6"), (), "line 2: batch, time and rate contradict"),
         (TIMM, edited(TIMM, "2.04\r", "2.04,7\r"), (), "line 2: found 9 cells of 8"),
-        (TIMM, edited(TIMM, "mobilenetv3_small_050", "lcnet_035"), (), "lcnet_035: found in two"),
+        (TIMM, edited(TIMM, "mobilenetv3_small_050", "lcnet_035"), (), "line 4: found the case"),
+        (TIMM, edited(TIMM, "1024,106", "10x,106"), (), "line 2, infer_batch_size: found '10x'"),
+        (TIMM, edited(TIMM, "1024,106", "1024,big"), (), "line 2, infer_img_size: found 'big'"),
+        (TIMM, edited(TIMM, "tinynet_e", ""), (), "line 2, model: found no network"),
         (TIMM, edited(TIMM, "infer_macts", "speed"), (), "column speed: its unit is not known"),
         ("ncu.csv", edited("ncu.csv", ".sum", ".avg", -1), GPU, "no launch has a sum that"),
         ("tidy.csv", edited("tidy.csv", "time [ms]", "time [B]"), TIDY, "time is measured in s"),
