@@ -182,6 +182,7 @@ def _looked_at(path: Path, into: Path | None) -> list[Check]:
     """All checks of a record, which is copied if they allow it, and never over another."""
     # Without links; what the record names lies in the same folder.
     folder, topic = Path(os.path.realpath(path.parent)), "format"
+    checks: list[Check] = []
     try:
         stored = read_record(folder / path.name, folder)
         checks = list(checks_of(stored, folder))
@@ -191,7 +192,7 @@ def _looked_at(path: Path, into: Path | None) -> list[Check]:
                 write_archive(target, path.read_bytes())
             checks.append(Check("copy", f"{target}"))
     except (RidgepointError, OSError) as error:
-        return [Check(topic, str(error), "problem")]
+        checks.append(Check(topic, str(error), "problem"))
     return checks
 
 

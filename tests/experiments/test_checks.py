@@ -165,4 +165,6 @@ def test_of_a_class_the_good_ones_are_copied_once_and_the_faults_of_others_told(
     assert copy.read_bytes() == FILE.read_bytes()
     copy.write_bytes(b"another")
     assert main(["check", str(FILE), "--into", str(data)]) == 1
-    assert "problem  copy" in capsys.readouterr().out and copy.read_bytes() == b"another"
+    said = capsys.readouterr().out
+    assert "\nok       content" in said and "\nproblem  copy" in said
+    assert copy.read_bytes() == b"another"
