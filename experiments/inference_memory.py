@@ -79,6 +79,8 @@ ROOM: Final = 131_072
 #: From this size on a block has pages of its own (B).
 _MAPPED: Final = 16_384
 _M_MMAP_THRESHOLD: Final = -3
+#: More than the heap ever has free (B); where it cannot grow, its blocks are mapped.
+_LARGEST_HEAP: Final = 2**30
 #: Two batches from whose peaks the search for the largest begins.
 _FEW, _MORE = 2, 4
 
@@ -266,7 +268,9 @@ def _fill_heap() -> None:
     library = ctypes.CDLL(None)
     library.malloc.restype = library.sbrk.restype = ctypes.c_void_p
     end = library.sbrk(0)
-    while library.sbrk(0) == end:
+    for _ in range(_LARGEST_HEAP // _MAPPED):
+        if library.sbrk(0) != end:
+            break
         library.malloc(_MAPPED - 64)
 
 

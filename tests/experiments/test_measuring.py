@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple, get_args
 
 import pytest
@@ -264,6 +265,13 @@ def test_a_real_limit_parts_the_batches_that_theory_parts() -> None:
     conditions = Conditions(block=vector_block(torch.backends.cpu.get_cpu_capability()))
     fits = theory.fits(Limit("ResNet-20", 32, "contiguous", 16, 0, 0), conditions)
     assert not isinstance(fits, Missing) and fits.largest == largest
+
+
+def test_a_heap_that_cannot_grow_is_not_filled_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = iter(range(100_000))
+    library = SimpleNamespace(sbrk=lambda _: 0, malloc=lambda _: next(blocks))
+    monkeypatch.setattr(inference_memory.ctypes, "CDLL", lambda _: library)
+    inference_memory._fill_heap()
 
 
 def _searched() -> tuple[Any, Any]:
