@@ -222,6 +222,13 @@ def test_a_result_that_is_lost_is_an_error_and_so_is_a_forgotten_environment(com
     assert ended.stderr == ""
 
 
+def test_programs_have_the_streams_that_were_closed() -> None:
+    """A shell copies both of them, which fails where one is closed."""
+    opened = "from report.system import streams; streams.open_streams(); import os"
+    code = f"{opened}; os._exit(os.system('exec <&0 >&1') > 0)"
+    assert shell(ROOT, f'python -c "{code}" <&- >&-').returncode == 0
+
+
 # ------------------------------------------------------------------------------ folders and links
 
 

@@ -37,7 +37,8 @@ def open_streams() -> None:
             os.fstat(number)
         except OSError:
             # Else it would be the number of the next file, and what is printed end up in that.
-            os.open(os.devnull, os.O_RDWR)
+            # Programs that this one starts need it too.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
         if number:
             encoding = getattr(getattr(sys, name), "encoding", None) or "utf-8"
             raw = _Lossy(number, "w", closefd=False)
