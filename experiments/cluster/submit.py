@@ -73,7 +73,8 @@ class Jobs:
             programs = [PROGRAM[0]] * len(numbers)
             jobs = executor.map_array(os.execvp, programs, map(self.command, numbers))
         except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-            said = f"{last_line(str(error))}; change the options, or give --cluster local"
+            local = ", or give --cluster local" if self.options.cluster == "slurm" else ""
+            said = f"{last_line(str(error))}; change the options{local}"
             raise MeasurementError(f"The jobs cannot be submitted: {said}.") from error
         self.submitted |= zip(numbers, jobs, strict=True)
 
@@ -122,9 +123,10 @@ def _submitted(jobs: Jobs, observer: Observer) -> Path:
             reached = -len(left), sum(part.kept for part in parts.values())
             tries, most = (1, reached) if reached > most else (tries + 1, most)
             if tries > _ATTEMPTS:
-                log = jobs.submitted[left[0]].paths.stderr
+                number = next((n for n in left if n in jobs.submitted), min(jobs.submitted))
+                log = jobs.submitted[number].paths.stderr
                 raise MeasurementError(
-                    f"Shard {left[0]} was submitted {_ATTEMPTS} times without progress, each time "
+                    f"Shard {number} was submitted {_ATTEMPTS} times without progress, each time "
                     f"for {minutes} min (--time); {log} ends with: {last_line(text_of(log))}"
                 )
             now = left[: jobs.options.nodes] if jobs.options.cluster == "local" else left
