@@ -165,17 +165,10 @@ def capture(
         # Tensors die with their last reference.
         with mode, _never_compiled(), collector_off(0), _operators_of(gpu, device):
             if few:
-                trial.begin(few)
-                with trial:
-                    step.forward(few)
+                step.probe(few, trial)
                 recorder.most = policy.accumulate * (2 * len(trial.operators) + _LEEWAY)
                 recorder.batch = inputs[0].batch
-            recorder.begin(given, writes=gpu)
-            with recorder:
-                step.prepare(given)
-            recorder.restart(step.state())
-            with recorder, recorder.named():
-                step.run(given)
+            step.write_down(given, recorder)
     except MeasurementError:
         raise
     except Exception as error:
@@ -350,6 +343,21 @@ class Step:
     trains: bool = True
     optimizer: Any = None
     phase: Phase = "forward"
+
+    def probe(self, given: Sequence[torch.Tensor], trial: Recorder) -> None:
+        """Try the forward pass."""
+        trial.begin(given)
+        with trial:
+            self.forward(given)
+
+    def write_down(self, given: Sequence[torch.Tensor], recorder: Recorder) -> None:
+        """Prepare the step and make it, under a recorder that then tells the one from the other."""
+        recorder.begin(given, writes=self.gpu)
+        with recorder:
+            self.prepare(given)
+        recorder.restart(self.state())
+        with recorder, recorder.named():
+            self.run(given)
 
     def prepare(self, given: Sequence[torch.Tensor]) -> None:
         """Let gradients and the optimiser's state be there, and a GPU's cache be filled."""
