@@ -31,8 +31,8 @@ _REASONS: Final = {
 }
 #: What is null or empty without a reason.
 _ALLOWED_TO_BE_NULL: Final = (
-    *("host.machine", "cpu.vector_extensions", "load_before", "load_after", "missing", "variables"),
-)
+    "host.machine", "cpu.vector_extensions", "load_before", "load_after", "missing", "variables",
+)  # fmt: skip
 
 #: Flags that Linux adds by itself or takes from microcode: they come and go with updates of a
 #: machine that stays the same, so that its key must not rest on them.

@@ -60,9 +60,11 @@ def _sheet(option: str, name: str, *operations: str) -> tuple[Any, ...]:
     begins = (device for device in devices.devices if device.key.startswith(key))
     device = devices.find(name) or next(begins, None)
     if device is None or device.key not in known:
-        size = "a size such as 8GB, record:FILE.zip, or " if option == "--fits" else ""
+        what, size = f"peaks in {operations[0]}", ""
+        if option == "--fits":
+            what, size = "memory", "a size such as 8GB, record:FILE.zip, or "
         raise UsageError(
-            f"{option} {name}: no {' and '.join(operations)} is known of it; give {size}one of "
+            f"{option} {name}: no data sheet gives its {what}; give {size}one of "
             f"{', '.join(known)}."
         )
     return device.name, *(peak.rate for peak in rates[device.key] if peak)
