@@ -230,6 +230,7 @@ def check(segment: Segment, options: Options) -> None:
         ("max_split_size_mb:64, expandable_segments:True", Options(64 * MIB, 1, True)),
         ("roundup_power2_divisions:16", Options(None, 16)),
         ("per_process_memory_fraction:0.5", "per_process_memory_fraction: it is not modelled"),
+        ("pinned_use_cuda_host_registr:True", "pinned_use_cuda_host_registr: it is not modelled"),
         ("large_segment_size_mb:40", "large_segment_size_mb: it is not modelled"),
         ("backend:cudaMallocAsync", "backend: 'cudaMallocAsync' is not possible"),
         ("max_split_size_mb", "'' is not possible"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from itertools import pairwise
@@ -79,6 +80,12 @@ class FakeMode(DispatchMode, FakeTensorMode):
     def _inferred(self, func: Any, args: tuple[Any, ...], given: Mapping[str, Any]) -> Any:
         """What a view or an operator with a rule gives, else ``NotImplemented``."""
         tensors = list(tensors_in(args))
+        types = {each.dtype for each in tensors}
+        if func in _TAKES and not _TAKES[func](types):
+            names = " with ".join(sorted(map(str, types)))
+            raise RuntimeError(
+                f"{func} takes no {names}; convert its tensors to one type of floats."
+            )
         if not all(isinstance(each, FakeTensor) and each.constant is None for each in tensors):
             return NotImplemented
         rule = RULES.get(func)
@@ -88,7 +95,7 @@ class FakeMode(DispatchMode, FakeTensorMode):
             with in_kernel_invocation_manager(self):
                 return self._faked(func(*args, **given), args[0].fake_device)
         device = given.get("device") or (tensors[0].fake_device if tensors else torch.device("cpu"))
-        of_floats = {each.dtype for each in tensors} - {torch.int64} == {torch.float32}
+        of_floats = types - {torch.int64} == {torch.float32}
         usual = rule in _OF_ANY_TYPE or (of_floats and not given)
         if not usual or any(each.fake_device != device for each in tensors):
             return NotImplemented
@@ -101,7 +108,7 @@ class FakeMode(DispatchMode, FakeTensorMode):
         if "shape_env" not in vars(self):
             logging.getLogger(FakeTensorMode.__module__).disabled = True  # callers tell of errors
             # In a thread: a failure that an import keeps holds the frames below it, and tensors.
-            imports = Thread(target=import_module, args=("torch._dynamo",))
+            imports = Thread(target=_import_compiler)
             imports.start()
             imports.join()
             begun = dict(vars(self))
@@ -118,6 +125,11 @@ class FakeMode(DispatchMode, FakeTensorMode):
     def like(self, tensor: torch.Tensor, device: torch.device) -> FakeTensor:
         """A tensor of the same form without elements."""
         return FakeTensor(self, _bare_like(tensor), device)
+
+
+def _import_compiler() -> None:
+    with suppress(Exception):  # it is imported, and fails, again where PyTorch needs it
+        import_module("torch._dynamo")
 
 
 @cache
@@ -383,3 +395,20 @@ RULES: Final[dict[Any, Callable[..., _Made]]] = {
     _aten.convolution_backward.default: _convolved_backward,
 }  # fmt: skip
 _OF_ANY_TYPE: Final = (_created, _like, _in_place)
+
+
+def _are_floating(types: set[torch.dtype]) -> bool:
+    return all(each.is_floating_point for each in types)
+
+
+#: Which types together an operator takes, where PyTorch infers results for others too.
+_TAKES: Final[dict[Any, Callable[[set[torch.dtype]], bool]]] = {
+    **dict.fromkeys((
+        _aten.mm.default, _aten.addmm.default, _aten.convolution.default,
+    ), lambda types: len(types) == 1),
+    _aten.native_batch_norm.default: _are_floating,
+    _aten._log_softmax.default: _are_floating,
+    **dict.fromkeys((
+        _aten.relu.default, _aten.relu_.default,
+    ), lambda types: types.isdisjoint((torch.bool, torch.complex64, torch.complex128))),
+}  # fmt: skip

@@ -328,7 +328,11 @@ _VALUES: Final = {
     "backend": re.compile("native"),
 }
 #: What changes no bytes on the device: page-locked memory, and locks.
-_WITHOUT_EFFECT: Final = re.compile("pinned_.*|release_lock_on_cudamalloc")
+_WITHOUT_EFFECT: Final = frozenset({
+    "pinned_use_background_threads", "pinned_use_cuda_host_register", "pinned_num_register_threads",
+    "pinned_reserve_segment_size_mb", "pinned_max_round_threshold_mb", "pinned_max_cached_size_mb",
+    "release_lock_on_cudamalloc",
+})  # fmt: skip
 
 
 def options_of(text: str) -> Options:
@@ -344,7 +348,7 @@ def options_of(text: str) -> Options:
     found = {}
     for part in filter(None, "".join(text.split()).split(",")):
         name, _, value = part.partition(":")
-        if _WITHOUT_EFFECT.fullmatch(name):
+        if name in _WITHOUT_EFFECT:
             continue
         if name not in _VALUES:
             known = ", ".join(_VALUES)

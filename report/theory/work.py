@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import starmap
 from typing import Final, Literal, NewType, TypeAlias, get_args
 
 from report.records.layers import (
@@ -90,7 +91,7 @@ def share_of_data(
     """
     # Windows stand on the output and look at the input; transposed, the other way round.
     positions, seen = (source, result) if transposed else (result, source)
-    pairs = math.prod(map(_pairs, positions, seen, *way))
+    pairs = math.prod(starmap(_pairs, zip(positions, seen, *way, strict=True)))
     return Fraction(pairs, math.prod(positions) * math.prod(way[0]))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -23,10 +25,12 @@ from experiments.harness.fake_tensors import (  # noqa: E402
 CPU = torch.device("cpu")
 
 
-def faked(func: Any, args: Any, given: Any = None) -> Any:
+def faked(func: Any, args: Any, given: Any = None, by_rule: bool = False) -> Any:
     """What an operator gives for fake tensors in the place of real ones."""
     mode = FakeMode()
     fake = tree_map_only(torch.Tensor, lambda t: mode.like(t, CPU), (args, given or {}))
+    if by_rule:
+        return mode._inferred(func, *fake)
     with mode:
         return func(*fake[0], **fake[1])
 
@@ -40,14 +44,15 @@ def forms(made: Any) -> list[object]:
 
 
 class Compared(DispatchMode):
-    """Compares each operator that has a rule and runs with what fake tensors give."""
+    """Compares what each operator gives that runs with what its rule gives."""
 
     def __init__(self) -> None:
         super().__init__()
         self.tried = set[Any]()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        expected = forms(faked(func, args, kwargs)) if func in RULES else None
+        found = faked(func, args, kwargs, by_rule=True) if func in RULES else NotImplemented
+        expected = None if found is NotImplemented else forms(found)
         result = func(*args, **(kwargs or {}))
         if expected is not None:
             self.tried.add(func)
@@ -97,6 +102,16 @@ REFUSED = {
     "stride of pooling": (aten.max_pool2d_with_indices.default, image, [2, 2], [0, 0]),
     "three axes": (aten.mm.default, zeros(2, 4, 7), zeros(4, 5)),
     "one axis": (aten.mm.default, zeros(2), zeros(2)),
+    "product of two types": (aten.mm.default, zeros(2, 3), zeros(3, 4).double()),
+    "bias of another type": (aten.addmm.default, zeros(4).double(), zeros(2, 3), zeros(3, 4)),
+    "linear of ints": (aten.addmm.default, zeros(4), zeros(2, 3).long(), zeros(3, 4)),
+    "convolution of ints": (aten.convolution.default, image.long(), kernel, None, *usual),
+    "normalised ints": (
+        aten.native_batch_norm.default, image.long(), *[zeros(3)] * 4, True, 0.1, 1e-5,
+    ),
+    "softmax of ints": (aten._log_softmax.default, zeros(2, 3).long(), 1, False),
+    "relu of bool": (aten.relu_.default, zeros(4).bool()),
+    "relu of complex": (aten.relu_.default, zeros(4, dtype=torch.complex64)),
     "short bias": (aten.convolution.default, image, kernel, zeros(5), *usual),
     "stride 0": (aten.convolution.default, image, kernel, None, [0, 0], *usual[1:]),
     "padding below 0": (aten.convolution.default, image, kernel, None, [1, 1], [-1, 0], *usual[2:]),
@@ -123,6 +138,15 @@ def test_tensors_of_two_devices_do_not_meet() -> None:
     here, there = (mode.like(zeros(4), torch.device(name)) for name in ("cpu", "cuda:0"))
     with mode, pytest.raises(RuntimeError):
         there.add_(here)
+
+
+def test_an_import_that_fails_prints_nothing_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", said.append)
+    monkeypatch.setitem(sys.modules, "torch._dynamo", None)
+    with suppress(ImportError):
+        faked(aten.sin.default, [zeros(4)])
+    assert not said
 
 
 LAYOUTS = {
