@@ -239,6 +239,7 @@ def _faults(record: Any) -> Iterator[str]:
     names = (attachment.name for attachment in record.attachments)
     if twice := strict.repeated(("record.json", *names)):
         yield f"attachments: found the name {twice} twice"
+    yield from _own_faults(record) if isinstance(record, Record) else _import_faults(record)
     seen: dict[frozenset[tuple[str, Factor]], int] = {}
     for index, case in enumerate(record.cases):
         where = f"cases[{index}]"
@@ -254,6 +255,24 @@ def _faults(record: Any) -> Iterator[str]:
         if isinstance(record, ImportedRecord):
             for name in sorted(case.factors.keys() & record.conditions.keys()):
                 yield f"{where}.factors.{name}: found a name that is a condition of all cases too"
+
+
+def _own_faults(record: Record) -> Iterator[str]:
+    """What would name another machine, or count what a shard measured twice."""
+    machine, shard = record.environment, record.shard
+    if (machine.gpu is None) != (machine.device == "cpu"):
+        found = machine.gpu.model if machine.gpu else "null"
+        yield f"environment.gpu: found {found}, which does not fit device {machine.device!r}"
+    if shard and shard.number > shard.of:
+        yield f"shard.number: expected at most {shard.of}, found {shard.number}"
+
+
+def _import_faults(record: ImportedRecord) -> Iterator[str]:
+    parts = (record, record.origin, record.environment)
+    fields = {name: each for part in parts for name, each in msgspec.structs.asdict(part).items()}
+    for name, value in fields.items():
+        if value is None and name not in (*record.missing, "converted_from"):
+            yield f"missing: found no reason why {name} is null"
 
 
 def _outcome_faults(found: Case | Round, where: str) -> Iterator[str]:

@@ -16,12 +16,12 @@ import msgspec
 
 from report.records.operations import ITEM_BYTES
 
-#: An extent, of which no product with others is too large to compute with.
+#: An extent, of which no product with those of a shape is too large to compute with.
 Extent: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=2**40)]
 #: Taps of a kernel along an axis, which theory goes through one by one.
 Taps: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=2**12)]
 NonNegative: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
-Shape: TypeAlias = Annotated[tuple[Extent, ...], msgspec.Meta(min_length=1)]
+Shape: TypeAlias = Annotated[tuple[Extent, ...], msgspec.Meta(min_length=1, max_length=8)]
 Pair: TypeAlias = tuple[Extent, Extent]
 PaddingPair: TypeAlias = tuple[NonNegative, NonNegative]
 DType: TypeAlias = Literal[
