@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
+import pytest
 
 from report.records.record import Case, Ceiling, Policy, Record, Round
 from tests import factory, papers
@@ -158,3 +159,8 @@ OTHER: papers.Other[Record] = {
 
 def test_verdicts_follow_the_data() -> None:
     papers.assert_changes(found, OTHER)
+
+
+def test_a_cliff_at_a_whole_number_of_images_is_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "LEFT_BEHIND", 7 * OUTPUT_BYTES + 2**16)
+    assert found(record()).claims["cliff-predicted"].verdict == "supported"

@@ -12,7 +12,7 @@ from report.paper.findings import Inputs
 from report.paper.machines import Comparison, setup
 from report.paper.reconciliations import series_table
 from report.paper.study import Content, Study
-from report.quantity.evaluation import number
+from report.quantity.evaluation import number, point
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.operations import at_least, at_most, counted_in
 from report.quantity.verdicts import Statement
@@ -309,8 +309,9 @@ study.claims(
 
 def _cliff_predicted(run: Run) -> Iterator[Statement]:
     """That no process maps pages below the predicted start, and every one does above its end."""
-    low, high = (number(each) for each in (_from(run), _always(run)))
-    if not isinstance(low, float) or not isinstance(high, float):
+    low, high = point(_from(run)), point(_always(run))
+    if isinstance(low, Missing) or isinstance(high, Missing):
+        yield _from(run) > 0
         return
     for batch in run.timed:
         if batch < low or batch > high:
