@@ -13,13 +13,13 @@ import pytest
 import build
 from report.commands.check import EXPECTED, Expected, differences, faults, read_expected
 from report.commands.new import new_study
-from report.engine.gather import choose
+from report.engine.gather import accept_records, choose
 from report.engine.pipeline import ROOT, Request
 from report.engine.use import named_records
 from report.errors import RecordError, StudyError
 from report.records.editions import Edition, read_editions
-from report.records.record import Record
-from report.records.store import record_name, write_record
+from report.records.record import Attachment, Record
+from report.records.store import digest, record_name, write_record
 from report.studies import STUDIES
 from tests import factory
 
@@ -172,6 +172,17 @@ def test_what_is_accepted_is_the_edition(data: Path, capsys: pytest.CaptureFixtu
     assert build.main(command) == 1
     assert "does not replace the full run in the role cpu" in capsys.readouterr().err
     assert editions.read_bytes() == before
+
+
+def test_what_is_accepted_is_what_the_next_build_uses(tmp_path: Path) -> None:
+    """Also of a run that contradicts an older one with more files, which would refuse it."""
+    notes = Attachment(name="notes.txt", sha256=digest(b"x"), meaning="notes")
+    older = factory.measurement("2026-11-01T10:00:00Z", attachments=(notes,))
+    newest = factory.measurement("2026-11-02T10:00:00Z", held=9000)
+    data = factory.data_folder(tmp_path, newest)
+    write_record(older, data, {"notes.txt": b"x"})
+    accept_records(STUDY, data, [file_of(newest)])
+    assert choose(STUDY, data).inputs.roles == {"cpu": file_of(newest)}
 
 
 # ------------------------------------------------------------------------------- what is checked

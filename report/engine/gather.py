@@ -152,14 +152,16 @@ def choose(
     data: Path,
     asked: Sequence[str] = (),
     refused: Mapping[str, str] = MappingProxyType({}),
+    editions: Mapping[str, Edition] | None = None,
 ) -> Chosen:
     """The records that the paper of ``study`` uses, and all else that it reads.
 
     ``asked`` are records that the user wants in this build, relative to ``data``; ``refused`` are
-    left out, each for its reason.  Raises ``RecordError`` for a named record that cannot be used,
-    for a role without a machine, and for a bad record without a good one.
+    left out, each for its reason; ``editions`` are those of ``data`` unless others are given.
+    Raises ``RecordError`` for a named record that cannot be used, for a role without a machine, and
+    for a bad record without a good one.
     """
-    edition = read_editions(data, STUDIES).get(study)
+    edition = (read_editions(data, STUDIES) if editions is None else editions).get(study)
     own, bad = survey(study, data, Head)
     theirs, bad_imports = survey(study, data, ImportedRecord)
     bad |= {**bad_imports, **refused}
@@ -342,7 +344,7 @@ def accept_records(study: str, data: Path, asked: Sequence[str]) -> Path:
     """
     edition = read_editions(data, STUDIES).get(study)
     chosen = choose(study, data, asked)
-    before = {r: c for c in choices_of(chosen.usable, edition) for r in c.roles}
+    before = {role: choice for choice in choose(study, data).choices for role in choice.roles}
     after = {role: choice for choice in chosen.choices for role in choice.roles}
     for role, choice in after.items():
         new, old = choice.primary, before.get(role)
@@ -353,7 +355,7 @@ def accept_records(study: str, data: Path, asked: Sequence[str]) -> Path:
             )
     newest = {
         max(choice.used, key=lambda item: (item.record.started, item.file)).file
-        for choice in choices_of(chosen.usable)
+        for choice in choose(study, data, editions={}).choices
     }
     roles: dict[Role, str | tuple[str, ...]] = {}
     for role in (role for role in (*(edition or _NOBODY).roles, *ROLES) if role in after):
