@@ -142,9 +142,15 @@ def test_the_check_names_a_sentence_that_no_longer_holds(tmp_path: Path) -> None
         ("a\n\nIt takes 12 ms.\n", 3, "12"),
         # A template is no program.
         ("a\n{{ cycler.__init__.__globals__.os.popen('id').read() }}\n", 2, "unsafe"),
-        ("a\n{{ '{x.__class__}'.format(x=v) }}\n", 2, "unsafe"),
-        ("a\n{{ v.knee.as_json() }}\n", 2, "dict is no text"),
+        ("a\n{{ '{x.__class__}'.format(x=v) }}\n", 2, "not safely callable"),
+        ("a\n{{ facts.sizes }}\n", 2, "dict is no text"),
         ("a\n{{ facts.devices.append(v) }}\n", 2, "append"),
+        # Nor does it print other digits than those that a study has chosen, or others each time.
+        ("a\n{{ v.knee.as_json() }}\n", 2, "not safely callable"),
+        ("a\n{{ '{:f}'.format(v.knee.number) }}\n", 2, "not safely callable"),
+        ("a\n{{ '%f' | format(v.knee.number) }}\n", 2, "format"),
+        ("a\n{{ -v.knee.number }}\n", 2, "computes with -"),
+        ("a\n{{ lipsum() }}\n", 2, "'lipsum' is undefined"),
         ("a\n{% macro m() %}{{ m() }}{% endmacro %}\n{{ m() }}\n", 2, "itself"),
     ],
 )

@@ -35,6 +35,7 @@ import jinja2
 from jinja2 import TemplateRuntimeError, nodes
 from jinja2.ext import Extension
 from jinja2.parser import Parser
+from jinja2.runtime import Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from report.paper.findings import Claim, Figure
@@ -44,6 +45,9 @@ from report.text.escape import markdown
 
 #: The parts that a tag may have after its first one.
 _PARTS: Final = {"figure": ("alt",), "holds": ("else", "undecided")}
+#: The filters and methods that a template may use, none of which makes another number of one.
+_FILTERS: Final = ("capitalize", "first", "join", "last", "length", "lower", "title", "upper")
+_OF_MAPPINGS: Final = ("get", "items", "keys", "values")
 _OPPOSITE: Final = {"supported": "refuted", "refuted": "supported"}
 _AT_END: Final = re.compile(r"\{%(\s*end(?:table|figure|holds|known)\s*)%\}")
 _MISSING: Final = f"[{NOT_MEASURED}](#v-"
@@ -208,10 +212,23 @@ class PaperEnvironment(ImmutableSandboxedEnvironment):
 
     page: Page
     intercepted_binops = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
+    intercepted_unops = frozenset(ImmutableSandboxedEnvironment.default_unop_table)
+
+    def is_safe_callable(self, obj: Any) -> bool:
+        """Whether a template may call it: macros, tags, and what looks into a mapping."""
+        # A name that is not there says so when it is called.
+        if isinstance(obj, Macro | jinja2.Undefined):
+            return True
+        owner, name = getattr(obj, "__self__", None), getattr(obj, "__name__", "")
+        return isinstance(owner, PaperTags) or (isinstance(owner, Mapping) and name in _OF_MAPPINGS)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Refuse numbers that no study has declared; raises ``jinja2.TemplateRuntimeError``."""
         raise jinja2.TemplateRuntimeError(f"the template computes with {operator}")
+
+    def call_unop(self, context: Any, operator: str, arg: Any) -> Any:
+        """Refuse another sign, in the same way."""
+        return self.call_binop(context, operator, arg, None)
 
 
 def _printed(item: Any) -> Any:
@@ -237,5 +254,7 @@ def paper_environment(page: Page, *folders: Path) -> PaperEnvironment:
         comment_end_string="##}",
     )
     environment.page = page
+    environment.globals.clear()
+    environment.filters = {name: environment.filters[name] for name in _FILTERS}
     environment.filters["md"] = markdown
     return environment
