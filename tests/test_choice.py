@@ -19,6 +19,7 @@ from report.instruments import gates
 from report.instruments.counters.logs import CaseLogs, joined_logs, pack
 from report.records.choice import agreeing, choices_of, fate, fate_of
 from report.records.editions import Edition, read_editions, write_edition
+from report.records.filed import encode
 from report.records.pooling import (
     contradiction,
     fixed,
@@ -373,6 +374,10 @@ def test_a_whole_run_wins_over_a_newer_sweep_that_lacks_a_shard(tmp_path: Path) 
         False,
         "not used, a sweep that lacks 1 of 2 shards beside a full one",
     )
+    named = choose(STUDY, data, [first]).listing
+    assert [each["why"] for each in named if each["file"] == first] == [
+        "used as cpu, as --use names it, a sweep that lacks 1 of 2 shards"
+    ]
     write_record(other, data)
     found = choose(STUDY, data)
     assert runs_used(found) == [[first, second, run]]
@@ -393,6 +398,14 @@ def test_a_shard_that_contradicts_the_others_is_not_merged(tmp_path: Path) -> No
     used, words = fate_of(STUDY, second, data)
     assert not used
     assert words.startswith("not used, not the same measurement: other layers ran for batch 1, ")
+
+
+def test_what_is_told_of_a_record_needs_no_other_machine(tmp_path: Path) -> None:
+    damaged = encode(timed(environment=factory.environment("other-1t")))
+    damaged = damaged.replace(b'"time": [', b'"time": [-5,', 1)
+    data = factory.data_folder(tmp_path, timed())
+    factory.file_record(data / STUDY / record_name(timed(), damaged), damaged)
+    assert fate_of(STUDY, f"{STUDY}/{record_name(timed())}", data)[0]
 
 
 # ------------------------------------------------------------------------------------------- gates

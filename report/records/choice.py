@@ -240,16 +240,19 @@ def fate(choices: Iterable[Choice[Head]], file: str) -> tuple[bool, str]:
 def fate_of(study: str, file: str, data: Path) -> tuple[bool, str]:
     """``fate`` in the next build from ``data``, which is read for it; raises ``RecordError``."""
     choices = choices_of(survey(study, data, Head)[0], read_editions(data).get(study))
-    used = (part.file for choice in choices for item in choice.used for part in item.shards)
-    whole = {each: read_record(data / each, data, Record) for each in used}
-    return fate([agreeing(choice, whole) for choice in choices], file)
+    for choice in choices:
+        used = [part.file for item in choice.used for part in item.shards]
+        if file in used:
+            whole = {each: read_record(data / each, data, Record) for each in used}
+            return fate([agreeing(choice, whole)], file)
+    return fate(choices, file)
 
 
 def _role_of(choice: Choice[Head]) -> str:
     """What the record is that speaks for its machine, and in which role."""
     item, *others = choice.used
     if choice.by:
-        what = f"as {choice.by} names it"
+        what = f"as {choice.by} names it" + ("" if is_full(item) else f", {kind(item)}")
     elif not is_full(item):
         what = f"{kind(item)} that stands in for this machine, which has no full one"
     elif all(other.record.started <= item.record.started for other in others):
