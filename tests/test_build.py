@@ -225,7 +225,7 @@ def test_a_result_that_is_lost_is_an_error_and_so_is_a_forgotten_environment(com
 def test_programs_have_the_streams_that_were_closed() -> None:
     """A shell copies both of them, which fails where one is closed."""
     opened = "from report.system import streams; streams.open_streams(); import os"
-    code = f"{opened}; os._exit(os.system('exec <&0 >&1') > 0)"
+    code = f"{opened}; os._exit(os.system('exec 3<&0 4>&1') > 0)"
     assert shell(ROOT, f'python -c "{code}" <&- >&-').returncode == 0
 
 
