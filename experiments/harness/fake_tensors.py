@@ -212,7 +212,7 @@ def _element_wise(*args: Any) -> _Made:
     steps = pairwise(stride for stride in first.stride() if stride)
     if layout is None and all(outer > inner for outer, inner in steps):
         layout = torch.contiguous_format  # gaps and repeated elements are not kept
-    known = layout and _are_alike(args) and first.is_floating_point()
+    known = first.numel() and _are_alike(args) and first.is_floating_point()
     return (_bare(first.shape, layout),) if layout and known else None
 
 

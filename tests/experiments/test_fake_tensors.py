@@ -154,6 +154,7 @@ LAYOUTS = {
     "last of volumes": zeros(2, 8, 5, 5, 5).to(memory_format=torch.channels_last_3d),
     "slice of last": zeros(2, 8, 5, 5).to(memory_format=last)[:, :4],
     "slice": zeros(2, 8, 5, 5)[:, :4],
+    "empty": zeros(0, 8, 5, 5).to(memory_format=last),
     "one place": zeros(2, 8, 1, 1).to(memory_format=last),
     "one channel": zeros(2, 1, 5, 5).to(memory_format=last),
     "permuted": zeros(5, 8, 2, 5).permute(2, 1, 0, 3),
@@ -173,10 +174,11 @@ def test_orders_are_the_real_ones(layout: str) -> None:
     calls: list[tuple[Any, ...]] = [(aten.relu.default, source), (aten.sum.default, source)]
     if source.dim() == 0:
         calls.append((aten.sum.dim_IntList, source, [0]))
-    if layout != "overlapping" and source.dim() > 1:
+    calls.append((aten.mul.Tensor, source, 2))
+    if layout not in ("overlapping", "empty") and source.dim() > 1:
         one = torch.ones(source.shape[1])
         calls.append((aten.native_batch_norm.default, source, one, one, one, one, True, 0.1, 1e-5))
-    if source.dim() == 4 and 1 not in source.shape:
+    if source.dim() == 4 and not {0, 1} & {*source.shape}:
         calls.append((aten.max_pool2d_with_indices.default, source, [2, 2]))
     for func, *args in calls:
         assert forms(faked(func, args)) == forms(func(*args)), func
