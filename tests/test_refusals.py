@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -19,15 +21,13 @@ from report.engine.gather import choose, compute, compute_usable
 from report.errors import LONGEST, RecordError, RenderError, RidgepointError, StudyError
 from report.evidence.devices import read_devices
 from report.evidence.reported import Unreported, read_reported
+from report.paper.findings import Inputs
 from report.paper.manuscript import render_manuscript
 from report.records.editions import read_editions
 from report.records.filed import encode, parse
 from report.records.imported import ImportedRecord
 from report.records.record import Head, Record
-from report.records.store import (
-    record_name,
-    write_record,
-)
+from report.records.store import read_records, record_name, write_record
 from report.records.strict import SyntaxFaultError, parse_yaml
 from report.render.shell import script_of
 from report.render.source import read_source
@@ -392,31 +392,71 @@ def test_a_case_that_no_study_can_compute_from_is_named(
     assert word in message
 
 
-def test_a_record_that_a_study_refuses_is_left_out_beside_a_good_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "fault",
+    [None, StudyError("data/{}: a.json: cut off."), StudyError("Found no value."), KeyError("x")],
+)
+def test_a_record_that_a_study_fails_with_is_left_out_beside_a_good_one(
+    fault: Exception | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     study, whole = "conv_scaling", small("conv_scaling")
     machine = msgspec.structs.replace(whole.environment, key="another-machine")
     good = msgspec.structs.replace(whole, started="2026-10-01T10:00:00Z", environment=machine)
     data = factory.data_folder(tmp_path)
-    bad = refiled(whole, data, "cases.0.factors.batch", "64")
+    batch = whole.cases[0].factors["batch"] if fault else "64"
+    bad = refiled(whole, data, "cases.0.factors.batch", batch)
+
+    def fails(inputs: Inputs) -> Any:
+        if fault and bad in inputs.files:
+            raise type(fault)(str(fault).format(bad))
+
+    if fault:
+        monkeypatch.setattr("report.engine.gather.find_study", lambda study: fails)
     with pytest.raises(RidgepointError, match=bad):
         compute_usable(study, data)
     write_record(good, data)
     chosen, _ = compute_usable(study, data)
     (notice,) = (each for each in chosen.notices if each.startswith("left out: "))
-    assert notice.startswith(f"left out: data/{bad.removesuffix('.zip')}")
+    assert notice.startswith(f"left out: data/{bad}: {'' if fault else 'cases[0]'}")
     assert [item.file for item in chosen.inputs.records] == [f"{study}/{record_name(good)}"]
 
 
-def test_a_cut_import_beside_whole_ones_is_left_out(tmp_path: Path) -> None:
+def test_a_slip_in_code_is_named_by_its_line_and_no_record_is_blamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = factory.data_folder(tmp_path, small("conv_scaling"))
+    file = str(factory.ROOT / "report" / "theory" / "work.py")
+    for slip, said in (
+        (SyntaxError("bad", (file, 7, 1, "")), "report/theory/work.py:7: bad"),
+        (NameError("no x"), "report/engine/gather.py:[0-9]+: no x; correct that line"),
+    ):
+        monkeypatch.setattr("report.engine.gather.find_study", Mock(side_effect=slip))
+        with pytest.raises(StudyError, match=f"^{said}"):
+            compute_usable("conv_scaling", data)
+
+
+@pytest.mark.parametrize("lacking", ["", "conditions.precision"])
+def test_an_import_that_is_cut_or_lacks_a_condition_is_left_out_beside_whole_ones(
+    lacking: str, tmp_path: Path
+) -> None:
     data, study = factory.data_folder(tmp_path), "gpu_survey"
-    (data / study / "imported").mkdir(parents=True)
-    for path in sorted((DATA / study / "imported").glob("*.zip"))[:2]:
-        cut = data / study / "imported" / path.name
-        cut.write_bytes(path.read_bytes())
-    cut.write_bytes(cut.read_bytes()[:5000])
+    folder = data / study / "imported"
+    folder.mkdir(parents=True)
+    first, second = sorted((DATA / study / "imported").glob("*.zip"))[:2]
+    shutil.copy(first, folder)
+    bad = folder / second.name
+    if lacking:
+        stored = next(s for s in read_records(study, DATA, ImportedRecord) if bad.name in s.file)
+        document = json.loads(factory.text_of(second))
+        change(document, lacking, GONE)
+        text = json.dumps(document).encode()
+        bad = folder / record_name(stored.record, text)
+        factory.file_record(bad, text)
+    else:
+        bad.write_bytes(second.read_bytes()[:5000])
     chosen, _ = compute_usable(study, data)
-    bad = cut.relative_to(data)
-    assert any(each.startswith(f"left out: data/{bad}: ") for each in chosen.notices)
+    said = f"left out: data/{bad.relative_to(data)}: {lacking}"
+    assert any(each.startswith(said) for each in chosen.notices)
     assert len(chosen.inputs.imported) == 1
 
 

@@ -2,10 +2,10 @@
 
 A record is left out with a notice, so that one bad file stops no paper, if it cannot be read (cut
 off, of another tool or study, too large), if a file that the paper needs is not beside it, if its
-cases or rates cannot be, or if its content is not what its experiment wrote.  So are records of
-others.  A record that ``editions.yaml`` or ``--use`` names is an error instead; so is a bad record
-where the study, or a machine that plays a role, has no good one: an empty paper must not replace a
-full one.
+cases or rates cannot be, if the study cannot be computed from it, or if its content is not what its
+experiment wrote.  So are records of others.  A record that ``editions.yaml`` or ``--use`` names is
+an error instead; so is a bad record where the study, or a machine that plays a role, has no good
+one: an empty paper must not replace a full one.
 """
 
 from __future__ import annotations
@@ -31,14 +31,7 @@ from report.paper.details import attributions, listing, unusable
 from report.paper.findings import Findings, Inputs
 from report.records import IMPORTED, OPERATORS
 from report.records.choice import Choice, Choices, agreeing, choices_of, is_full, kind
-from report.records.editions import (
-    EDITIONS,
-    ROLES,
-    Edition,
-    Role,
-    read_editions,
-    write_edition,
-)
+from report.records.editions import EDITIONS, ROLES, Edition, Role, read_editions, write_edition
 from report.records.files import shared
 from report.records.imported import ImportedRecord
 from report.records.network_operators import read_operators
@@ -56,6 +49,7 @@ from report.records.store import (
 from report.studies import STUDIES, attachments_of, find_study
 
 _NOBODY: Final = Edition({})
+_REPORT: Final = ROOT / "report"
 _EDITED: Final = (
     f"data/{{}}: {EDITED}, so it was edited after it was measured; restore it with git, run the "
     f"experiment again, or name it in data/{EDITIONS} to use it as it is."
@@ -100,7 +94,7 @@ class Chosen:
 def compute_usable(study: str, data: Path, asked: Sequence[str] = ()) -> tuple[Chosen, Findings]:
     """The records that are chosen for a study with all that it reads, and what it finds in that.
 
-    A record that the study refuses by its name is left out.  Raises ``RidgepointError`` as
+    A record that the study cannot be computed from is left out.  Raises ``RidgepointError`` as
     ``choose`` and ``compute`` do.
     """
     refused: dict[str, str] = {}
@@ -109,11 +103,29 @@ def compute_usable(study: str, data: Path, asked: Sequence[str] = ()) -> tuple[C
         try:
             return chosen, compute(study, chosen.inputs)
         except StudyError as error:
-            said, files = str(error), chosen.inputs.files
-            file = next((file for file in files if said.startswith(f"data/{file}: cases[")), None)
-            if file is None:
+            found = _at_fault(study, chosen.inputs, str(error))
+            if not found:
                 raise
-            refused[file] = said
+            refused |= found
+
+
+def _at_fault(study: str, inputs: Inputs, said: str) -> dict[str, str]:
+    """The records that a study fails with, beside those that it does not fail with, and why.
+
+    That is the one which an error names, or else each with which alone the study fails.
+    """
+    place = said.partition(": ")[0]
+    if (named := place.removeprefix("data/")) in inputs.files:
+        return {named: said}
+    if not place.endswith(" more"):
+        return {}  # a slip in code, or a file that all share
+    nothing = replace(inputs, records=(), imported=())
+    runs = [replace(run, others=()) for stored in inputs.records for run in stored.runs]
+    own, bad = _each(runs, lambda run: compute(study, replace(nothing, records=(run,))))
+    theirs, worse = _each(
+        inputs.imported, lambda i: compute(study, replace(nothing, imported=(i,)))
+    )
+    return bad | worse if own or theirs else {}
 
 
 def compute(study: str, inputs: Inputs) -> Findings:
@@ -123,6 +135,8 @@ def compute(study: str, inputs: Inputs) -> Findings:
     """
     try:
         return find_study(study)(inputs)
+    except (NameError, ImportError, SyntaxError) as error:
+        raise StudyError(f"{_line(error, _REPORT)}: {error}; correct that line.") from error
     except Exception as error:
         said = str(error)
         if isinstance(error, RidgepointError) and said.startswith("data/"):
@@ -131,16 +145,17 @@ def compute(study: str, inputs: Inputs) -> Findings:
         files = f"data/{first} and {more} more" if more > 0 else f"data/{first}"
         if not isinstance(error, RidgepointError):
             what, remedy = type(error).__name__, "correct that line, or restore the data with git"
-            said = f"{what}: {said} in {_line(error)}; {remedy}."
+            said = f"{what}: {said} in {_line(error, _REPORT / 'studies', _REPORT)}; {remedy}."
         raise StudyError(f"{files}: {said}") from error
 
 
-def _line(error: Exception) -> str:
-    """The line of ours that raised ``error``: a study's, if one is among those that led there."""
-    frames = extract_tb(error.__traceback__)
-    places = [(Path(f.filename), f.lineno) for f in frames if f.filename.startswith(str(ROOT))]
-    studies = [place for place in places if ROOT / "report" / "studies" in place[0].parents]
-    file, line = (studies or places)[-1]
+def _line(error: Exception, *folders: Path) -> str:
+    """The last line that led to ``error`` in the first of ``folders`` that has one."""
+    places = [(Path(frame.filename), frame.lineno) for frame in extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError) and error.filename:
+        places.append((Path(error.filename), error.lineno))
+    below = ([place for place in places if folder in place[0].parents] for folder in folders)
+    file, line = next(filter(None, below))[-1]
     return f"{file.relative_to(ROOT).as_posix()}:{line}"
 
 
