@@ -90,8 +90,13 @@ def test_an_altered_record_beside_another_is_left_out_unless_it_is_named(
     assert choose(study, data).origin["records"] == [f"{study}/{path.name}"]
 
 
-def test_a_defect_is_one_sentence_without_debug(project: Path) -> None:
-    replace("report/engine/actions.py", "return chosen.notices", "raise OverflowError(4)")(project)
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [("actions", "return chosen.notices"), ("run", "done: dict[str, Entry] = {}")],
+    ids=["of a step", "between steps"],
+)
+def test_a_defect_is_one_sentence_without_debug(file: str, line: str, project: Path) -> None:
+    replace(f"report/engine/{file}.py", line, "raise OverflowError(4)")(project)
     ended = tiny.build(project)
     assert (ended.code, f"error: {STUDY}: OverflowError: 4; run " in ended.said) == (1, True)
     assert "Traceback" not in ended.said
@@ -132,12 +137,12 @@ def processes(mark: str, words: str = "") -> list[psutil.Process]:
     ]
 
 
-def start(project: Path) -> subprocess.Popen[str]:
+def start(project: Path, *before: str) -> subprocess.Popen[str]:
     """``python build.py`` of two studies by two workers, known by its temporary folder."""
     slower(project)
     new_study("second", "A second paper", root=project)
     return subprocess.Popen(
-        [sys.executable, "build.py", "--engine", "typst", "--jobs=2"],
+        [*before, sys.executable, "build.py", "--engine", "typst", "--jobs=2"],
         cwd=project,
         env={**os.environ, "TMPDIR": str(project)},
         # What runs in the background of a shell inherits an ignored SIGINT.
@@ -163,6 +168,16 @@ def test_a_signal_ends_a_build_and_the_loss_of_its_workers_is_a_sentence(
     assert "Traceback" not in errors
     assert not list((project / "out").glob(".scratch-*"))
     until(lambda: not processes(str(project)))
+
+
+def test_a_build_under_nohup_outlives_its_terminal(project: Path) -> None:
+    process = start(project, "nohup")
+    until(lambda: list((project / "out").glob(".scratch-*/*/study")))
+    begun = psutil.Process(process.pid)
+    for each in (begun, *begun.children()):
+        each.send_signal(signal.SIGHUP)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
 
 
 _PROGRAM = """

@@ -11,7 +11,7 @@ from pathlib import Path
 import grimp
 import pytest
 
-from report.engine import actions, cache
+from report.engine import actions, cache, run
 from report.engine.cache import INDEX, MANIFEST, Entry, Index, file_digest, files_below
 from report.engine.pipeline import ROOT, Request, World, changes
 from report.engine.place import install
@@ -111,10 +111,10 @@ def test_what_finds_nothing_to_do_imports_little() -> None:
     """Each of these takes longer to import than the look at all files."""
     slow = {"dataclasses", "hashlib", "inspect", "msgspec", "numpy", "shutil", "yaml"}
     code = "import sys, build; build.parse([]); print(*sys.modules)"
-    run = subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert not slow & set(run.stdout.split())
+    assert not slow & set(ended.stdout.split())
 
 
 @pytest.fixture
@@ -146,6 +146,18 @@ def test_reasons_name_what_changed(world: World) -> None:
         "msgspec changed from 0.1 to 0.2",
         "what --use names changed from none to x",
     ]
+
+
+def test_what_cannot_be_read_back_was_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        actions, "link", lambda task: (task.stage / "a").write_text(""), raising=False
+    )
+    monkeypatch.setattr(run, "file_digest", lambda path: None)
+    task = actions.Task(f"{STUDY}/link", tmp_path / STUDY / "link", tmp_path, tmp_path, {})
+    with pytest.raises(run.FailedStepError, match="out/a: it could not be read back"):
+        run.do(task, {})
 
 
 def test_what_a_folder_of_records_lacks_is_the_project_s_own(world: World) -> None:

@@ -103,8 +103,7 @@ def compute_usable(study: str, data: Path, asked: Sequence[str] = ()) -> tuple[C
         try:
             return chosen, compute(study, chosen.inputs)
         except StudyError as error:
-            found = _at_fault(study, chosen.inputs, str(error))
-            if not found:
+            if not (found := _at_fault(study, chosen.inputs, str(error))):
                 raise
             refused |= found
 

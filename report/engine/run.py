@@ -39,7 +39,7 @@ from report.errors import RidgepointError, one_line, unwritable
 
 #: What became of a worker that did not live to give its result.
 _KILLED: Final = (
-    "its process was killed, as systems do for want of memory; build again with a smaller --jobs."
+    "its process was killed, as systems do for want of memory; build with more of it or --jobs 1."
 )
 #: Copies of this process start at once, but only Linux's libraries stand it.
 _START: Final = "fork" if sys.platform == "linux" else "spawn"
@@ -49,7 +49,6 @@ _IMPORTED: Final = {
     "figures": ("figures.render",),
     "document": ("report.paper.manuscript", "report.render.html", "report.render.typst"),
 }
-
 
 #: What the system says when a folder is full, or may not be written.
 _NO_ROOM: Final = frozenset(
@@ -108,6 +107,8 @@ class _Builder(NamedTuple):
         except (BrokenExecutor, OSError):
             # An OSError, if the pool notices it at this very moment.
             return Failure(study, f"{study}: {_KILLED}")
+        except Exception as error:
+            return Failure(study, _sentence(study, error), traceback.format_exc())
 
     def _done(self, steps: Iterable[Step]) -> dict[str, Entry]:
         """What the steps have made; those that are fresh are not run."""
@@ -182,24 +183,26 @@ def do(task: actions.Task, inputs: Mapping[str, str]) -> Entry:
     except Exception as error:
         # A defect of ours in one study must not stop the others.  The stage is gone when this is
         # read; it stands for the folder in which it lies.
-        said = _sentence(task, error).replace(str(task.stage), str(task.stage.parents[2]))
+        said = _sentence(task.study, error).replace(str(task.stage), str(task.stage.parents[2]))
         raise FailedStepError(said, traceback.format_exc()) from error
     finally:
         gc.enable()
     files = sorted(path for path in task.stage.rglob("*") if path.is_file())
     outputs = {path.relative_to(task.stage).as_posix(): file_digest(str(path)) for path in files}
+    if lost := [name for name, digest in outputs.items() if digest is None]:
+        raise FailedStepError(f"out/{lost[0]}: it could not be read back; build again.", "")
     new = {name: str(digest) for name, digest in outputs.items() if f"out/{name}" not in inputs}
     return Entry(inputs, new, notices or ())
 
 
-def _sentence(task: actions.Task, error: Exception) -> str:
+def _sentence(study: str, error: Exception) -> str:
     if isinstance(error, RidgepointError):
         return str(error)
     if isinstance(error, shutil.Error) or (isinstance(error, OSError) and error.errno in _NO_ROOM):
         return str(unwritable(error))
-    found = f"{task.study}: {type(error).__name__}: {error}"
+    found = f"{study}: {type(error).__name__}: {error}"
     # What all studies share reads what an earlier version may have made of one.
-    all_of_them = "build all studies (python build.py), or " if task.study == SITE else ""
+    all_of_them = "build all studies (python build.py), or " if study == SITE else ""
     return one_line(f"{found}; {all_of_them}run again with --debug.")
 
 
@@ -229,11 +232,11 @@ def _workers(jobs: int, stage: Path, stale: Iterable[str]) -> Iterator[Executor]
 def _begin_work(stage: Path) -> None:
     """Let this worker end when the build is killed; its queue would keep it waiting for ever.
 
-    Ctrl-C in a terminal is for the build, which then ends its workers.
+    Ctrl-C in a terminal, and its end, are for the build, which then ends its workers.
     """
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     os.environ["TMPDIR"] = tempfile.tempdir = str(stage)
     parent = parent_process()
     if parent is not None:
