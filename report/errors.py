@@ -77,8 +77,15 @@ class OutputError(RidgepointError):
 
 
 def unwritable(error: OSError, wanted: str = "written") -> OutputError:
-    """A full disk, a folder without permission and the like, in one sentence."""
+    """A full disk, a folder without permission and the like, in one sentence.
+
+    Of the many files that ``shutil.copytree`` could not copy the first is named.
+    """
     place, why = error.filename or "the output folder", error.strerror or error
+    if error.args and isinstance(error.args[0], list):
+        place, _, said = map(str, error.args[0][0])
+        # No number, and no names.
+        why = said.replace(f"`{place}`", "it").partition(": ")[0].rpartition("] ")[2]
     return OutputError(
         f"{place}: cannot be {wanted} ({why}); make room for it or give permission, and build "
         "again; the last whole output is in place."

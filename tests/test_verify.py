@@ -6,6 +6,7 @@ The builds are those of a made-up project, but for the last.
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -74,8 +75,9 @@ def test_two_builds_of_the_same_bytes_give_a_manifest_that_sha256sum_checks(
     seen = "[p.name for p in data.parent.glob('*data/*')]"
     project_of(tmp_path, f"sorted({seen}), 'mine' in os.environ.values()")
     alone = write_files(tmp_path / "alone", {"record": b"of mine"})
+    (alone / "lost").symlink_to("nowhere")
     files, differences = verified(tmp_path, alone)
-    page = b"first line\n(['devices.yaml', 'record', 'record'], False)"
+    page = b"first line\n(['devices.yaml', 'lost', 'record', 'record'], False)"
     made = {"html/data": b"of mine", "html/page": page, "manifest.json": b"{}"}
     assert not differences
     assert files == {name: hashlib.sha256(text).hexdigest() for name, text in made.items()}
@@ -89,6 +91,11 @@ def test_two_builds_of_the_same_bytes_give_a_manifest_that_sha256sum_checks(
 def test_what_cannot_be_built_or_copied_is_a_sentence(tmp_path: Path) -> None:
     project = project_of(tmp_path, "sys.exit('error: x.bib: not there')")
     with pytest.raises(RenderError, match=r"the first build failed: x\.bib"):
+        verified(tmp_path)
+    os.mkfifo(pipe := project / "data" / "pipe")
+    with pytest.raises(
+        OutputError, match=rf"^{pipe}: cannot be copied \(it is a named pipe\); make"
+    ):
         verified(tmp_path)
     (project / "build.py").unlink()
     with pytest.raises(OutputError, match=r"/build\.py: cannot be copied \(No such file or direc"):

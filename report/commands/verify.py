@@ -97,7 +97,7 @@ def _build(name: str, request: Request, project: Path) -> None:
     data = folder / ("data" if request.data == project / "data" else "other data")
     copied = {folder / needed: project / needed for needed in _NEEDED} | {data: request.data}
     hidden = shutil.ignore_patterns("__pycache__", ".*")
-    copy_all = partial(shutil.copytree, ignore=hidden, ignore_dangling_symlinks=True)
+    copy_all = partial(shutil.copytree, ignore=hidden, copy_function=_copy)
     try:
         folder.mkdir(parents=True)
         for target, source in copied.items():
@@ -108,6 +108,11 @@ def _build(name: str, request: Request, project: Path) -> None:
     own = {**kept, **variables, "PYTHONIOENCODING": "utf-8"}
     if failure := run_build(request._replace(data=data), folder, own, umask):
         raise RenderError(f"--verify: the {name} build failed: {failure}")
+
+
+def _copy(source: str, target: str) -> None:
+    """Copy a file, or a link that leads nowhere, of which a build tells, as the link that it is."""
+    shutil.copy2(source, target, follow_symlinks=Path(source).exists())
 
 
 def files_of(out: Path) -> dict[str, str]:
