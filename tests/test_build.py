@@ -226,6 +226,12 @@ def test_output_that_cannot_be_written_is_dropped(project: Path, redirection: st
     assert tiny.ran(project, "--html") == set()
 
 
+def test_a_stream_that_was_closed_is_none_that_a_program_lacks() -> None:
+    said = "import os; from report.system.streams import open_streams; open_streams(); "
+    ended = shell(ROOT, f"python -c '{said} assert os.get_inheritable(0)' <&-")
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("command", ["build.py --list", "-m experiments list"])
 def test_a_result_that_is_lost_is_an_error_and_so_is_a_forgotten_environment(command: str) -> None:
     (line,) = shell(ROOT, f"python -S {command}").stderr.splitlines()

@@ -15,7 +15,7 @@ from report.engine import actions, cache, run
 from report.engine.cache import INDEX, MANIFEST, Entry, Index, file_digest, files_below
 from report.engine.pipeline import ROOT, Request, World, changes
 from report.engine.place import install
-from report.engine.steps import SITE, Step, make_step
+from report.engine.steps import READ, SITE, Step, make_step
 from report.records import OPERATORS
 
 STUDY = "conv_profiling"
@@ -57,10 +57,15 @@ def test_what_is_remembered_comes_back_and_is_nothing_if_it_is_damaged(tmp_path:
     index.save()
     assert cache.read_manifest(out) == {"s/study": entry}
     assert Index(out).files == {out: [1, 2, 3, 4, "5"]}
-    for damage in ("{", "[]", "null", '{"version": 0}'):
+    for damage in ("", "{", "[]", "null", '{"version": 0}'):
         for file in (tmp_path / MANIFEST, tmp_path / INDEX):
             file.write_text(damage)
         assert cache.read_manifest(out) == Index(out).files == {}
+    (tmp_path / MANIFEST).unlink()
+    (tmp_path / MANIFEST).mkdir()
+    assert cache.read_manifest(out) == {}
+    cache.write_manifest({"s/study": entry}, out)
+    assert cache.read_manifest(out) == {"s/study": entry}
 
 
 def test_folders_and_hidden_files_are_no_inputs(tmp_path: Path) -> None:
@@ -117,6 +122,13 @@ def test_what_finds_nothing_to_do_imports_little() -> None:
     assert not slow & set(ended.stdout.split())
 
 
+def test_a_step_reads_what_comes_before_it() -> None:
+    before: list[str] = []
+    for step in all_steps():
+        assert {id for id, _ in step.reads} <= {*before}
+        before.append(step.id)
+
+
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     """A project with one record; ``data`` and ``out`` lie below it."""
@@ -146,6 +158,13 @@ def test_reasons_name_what_changed(world: World) -> None:
         "msgspec changed from 0.1 to 0.2",
         "what --use names changed from none to x",
     ]
+
+
+def test_what_all_share_waits_for_a_study_that_is_written_whole(world: World) -> None:
+    for missing in (None, *READ):
+        made = [f"{STUDY}/{kind}" for kind in READ if kind != missing]
+        world.made = dict.fromkeys(made, Entry({"formats": "page"}, {}, ()))
+        assert bool(world.shared_steps()) is (missing is None)
 
 
 def test_what_cannot_be_read_back_was_not_made(

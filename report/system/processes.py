@@ -56,6 +56,8 @@ def leave_on_signals(leftovers: Callable[[], Iterable[Path]]) -> Iterator[None]:
     of one while it defines a class.  A signal that is ignored before, as SIGHUP is under ``nohup``,
     stays so; all that follow the first are ignored.
     """
+    import psutil  # type: ignore[import-untyped]  # not in the handler, which may interrupt one
+
     main = threading.current_thread() is threading.main_thread()
     numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT) if main else ()
     handlers = {number: signal.getsignal(number) for number in numbers}
@@ -64,8 +66,6 @@ def leave_on_signals(leftovers: Callable[[], Iterable[Path]]) -> Iterator[None]:
     def leave(number: int, frame: FrameType | None) -> None:
         for each in usual:
             signal.signal(each, signal.SIG_IGN)
-        import psutil  # type: ignore[import-untyped]
-
         # A child may just be starting, and what still dies may write; they are given two seconds.
         for _ in range(200):
             for child in psutil.Process().children(recursive=True):
