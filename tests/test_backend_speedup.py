@@ -127,7 +127,7 @@ def gain(size: Size) -> float:
 
 
 W = {size: 2 * size.images * (1568 * size.hidden + 30 * size.hidden) for size in SIZES}
-#: CuPy's products at the source's size, less a wait of each of the five.
+#: CuPy's products at the source's size, less a call of each of the five.
 PRODUCTS = 0.5 * time_of("cupy", SOURCE) - 5 * 1.5e-5
 VALUES: Mapping[str, float] = {
     # The source and theory.
@@ -143,6 +143,7 @@ VALUES: Mapping[str, float] = {
     "fewer_images": 16_000, "shared_images": 1_438,
     "floor": 6e-4, "flat": 9.4e9, "flat_growth": 9.4e9 / W[SMALL], "flat_sizes": 9,
     "sizes": len(SIZES), "product_share": 0.4,
+    "cupy_calls": 31 * 1.5e-5 / 6e-4, "torch_calls": 31 * 1.3e-5 / 4e-4,
     "product_share_least": 0.4, "iterations": 30, "products": PRODUCTS,
     "narrow_gpu_rate": W[SOURCE] / PRODUCTS, "numpy_products": 0.5, "cupy_products": 0.5,
     "gpu_rate": 2e13, "without_faults": 100, "widest_without_faults": 100,
@@ -156,6 +157,8 @@ VALUES: Mapping[str, float] = {
     "least_shift": OTHER_CPU, "most_shift": OTHER_CPU,
     "least_allowed": OTHER_CPU, "most_allowed": OTHER_CPU,
     "earlier_least": EARLIER, "earlier_most": EARLIER,
+    "small_by_sessions": EARLIER * gain(SMALL),
+    "neurons_by_sessions": gain(LARGE) / gain(SOURCE) / EARLIER**2,
 }  # fmt: skip
 
 
