@@ -183,16 +183,7 @@ def choose(
         usable = _usable(own, study, bad, edition or _NOBODY, asked)
         imported = _usable(theirs, f"{study}/{IMPORTED}", bad, _NOBODY)
         choices = choices_of(usable, edition, asked)
-        parts = (part for choice in choices for item in choice.used for part in item.shards)
-        whole, broken = _each(parts, lambda item: _checked(read_record(data / item.file, data)))
-        if not broken:
-            agreed = tuple(agreeing(choice, whole) for choice in choices)
-            # Of runs that are pooled, the paper needs the files of the one that speaks for all.
-            speaking = (part for choice in agreed for part in choice.primary.shards)
-            attachments, broken = _each(
-                (*speaking, *imported),
-                lambda item: read_attachments(item, attachments_of(study), data),
-            )
+        agreed, attachments, broken = _read_used(study, choices, imported, data)
         if not broken:
             break
         bad |= broken
@@ -217,6 +208,26 @@ def choose(
         usable=usable,
         choices=agreed,
     )
+
+
+def _read_used(
+    study: str, choices: Choices, imported: Sequence[StoredImport], data: Path
+) -> tuple[tuple[Choice[Record], ...], _Attachments, dict[str, str]]:
+    """The choices less what contradicts the others, what lies beside the records, and what is bad.
+
+    Of runs that are pooled, the paper needs the files of the one that speaks for all.
+    """
+    parts = (part for choice in choices for item in choice.used for part in item.shards)
+    whole, broken = _each(parts, lambda item: _checked(read_record(data / item.file, data)))
+    if broken:
+        return (), {}, broken
+    agreed = tuple(agreeing(choice, whole) for choice in choices)
+    speaking = (part for choice in agreed for part in choice.primary.shards)
+    wanted = attachments_of(study)
+    beside, broken = _each(
+        (*speaking, *imported), lambda item: read_attachments(item, wanted, data)
+    )
+    return agreed, beside, broken
 
 
 def _origin(inputs: Inputs, choices: Choices, edition: Edition) -> dict[str, Any]:
