@@ -55,6 +55,7 @@ class Paper:
         runs = inputs.runs(Run)
         self.cpu, self.gpu = runs.get("cpu"), runs.get("gpu")
         self.audit, self.corrections = audit(self.source), self.source.corrections()
+        self.fell = next(filter(self.source.collapsed, self.source.cases))
         self.remainders = {each.name: each for each in self.source.remainders()}
         self.checks = tuple(chain.from_iterable(self.audit.values()))
 
@@ -74,33 +75,36 @@ study.texts(
 # ---------------------------------------------------------------------------- source and theory
 
 
-def _inflation(p: Paper, by_print: bool = False) -> Quantity:
-    """The factor by which a peak and a collapsed run increase the ratio, at any clock of the T4."""
+def _factor(p: Paper, before: int, after: int, by_print: bool = False) -> Quantity:
+    """The factor by which the rows of corrections between two of them reduce the ratio."""
     ratios = [each.by_print if by_print else each.ratio for each in p.corrections]
-    return ratios[0] / ratios[3]
+    return ratios[before] / ratios[after]
+
+
+def _gap(p: Paper, case: Case) -> Quantity:
+    """How far the printed throughput exceeds that of the printed rate."""
+    return case.images / p.source.by_print(case).images - 1
 
 
 def _startup(p: Paper, case: Case) -> Quantity:
     """The time (s) that would make a throughput of the printed steps the printed rate."""
-    images = p.source.value("iterations") * case.batch
-    return images / p.source.by_print(case).images - images / case.images
+    return p.source.value("iterations") * case.batch * _gap(p, case) / case.images
 
 
-def _startups(p: Paper, device: str) -> list[Quantity]:
-    """That of every case of ResNet-50 on a device."""
-    own = (c for c in p.source.cases if (c.device, c.network) == (device, HEAVY))
+def _startups(p: Paper) -> list[Quantity]:
+    """That of every case of ResNet-50 on the T4."""
+    own = (c for c in p.source.cases if (c.device, c.network) == (T4, HEAVY))
     return [_startup(p, case) for case in own]
 
 
-def _biases(p: Paper) -> tuple[Quantity, Quantity]:
-    """How far scatter raises the mean of the collapsed steps' throughputs, and how far it must.
+def _bias(p: Paper, end: str) -> Quantity:
+    """A bound of how far the mean throughput of the collapsed steps exceeds their mean rate.
 
-    The first is to second order; the second is the printed throughput over that of the rate.
+    Of all distributions of these moments, one of an ``end`` and one other time is the extreme.
     """
-    (fell,) = filter(p.source.collapsed, p.source.cases)
-    by_rate = p.source.by_print(fell).images
-    scatter = p.source.value("collapse_deviation", "s", 1e-3) * by_rate / fell.batch
-    return scatter * scatter, fell.images / by_rate - 1
+    deviation, extreme = (p.source.value(id, "s", 1e-3) for id in ("collapse_deviation", end))
+    mean, variance = p.fell.batch / p.source.by_print(p.fell).images, deviation * deviation
+    return variance / (extreme * (mean - variance / (extreme - mean)))
 
 
 def _of_table(table: str, name: str) -> Callable[[Paper], Quantity]:
@@ -148,10 +152,11 @@ study.values(
 )
 study.values(
     {
-        "inflation": _inflation,
-        "inflation_by_print": lambda p: _inflation(p, by_print=True),
+        "inflation": lambda p: _factor(p, 0, 3),
+        "inflation_by_print": lambda p: _factor(p, 0, 3, by_print=True),
+        "peak_factor": lambda p: _factor(p, 1, 2),
         "inflation_replaced": lambda p: p.corrections[0].ratio / p.source.replaced().ratio,
-        "run_factor": lambda p: to_digits(p.corrections[2].ratio / p.corrections[3].ratio, 2),
+        "run_factor": lambda p: to_digits(_factor(p, 2, 3), 2),
         "between": lambda p: to_digits(p.remainders[SMALL].ratio / p.remainders[HEAVY].ratio, 2),
         "between_by_print": lambda p: to_digits(
             p.remainders[SMALL].by_print / p.remainders[HEAVY].by_print, 2
@@ -162,11 +167,9 @@ study.values(
         "small_ratio": lambda p: p.remainders[SMALL].ratio,
         "small_by_print": lambda p: p.remainders[SMALL].by_print,
         "heavy_ratio": lambda p: p.remainders[HEAVY].ratio,
-        "startup_least": lambda p: at_most(*_startups(p, T4)),
-        "startup_most": lambda p: at_least(*_startups(p, T4)),
-        "startup_fell": lambda p: at_least(*_startups(p, RTX)),
+        "startup_least": lambda p: at_most(*_startups(p)),
+        "startup_most": lambda p: at_least(*_startups(p)),
         "rtx_peak": lambda p: p.source.printed_peak(RTX),
-        "peak_factor": lambda p: p.source.printed_peak(RTX) / p.source.peak(RTX),
         "laptop_peak": lambda p: to_digits(p.source.peak(RTX), 3),
         "laptop_bandwidth": lambda p: p.source.bandwidth(RTX),
         "t4_bandwidth": lambda p: p.source.bandwidth(T4),
@@ -185,8 +188,10 @@ study.values(
 )
 study.values(
     {
-        "scatter_bias": lambda p: to_digits(_biases(p)[0], 2),
-        "bias_needed": lambda p: to_digits(_biases(p)[1], 2),
+        "bias_least": lambda p: to_digits(_bias(p, "collapse_slowest"), 2),
+        "bias_most": lambda p: to_digits(_bias(p, "collapse_fastest"), 2),
+        "bias_needed": lambda p: to_digits(_gap(p, p.fell), 2),
+        "bias_small": lambda p: to_digits(_gap(p, p.source.compared(T4, SMALL)), 2),
         "t4_small_arithmetic": lambda p: p.source.share(p.source.compared(T4, SMALL)),
         "t4_small_by_throughput": lambda p: to_digits(_of_roof(T4, SMALL)(p), 3),
         "t4_small_by_print": _of_roof(T4, SMALL, by_print=True),
@@ -238,8 +243,6 @@ study.values(
 
 study.values(
     {
-        "heavy_narrow": lambda run: run.gained(HEAVY),
-        "light_narrow": lambda run: 1 / run.gained(LIGHT),
         "layers_batch": lambda run: run.of_profiles("batch"),
         "layers_image": lambda run: run.of_profiles("image"),
     },
@@ -295,7 +298,10 @@ def _needs_most(run: Run) -> Iterator[Statement]:
 
 study.claims(
     {
-        "inflated": lambda p: (_inflation(p, by_print) > 1.5 for by_print in (False, True)),
+        "inflated": lambda p: (
+            *(_factor(p, 0, 3, by_print) > 1.5 for by_print in (False, True)),
+            _factor(p, 1, 2) > 1 + MARGIN,
+        ),
         "small-remains": lambda p: (
             left > 1 + MARGIN for left in (p.remainders[SMALL].ratio, p.remainders[SMALL].by_print)
         ),
