@@ -36,6 +36,12 @@ class Run(any_study.Run):
         """A size that the allocator reported of a step (B), such as ``reserved_peak``."""
         return self.repeated(quantity, self._of(step))
 
+    def gained(self, network: str) -> Quantity:
+        """A step on small images in float32 over the same in bfloat16, in time."""
+        steps = (Step(network, 64, 32, precision) for precision in ("float32", "bfloat16"))
+        float32, bfloat16 = (self.series("time", self._of(step)) for step in steps)
+        return float32 / bfloat16
+
     @cached_property
     def roof(self) -> Roof | Missing:
         """The measured roof in float32, to draw."""

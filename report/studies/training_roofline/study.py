@@ -243,6 +243,8 @@ study.values(
 
 study.values(
     {
+        "heavy_narrow": lambda run: run.gained(HEAVY),
+        "light_narrow": lambda run: 1 / run.gained(LIGHT),
         "layers_batch": lambda run: run.of_profiles("batch"),
         "layers_image": lambda run: run.of_profiles("image"),
     },
