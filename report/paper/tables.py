@@ -284,9 +284,7 @@ def _layout(table: Table, line: int) -> tuple[list[list[str]], list[float]]:
     long text breaks, and not all the texts beside it.
     """
     left: float = line - 2 * len(table.columns)
-    lengths = [
-        [len(text) for text, _ in column] or [0] for column in zip(*table.texts(), strict=True)
-    ]
+    lengths = [[len(text) for text, _ in column] for column in zip(*table.texts(), strict=True)]
     lengths = lengths or [[0]] * len(table.columns)
     cells = [max(each) for each in lengths]
     names = [[column.name] for column in table.columns]

@@ -202,7 +202,7 @@ def _seen_of(p: Paper, choose: Callable[..., Quantity]) -> Quantity:
 
 study.values(
     {
-        "winograd_products": lambda p: theory.winograd_products(),
+        "winograd_products": lambda p: theory.WINOGRAD_PRODUCTS,
         "seen_least": lambda p: _seen_of(p, at_most),
         "seen_most": lambda p: _seen_of(p, at_least),
         "printed_least": lambda p: theory.C_OUT * _seen_of(p, at_most),

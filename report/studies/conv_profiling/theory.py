@@ -30,11 +30,15 @@ OUTPUT_BYTES = named("output bytes", _ELEMENT * OUTPUTS)
 #: Parameters and output: the source's memory of one image.
 IMAGE_BYTES = named("parameters and output", PARAMETER_BYTES + OUTPUT_BYTES)
 
-#: The side of the squares of outputs that cuDNN computes at once by Winograd's algorithm, the
-#: largest that is tried beside it, and the largest batch.
+#: The side of the squares of outputs of Winograd's algorithm that the size of the source's
+#: workspace gives away, the largest that is tried beside it, and the largest batch.
 SQUARE: Final = 4
 LARGEST_SQUARE: Final = 8
 LARGEST_BATCH: Final = 1024
+#: The products of transformed elements of a square over those of theory.
+WINOGRAD_PRODUCTS = exact("elements of a square", "1", (SQUARE + _LAYER.kernel[0] - 1) ** 2) / (
+    KERNEL * KERNEL * SQUARE * SQUARE
+)
 
 #: The convolutions of AlexNet that a published trace shows on tensor cores: channels in and out.
 _ALEXNET: Final = ((192, 384), (384, 256), (256, 256))
@@ -77,12 +81,6 @@ def winograd(batch: int, side: int) -> tuple[int, int, int]:
     bytes_each = 4 * (side + _LAYER.kernel[0] - 1) ** 2
     squares = batch * math.prod(math.ceil(each / side) for each in extent)
     return bytes_each * squares * into, bytes_each * into * out, bytes_each * squares * out
-
-
-def winograd_products() -> Quantity:
-    """The products of transformed elements over those of theory."""
-    elements = exact("elements of a square", "1", (SQUARE + _LAYER.kernel[0] - 1) ** 2)
-    return elements / (KERNEL * KERNEL * SQUARE * SQUARE)
 
 
 def winograds_of(size: int) -> int:
