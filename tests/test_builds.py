@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -284,7 +285,38 @@ def test_the_check_accepts_more_formats_than_are_asked_for(built: Path) -> None:
     """A document keeps its page, and what is printed while there is a PDF."""
     for asked in ("--html", "--pdf"):
         ended = tiny.build(built, "--check", asked)
-        assert (ended.code, ended.said) == (0, "")
+        assert ended.code == 0 and "stale" not in ended.said
+
+
+def test_a_run_may_move_numbers_but_no_verdict_and_code_may_move_none(project: Path) -> None:
+    def checked(expected: int) -> str:
+        assert tiny.build(project).code == 0
+        ended = tiny.build(project, "--check")
+        assert ended.code == expected, ended.said
+        return ended.said
+
+    assert "no numbers are pinned yet" in checked(0)
+    assert tiny.build(project, "--accept").code == 0
+    assert checked(0) == ""
+    constant = replace(
+        f"report/studies/{STUDY}/study.py", "run.best() / run", "3 * run.best() / run"
+    )
+    constant(project)
+    said = checked(1)
+    assert "1 number differs although the records are the same" in said
+    assert "best_share: number 2.4576 (pinned 0.8192), interval" in said
+    constant(project)
+    tiny.run_again(project, "2026-11-05T10:00:00Z", lambda width: 1.9e-7 * width)
+    said = checked(0)
+    assert re.search(r"numbers differ since the records are others, [1-9]\d* out of", said), said
+    assert re.search(r"value best_rate: number \S+ \(pinned \S+\), interval", said), said
+    assert "value ceiling" not in said, "the same ceilings"
+    assert re.search(r"cell tbl-rates, 64, Rate", tiny.build(project, "--diff").said)
+    tiny.run_again(project, "2026-11-06T10:00:00Z", lambda width: 1e-9 * width**3)
+    said = checked(1)
+    assert "the claim wider-is-faster is refuted; it was supported" in said
+    assert tiny.build(project, "--accept").code == 0
+    assert checked(0) == ""
 
 
 def test_the_site_is_whole_by_itself(built: Path, tmp_path: Path) -> None:

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 import build
-from report.commands.check import EXPECTED, Expected, differences, faults, read_expected
+from report.commands.check import moved_numbers, read_pins, review, verdict_changes
 from report.commands.new import new_study
 from report.engine.gather import accept_records, choose
 from report.engine.pipeline import ROOT, Request
 from report.engine.use import named_records
 from report.errors import RecordError, StudyError
+from report.paper.pins import Pins, moves
 from report.records.editions import Edition, read_editions
 from report.records.record import Attachment, Record
 from report.records.store import digest, record_name, write_record
@@ -188,39 +189,75 @@ def test_what_is_accepted_is_what_the_next_build_uses(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------- what is checked
 
 
+def pins(*records: str, audits: tuple[str, ...] = (), **verdicts: str) -> Pins:
+    claims = {id: {"verdict": verdict} for id, verdict in verdicts.items()}
+    return Pins(records=records, audits=audits, claims=claims)
+
+
 def test_every_other_verdict_and_every_new_failure_is_told() -> None:
-    old = Expected({"a": "supported", "b": "refuted", "c": "supported"}, ("x",))
-    new = Expected({"a": "supported", "b": "undecided", "d": "refuted"}, ("x", "y"))
-    assert list(differences(STUDY, old, new)) == [
+    old = pins(audits=("x",), a="supported", b="refuted", c="supported")
+    new = pins(audits=("x", "y"), a="supported", b="undecided", d="refuted")
+    assert list(verdict_changes(STUDY, old, new)) == [
         f"{STUDY}: the claim b is undecided; it was refuted.",
-        f"{STUDY}: the claim c is made no more; it was supported.",
+        f"{STUDY}: the claim c is no longer made; it was supported.",
         f"{STUDY}: a reported value fails its audit newly: y.",
     ]
-    assert list(differences(STUDY, new, new)) == []
+    assert list(verdict_changes(STUDY, new, new)) == []
+
+
+def numbers(*records: str, **content: tuple[float, list[float] | None]) -> Pins:
+    """Pinned values, each a number and its interval."""
+    items = {id: {"number": n, "interval": interval} for id, (n, interval) in content.items()}
+    return Pins(records=records, values=items)
+
+
+def test_numbers_that_left_their_interval_come_first_and_the_last_digit_is_the_system_s() -> None:
+    ends = [1.0, 2.0]
+    old = numbers("r", a=(1.5, ends), b=(1.5, ends), c=(7, None), d=(7, None), e=(1.5, None))
+    new = numbers("s", a=(1.8, ends), b=(2.1, ends), c=(7, None), d=(8, None), f=(1.5, None))
+    assert [move.name for move in moves(old, new)] == ["b", "d", "f", "e", "a"]
+    first, *named = moved_numbers(STUDY, old, new)
+    assert "5 numbers differ since the records are others, 4 out of" in first
+    assert named[0] == f"{STUDY}: value b: number 2.1 (pinned 1.5)."
+    assert named[3].startswith(f"{STUDY}: value e is gone: ")
+    rounded = numbers("r", a=(1.50000001, ends), c=(7, None))
+    assert moves(numbers("r", a=(1.5, ends), c=(7, None)), rounded) == []
+    code = numbers("r", **{f"v{n}": (n + 1, None) for n in range(12)})
+    first, *named = moved_numbers(
+        STUDY, numbers("r", **{f"v{n}": (n, None) for n in range(12)}), code
+    )
+    assert "12 numbers differ although the records are the same" in first and len(named) == 10
 
 
 def test_a_built_paper_passes_and_what_is_amiss_is_told_and_nothing_written(folder: Path) -> None:
     data, out = folder / "data", folder / "out"
     request = Request((STUDY,), ("html",), out, "typst", data=data)
-    assert faults(request) == (), "without expectations only what is stale counts"
+    faults, notes = review(request)
+    assert faults == (), "without pinned numbers only what is stale counts"
+    assert f"build.py {STUDY} --accept" in notes[0]
     assert build.main(words(folder, "--accept")) == 0
-    assert faults(request) == ()
-    claim, verdict = next(iter(read_expected(data)[STUDY].claims.items()))
-    expected = data / EXPECTED
-    expected.write_text(expected.read_text("utf-8").replace(f"{claim}: {verdict}", f"{claim}: x"))
+    assert review(request) == ((), ())
+    pinned = read_pins(STUDY, data)
+    assert pinned and pinned.records == (Path(file_of(FULL)).stem,)
+    (claim, item), *_ = pinned.claims.items()
+    verdict = item["verdict"]
+    expected = data / "expected" / f"{STUDY}.json"
+    old, new = (f'"{claim}": {{"verdict": "{word}"' for word in (verdict, "x"))
+    expected.write_text(expected.read_text("utf-8").replace(old, new))
     papers = Path(shutil.copytree(ROOT / "templates" / "papers", folder / "papers"))
     template = papers / f"{STUDY}.qmd.j2"
     (out / f"html/{STUDY}/index.html").unlink()
     before = factory.digests(folder)
     told, missing = f"{STUDY}: the claim {claim} is {verdict}; it was x.", "index.html is missing."
-    first, second, *_ = faults(request)
-    assert first == told and " is stale: " in second and second.endswith(missing)
+    first, second, third, fourth, *_ = review(request).faults
+    assert first == told and "1 number differs although" in second and claim in third
+    assert " is stale: " in fourth and fourth.endswith(missing)
     assert build.main(words(folder, "--check")) == 1
     assert factory.digests(folder) == before
     shutil.rmtree(out)
-    assert told in faults(request), "also of what is not built yet"
+    assert told in review(request).faults, "also of what is not built yet"
     template.write_text(template.read_text("utf-8") + "\nIt took 93.1 ms.\n", "utf-8")
-    typed = faults(request._replace(papers=papers))
+    typed = review(request._replace(papers=papers)).faults
     assert any("the number 93.1 is typed into the prose" in fault for fault in typed)
 
 

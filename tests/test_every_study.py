@@ -13,11 +13,13 @@ import pypandoc
 import pytest
 
 from figures.render import render
-from report.engine.gather import compute
+from report.commands.check import read_pins, record_names
+from report.engine.gather import compute, compute_usable
 from report.engine.pipeline import ROOT
 from report.errors import StudyError
 from report.paper.findings import Findings
 from report.paper.manuscript import Manuscript
+from report.paper.pins import moves, pins_of
 from report.records.layers import at_batch
 from report.statistics.estimates import Estimate
 from report.studies import STUDIES
@@ -86,6 +88,16 @@ def test_it_makes_a_whole_paper_without_records_which_says_so(study: str) -> Non
     assert not found.facts["measured"]
     assert "not measured" in {claim.verdict for claim in found.claims.values()}
     assert "No run of the experiment is in the data directory" in text
+
+
+@every_measured_study
+def test_its_numbers_are_the_pinned_ones(study: str) -> None:
+    """``build.py --accept`` pins others, once somebody has read why they move."""
+    chosen, found = compute_usable(study, ROOT / "data")
+    now, pinned = pins_of(found, record_names(chosen.origin)), read_pins(study, ROOT / "data")
+    assert pinned, f"pin its numbers: python build.py {study} --accept"
+    assert now.records == pinned.records and now.audits == pinned.audits
+    assert [move.sentence for move in moves(pinned, now)] == []
 
 
 @every_measured_study

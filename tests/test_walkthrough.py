@@ -32,7 +32,7 @@ HOME = "home-of-gwendolyn"
 _AUTHOR = ["-c", "user.name=Reader", "-c", "user.email=reader@example.org"]
 #: What the copy has not: records, what is said of them, and any study.
 _LEFT_OUT = re.compile(
-    rf"data/([^/]+/|editions|expected)|(report/studies|templates/papers)/[a-z]|.*{EXAMPLE}"
+    rf"data/([^/]+/|editions)|(report/studies|templates/papers)/[a-z]|.*{EXAMPLE}"
 )
 #: Commands of which the words are read, by the program that is then run in the place of theirs.
 _READ = re.compile(r" (run|doctor|theory) | --(use|diff|verify) ")
@@ -130,7 +130,7 @@ def test_every_command_of_the_pages_works(checkout: Path) -> None:
     # A number, or a range where other tests made the processes fall into two groups.
     assert re.search(r"The widest layer reaches\s+<[^>]+>\d[^<]*FLOP/s", page)
     assert (checkout / "out" / "pdf" / f"{EXAMPLE}.pdf").is_file()
-    assert "wider-is-faster" in (checkout / "data" / "expected.yaml").read_text("utf-8")
+    assert "wider-is-faster" in (checkout / f"data/expected/{EXAMPLE}.json").read_text("utf-8")
     assert (checkout.parent / "perf" / "index.html").exists()
     assert_nobody_is_named(checkout)
 

@@ -25,6 +25,7 @@ from report.engine.cache import INDEX
 from report.engine.pipeline import ROOT
 from report.records.layers import Linear
 from report.records.record import Case
+from report.records.store import write_record
 from tests import factory
 
 STUDY = "tiny"
@@ -84,10 +85,16 @@ def _studies() -> list[str]:
     return [*names, *(f"{name}.qmd.j2" for name in names)]
 
 
-def _case(width: int) -> Case:
+def run_again(project: Path, started: str, time: Callable[[int], float]) -> None:
+    """Write a later record of the same machine, with calls that last ``time(width)``."""
+    cases = [_case(width, time(width)) for width in (64, 256)]
+    write_record(factory.record(cases, study=STUDY, started=started), project / "data")
+
+
+def _case(width: int, time: float | None = None) -> Case:
     shape = (64, width)
     layer = Linear(name="layer", input_shape=shape, output_shape=shape, dtype="float32", bias=True)
-    times = (2e-7 * width * (1 + 1e-3 * n) for n in range(-3, 4))
+    times = ((time or 2e-7 * width) * (1 + 1e-3 * n) for n in range(-3, 4))
     return Case(
         factors={"width": width},
         status="ok",

@@ -39,12 +39,13 @@ what is said
 instead of a build, one of
 --list  –  list the studies and stop
 --dry-run  –  say what would be run and why; write nothing
---check  –  exit with 1 if anything is stale, a verdict or an audit is not the expected one, or a
-  result is typed by hand; write nothing
---accept  –  write today's verdicts and audits to expected.yaml in the data directory, and the
+--check  –  exit with 1 if anything is stale, a verdict or an audit is not the pinned one, a number
+  moved though the records are the same, or a result is typed by hand; write nothing
+--accept  –  pin the numbers of today in expected/STUDY.json of the data directory, and write the
   records of --use to editions.yaml
 --verify  –  build twice from nothing and compare every byte
---diff  REV  what a git revision, or another data directory, changes
+--diff  REV? [expected]  what a git revision, or another data directory, changes; without one, all
+  numbers that are not the pinned ones
 --watch  –  rebuild on change and reload the page (see --serve)
 --serve  PORT? [{PORT}]  show the pages on 127.0.0.1; 0 takes any free port
 --new  SLUG,TITLE  write the files of a study that measures, builds and passes its tests
@@ -82,7 +83,7 @@ def _parser() -> Parser:
         description="Build the papers from the records in the data directory; only what changed.",
         epilog=_EXAMPLES,
     )
-    parser.add_options(_OPTIONS, {"PORT": int})
+    parser.add_options(_OPTIONS, {"PORT": int, "REV": str})
     parser.set_defaults(out=ROOT / "out", data=ROOT / "data", jobs=_JOBS)
     parser.set_defaults(**dict.fromkeys(_ACTIONS))
     return parser

@@ -1,55 +1,62 @@
-"""``--check``: is everything that was built still right, and does it still say the same?
+"""``--check``: is everything that was built still right, and are its numbers the pinned ones?
 
-What the papers are expected to say stands in ``data/expected.yaml``: the verdict of each claim, and
-the reported values that are known to fail their audit.  ``--accept`` writes it.
+``data/expected/<study>.json`` pins the numbers of a paper, with the names of the records that they
+are of.  From the same records the numbers must be the same; from others they may move, but no
+verdict may change.  ``--accept`` writes the file, ``--diff`` lists all that moved.
 """
 
 from __future__ import annotations
 
 import json
 from argparse import Namespace
-from collections.abc import Collection, Iterator
-from pathlib import Path
-from typing import Any, Final
-
-import msgspec
-import yaml
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Any, Final, NamedTuple
 
 from report.commands.arguments import request_of
 from report.commands.console import shown
+from report.engine.actions import load
 from report.engine.gather import accept_records, compute_usable
 from report.engine.pipeline import Request, look
-from report.engine.steps import ARTIFACTS, RECORDS
+from report.engine.steps import ARTIFACTS, FINDINGS, RECORDS
 from report.errors import RidgepointError, unwritable
+from report.paper.findings import Findings
 from report.paper.manuscript import render_manuscript
-from report.records.strict import read_by_study
-from report.studies import STUDIES
+from report.paper.pins import Pins, moves, pins_of
+from report.records.strict import read_strictly
 
-EXPECTED: Final = "expected.yaml"
-_REMEDY: Final = "let 'python build.py --accept' write it"
-_HEAD: Final = """\
-# What the papers are expected to say; python build.py --check tells when one says something else.
-# claims: the verdict of each claim.  audits: the numbers of the source that do not follow from the
-# numbers beside them.  Written by python build.py --accept; read the difference before committing.
-"""
+#: The folder of the data directory that holds the pinned numbers of each study.
+EXPECTED: Final = "expected"
+_REMEDY: Final = "restore it with git, or let 'python build.py --accept' write it"
+#: How many numbers that moved are named.
+_NAMED: Final = 10
 
 
-class Expected(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one paper is expected to say: claim → verdict, and the audits that are known to fail."""
+class Paper(NamedTuple):
+    """A paper of the present data: its numbers, unsupported sentences, and records left out."""
 
-    claims: dict[str, str] = {}
-    audits: tuple[str, ...] = ()
+    pins: Pins
+    unsupported: Sequence[str]
+    left_out: Sequence[str]
+
+
+class Review(NamedTuple):
+    """The outcome of a check: ``faults`` let it fail, ``notes`` do not; a sentence each."""
+
+    faults: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 def check(options: Namespace) -> int:
-    """Print what is stale or not as expected; returns 1 if anything is."""
-    found = faults(request_of(options))
-    print(*found, sep="\n", end="\n" if found else "")
-    return 1 if found else 0
+    """Print what is stale or moved; returns 1 if anything is wrong."""
+    faults, notes = review(request_of(options))
+    for sentence in (*(f"note: {note}" for note in notes), *faults):
+        print(sentence)
+    return 1 if faults else 0
 
 
 def accept(options: Namespace) -> int:
-    """Make the records of --use the edition; write down today's verdicts and audits as expected.
+    """Make the records of --use the edition, and pin the numbers of the present data.
 
     Studies that are not asked for stay as they are.  Raises ``RidgepointError`` for a study that
     cannot be computed, or a folder without permission.
@@ -57,80 +64,142 @@ def accept(options: Namespace) -> int:
     request = request_of(options)
     for study, files in request.use.items():
         print(shown(accept_records(study, request.data, files)))
-    request, path = request._replace(use={}), request.data / EXPECTED
+    request = request._replace(use={})
     stale = look(request).stale()
-    now = {study: _results(_content(study, request, stale)[0]) for study in request.studies}
-    content = msgspec.to_builtins({**read_expected(request.data), **now}, str_keys=True)
-    text = yaml.safe_dump(content, allow_unicode=True, sort_keys=True, width=100)
-    try:
-        path.write_text(_HEAD + text, "utf-8")
-    except OSError as error:
-        raise unwritable(error) from error
-    print(shown(path))
+    texts = {s: _paper(s, request, stale).pins.as_text() for s in request.studies}
+    for study, text in texts.items():
+        path = _file(study, request.data)
+        try:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, "utf-8", newline="\n")
+        except OSError as error:
+            raise unwritable(error) from error
+        print(shown(path))
     return 0
 
 
-def faults(request: Request) -> tuple[str, ...]:
-    """What is wrong, a sentence each; nothing is written.
+def list_moves(options: Namespace) -> int:
+    """Print every item of the present data that differs from the pinned one."""
+    request = request_of(options)
+    stale = look(request).stale()
+    for study in request.studies:
+        pinned = read_pins(study, request.data)
+        if pinned is None:
+            print(f"{study}: {_unpinned(study)}")
+            continue
+        now = _paper(study, request, stale).pins
+        moved = moves(pinned, now)
+        records = "the same records" if pinned.records == now.records else "other records"
+        print(f"{study}: {_counted(len(moved))} from {records}.")
+        for move in moved:
+            print(f"  {move.sentence}")
+    return 0
 
-    Raises ``RidgepointError`` for an ``expected.yaml`` that cannot be understood.
+
+def review(request: Request) -> Review:
+    """Compare what was built with the present data, and its numbers with the pinned ones.
+
+    Raises ``RidgepointError`` for a file of pinned numbers that cannot be understood.
     """
     stale = look(request).stale()
-    expected = read_expected(request.data)
-    said: list[str] = []
+    faults: list[str] = []
+    notes: list[str] = []
     for study in request.studies:
+        pinned = read_pins(study, request.data)
         try:
-            content, listed = _content(study, request, stale)
+            paper = _paper(study, request, stale)
         except RidgepointError as error:
-            said.append(str(error))
+            faults.append(str(error))
             continue
-        said += content["unsupported"]
-        if study in expected:
-            said += differences(study, expected[study], _results(content))
-        said += [f"{study}: {each['why']}" for each in listed if each.get("left_out")]
-    # What a paper says comes first: it is why somebody looks.
-    return (*said, *(f"{step} is stale: {why}." for step, why in stale.items()))
+        faults += paper.unsupported
+        if pinned is None:
+            notes.append(f"{study}: {_unpinned(study)}")
+        else:
+            faults += verdict_changes(study, pinned, paper.pins)
+            same = pinned.records == paper.pins.records
+            (faults if same else notes).extend(moved_numbers(study, pinned, paper.pins))
+        faults += (f"{study}: {why}" for why in paper.left_out)
+    faults += (f"{step} is stale: {why}." for step, why in stale.items())
+    return Review(tuple(faults), tuple(notes))
 
 
-def read_expected(data: Path) -> dict[str, Expected]:
-    """What the papers are expected to say; nothing without a file.  Raises ``RecordError``."""
-    return read_by_study(data / EXPECTED, Expected, _REMEDY, data, STUDIES)
+def read_pins(study: str, data: Path) -> Pins | None:
+    """Read the pinned numbers of a study; None without a file.  Raises ``RecordError``."""
+    path = _file(study, data)
+    return read_strictly(path, Pins, _REMEDY, data) if path.exists() else None
 
 
-def differences(study: str, expected: Expected, now: Expected) -> Iterator[str]:
-    """The claims with another verdict than expected, and the audits that fail newly."""
-    for claim, verdict in expected.claims.items():
-        found = now.claims.get(claim)
-        if found is None:
-            yield f"{study}: the claim {claim} is made no more; it was {verdict}."
-        elif found != verdict:
-            yield f"{study}: the claim {claim} is {found}; it was {verdict}."
+def verdict_changes(study: str, pinned: Pins, now: Pins) -> Iterator[str]:
+    """The claims with another verdict than the pinned one, and the audits that fail newly."""
+    for claim, item in pinned.claims.items():
+        old, new = item.get("verdict"), now.claims.get(claim, {}).get("verdict")
+        if new is None:
+            yield f"{study}: the claim {claim} is no longer made; it was {old}."
+        elif new != old:
+            yield f"{study}: the claim {claim} is {new}; it was {old}."
     for audit in now.audits:
-        if audit not in expected.audits:
+        if audit not in pinned.audits:
             yield f"{study}: a reported value fails its audit newly: {audit}."
 
 
-def _results(content: dict[str, Any]) -> Expected:
-    """What a paper says, as it may be expected."""
-    failed = (each for each in content["audits"] if each["verdict"] == "differs")
-    return Expected(
-        {id: claim["verdict"] for id, claim in content["claims"].items()},
-        tuple(f"{audit['place']}: {audit['formula']}" for audit in failed),
-    )
+def moved_numbers(study: str, pinned: Pins, now: Pins) -> Iterator[str]:
+    """How many numbers moved and why that matters, then the first ones with both contents."""
+    moved = moves(pinned, now)
+    if not moved:
+        return
+    accepting = f"'python build.py {study} --accept' pins the new numbers, --diff lists all"
+    if pinned.records == now.records:
+        yield f"{study}: {_counted(len(moved))} although the records are the same; {accepting}."
+    else:
+        outside = sum(move.outside for move in moved)
+        yield (
+            f"{study}: {_counted(len(moved))} since the records are others, {outside:,} out of "
+            f"their pinned interval; {accepting}."
+        )
+    yield from (f"{study}: {move.sentence}" for move in moved[:_NAMED])
 
 
-def _content(
-    study: str, request: Request, stale: Collection[str]
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The values of a paper from the present data, and what became of each record.
+def _counted(moved: int) -> str:
+    return "1 number differs" if moved == 1 else f"{moved:,} numbers differ"
 
-    Computed only if that is not known; raises ``RidgepointError`` for a study that cannot be.
+
+def _unpinned(study: str) -> str:
+    return f"no numbers are pinned yet; 'python build.py {study} --accept' pins them."
+
+
+def _file(study: str, data: Path) -> Path:
+    return data / EXPECTED / f"{study}.json"
+
+
+def _paper(study: str, request: Request, stale: Collection[str]) -> Paper:
+    """The paper of the present data, computed only where it was not built from them.
+
+    Raises ``RidgepointError`` for a study that cannot be computed.
     """
-    if not {f"{study}/study", f"{study}/document"} & set(stale):
-        paths = (f"values/{study}.json", f"{ARTIFACTS}/{study}/{RECORDS}")
-        content, listed = (json.loads((request.out / path).read_text("utf-8")) for path in paths)
-        return content, listed
-    chosen, findings = compute_usable(study, request.data)
-    manuscript = render_manuscript(request.papers / f"{study}.qmd.j2", findings)
-    content = {**findings.as_json(study, ()), "unsupported": manuscript.unsupported}
-    return content, [*map(dict, chosen.listing)]
+    if {f"{study}/study", f"{study}/document"} & set(stale):
+        chosen, findings = compute_usable(study, request.data)
+        manuscript = render_manuscript(request.papers / f"{study}.qmd.j2", findings)
+        return _paper_of(findings, chosen.origin, manuscript.unsupported, chosen.listing)
+    folder = request.out / ARTIFACTS / study
+    values = json.loads((request.out / f"values/{study}.json").read_text("utf-8"))
+    listing = json.loads((folder / RECORDS).read_text("utf-8"))
+    return _paper_of(load(folder / FINDINGS), values, values["unsupported"], listing)
+
+
+def _paper_of(
+    findings: Findings,
+    origin: Mapping[str, Any],
+    unsupported: Sequence[str],
+    listing: Sequence[Mapping[str, Any]],
+) -> Paper:
+    left_out = [record["why"] for record in listing if record.get("left_out")]
+    return Paper(pins_of(findings, record_names(origin)), unsupported, left_out)
+
+
+def record_names(origin: Mapping[str, Any]) -> list[str]:
+    """Name the records of a paper by time, device and hash; of an edited one the hash says less."""
+    edited = {file for file, _ in origin["altered"]}
+    return [
+        f"{PurePath(file).stem}{' (edited)' if file in edited else ''}"
+        for file in origin["records"]
+    ]

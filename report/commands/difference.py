@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from report.commands.arguments import request_of
+from report.commands.check import EXPECTED, list_moves
 from report.commands.console import announcer, say, shown
 from report.engine.cache import file_digest
 from report.engine.pipeline import Announce, Failure, Request, World, build
@@ -67,8 +68,11 @@ class Studied(NamedTuple):
 def diff(options: Namespace) -> int:
     """Print what other data would make the papers say, and write the page that shows it.
 
+    Compared with the pinned numbers it prints all that moved, and writes nothing.
     Returns 1 if a study cannot be built from today's data.
     """
+    if options.diff == EXPECTED:
+        return list_moves(options)
     request = request_of(options)
     origins, studies = difference(request, options.diff, announcer(quiet=options.quiet))
     page = shown(request.out / "diff" / "index.html")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from report.missing import Missing
 from report.paper.findings import Claim
+from report.paper.values import Finding
 from report.quantity.evaluation import estimate, number
 from report.quantity.verdicts import Several, Statement
 from report.statistics.estimates import CONFIDENCE, Estimate
@@ -25,7 +27,16 @@ def judge(id: str, statement: Statement | Several) -> Claim:
     If these decide nothing, also why.
     """
     because = "; ".join((_numbers(statement), *_undecided(statement)))
-    return Claim(id, statement.judge(), because)
+    return Claim(id, statement.judge(), because, compared=tuple(_compared(statement)))
+
+
+def _compared(statement: Statement | Several) -> Iterator[tuple[Finding, float, float]]:
+    """Every number of a claim, with the ends of the range in which the claim holds."""
+    if isinstance(statement, Several):
+        for part in statement.statements:
+            yield from _compared(part)
+    else:
+        yield number(statement.quantity), statement.range.low, statement.range.high
 
 
 def _numbers(statement: Statement | Several) -> str:

@@ -11,7 +11,7 @@ from report.evidence.devices import Devices
 from report.evidence.reported import Reported
 from report.evidence.runs import AnyRun, labels
 from report.paper.tables import Table
-from report.paper.values import Value
+from report.paper.values import Finding, Value
 from report.quantity.verdicts import Verdict
 from report.records.choice import filled
 from report.records.editions import Role
@@ -109,12 +109,16 @@ class Figure:
 
 @dataclass(frozen=True)
 class Claim:
-    """What the data must support, with the verdict, the numbers it rests on, and the words."""
+    """What the data must support, with the verdict, the numbers it rests on, and the words.
+
+    ``compared`` are these numbers, each with the ends of the range in which the claim holds.
+    """
 
     id: str
     verdict: Verdict
     because: str
     sentence: str = ""
+    compared: tuple[tuple[Finding, float, float], ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The claim for ``out/values/<study>.json``."""

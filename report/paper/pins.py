@@ -1,0 +1,264 @@
+"""The numbers of a paper, pinned: what ``data/expected/<study>.json`` holds of one study.
+
+A pinned number has nine significant digits.  Arithmetic and square roots are the same on every
+system; only ``exp``, ``log`` and sines of the C library may differ, in the last of 16 digits.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from figures.characters import visible_in
+from report.missing import Missing
+from report.paper.findings import Claim, Figure, Findings
+from report.paper.tables import Table
+from report.paper.values import Finding
+from report.statistics.estimates import Estimate
+
+#: What is pinned of one number, cell, series or claim, by field.
+Item: TypeAlias = dict[str, Any]
+
+_DIGITS: Final = 9
+#: Two numbers of nine digits that are closer than this are the same number, rounded elsewhere.
+_TOLERANCE: Final = 2e-8
+#: So many numbers of a claim are pinned one by one; more are pinned by count, extremes and sum.
+_FEW: Final = 3
+#: The kinds of items in the order in which differences are listed, and what a sentence calls one.
+KINDS: Final[Mapping[str, str]] = {
+    "claims": "claim",
+    "values": "value",
+    "cells": "cell",
+    "series": "series",
+    "tables": "table",
+    "texts": "text",
+}
+
+
+class Pins(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The pinned numbers of a paper.
+
+    ``records`` are the names of the records that the numbers are of: time, device and hash of the
+    content.  ``audits`` are the reported values that are known to fail their audit.
+    """
+
+    records: tuple[str, ...] = ()
+    audits: tuple[str, ...] = ()
+    claims: dict[str, Item] = {}
+    values: dict[str, Item] = {}
+    cells: dict[str, Item] = {}
+    series: dict[str, Item] = {}
+    tables: dict[str, Item] = {}
+    texts: dict[str, Item] = {}
+
+    def as_text(self) -> str:
+        """Sorted JSON with one item a line, so that a difference of versions shows what moved."""
+        content: dict[str, Any] = msgspec.to_builtins(self)
+        sections = (f"{_json(kind)}: {_section(content[kind])}" for kind in sorted(content))
+        return "{\n" + ",\n".join(sections) + "\n}\n"
+
+
+class Move(NamedTuple):
+    """An item that differs from the pinned one; None where one side does not have it."""
+
+    kind: str
+    name: str
+    pinned: Item | None
+    now: Item | None
+
+    @property
+    def outside(self) -> bool:
+        """Whether the number left the pinned interval; one without an interval left its value."""
+        if self.pinned is None or self.now is None:
+            return True
+        old, new = self.pinned.get("number"), self.now.get("number")
+        low, high = self.pinned.get("interval") or (old, old)
+        if old is None or new is None:
+            return old is not new
+        return not (low <= new <= high or _same(old, new))
+
+    @property
+    def sentence(self) -> str:
+        """The item with both contents of every field that differs."""
+        item = f"{KINDS[self.kind]} {self.name}"
+        if self.pinned is None or self.now is None:
+            content = _json(self.pinned or self.now)
+            return f"{item} is {'new' if self.pinned is None else 'gone'}: {content}."
+        fields = dict.fromkeys((*self.now, *self.pinned))
+        sides = [(field, self.now.get(field), self.pinned.get(field)) for field in fields]
+        differing = (
+            f"{field} {_json(new)} (pinned {_json(old)})"
+            for field, new, old in sides
+            if not _same(old, new)
+        )
+        return f"{item}: {', '.join(differing)}."
+
+
+def pins_of(findings: Findings, records: Iterable[str]) -> Pins:
+    """Pin what a study computed from ``records``."""
+    content: dict[str, Any] = {
+        "records": sorted(records),
+        "audits": sorted(
+            f"{check.derived.place}: {check.formula}"
+            for check in findings.audits
+            if check.verdict == "differs"
+        ),
+        "claims": {id: _claim(claim) for id, claim in findings.claims.items()},
+        "values": {id: _item(v.number, v.unit, v.plain) for id, v in findings.values.items()},
+        "cells": dict(_all_cells(findings.tables.values())),
+        "series": dict(_all_series(findings.figures.values())),
+        "tables": {id: _headings(table) for id, table in findings.tables.items()},
+        "texts": {id: {"text": t} for id, t in findings.facts.items() if isinstance(t, str)},
+    }
+    return msgspec.convert(visible_in(content), Pins)
+
+
+def moves(pinned: Pins, now: Pins) -> list[Move]:
+    """List the items that differ, those outside their pinned interval first."""
+    found: list[Move] = []
+    for kind in KINDS:
+        old, new = getattr(pinned, kind), getattr(now, kind)
+        for name in {**new, **old}:
+            if not _same(old.get(name), new.get(name)):
+                found.append(Move(kind, name, old.get(name), new.get(name)))
+    return sorted(found, key=_inside)
+
+
+def _inside(move: Move) -> bool:
+    return not move.outside
+
+
+def _same(old: Any, new: Any) -> bool:
+    """Compare pinned content; numbers with a decimal point within the rounding of their digits."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return old.keys() == new.keys() and all(_same(old[key], new[key]) for key in old)
+    if isinstance(old, list) and isinstance(new, list):
+        return len(old) == len(new) and all(map(_same, old, new))
+    if isinstance(old, float) and isinstance(new, float):
+        return math.isclose(old, new, rel_tol=_TOLERANCE)
+    return bool(old == new)
+
+
+# ------------------------------------------------------------------------------------------ items
+
+
+def _item(found: Finding | str, unit: str, printed: str) -> Item:
+    """A number with its unit and interval, or why there is none; of a text what it says."""
+    if isinstance(found, str):
+        return {"text": printed}
+    if isinstance(found, Missing):
+        return {"missing": found.reason}
+    if not isinstance(found, Estimate):
+        return {"number": _rounded(found), "unit": unit, "printed": printed}
+    return {
+        "number": _rounded(found.value),
+        "unit": unit,
+        "interval": [_rounded(found.low), _rounded(found.high)],
+        "level": _rounded(found.confidence),
+        "printed": printed,
+    }
+
+
+def _claim(claim: Claim) -> Item:
+    """The verdict, and the compared numbers with the ranges in which the claim holds."""
+    numbers = [_item(number, "", "").get("number") for number, _, _ in claim.compared]
+    item: Item = {"verdict": claim.verdict, "because": claim.because}
+    return item | {
+        "numbers": _few_or_summary([n for n in numbers if n is not None]),
+        "above": _few_or_summary([low for _, low, _ in claim.compared if math.isfinite(low)]),
+        "below": _few_or_summary([high for _, _, high in claim.compared if math.isfinite(high)]),
+    }
+
+
+def _headings(table: Table) -> Item:
+    return {"headings": [column.heading for column in table.columns], "rows": len(table.rows)}
+
+
+def _all_cells(tables: Iterable[Table]) -> Iterator[tuple[str, Item]]:
+    """The cells of all tables, by table, first cell of the row, and heading."""
+    for table in tables:
+        rows = _numbered(row[0][0] for row in table.texts())
+        for name, cells in zip(rows, table.rows, strict=True):
+            for column, cell in zip(table.columns, cells, strict=True):
+                place = f"{table.id}, {name}, {column.heading}"
+                yield place, _item(cell, column.unit, column.text(cell))
+
+
+def _all_series(figures: Iterable[Figure]) -> Iterator[tuple[str, Item]]:
+    """The series of all figures, by figure, panel and label."""
+    for figure in figures:
+        series: dict[tuple[Any, ...], list[Sequence[Any]]] = defaultdict(list)
+        for panel, label, *point in figure.drawing.data():
+            series[panel, label, point[1], point[3]].append(point)
+        names = _numbered(", ".join(filter(None, (figure.id, *key[:2]))) for key in series)
+        for name, points in zip(names, series.values(), strict=True):
+            yield name, _series(points)
+
+
+def _series(points: Sequence[Sequence[Any]]) -> Item:
+    """The points of one series, each as ``figures.panels.COLUMNS`` has them from ``name`` on."""
+    names, over, places, unit, values, lows, highs = zip(*points, strict=True)
+    known = _known(values)
+    item: Item = {"unit": unit[0], **({"over": over[0]} if over[0] else {}), **_summary(known)}
+    if known:
+        item |= {"first": known[0], "last": known[-1]}
+    sums = {"places": _known(places), "lows": _known(lows), "highs": _known(highs)}
+    item |= {f"sum of {end}": _summary(numbers)["sum"] for end, numbers in sums.items() if numbers}
+    shown = list(dict.fromkeys(filter(None, names)))
+    return {**item, "names": shown} if shown else item
+
+
+def _known(numbers: Iterable[float | None]) -> list[float | int]:
+    return [_rounded(number) for number in numbers if number is not None]
+
+
+def _numbered(names: Iterable[str]) -> Iterator[str]:
+    """Distinct names: from its second time on a name has a number."""
+    seen: Counter[str] = Counter()
+    for name in names:
+        seen[name] += 1
+        yield name if seen[name] == 1 else f"{name} ({seen[name]})"
+
+
+def _few_or_summary(numbers: Sequence[float]) -> list[float | int] | Item:
+    return [*map(_rounded, numbers)] if len(numbers) <= _FEW else _summary(numbers)
+
+
+def _summary(numbers: Sequence[float]) -> Item:
+    """Count, extremes and sum."""
+    if not numbers:
+        return {"count": 0}
+    return {
+        "count": len(numbers),
+        "smallest": _rounded(min(numbers)),
+        "largest": _rounded(max(numbers)),
+        "sum": _rounded(math.fsum(numbers)),
+    }
+
+
+def _rounded(number: float) -> float | int:
+    """Round to nine significant digits; whole numbers are exact."""
+    return number if isinstance(number, int) else float(f"{number:.{_DIGITS}g}")
+
+
+# ------------------------------------------------------------------------------------------- text
+
+
+def _section(items: Sequence[Any] | Mapping[str, Any]) -> str:
+    """A list or an object with one item a line."""
+    if isinstance(items, Mapping):
+        lines = [f" {_json(name)}: {_json(items[name])}" for name in sorted(items)]
+        opening, closing = "{}"
+    else:
+        lines = [f" {_json(item)}" for item in items]
+        opening, closing = "[]"
+    return "\n".join([opening, ",\n".join(lines), closing]) if lines else opening + closing
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, ensure_ascii=False, allow_nan=False)
