@@ -131,12 +131,12 @@ def change_record(folder: Path) -> None:
     machine had measured this: one that was edited is left out of every paper.
     """
     from report.engine.gather import choose
-    from report.records.store import digest, packed, read_attachments, text_of
+    from report.records.store import attachments_folder, digest
 
     data = folder / "data"
     stored = choose(EDITED_STUDY, data).inputs.records[0]
     path = data / stored.file
-    content = json.loads(text_of(path.read_bytes(), path.name))
+    content = json.loads(path.read_bytes())
     forward = [case for case in content["cases"] if case["factors"].get("pass") == "forward"]
     case = max(forward, key=lambda case: case["factors"]["batch"])
     good = (r for r in case["rounds"] if "status" not in r and "disturbance" not in r)
@@ -144,7 +144,10 @@ def change_record(folder: Path) -> None:
     samples[samples.index(min(samples))] = 2 * max(samples)
     text = json.dumps(content, indent=1).encode()
     name = f"{path.stem.rpartition('-')[0]}-{digest(text)[:8]}{path.suffix}"
-    path.with_name(name).write_bytes(packed(text, read_attachments(stored, ("*",), data)))
+    new, beside = path.with_name(name), attachments_folder(path)
+    new.write_bytes(text)
+    if beside.exists():
+        beside.rename(attachments_folder(new))
     path.unlink()
 
 

@@ -21,7 +21,7 @@ import msgspec
 
 from benchmarks.project import ROOT, Sample, copy_project, run_python
 from report.records.filed import encode
-from report.records.store import packed, read_records, record_name
+from report.records.store import read_records, record_name
 
 STUDY: Final = "conv_scaling"
 CASES: Final = (1_000, 10_000, 100_000, 1_000_000)
@@ -85,7 +85,7 @@ def write_records(data: Path, records: int, cases: int) -> None:
             base, cases=many, started=moment, finished=moment, attachments=()
         )
         # Without the store's fsync: nothing is lost if these files are.
-        (data / STUDY / record_name(record)).write_bytes(packed(encode(record)))
+        (data / STUDY / record_name(record)).write_bytes(encode(record))
 
 
 def main(data: Path) -> None:

@@ -42,7 +42,7 @@ from report.system.streams import check_output, open_streams
 _ONE_OF: Final = f"one of: {', '.join(sorted(registry.STUDIES))}\n"
 _STUDY: Final = f"study  STUDY  {_ONE_OF}"
 _PUBLISHED: Final = "files  FILE+  published files\n"
-_ARCHIVES: Final = "files  FILE+  archives of records\n"
+_FILES: Final = "files  FILE+  records\n"
 _RECORDS: Final = "--records  DIR [data]  the folder of records\n"
 _MEASURED: Final = f"""\
 {_RECORDS}\
@@ -197,7 +197,7 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[Namespace], int], str]]] = {
     "submit": ("measure a study in jobs of a cluster", _submit, _STUDY + _MEASURED + _JOBS),
     "theory": ("work, bytes and memory of any network, from its code", theory, THEORY),
     "import": ("records of what others published", import_files, _PUBLISHED + _RECORDS + _IMPORT),
-    "check": ("whether records are good to hand in", check_records, _ARCHIVES + _INTO),
+    "check": ("whether records are good to hand in", check_records, _FILES + _INTO),
     "doctor": ("what this machine can measure, and what disturbs it", doctor, _RECORDS),
     "status": ("which shards of a study are measured or missing", status, _STUDY + _RECORDS),
     "close": ("make records of unfinished runs whose machines are gone", _close, _STUDY + _RECORDS),

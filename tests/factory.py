@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
 
 import msgspec
 
@@ -50,16 +49,6 @@ GPU = Gpu(
 )
 
 
-def text_of(path: Path) -> bytes:
-    """What the record ``path`` says."""
-    return store.text_of(path.read_bytes(), path.name)
-
-
-def file_record(path: Path, text: bytes, files: Mapping[str, bytes] = {}) -> None:
-    """Write a record that says ``text``, whatever that is, with files of that name."""
-    path.write_bytes(store.packed(text, files))
-
-
 def published(study: str, pattern: str) -> bytes:
     """The one file of such a name among those of the imported records of a study."""
     data = ROOT / "data"
@@ -67,16 +56,15 @@ def published(study: str, pattern: str) -> bytes:
     (found,) = (
         c for item in stored for c in store.read_attachments(item, (pattern,), data).values()
     )
+    assert isinstance(found, bytes)
     return found
 
 
 def edit(path: Path, old: str, new: str) -> None:
-    """Change what the record ``path`` says in all places, and leave the files with it."""
-    with ZipFile(path) as archive:
-        files = {name: archive.read(name) for name in archive.namelist()}
-    text = files.pop(store.RECORD).decode()
+    """Change what the record ``path`` says in all places."""
+    text = path.read_text("utf-8")
     assert old in text
-    file_record(path, text.replace(old, new).encode(), files)
+    path.write_text(text.replace(old, new), "utf-8")
 
 
 def layer(batch: int, name: str = "conv2") -> Convolution:

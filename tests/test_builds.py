@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from report.engine.cache import INDEX
-from tests import factory, tiny
+from tests import tiny
 from tests.render.site_checks import dead_links
 from tests.tiny import STUDY, TEMPLATE, replace
 
@@ -27,15 +27,15 @@ Change = Callable[[Path], None]
 
 def slower(project: Path) -> None:
     """Make all times of the record twice as long, or as they were."""
-    path, kept = tiny.record_of(project), project / "kept.zip"
+    path, kept = tiny.record_of(project), project / "kept.json"
     if kept.exists():
         kept.replace(path)
         return
     shutil.copyfile(path, kept)
-    record = json.loads(factory.text_of(path))
+    record = json.loads(path.read_bytes())
     for series in (round["series"] for case in record["cases"] for round in case["rounds"]):
         series.update({name: [2 * sample for sample in series[name]] for name in series})
-    factory.file_record(path, json.dumps(record).encode())
+    path.write_text(json.dumps(record), "utf-8")
 
 
 def another_typst(project: Path) -> None:

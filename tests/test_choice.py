@@ -249,7 +249,7 @@ def runs_used(chosen: Chosen) -> list[list[str]]:
 @pytest.mark.parametrize(("key", "said"), [("m-1t", "m-1t-0"), ("m-1t-cff32c", "no record of")])
 def test_a_bad_record_stands_for_its_own_machine_alone(tmp_path: Path, key: str, said: str) -> None:
     data = factory.data_folder(tmp_path, measured(1).record)
-    (data / STUDY / f"20261102T100000Z-{key}-00000000.zip").write_bytes(b"")
+    (data / STUDY / f"20261102T100000Z-{key}-00000000.json").write_bytes(b"")
     (data / "editions.yaml").write_text("conv_scaling: {roles: {cpu: m-1t}}\n")
     with pytest.raises(RecordError, match=said):
         choose(STUDY, data)
@@ -404,7 +404,7 @@ def test_what_is_told_of_a_record_needs_no_other_machine(tmp_path: Path) -> None
     damaged = encode(timed(environment=factory.environment("other-1t")))
     damaged = damaged.replace(b'"time": [', b'"time": [-5,', 1)
     data = factory.data_folder(tmp_path, timed())
-    factory.file_record(data / STUDY / record_name(timed(), damaged), damaged)
+    (data / STUDY / record_name(timed(), damaged)).write_bytes(damaged)
     assert fate_of(STUDY, f"{STUDY}/{record_name(timed())}", data)[0]
 
 

@@ -73,9 +73,9 @@ def test_a_class_with_bad_records_is_built_and_the_check_names_them(
     data = tmp_path / "class"  # of records alone
     _, cut = (write_record(machine(STUDY, number), data) for number in (1, 2))
     cut.write_bytes(cut.read_bytes()[:1000])
-    foreign = data / STUDY / "20261123T120000Z-a-laptop-0123abcd.zip"
-    factory.file_record(foreign, b'{"context": {"date": "2026-11-23"}, "benchmarks": []}')
-    reasons = {cut: "no whole zip archive", foreign: "required field schema"}
+    foreign = data / STUDY / "20261123T120000Z-a-laptop-0123abcd.json"
+    foreign.write_bytes(b'{"context": {"date": "2026-11-23"}, "benchmarks": []}')
+    reasons = {cut: "not valid JSON", foreign: "required field schema"}
     command = [STUDY, "--html", "--data", str(data), "--out", str(tmp_path / "out"), "--jobs", "1"]
     for expected, words in ((0, []), (1, ["--check"])):
         assert build.main([*command, *words]) == expected

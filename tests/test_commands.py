@@ -94,7 +94,7 @@ def test_a_record_is_named_by_a_path_or_by_a_part_of_its_name(data: Path, tmp_pa
         ([f"data/{quick}"], [STUDY], tmp_path, of_quick),
         ([str(data / quick)], [STUDY], root, of_quick),
         ([str(link / quick)], [STUDY], root, of_quick),
-        ([quick.removesuffix(".zip")], [STUDY], root, of_quick),
+        ([quick.removesuffix(".json")], [STUDY], root, of_quick),
         (["20261102"], [STUDY], root, of_quick),
         ([quick, "20261102", "20261101"], [STUDY], root, {STUDY: (quick, file_of(FULL))}),
         (["latest"], [STUDY, OTHER, "gpu_survey"], root, {**of_quick, OTHER: (elsewhere,)}),

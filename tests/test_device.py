@@ -109,7 +109,7 @@ def test_terms_are_what_counters_and_theory_say(
 
 DATA = Path(__file__).parents[1] / "data"
 #: A layer on an H100, whose statistics PyTorch's allocator told.
-H100 = DATA / "conv_scaling" / "20261122T102337Z-nvidia-h100-80gb-hbm3-1de971c8.zip"
+H100 = DATA / "conv_scaling" / "20261122T102337Z-nvidia-h100-80gb-hbm3-1de971c8.json"
 CASES = read_record(H100, DATA).record.cases
 
 

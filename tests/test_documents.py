@@ -20,12 +20,11 @@ from report.quantity.evaluation import estimate
 from report.records.record import SCHEMA_VERSION
 from report.records.store import read_record
 from report.statistics.estimates import Estimate, binomial_rank
-from tests import factory
 
 DOCS = ROOT / "docs"
 NUMBERS = (DOCS / "how-numbers-are-made.md").read_text("utf-8")
 FORMAT = (DOCS / "record-format.md").read_text("utf-8")
-RECORD = ROOT / "data/conv_scaling/20261122T183824Z-intel-xeon-1t-10bc99-07013c8f.zip"
+RECORD = ROOT / "data/conv_scaling/20261122T183824Z-intel-xeon-1t-10bc99-07013c8f.json"
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -76,7 +75,7 @@ def is_part(part: Any, whole: Any) -> bool:
 
 def test_the_format_is_that_of_a_real_record(capsys: pytest.CaptureFixture[str]) -> None:
     """Its examples, its fields, and its samples as the table that is shown."""
-    record = json.loads(factory.text_of(RECORD))
+    record = json.loads(RECORD.read_bytes())
     examples = [json.loads(block) for block in blocks(FORMAT, "json")]
     assert len(examples) == 3 and all(is_part(example, record) for example in examples)
     (table,) = re.findall(r"^## From the top$(.*?)^## ", FORMAT, re.DOTALL | re.MULTILINE)

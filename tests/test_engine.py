@@ -132,7 +132,7 @@ def test_a_step_reads_what_comes_before_it() -> None:
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     """A project with one record; ``data`` and ``out`` lie below it."""
-    for name in (f"data/{STUDY}/a.zip", "report/engine/run.py", "out/html/a"):
+    for name in (f"data/{STUDY}/a.json", "report/engine/run.py", "out/html/a"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(name)
     request = REQUEST._replace(out=tmp_path / "out", data=tmp_path / "data")
@@ -142,7 +142,7 @@ def world(tmp_path: Path) -> World:
 def test_reasons_name_what_changed(world: World) -> None:
     step = world.study_steps(STUDY)[0]
     now = world.inputs(step, {})
-    assert {f"data/{STUDY}/a.zip", "report/engine/run.py", "msgspec", "use"} <= now.keys()
+    assert {f"data/{STUDY}/a.json", "report/engine/run.py", "msgspec", "use"} <= now.keys()
     assert world.reasons(step, now) == "it has not been made yet"
     right = str(file_digest(world.output("html/a")))
     for made, why in (({"html/b": "1"}, "html/b is missing"), ({"html/a": "1"}, "was altered")):

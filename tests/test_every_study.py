@@ -27,8 +27,8 @@ from tests.degraded import DEGRADED, HOSTILE, committed, noise, one_of_each_kind
 from tests.papers import assert_whole, rendered
 
 #: A study that was just made has no records yet, and one may rest on those of others alone.
-OWN = [study for study in STUDIES if any((ROOT / "data" / study).glob("*.zip"))]
-MEASURED = [study for study in STUDIES if any((ROOT / "data" / study).rglob("*.zip"))]
+OWN = [study for study in STUDIES if any((ROOT / "data" / study).glob("*.json"))]
+MEASURED = [study for study in STUDIES if any((ROOT / "data" / study).rglob("*.json"))]
 every_study = pytest.mark.parametrize("study", STUDIES)
 every_measured_study = pytest.mark.parametrize("study", MEASURED)
 every_study_of_own_records = pytest.mark.parametrize("study", OWN)

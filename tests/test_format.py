@@ -212,16 +212,16 @@ def test_every_number_leads_to_its_line() -> None:
 
 
 def test_a_number_opens_with_its_samples_and_its_formula_in_numbers() -> None:
-    processes = [Process("a.zip", str(n), (0.5 + n / 16, 0.5 + n / 8)) for n in range(3)]
-    time = measured("time", "s", processes, "a.zip")
-    rate = declare("rate", exact("work", "FLOP", 4, "b.zip") / time)
+    processes = [Process("a.json", str(n), (0.5 + n / 16, 0.5 + n / 8)) for n in range(3)]
+    time = measured("time", "s", processes, "a.json")
+    rate = declare("rate", exact("work", "FLOP", 4, "b.json") / time)
     nothing = Inputs((), reported("conv_scaling"), "", Devices(devices=()))
     opened = details([rate, GONE], nothing)
     assert opened["values"]["v-gone"]["reason"] == "no run is in the data directory"
     shown = opened["values"]["v-rate"]
     numbers = f"4{NO_BREAK}FLOP / 590{NO_BREAK}ms"
     assert (shown["formula"], shown["numbers"]) == ("work / time", numbers)
-    assert (shown["sources"], shown["series"]) == (["b.zip", "a.zip"], [0])
+    assert (shown["sources"], shown["series"]) == (["b.json", "a.json"], [0])
     (series,) = opened["series"]
     ends = f"500{NO_BREAK}ms", f"750{NO_BREAK}ms", 6
     assert (series["low"], series["high"], series["n"]) == ends

@@ -28,12 +28,13 @@ from report.instruments.trace import read_trace
 from report.records.filed import parse
 from report.records.store import read_attachments, read_record
 from report.theory.work import macs
-from tests import factory
 
 # ------------------------------------------------------------------------------------ real tables
 
 DATA = Path(__file__).parents[1] / "data"
-RUN = read_record(DATA / "conv_profiling/20261122T102731Z-nvidia-h100-80gb-hbm3-512a69aa.zip", DATA)
+RUN = read_record(
+    DATA / "conv_profiling/20261122T102731Z-nvidia-h100-80gb-hbm3-512a69aa.json", DATA
+)
 (CONTENT,) = read_attachments(RUN, ("ncu*",), DATA).values()
 LOGS = unpack(CONTENT, ncu_logs.TOOL, RUN.file)
 #: The table of the first case: nine products of known work, and two calls.
@@ -274,9 +275,9 @@ def test_a_damaged_file_is_told() -> None:
 
 def test_the_layer_executes_what_theory_says_to_the_unit() -> None:
     """The record of the tests, from this code on a real machine: every warm call of the layer."""
-    (path,) = (Path(__file__).parent / "records").glob("*.zip")
+    (path,) = (Path(__file__).parent / "records").glob("*.json")
     compared = 0
-    for case in parse(factory.text_of(path), path.name).cases:
+    for case in parse(path.read_bytes(), path.name).cases:
         counted = case.samples("lackey_multiply_adds")
         if counted and case.factors["subject"] == "layer":
             passes = 3 if case.factors["pass"] == "forward_backward" else 1

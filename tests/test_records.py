@@ -8,7 +8,9 @@ import io
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
@@ -19,7 +21,7 @@ from hypothesis import strategies as st
 
 from report.engine.gather import choose
 from report.errors import RecordError
-from report.records import files
+from report.missing import Missing
 from report.records.filed import encode, parse
 from report.records.frames import sample_frame, write_samples
 from report.records.imported import ImportedRecord
@@ -28,15 +30,15 @@ from report.records.quantities import FIXED, QUANTITIES
 from report.records.record import Attachment, Case, Head, Record, Shard
 from report.records.store import (
     Stored,
+    attachments_folder,
     digest,
-    packed,
     read_attachments,
     read_record,
     read_records,
     survey,
-    unpacked_files,
     write_record,
 )
+from report.studies import STUDIES
 from tests import factory
 from tests.papers import compose
 from tests.test_refusals import CASE, IMPORTED, RECORD
@@ -205,11 +207,13 @@ def with_attachments() -> Record:
 def test_what_was_written_is_read_again_and_never_replaced(tmp_path: Path) -> None:
     record = with_attachments()
     path = write_record(record, tmp_path, FILES)
-    assert path.name == f"20261101T100000Z-example-2t-{digest(encode(record))[:8]}.zip"
-    assert [item.name for item in path.parent.iterdir()] == [path.name]
+    assert path.name == f"20261101T100000Z-example-2t-{digest(encode(record))[:8]}.json"
+    folder = path.with_suffix("")
+    assert sorted(path.parent.iterdir()) == [folder, path]
+    assert {item.name: item.read_bytes() for item in folder.iterdir()} == FILES
     (stored,) = read_records("conv_scaling", tmp_path)
     sha256 = digest(path.read_bytes())
-    assert stored == Stored(record, f"conv_scaling/{path.name}", sha256)
+    assert stored == Stored(record, f"conv_scaling/{path.name}")
     assert read_attachments(stored, FILES, tmp_path) == FILES
     assert read_attachments(stored, ("other.*",), tmp_path) == {}
     with pytest.raises(RecordError, match="records are never replaced"):
@@ -232,38 +236,34 @@ def test_a_writer_that_is_interrupted_or_has_no_room_leaves_nothing(
     assert list((tmp_path / "conv_scaling").iterdir()) == []
 
 
-def test_altered_and_missing_files_are_named(tmp_path: Path) -> None:
+def test_altered_files_are_refused_and_missing_ones_are_missing(tmp_path: Path) -> None:
     path = write_record(with_attachments(), tmp_path, FILES)
-    stored, text = read_record(path, tmp_path), factory.text_of(path)
-    for others, said in (
-        ({**FILES, "ncu.json.gz": b"altered"}, r"ncu\.json\.gz: found other content than the rec"),
-        ({}, r"ncu\.json\.gz.* in the archive; restore the file"),
-    ):
-        factory.file_record(path, text, others)
-        with pytest.raises(RecordError, match=said):
-            read_attachments(stored, ("ncu.*",), tmp_path)
+    stored = read_record(path, tmp_path)
+    place = attachments_folder(path) / "ncu.json.gz"
+    place.write_bytes(b"altered")
+    with pytest.raises(RecordError, match=r"ncu\.json\.gz: is another file than the record names"):
+        read_attachments(stored, ("ncu.*",), tmp_path)
+    place.unlink()
+    missing = Missing("ncu.json.gz is not beside the record")
+    assert read_attachments(stored, ("*",), tmp_path) == {**FILES, "ncu.json.gz": missing}
+    shutil.rmtree(place.parent)
+    assert read_attachments(stored, ("ncu.*",), tmp_path) == {"ncu.json.gz": missing}
+    assert read_record(path, tmp_path) == stored
 
 
-@given(st.data())
-def test_a_damaged_archive_is_refused_or_right(data: st.DataObject) -> None:
-    """Whatever bytes change: one sentence, or the same content."""
-    content = bytearray(packed(b"{}" * 50, FILES))
-    for place in data.draw(st.lists(st.integers(0, len(content) - 1), max_size=3)):
-        content[place] = data.draw(st.integers(0, 255))
-    try:
-        found = unpacked_files(bytes(content), ("record.json", *FILES), "x.zip")
-    except RecordError as error:
-        assert str(error).startswith("x.zip: ") and str(error).endswith("import again.")
-    else:
-        assert found == {"record.json": b"{}" * 50, **FILES}
-
-
-def test_a_small_archive_that_holds_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "LARGEST_UNPACKED", 1000)
-    found = unpacked_files(packed(bytes(1000)), ("record.json",), "x.zip")
-    assert found == {"record.json": bytes(1000)}
-    with pytest.raises(RecordError, match="more than 1,000 B"):
-        unpacked_files(packed(bytes(1001)), ("record.json",), "x.zip")
+def test_every_committed_record_is_what_its_experiment_wrote_with_all_its_files() -> None:
+    """Whatever is converted, edited or lost, by hand or by git, is another byte."""
+    data, records, named = factory.ROOT / "data", 0, set[Path]()
+    for study, kind in product(STUDIES, (Head, ImportedRecord)):
+        for stored in read_records(study, data, kind):
+            attachments = read_attachments(stored, ("*",), data)
+            assert not stored.edited and Missing not in map(type, attachments.values())
+            beside = attachments_folder(data / stored.file)
+            named |= {data / stored.file, *(beside / name for name in attachments)}
+            records += 1
+    folders = [data / study for study in STUDIES if (data / study).is_dir()]
+    assert named == {path for each in folders for path in each.rglob("*") if path.is_file()}
+    assert records >= 82
 
 
 def test_a_study_is_read_oldest_first_and_a_record_is_compared_with_its_name(
@@ -274,9 +274,9 @@ def test_a_study_is_read_oldest_first_and_a_record_is_compared_with_its_name(
     for day in (3, 1, 2):
         path = write_record(factory.record(started=f"2026-11-0{day}T10:00:00Z"), tmp_path)
     factory.edit(path, '"plan": "full"', '"plan": "quick"')
-    (tmp_path / "conv_scaling" / ".journal.zip").write_text("no record", encoding="utf-8")
-    path.rename(tmp_path / "kept.zip")
-    path.symlink_to("../kept.zip")
+    (tmp_path / "conv_scaling" / ".journal.json").write_text("no record", encoding="utf-8")
+    path.rename(tmp_path / "kept.json")
+    path.symlink_to("../kept.json")
     for kind in (Head, Record):
         found = read_records("conv_scaling", tmp_path, kind)
         days = [(item.record.started[8:10], item.edited) for item in found]
@@ -290,23 +290,23 @@ NO_RECORDS: dict[str, tuple[Callable[[Path], object], str]] = {
     "c-00000000": (lambda path: path.symlink_to("/dev/zero"), "found no regular file"),
     "d-00000000": (lambda path: path.symlink_to("nowhere"), "cannot be read"),
     "e-00000000": (
-        lambda path: path.symlink_to("../../out.zip"),
+        lambda path: path.symlink_to("../../out.json"),
         "leads out of the data directory",
     ),
     "f": (Path.touch, "give the file its name back"),
     "g-00000000": (
-        lambda path: factory.file_record(path, encode(factory.record())),
+        lambda path: path.write_bytes(encode(factory.record())),
         "move the file to conv_scaling",
     ),
 }
 
 
 def test_what_is_no_record_of_a_study_is_named(tmp_path: Path) -> None:
-    factory.file_record(tmp_path / "out.zip", encode(factory.record()))
+    (tmp_path / "out.json").write_bytes(encode(factory.record()))
     (tmp_path / "data" / "another").mkdir(parents=True)
     said = {}
     for name, (make, words) in NO_RECORDS.items():
-        file = f"another/20261101T100000Z-{name}.zip"
+        file = f"another/20261101T100000Z-{name}.json"
         make(tmp_path / "data" / file)
         said[file] = words
     found, refused = survey("another", tmp_path / "data")

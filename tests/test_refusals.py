@@ -246,7 +246,7 @@ def test_a_record_with_another_value_in_any_place_is_refused_or_right(
         document = damaged(json.loads(text), Random(f"{study} {seed}"))
         data = factory.data_folder(tmp_path / str(seed))
         (data / study).mkdir()
-        factory.file_record(data / study / name, json.dumps(document).encode())
+        (data / study / name).write_text(json.dumps(document), "utf-8")
         try:
             _, found = compute_usable(study, data)
             json.dumps(found.as_json(study, ()), allow_nan=False)
@@ -366,7 +366,7 @@ def refiled(record: Record, data: Path, where: str, to: Any) -> str:
     text = json.dumps(document).encode()
     path = data / record.study / record_name(record, text)
     path.parent.mkdir(exist_ok=True)
-    factory.file_record(path, text)
+    path.write_bytes(text)
     return path.relative_to(data).as_posix()
 
 
@@ -442,16 +442,16 @@ def test_an_import_that_is_cut_or_lacks_a_condition_is_left_out_beside_whole_one
     data, study = factory.data_folder(tmp_path), "gpu_survey"
     folder = data / study / "imported"
     folder.mkdir(parents=True)
-    first, second = sorted((DATA / study / "imported").glob("*.zip"))[:2]
+    first, second = sorted((DATA / study / "imported").glob("*.json"))[:2]
     shutil.copy(first, folder)
     bad = folder / second.name
     if lacking:
         stored = next(s for s in read_records(study, DATA, ImportedRecord) if bad.name in s.file)
-        document = json.loads(factory.text_of(second))
+        document = json.loads(second.read_bytes())
         change(document, lacking, GONE)
         text = json.dumps(document).encode()
         bad = folder / record_name(stored.record, text)
-        factory.file_record(bad, text)
+        bad.write_bytes(text)
     else:
         bad.write_bytes(second.read_bytes()[:5000])
     chosen, _ = compute_usable(study, data)

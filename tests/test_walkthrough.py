@@ -21,7 +21,6 @@ import pytest
 from report.commands.new import NEXT
 from report.engine.pipeline import ROOT
 from report.studies import STUDIES
-from tests import factory
 
 #: The study that the pages write, and the one in its place where they need records.
 EXAMPLE, OTHER = "layer_width", "conv_scaling"
@@ -136,19 +135,19 @@ def test_every_command_of_the_pages_works(checkout: Path) -> None:
 
 
 def assert_nobody_is_named(checkout: Path) -> None:
-    (record,) = (checkout / "data" / EXAMPLE).glob("*my-laptop*.zip")
+    (record,) = (checkout / "data" / EXAMPLE).glob("*my-laptop*.json")
     pages = [p.read_bytes() for p in (checkout / "out" / "html" / EXAMPLE).glob("*.*s*")]
     assert any(b"my laptop" in page for page in pages)
     host = socket.gethostname()
     for name in ("gwendolyn", str(checkout), *([host] if len(host) > len("localhost") else [])):
-        assert not any(name.encode() in text for text in (factory.text_of(record), *pages)), name
+        assert not any(name.encode() in text for text in (record.read_bytes(), *pages)), name
 
 
 def test_the_guides_name_the_commands_and_the_studies() -> None:
     assert commands()[:2] == ["make papers", "make test"]
     guide = (ROOT / "docs" / "adding-a-study.md").read_text("utf-8")
     assert all(command.replace("SLUG", EXAMPLE) in guide for command in NEXT)
-    measured = [study for study in STUDIES if any((ROOT / "data" / study).glob("*.zip"))]
+    measured = [study for study in STUDIES if any((ROOT / "data" / study).glob("*.json"))]
     assert all(f"`{study}`" in README for study in measured)
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):
         assert (ROOT / target).exists(), target

@@ -105,7 +105,7 @@ def _case(width: int, time: float | None = None) -> Case:
 
 
 def record_of(project: Path) -> Path:
-    (path,) = (project / "data" / STUDY).glob("*.zip")
+    (path,) = (project / "data" / STUDY).glob("*.json")
     return path
 
 

@@ -25,8 +25,9 @@ from experiments.harness.progress import instability
 from experiments.harness.text import factors_text
 from report.errors import MeasurementError, RidgepointError
 from report.instruments import gates
+from report.missing import Missing
 from report.records.record import Record
-from report.records.store import EDITED, Stored, read_attachments, read_record, write_archive
+from report.records.store import EDITED, Stored, read_attachments, read_record, write_files
 
 _GIB: Final = 2**30
 #: What the largest quick run needs (B).
@@ -189,7 +190,9 @@ def _looked_at(path: Path, into: Path | None) -> list[Check]:
         if into and all(check.level != "problem" for check in checks):
             target, topic = into / stored.record.study / path.name, "copy"
             if not target.exists() or target.read_bytes() != path.read_bytes():
-                write_archive(target, path.read_bytes())
+                files = read_attachments(stored, ("*",), folder).items()
+                there = {name: file for name, file in files if not isinstance(file, Missing)}
+                write_files(target, path.read_bytes(), there)
             checks.append(Check("copy", f"{target}"))
     except (RidgepointError, OSError) as error:
         checks.append(Check(topic, str(error), "problem"))
@@ -209,7 +212,11 @@ def checks_of(stored: Stored, folder: Path) -> Iterator[Check]:
     else:
         yield Check("content", "is what its experiment wrote")
     files = read_attachments(stored, ("*",), folder)
-    yield Check("files", f"{len(files)} in the record, as it names them")
+    lacking = [name for name, file in files.items() if isinstance(file, Missing)]
+    note = f"not beside the record: {', '.join(lacking)}; what is read from there will be missing"
+    yield noted(
+        "files", f"{len(files)} beside the record, as it names them", note if lacking else None
+    )
     yield _plan(record)
     yield _outcomes(record)
     watched = gates.disturbed([record])

@@ -42,13 +42,13 @@ network  NETWORK?  {FORMS}, which returns the module
 --channels-last  –  the layout of images
 --dtype  float32|bfloat16|float16 [float32]  type of parameters and images
 --device-peaks  DEVICE  also the least time and the attainable rate on a device of
-  data/devices.yaml, such as A100, or on the measured roofs of a record (a .zip file)
+  data/devices.yaml, such as A100, or on the measured roofs of a record (a .json file)
 --device  cpu|cuda [cpu]  where the memory is predicted: on this processor, or on a GPU,
   which need not be there (see docs/measuring.md)
 --allocator  OPTIONS  with --device cuda: options of PyTorch's allocator, such as
   expandable_segments:True; default: PYTORCH_ALLOC_CONF
 --fits  LIMIT  the largest batch whose memory fits into 8GB, a GPU of data/devices.yaml such as
-  T4, or the machine of a record (record:FILE.zip); --batch is not read
+  T4, or the machine of a record (record:FILE.json); --batch is not read
 --json  –  print one JSON object
 --figures  DIR  write a roofline and a timeline of memory, or memory over the batch
 --capture  –  write the operators of the studies' networks anew for papers, and nothing else

@@ -62,7 +62,7 @@ def _sheet(option: str, name: str, *operations: str) -> tuple[Any, ...]:
     if device is None or device.key not in known:
         what, size = f"peaks in {operations[0]}", ""
         if option == "--fits":
-            what, size = "memory", "a size such as 8GB, record:FILE.zip, or "
+            what, size = "memory", "a size such as 8GB, record:FILE.json, or "
         raise UsageError(
             f"{option} {name}: no data sheet gives its {what}; give {size}one of "
             f"{', '.join(known)}."

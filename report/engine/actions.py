@@ -98,9 +98,10 @@ def study(task: Task) -> tuple[str, ...]:
 
 
 def _write_samples(files: Sequence[Stored | StoredImport], task: Task) -> None:
-    """Write every sample of the records, one a row, and copy the records."""
+    """Write every sample of the records, one a row, and copy the records with their files."""
     from report.instruments.counters.logs import gzip_writer
     from report.records.frames import write_samples
+    from report.records.store import attachments_folder
 
     folder = task.artifacts()
     with (
@@ -111,7 +112,15 @@ def _write_samples(files: Sequence[Stored | StoredImport], task: Task) -> None:
         write_samples(files, stream)
     (folder / RECORDS_FOLDER).mkdir()
     for each in files:
-        shutil.copyfile(task.data / each.file, folder / RECORDS_FOLDER / Path(each.file).name)
+        path = task.data / each.file
+        shutil.copyfile(path, folder / RECORDS_FOLDER / path.name)
+        beside = attachments_folder(path)
+        for item in each.record.attachments:
+            if (beside / item.name).is_file():
+                (folder / RECORDS_FOLDER / beside.name).mkdir(exist_ok=True)
+                shutil.copyfile(
+                    beside / item.name, folder / RECORDS_FOLDER / beside.name / item.name
+                )
 
 
 def figures(task: Task) -> None:

@@ -27,6 +27,7 @@ from report.evidence.reported import read_reported
 from report.evidence.runs import labels
 from report.instruments import gates
 from report.instruments.counters.logs import joined_logs
+from report.missing import Missing
 from report.paper.details import attributions, listing, unusable
 from report.paper.findings import Findings, Inputs
 from report.records import IMPORTED, OPERATORS
@@ -55,7 +56,7 @@ _EDITED: Final = (
     f"experiment again, or name it in data/{EDITIONS} to use it as it is."
 )
 #: The files beside each record that the paper needs, by its file.
-_Attachments: TypeAlias = dict[str, dict[str, bytes]]
+_Attachments: TypeAlias = dict[str, dict[str, bytes | Missing]]
 _Item = TypeVar("_Item", bound=Filed[Any])
 _Made = TypeVar("_Made")
 
@@ -200,7 +201,12 @@ def choose(
             "altered": [(file, EDITED) for file in altered],
             "imported": attributions(imported),
         },
-        notices=(*left_out.values(), *altered.values(), *_noted(study, inputs)),
+        notices=(
+            *left_out.values(),
+            *altered.values(),
+            *_without_files(attachments),
+            *_noted(study, inputs),
+        ),
         listing=(
             *listing(usable, agreed, imported),
             *(unusable(file, why) for file, why in left_out.items()),
@@ -320,17 +326,33 @@ def _inputs(
     )
 
 
-def _joined(files: Sequence[str], attachments: _Attachments) -> dict[str, bytes]:
+def _joined(files: Sequence[str], attachments: _Attachments) -> dict[str, bytes | Missing]:
     """The files beside a run; of a merged one, those of all its shards.
 
     What was counted of its cases is joined; other files belong to one case, and so to one shard.
     """
-    found: dict[str, bytes] = {}
+    found: dict[str, bytes | Missing] = {}
     for file in files:
         for name, content in attachments[file].items():
-            place = f"{file}/{name}"
-            found[name] = joined_logs(found[name], content, place) if name in found else content
+            first = found.setdefault(name, content)
+            if isinstance(content, Missing):
+                found[name] = content
+            elif not isinstance(first, Missing):
+                found[name] = joined_logs(first, content, f"{file}/{name}")
     return found
+
+
+def _without_files(attachments: _Attachments) -> Iterator[str]:
+    """A sentence for each record that lacks files that the paper needs."""
+    for file, contents in attachments.items():
+        lacking = [name for name, content in contents.items() if isinstance(content, Missing)]
+        if lacking:
+            verb = "is" if len(lacking) == 1 else "are"
+            yield (
+                f"data/{file}: {', '.join(lacking)} {verb} not beside the record, so that what the "
+                "paper takes from there is missing; put the folder of the record's name beside it, "
+                "or restore it with git."
+            )
 
 
 def _noted(study: str, inputs: Inputs) -> Iterator[str]:

@@ -26,7 +26,7 @@ from report.engine.steps import (
     paper_files,
 )
 from report.errors import RenderError
-from report.records import ENDING, OPERATORS, SHARED
+from report.records import OPERATORS, SHARED
 from report.studies import STUDIES
 
 __all__ = ["ROOT", "Engine", "Output", "Request"]
@@ -150,7 +150,7 @@ class World:
         yield from (f"templates/papers/{name}" for name in files_below(str(self.request.papers)))
         for study in self.request.studies:
             names = files_below(os.path.join(self.request.data, study))
-            yield from (f"data/{study}/{name}" for name in names if name.endswith(ENDING))
+            yield from (f"data/{study}/{name}" for name in names)
         yield from (f"data/{name}" for name in _COMMON)
         yield from (f"data/reported/{study}.json" for study in STUDIES)
 

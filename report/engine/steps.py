@@ -26,7 +26,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from report.records import ENDING, OPERATORS
+from report.records import OPERATORS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 Engine: TypeAlias = Literal["auto", "latex", "typst"]
@@ -100,7 +100,7 @@ _READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "figures": {"study": (DRAWINGS,)},
     "document": {"study": (ORIGIN, FINDINGS)},
     "editions": {
-        "study": (DETAILS, SAMPLES, ENDING),
+        "study": (DETAILS, SAMPLES, f"{ARTIFACTS}/{_STUDY}/{RECORDS_FOLDER}/"),
         "figures": ("",),
         "document": ("qmd/", PAGE, LATEX),
     },
@@ -169,5 +169,9 @@ def make_step(
         # To look at every file for each step would take as long as all else of nothing to do.
         first = bisect_left(files, begin)
         found |= dict.fromkeys(files[first : bisect_left(files, f"{begin}\U0010ffff", first)])
-    reads = ((f"{s}/{other}", parts) for s in studies for other, parts in _READS[action].items())
+    reads = (
+        (f"{study}/{other}", tuple(part.replace(_STUDY, study) for part in parts))
+        for study in studies
+        for other, parts in _READS[action].items()
+    )
     return Step(f"{room}/{action}", [*found], tuple(reads), told)

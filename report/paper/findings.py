@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from report.evidence.devices import Devices
 from report.evidence.reported import Reported
 from report.evidence.runs import AnyRun, labels
+from report.missing import Missing
 from report.paper.tables import Table
 from report.paper.values import Finding, Value
 from report.quantity.verdicts import Verdict
@@ -32,15 +33,15 @@ class Inputs:
     ``imported`` are records of what others measured, which are never among its own.
     ``networks`` reads the operators of timm's CNNs, from theory.
     ``attachments`` are the files beside the records that the study asks for: record → name →
-    content as it lies on disk.  ``roles`` are the files of the records that play one, as the
-    edition has them.
+    content as it lies on disk, or why it is missing.  ``roles`` are the files of the records that
+    play one, as the edition has them.
     """
 
     records: tuple[Stored, ...]
     reported: Reported
     reported_file: str
     devices: Devices
-    attachments: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
+    attachments: Mapping[str, Mapping[str, bytes | Missing]] = field(default_factory=dict)
     imported: tuple[StoredImport, ...] = ()
     networks: Callable[[], tuple[NetworkOperators, ...]] = tuple
     roles: Mapping[Role, str] = field(default_factory=dict)

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-#: How the names of records end: archives of what was measured and of files that belong to it.
-ENDING: Final = ".zip"
+#: How the names of records end.
+ENDING: Final = ".json"
 #: The folder in that of a study where records of others lie, apart from its own.
 IMPORTED: Final = "imported"
 #: The operators of the CNNs of timm, a file of the data directory.

@@ -18,7 +18,7 @@ Role: TypeAlias = Literal["cpu", "second", "third", "fourth", "gpu"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 EDITIONS: Final = "editions.yaml"
 _REMEDY: Final = (
-    "write a study as «conv_scaling: {roles: {cpu: <device key>, gpu: [<record>.zip]}}»"
+    "write a study as «conv_scaling: {roles: {cpu: <device key>, gpu: [<record>.json]}}»"
 )
 
 

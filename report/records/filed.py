@@ -237,7 +237,7 @@ def _file_faults(file: Any) -> Iterator[str]:
 def _faults(record: Any) -> Iterator[str]:
     """What the types of a record cannot say."""
     names = (attachment.name for attachment in record.attachments)
-    if twice := strict.repeated(("record.json", *names)):
+    if twice := strict.repeated(names):
         yield f"attachments: found the name {twice} twice"
     yield from _own_faults(record) if isinstance(record, Record) else _import_faults(record)
     seen: dict[frozenset[tuple[str, Factor]], int] = {}

@@ -362,7 +362,7 @@ class Protocol(Part, frozen=True):
 class Attachment(Part, frozen=True):
     """A file that belongs to the record: what a counter printed, as it was printed.
 
-    It lies in the archive of the record; ``sha256`` is that of the file itself.
+    It lies beside the record, in a folder of its name; ``sha256`` is that of the file itself.
     """
 
     name: FileName

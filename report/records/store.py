@@ -1,20 +1,17 @@
 """Records on disk: where they lie, how they are written once, and how they are read.
 
-A record is one archive (zip): ``record.json``, which ``report.records.filed`` reads, and beside it
-what counters and profilers printed.  What others measured lies in a folder of its own,
-``data/<study>/imported``.
+A record is one JSON file, which ``report.records.filed`` reads; the files that belong to it, such
+as what counters and profilers printed, lie beside it in a folder of the same name.  What others
+measured lies in a folder of its own, ``data/<study>/imported``.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import re
 import secrets
-import struct
-import zipfile
-import zlib
+import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,22 +20,17 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from report.errors import RecordError
+from report.missing import Missing
 from report.records import ENDING, IMPORTED
 from report.records.filed import OWN, REMEDY, Kind, encode, parse
-from report.records.files import read_bounded, read_file
+from report.records.files import read_file
 from report.records.imported import ImportedRecord
 from report.records.record import Head, Record
 
-#: ``data/<study>/<UTC time>-<device>-<short hash>.zip``
-_NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[a-z0-9-]+-(?P<hash>[0-9a-f]{8})\.zip")
+#: ``data/<study>/<UTC time>-<device>-<short hash>.json``
+_NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[a-z0-9-]+-(?P<hash>[0-9a-f]{8})\.json")
 #: What is said of a record whose content was changed after it was measured.
 EDITED: Final = "its content does not match the hash in its name"
-#: What reading an archive that is none raises.
-_BROKEN: Final = (
-    zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, ValueError,
-)  # fmt: skip
-#: The file of the archive that holds what was measured.
-RECORD: Final = "record.json"
 
 #: A record of one's own or its head, or one of others.
 Kind_co = TypeVar("Kind_co", covariant=True)
@@ -46,7 +38,7 @@ Kind_co = TypeVar("Kind_co", covariant=True)
 
 @dataclass(frozen=True)
 class Filed(Generic[Kind_co]):
-    """A record with its file, relative to the data directory, and that file's SHA-256.
+    """A record with its file, relative to the data directory.
 
     ``edited`` says that its content is not what its experiment wrote.  ``others`` are further runs
     of the same measurement, which are pooled with it.  ``parts`` are the shards that are one run
@@ -55,7 +47,6 @@ class Filed(Generic[Kind_co]):
 
     record: Kind_co
     file: str
-    sha256: str = ""
     edited: bool = False
     others: tuple[Filed[Kind_co], ...] = ()
     parts: tuple[Filed[Kind_co], ...] = ()
@@ -106,97 +97,81 @@ def write_record(
     file of that name exists, which is never replaced, or if the folder cannot be written.
     """
     text = encode(record)
-    target = data / record.folder / record_name(record, text)
-    return write_archive(target, packed(text, attachments))
+    return write_files(data / record.folder / record_name(record, text), text, attachments)
 
 
-def write_archive(target: Path, content: bytes) -> Path:
-    """Write the archive of a record, as ``write_record`` does."""
+def write_files(target: Path, text: bytes, attachments: Mapping[str, bytes]) -> Path:
+    """Write the text of a record, and before it its attachments, as ``write_record`` does.
+
+    Only a process that is killed can leave attachments without their record.
+    """
     if target.exists():
         raise RecordError(
             f"{target}: a record of this name exists already and records are never replaced; "
             "nothing was written."
         )
-    scratch = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    folder = attachments_folder(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with scratch.open("xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
+        for name, content in attachments.items():
+            folder.mkdir(exist_ok=True)
+            _write(folder / name, content)
         # Who came first meanwhile wrote the same: the name holds the hash of the content.
-        scratch.replace(target)
+        _write(target, text)
     except OSError as error:
         raise RecordError(
             f"{target}: cannot be written ({error.strerror}); make room for it or give write "
             "permission, and try again."
         ) from error
     finally:
-        with suppress(OSError):
-            scratch.unlink()
+        if not target.exists():
+            shutil.rmtree(folder, ignore_errors=True)
     return target
 
 
-def packed(text: bytes, attachments: Mapping[str, bytes] = {}) -> bytes:
-    """The archive of a record whose ``text`` is this, the same bytes for the same content."""
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as archive:
-        for name, content in {RECORD: text, **attachments}.items():
-            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED, 9)
-    return stream.getvalue()
+def _write(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all; raises ``OSError``."""
+    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with scratch.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        scratch.replace(path)
+    finally:
+        with suppress(OSError):
+            scratch.unlink()
 
 
-# -------------------------------------------------------------------------------------- archives
+# ----------------------------------------------------------------------------------- attachments
 
 
-def read_attachments(stored: Filed[Any], patterns: Iterable[str], data: Path) -> dict[str, bytes]:
-    """The files beside a record whose names fit one of ``patterns``, by their names.
+def attachments_folder(path: Path) -> Path:
+    """The folder with the attachments of the record ``path``."""
+    return path.with_name(path.name.removesuffix(ENDING))
 
-    Raises ``RecordError`` if one of them is missing from the archive, or altered.
+
+def read_attachments(
+    stored: Filed[Any], patterns: Iterable[str], data: Path
+) -> dict[str, bytes | Missing]:
+    """The attachments of a record whose names fit one of ``patterns``, by their names.
+
+    Raises ``RecordError`` for one that cannot be read, or that is not the file that the record
+    names by its SHA-256; one that is not there is missing.
     """
     wanted = tuple(patterns)
-    digests = {
-        item.name: item.sha256
-        for item in stored.record.attachments
-        if any(fnmatchcase(item.name, each) for each in wanted)
-    }
-    if not digests:
-        return {}
-    archive = read_file(data / stored.file, stored.file, REMEDY, data)
-    files = unpacked_files(archive, digests, stored.file)
-    for name, content in files.items():
-        if digest(content) != digests[name]:
-            raise RecordError(
-                f"{stored.file}: {name}: found other content than the record says; {REMEDY}."
-            )
-    return files
-
-
-def unpacked_files(content: bytes, names: Iterable[str], place: str) -> dict[str, bytes]:
-    """These files of the archive that a record is, which messages call ``place``.
-
-    Raises ``RecordError``, also for a file that is too large.
-    """
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            return {name: _member(archive, name) for name in names}
-    except KeyError as error:
-        raise RecordError(f"{place}: {str(error.args[0]).rstrip('.')}; {REMEDY}.") from error
-    except _BROKEN as error:
-        why = str(error).rstrip(".")
-        raise RecordError(f"{place}: found no whole zip archive ({why}); {REMEDY}.") from error
-
-
-def _member(archive: zipfile.ZipFile, name: str) -> bytes:
-    if archive.getinfo(name).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise ValueError(f"{name} is neither stored nor deflated")
-    with archive.open(name) as stream:
-        return read_bounded(stream.read)
-
-
-def text_of(content: bytes, place: str) -> bytes:
-    """What a record of any kind says, of the ``content`` of its file; raises ``RecordError``."""
-    return unpacked_files(content, (RECORD,), place)[RECORD]
+    found: dict[str, bytes | Missing] = {}
+    for item in stored.record.attachments:
+        if any(fnmatchcase(item.name, pattern) for pattern in wanted):
+            path = attachments_folder(data / stored.file) / item.name
+            place = path.relative_to(data).as_posix()
+            found[item.name] = Missing(f"{item.name} is not beside the record")
+            if os.path.lexists(path):
+                content = read_file(path, place, REMEDY, data)
+                if digest(content) != item.sha256:
+                    raise RecordError(f"{place}: is another file than the record names; {REMEDY}.")
+                found[item.name] = content
+    return found
 
 
 # --------------------------------------------------------------------------------------- reading
@@ -207,14 +182,12 @@ def read_record(path: Path, data: Path, kind: type[Kind] = OWN) -> Filed[Kind]:
     place, name = _place(path, data), _NAME.fullmatch(path.name)
     if name is None:
         raise RecordError(
-            f"{place}: found a name that is not <UTC time>-<device>-<hash>.zip; give the file its "
+            f"{place}: found a name that is not <UTC time>-<device>-<hash>.json; give the file its "
             "name back, or move what is not a record elsewhere."
         )
-    content = read_file(path, place, REMEDY, data)
-    text = text_of(content, place)
+    text = read_file(path, place, REMEDY, data)
     edited = digest(text)[:8] != name["hash"]
-    file = path.relative_to(data).as_posix()
-    return Filed(parse(text, place, kind), file, digest(content), edited)
+    return Filed(parse(text, place, kind), path.relative_to(data).as_posix(), edited)
 
 
 def _place(path: Path, data: Path) -> str:

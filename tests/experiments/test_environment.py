@@ -150,7 +150,7 @@ def test_the_key_names_the_device_and_that_of_a_gpu_has_no_threads() -> None:
     assert re.fullmatch(r"cafe-2t-[0-9a-f]{6}", key(name="Café"))
     assert key(name="研") != key(name="室")
     # That of a machine of an old record stays.
-    file = "conv_scaling/20261122T173825Z-intel-xeon-1t-10bc99-0e33f338.zip"
+    file = "conv_scaling/20261122T173825Z-intel-xeon-1t-10bc99-0e33f338.json"
     found = read_record(ROOT / "data" / file, ROOT / "data").record.environment
     assert device_key(found) == found.key
 

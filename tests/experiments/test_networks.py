@@ -191,8 +191,8 @@ def test_maps_are_the_same_and_only_whole_layers_compute_nothing_twice(
 # ------------------------------------------------------------- what an H100 was asked for
 
 DATA = Path(__file__).parents[2] / "data"
-INFERENCE = "inference_memory/20261122T103140Z-nvidia-h100-80gb-hbm3-a086b081.zip"
-TRAINING = "training_roofline/20261122T103542Z-nvidia-h100-80gb-hbm3-893e6327.zip"
+INFERENCE = "inference_memory/20261122T103140Z-nvidia-h100-80gb-hbm3-a086b081.json"
+TRAINING = "training_roofline/20261122T103542Z-nvidia-h100-80gb-hbm3-893e6327.json"
 #: What cuBLAS holds from its first product on, by the record's history (B).
 CUBLAS = 33_554_432 + 1_048_576
 

@@ -219,7 +219,7 @@ def test_all_parts_end_in_time_and_one_that_fails_stops_no_other(
     def run(request: Request, observer: object) -> tuple[None, Path]:
         nonlocal now
         if request.study == "inference_memory":
-            return None, Path("whole.zip")
+            return None, Path("whole.json")
         now += limit
         if request.study == "conv_scaling":
             raise MeasurementError("No device.")
@@ -231,7 +231,7 @@ def test_all_parts_end_in_time_and_one_that_fails_stops_no_other(
     def close(study: str, records: Path, _: object, apart: list[Path]) -> Any:
         assert apart == [path for path in earlier if path.parent == tmp_path / study]
         closed.append(study)
-        return ((None, Path("part.zip")),)
+        return ((None, Path("part.json")),)
 
     def limited(seconds: float) -> Any:
         nonlocal limit
@@ -250,9 +250,9 @@ def test_all_parts_end_in_time_and_one_that_fails_stops_no_other(
     assert now == pytest.approx(600)
     assert closed == ["conv_profiling", "training_roofline"]
     assert capsys.readouterr().out.splitlines() == [
-        "inference_memory: whole.zip",
-        "conv_profiling: part.zip (its 95 s were over)",
-        "training_roofline: part.zip (its 189 s were over)",
+        "inference_memory: whole.json",
+        "conv_profiling: part.json (its 95 s were over)",
+        "training_roofline: part.json (its 189 s were over)",
         "conv_scaling: No device.",
         "backend_speedup: Nothing was measured: its 221 s were over; give more --minutes.",
     ]

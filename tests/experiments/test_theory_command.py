@@ -91,11 +91,11 @@ def test_json_holds_what_follows_from_shapes(run: Run) -> None:
         (("{file}:build", "--input", "tensor:2,8"), "float16"),
         (("{file}:build", "--input", "2,3,8,9"), "cannot be captured"),
         (("{file}:build", *INPUT, "--device-peaks", "A99"), "its peaks in float32; give one"),
-        (("{file}:build", *INPUT, "--device-peaks", "a.zip"), "no such file"),
+        (("{file}:build", *INPUT, "--device-peaks", "a.json"), "no such file"),
         (("{file}:build", *INPUT, "--allocator", ""), "add --device cuda"),
         (("{file}:build", "--fits", "A99"), "gives its memory; give a size"),
         (("{file}:build", "--fits", "8 parsecs"), "16GB"),
-        (("{file}:build", "--fits", "record:none.zip"), "no such file"),
+        (("{file}:build", "--fits", "record:none.json"), "no such file"),
         (("{file}:build", "--train", "--optimizer", "adafactor", "--update", "fused"), "Adafactor"),
         (("{file}:build", "--image", "8", "--train", "--checkpoint", "layer9"), "layer9"),
         (("{file}:build", "--accumulate", "0"), "--accumulate"),
@@ -110,7 +110,7 @@ def test_what_cannot_be_told_is_one_sentence(
     assert sentence in err and err.count("\n") == 1
 
 
-H100 = "data/conv_scaling/20261122T102337Z-nvidia-h100-80gb-hbm3-1de971c8.zip"
+H100 = "data/conv_scaling/20261122T102337Z-nvidia-h100-80gb-hbm3-1de971c8.json"
 
 
 @pytest.mark.parametrize("peaks", ["H100", H100])

@@ -45,10 +45,10 @@ The rate is [2 GB/s](#v-rate){{.value}}.
 """
 VALUE = {
     "name": "Rate", "printed": "2 GB/s", "interval": "[1, 3] GB/s", "level": "95 %", "n": 4,
-    "formula": "a / b", "numbers": "4 / 2", "sources": ["sample/x.zip"], "series": [0],
+    "formula": "a / b", "numbers": "4 / 2", "sources": ["sample/x.json"], "series": [0],
 }  # fmt: skip
 SERIES = {
-    "name": "time", "low": "1 s", "high": "2 s", "n": 4, "files": ["sample/x.zip"],
+    "name": "time", "low": "1 s", "high": "2 s", "n": 4, "files": ["sample/x.json"],
     "processes": [[0, 0, 0, 500], [0, 1, 700, 1000]],
 }  # fmt: skip
 ENTRY = {
@@ -71,12 +71,12 @@ AUDIT = {
     "formula": "a / b", "verdict": "differs", "finding": "differs",
 }  # fmt: skip
 RECORD = {
-    "file": "sample/20250102T000000Z-cpu-0a.zip", "origin": "", "started": "2025-01-02T00:00:00Z",
+    "file": "sample/20250102T000000Z-cpu-0a.json", "origin": "", "started": "2025-01-02T00:00:00Z",
     "plan": "full", "machine": "CPU", "commit": None, "clean": None, "ok": 3,
     "others": {"out of memory": 1}, "used": False, "why": "not used, older", "altered": [],
 }  # fmt: skip
 IMPORTED = {
-    **RECORD, "file": "sample/b.zip", "origin": "measured by Ada", "started": "", "used": True,
+    **RECORD, "file": "sample/b.json", "origin": "measured by Ada", "started": "", "used": True,
 }  # fmt: skip
 MACHINE = {
     "key": "cpu", "label": "CPU", "facts": [["Size", "2 cores"], ["Device", "CPU <1>"]],
@@ -99,7 +99,7 @@ SAID = {
     ),
     "records.html": (
         "2025-01-02 00:00:00 UTC", "1 out of memory", "not used, older", "measured by Ada",
-        "not published", 'b.zip" download',
+        "not published", 'b.json" download',
     ),
 }  # fmt: skip
 
@@ -119,7 +119,7 @@ def site(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     details = {"values": {"v-rate": VALUE}, "series": [SERIES], "records": {}}
     (own / "figures" / "time.js").write_text(script_of("figure", figure), "utf-8")
     (own / "details.js").write_text(script_of("details", details), "utf-8")
-    given = "values.json", "sample.pdf", "records/b.zip"
+    given = "values.json", "sample.pdf", "records/b.json"
     for name in ("reported/sample.json", *(f"sample/{each}" for each in given)):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("{}")

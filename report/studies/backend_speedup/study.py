@@ -99,6 +99,9 @@ def _versions(p: Paper, run: Run | None) -> str:
     """The libraries of a run with their versions; raises ``StudyError`` for a file of others."""
     found = []
     for name, content in sorted((p.inputs.attachments.get(run.file, {}) if run else {}).items()):
+        if isinstance(content, Missing):
+            found.append(f"unknown, since {content.reason}")
+            continue
         try:
             told = msgspec.json.decode(content, type=_Library)
         except msgspec.MsgspecError as error:

@@ -150,7 +150,10 @@ def tiled(inputs: Inputs, run: Run) -> dict[Call, Reconciliation]:
     """The forward calls whose kernel names the tile that it computes at once."""
     found = {}
     for call in run.calls:
-        tiles = [t for k in kernels_of(inputs, run, call.factors) if (t := tile_of(k))]
+        kernels = kernels_of(inputs, run, call.factors)
+        if isinstance(kernels, Missing):
+            continue
+        tiles = [tile for kernel in kernels if (tile := tile_of(kernel))]
         counted = number(run.on_cuda_cores(call.factors))
         if len(tiles) != 1 or isinstance(counted, Missing):
             continue

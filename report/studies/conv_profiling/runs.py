@@ -151,16 +151,18 @@ def _fast(batch: int) -> Factors:
     return {**BASE.factors(batch), "precision": "tfloat32"}
 
 
-def kernels_of(inputs: Inputs, run: Run, factors: Factors) -> tuple[str, ...]:
+def kernels_of(inputs: Inputs, run: Run, factors: Factors) -> tuple[str, ...] | Missing:
     """The names of the kernels of one call of the case with these factors, by their first launch.
 
-    None where the run has no table of them, or one that is not to be trusted.
+    None where the run has no table of the case, or one that is not to be trusted.
     """
-    content = inputs.attachments.get(run.file, {}).get(ATTACHMENT)
+    content = inputs.attachments.get(run.file, {}).get(ATTACHMENT, b"")
+    if isinstance(content, Missing):
+        return content
     cases = enumerate(run.stored.record.cases)
     index = next((index for index, case in cases if case.factors == factors), None)
     place = f"data/{run.file}, {ATTACHMENT}"
-    logs = {} if content is None else _logs(content, place)
+    logs = _logs(content, place) if content else {}
     if index is None or index not in logs:
         return ()
     log = ncu_logs.read_log(logs[index], f"{place}, case {index}")

@@ -17,6 +17,7 @@ from report.evidence.audit import (
 )
 from report.evidence.reported import Reported
 from report.instruments.trace import CountedKernel, read_trace
+from report.missing import Missing
 from report.paper.findings import Inputs
 from report.quantity.expression import Quantity, exact
 from report.records.layers import Convolution
@@ -83,6 +84,8 @@ def tensor_calls(inputs: Inputs) -> tuple[TensorCall, ...]:
     found: list[TensorCall] = []
     for stored in inputs.imported:
         for name, content in inputs.attachments.get(stored.file, {}).items():
+            if isinstance(content, Missing):
+                continue
             kernels = read_trace(content, f"data/{stored.file}, {name}").counted
             places = [place for place, each in enumerate(kernels) if _TENSOR in each.name]
             for number, place in enumerate(places):
@@ -91,6 +94,15 @@ def tensor_calls(inputs: Inputs) -> tuple[TensorCall, ...]:
                 if call.bias.multiply_adds == call.written("bias"):
                     found.append(call)
     return tuple(found)
+
+
+def no_trace(inputs: Inputs) -> str:
+    """Why there are no ``tensor_calls``."""
+    for stored in inputs.imported:
+        for content in inputs.attachments.get(stored.file, {}).values():
+            if isinstance(content, Missing):
+                return content.reason
+    return "no trace of an A100 is there"
 
 
 # ------------------------------------------------------------------------------------- audit

@@ -167,6 +167,8 @@ study.values(
 def _tile_side(p: Paper, side: int) -> Quantity:
     """A side of the tile of the call that is shown."""
     kernels = kernels_of(p.inputs, p.gpu, SHOWN.factors) if p.gpu else ()
+    if isinstance(kernels, Missing):
+        return _count(p.gpu, "tile", kernels)
     tile = next((found for each in kernels if (found := tile_of(each))), None)
     return _count(p.gpu, "tile", Missing("no tile was named") if tile is None else tile[side])
 
@@ -195,7 +197,7 @@ study.values(
 
 def _seen_of(p: Paper, choose: Callable[..., Quantity]) -> Quantity:
     """What the counters of CUDA cores would see of the source's call, over theory."""
-    nothing = absent("operations", "1", "no trace of an A100 is there")
+    nothing = absent("operations", "1", source.no_trace(p.inputs))
     scaling = choose(*(call.scaling() for call in p.tensor)) if p.tensor else nothing
     return theory.seen(SHOWN_BATCH, scaling) / theory.work(SHOWN_BATCH)
 
@@ -455,12 +457,14 @@ def _algorithm_rows(p: Paper, call: tuple[Dimensions, int, Pass]) -> dict[str, C
     assert p.gpu is not None
     shape, batch, pass_ = call
     names = kernels_of(p.inputs, p.gpu, shape.factors(batch, pass_))
-    special = {word for name in names for part, word in _WORDS.items() if part in name}
+    missing = names if isinstance(names, Missing) else Missing("no kernel was kept")
+    kernels = () if isinstance(names, Missing) else names
+    special = {word for name in kernels for part, word in _WORDS.items() if part in name}
     return {
         "Kernel size": f"{shape.kernel}×{shape.kernel}",
         "Batch": batch,
         "Pass": "forward" if pass_ == "forward" else "both",
-        "Kernels": ", ".join(sorted(special)) or Missing("no kernel was kept"),
+        "Kernels": ", ".join(sorted(special)) or missing,
         "Fused": p.gpu.fused(*call),
         "Whole sum": p.gpu.executed(*call),
     }

@@ -55,7 +55,7 @@
   // The line of the record in the list of all, with its machine, its day and its code.
   const origin = (file, records) => {
     const record = records[file];
-    const name = file.split("/").at(-1).replace(/\.zip$/, "");
+    const name = file.split("/").at(-1).replace(/\.json$/, "");
     if (!record) return element("div", "", link(`../${file}`, file, true));
     const made = element("div", "", link(`../records.html#${name}`, name),
       `: ${record.machine}, ${record.started}, ${record.cases} cases`);
