@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from report.errors import RenderError
-from report.render.command import run
 from report.render.pandoc import TEMPLATES, Edition
 from report.render.problems import (
     BIBLIOGRAPHY,
@@ -21,6 +20,7 @@ from report.render.problems import (
     refusal,
 )
 from report.render.source import Source
+from report.system.programs import run
 from report.text.escape import bibtex, latex_source
 
 #: What the styles load that a small TeX installation may lack, and the Debian package it is in.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 import shutil
@@ -17,18 +16,15 @@ from typing import Any, Final, Literal, TypeAlias
 from figures.characters import visible, visible_in
 from report.errors import RecordError, RenderError
 from report.paper.bibliography import check_bibliography, cited_entries
-from report.render.command import run
 from report.render.problems import filter_problem, name_of, pandoc_refusal
 from report.render.source import Source
+from report.system.programs import pandoc_path, run
 
 #: What pandoc calls the formats of a paper; in that of Typst, pandoc writes the citations.
 Writer: TypeAlias = Literal["html", "latex", "typst-citations"]
 
 #: The shells, styles and filters of all formats.
 TEMPLATES: Final = Path(__file__).resolve().parents[2] / "templates"
-
-#: Writers drift between versions, and with them the bytes of a paper.
-PANDOC_VERSION: Final = "3.9"
 
 #: How the templates are named where pandoc works, beside the files of the paper.
 _OURS: Final = ".ridgepoint"
@@ -56,25 +52,6 @@ class Edition:
     variables: Mapping[str, object] = field(default_factory=dict)
     cites: bool = True
     printable: Callable[[str], str] = visible
-
-
-@functools.cache
-def pandoc_path() -> Path:
-    """The pandoc of the installed wheel; raises ``RenderError`` for another version than pinned."""
-    try:
-        import pypandoc
-    except ImportError as error:
-        raise RenderError(
-            "pandoc: the package pypandoc_binary is not installed; run 'pip install -e .'."
-        ) from error
-    path = Path(pypandoc.__file__).parent / "files" / "pandoc"
-    found = run([path, "--version"], path.parent, _TIME_LIMIT_S).stdout.split("\n")[0].split()[-1]
-    if found != PANDOC_VERSION:
-        raise RenderError(
-            f"{path}: found pandoc {found} where {PANDOC_VERSION} is needed, since writers differ; "
-            "install the pinned pypandoc_binary."
-        )
-    return path
 
 
 def convert(

@@ -14,10 +14,10 @@ from typing import Final
 
 from figures.fonts import FOLDER, printable
 from report.errors import RenderError
-from report.render.command import run
 from report.render.pandoc import TEMPLATES, Edition
 from report.render.problems import name_of, place_like, refusal
 from report.render.source import Source
+from report.system.programs import run
 
 #: How pandoc's filter lets a figure or table float.
 _FLOATING = "#figure(placement: auto,"

@@ -11,6 +11,7 @@ import pytest
 from report.errors import RenderError
 from report.render import pandoc
 from report.render.latex import compile_latex
+from report.system import programs
 from tests.render.conftest import HEAD, LACKING, tex_of
 from tests.render.conftest import page_of as html
 
@@ -137,9 +138,9 @@ def test_a_bad_entry_of_the_bibliography_is_named(
 
 
 def test_another_pandoc_than_pinned_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pandoc, "PANDOC_VERSION", "3.1")
+    monkeypatch.setattr(programs, "PANDOC_VERSION", "3.1")
     with pytest.raises(RenderError, match=r"found pandoc 3\.9 where 3\.1 is needed"):
-        pandoc.pandoc_path.__wrapped__()
+        programs.pandoc_path.__wrapped__()
 
 
 def test_a_program_that_takes_too_long_is_told_of_the_paper(

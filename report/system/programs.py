@@ -1,7 +1,8 @@
-"""Runs the programs that render, all in the same environment and with a time limit."""
+"""Runs pandoc and the programs that render, all in the same environment and with a time limit."""
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,9 @@ from typing import Final
 
 from report.errors import RenderError
 from report.system.processes import started
+
+#: Writers drift between versions, and with them the bytes of a paper.
+PANDOC_VERSION: Final = "3.9"
 
 #: What a program may see of the user's environment.  Everything else could change its output.
 _INHERITED: Final = ("PATH", "HOME", "SYSTEMROOT", "TMPDIR", "TEMP", "TEXMFHOME", "TEXMFVAR")
@@ -22,6 +26,9 @@ _FIXED: Final[Mapping[str, str]] = {
     "SOURCE_DATE_EPOCH": "0",
     "FORCE_SOURCE_DATE": "1",
 }
+
+#: To print its version, a program may take this long.
+_TIME_LIMIT_S: Final = 60.0
 
 
 def run(
@@ -54,3 +61,23 @@ def run(
     except OSError as error:
         raise RenderError(f"{command[0]}: cannot be started ({error.strerror}).") from error
     return CompletedProcess(process.args, process.returncode, stdout, stderr)
+
+
+@functools.cache
+def pandoc_path() -> Path:
+    """The pandoc of the installed wheel; raises ``RenderError`` for another version than pinned."""
+    try:
+        import pypandoc
+    except ImportError as error:
+        raise RenderError(
+            "pandoc: the package pypandoc_binary is not installed; run 'pip install -e .'."
+        ) from error
+    path = Path(pypandoc.__file__).parent / "files" / "pandoc"
+    printed = run([path, "--version"], path.parent, _TIME_LIMIT_S).stdout
+    found = printed.split("\n")[0].split()[-1]
+    if found != PANDOC_VERSION:
+        raise RenderError(
+            f"{path}: found pandoc {found} where {PANDOC_VERSION} is needed, since writers differ; "
+            "install the pinned pypandoc_binary."
+        )
+    return path
