@@ -17,6 +17,7 @@ from report.engine.pipeline import ROOT, Request, World, changes
 from report.engine.place import install
 from report.engine.steps import READ, SITE, Step, make_step
 from report.records import OPERATORS
+from report.studies import STUDIES, module_of
 
 STUDY = "conv_profiling"
 REQUEST = Request((STUDY,), ("html", "pdf"), ROOT / "out", "typst")
@@ -120,6 +121,17 @@ def test_what_finds_nothing_to_do_imports_little() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert not slow & set(ended.stdout.split())
+
+
+def test_one_study_alone_waits_for_pandas() -> None:
+    """To import pandas takes longer than to compute most studies."""
+    others = [module_of(study) for study in STUDIES if study != "gpu_survey"]
+    steps = [module for modules in run._IMPORTED.values() for module in modules]
+    code = f"import sys, {', '.join(others + steps)}; print(*sys.modules)"
+    ended = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert "pandas" not in ended.stdout.split()
 
 
 def test_a_step_reads_what_comes_before_it() -> None:

@@ -11,7 +11,6 @@ from scipy.stats import spearmanr
 
 from report.engine.pipeline import ROOT
 from report.errors import RecordError
-from report.evidence.published import Card, Networks
 from report.records import OPERATORS
 from report.records.network_operators import (
     NetworkOperators,
@@ -21,6 +20,8 @@ from report.records.network_operators import (
     write_operators,
 )
 from report.studies.gpu_survey.study import Survey
+from report.studies.gpu_survey.subject import is_cnn
+from report.studies.gpu_survey.theory import Card, Networks
 from tests.degraded import committed
 from tests.papers import value_of
 from tests.test_documents import blocks, paper
@@ -52,24 +53,28 @@ def test_the_rooflines_of_two_operators_by_hand() -> None:
 def test_what_fits_into_the_cache_is_not_read_again(distance: int, batch: int, read: int) -> None:
     operators = Operator("add", 0, 7, (Read(3, distance),), 2), Operator("cat", 0, 0, (), 1)
     network = NetworkOperators(network="net", side=8, parameters=1, operators=operators)
-    moved = Networks([network]).moved
-    assert [*moved([batch], cache=10)] == [2 * (7 + batch * (3 * read + 2)), 2 * batch]
-    assert [*moved([batch])] == [2 * (7 + batch * 5), 2 * batch]
+    card = Card("card", peak=1, bandwidth=1, cache=10)
+    moved = [
+        Networks([network]).limits([batch], card, cached=cached)[1] for cached in (True, False)
+    ]
+    assert [*moved[0]] == [2 * (7 + batch * (3 * read + 2)), 2 * batch]
+    assert [*moved[1]] == [2 * (7 + batch * 5), 2 * batch]
 
 
 def test_gains_are_ratios_of_published_rates_and_ranked_as_scipy_does() -> None:
     """RTX 3090 to 4090; ResNet-50 at a batch of 1,024 by the rates of both tables."""
     pair = survey().pairs["first"]
-    before, after, _ = pair.known["resnet50"]
-    assert (before.batch, after.batch) == (1024, 1024)
-    gain, predicted = pair.gain.numbers, pair.predicted("operators")
-    assert gain["resnet50"] == after.rate / before.rate
-    assert pair.over(2.0).numbers["resnet50"] == pytest.approx(2.0 / gain["resnet50"])
-    in_order = [gain[name] for name in predicted.numbers]
-    expected = spearmanr([*predicted.numbers.values()], in_order).statistic
+    row, gain, predicted = (
+        pair.known.loc["resnet50"],
+        pair.gain.numbers,
+        pair.predicted("operators"),
+    )
+    assert (row["image"], row["batch"]) == (224, 1024)
+    assert gain["resnet50"] == row["rate_after"] / row["rate_before"]
+    expected = spearmanr(predicted.numbers, gain[predicted.numbers.index]).statistic
     assert value_of(pair.order(predicted)) == pytest.approx(expected, abs=0.005)
-    rows = [row for table in survey().tables.values() for row in table.rows]
-    assert {row.network for row in rows if row.cnn is None} == set(), "no rule says what they are"
+    names = {name for table in survey().tables.values() for name in table.rows["network"]}
+    assert [name for name in names if is_cnn(name) is None] == [], "no rule says what they are"
 
 
 def test_the_program_of_the_paper_prints_a_prediction(

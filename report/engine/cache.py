@@ -37,7 +37,7 @@ _ENDING: Final = ".dist-info"
 #: Whatever a paper may depend on; an upgrade is rare, and makes all of it anew.
 PACKAGES: Final = (
     "contourpy", "cycler", "fonttools", "jinja2", "kiwisolver", "markupsafe", "matplotlib",
-    "msgspec", "numpy", "packaging", "pillow", "pylatex", "pyparsing", "pypandoc_binary",
+    "msgspec", "numpy", "packaging", "pandas", "pillow", "pylatex", "pyparsing", "pypandoc_binary",
     "python_dateutil", "pyyaml", "typst",
 )  # fmt: skip
 _PROGRAMS: Final = ("latexmk", "pdflatex", "kpsewhich")

@@ -1,13 +1,12 @@
-"""Quantities over the levels of a factor, distributions and roofs, as figures draw them."""
+"""Quantities over the levels of a factor, and roofs, as figures draw them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from figures.panels import Band, Curve, Dots, DotSeries, Points, RoofLine
+from figures.panels import Band, Curve, DotSeries, Points, RoofLine
 from report.missing import Missing
-from report.quantity.distribution import PERCENTS, Distribution
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity
 from report.statistics.estimates import Estimate
@@ -82,16 +81,3 @@ def dot_series(
     ends = [None if isinstance(each, Missing) else _ends(each, factor) for each, factor in found]
     low, value, high = (tuple(each and each[end] for each in ends) for end in range(3))
     return DotSeries(label, value, series, low=low, high=high, **look)
-
-
-def distribution_rows(title: str, rows: Mapping[str, Distribution], x_label: str) -> Dots:
-    """Distributions of ratios in named rows, with their numbers of networks.
-
-    Each has its median, and lines between its outer and its inner quantiles.
-    """
-    cuts = [tuple(map(row.cut, PERCENTS)) if row.known else (None,) * 4 for row in rows.values()]
-    outer, _, _, end = zip(*cuts, strict=True) if cuts else ((),) * 4
-    inner = tuple((low, high) if low and high else None for _, low, high, _ in cuts)
-    medians = tuple(row.cut(50) if row.known else None for row in rows.values())
-    names = tuple(f"{name} ({len(row.numbers)})" for name, row in rows.items())
-    return Dots(names, (DotSeries("", medians, 0, False, outer, end, inner),), x_label, 1.0, title)

@@ -2,69 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
 from typing import Final, Literal
 
-from figures.panels import Bars, BarSeries, Curve, Dots, Points, Scaling
-from report.evidence.published import (
-    Card,
-    Comparison,
-    Networks,
-    Pairs,
-    Setting,
-    Way,
-    cards,
-    pairs,
-    published,
-)
+import numpy as np
+
+from figures.panels import Bars, BarSeries, Curve, Dots, DotSeries, Points, Scaling
 from report.missing import Missing
 from report.paper.findings import Inputs
-from report.paper.plots import distribution_rows
 from report.paper.study import Content, Study
-from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.verdicts import Statement
 from report.records import OPERATORS
-from report.records.network_operators import NetworkOperators
 from report.records.store import StoredImport
 from report.statistics.estimates import CONFIDENCE
+from report.studies.gpu_survey.results import Distribution, Pairs
+from report.studies.gpu_survey.source import read_tables
+from report.studies.gpu_survey.subject import CARDS, COMPARISONS, COMPILING, EXAMPLE, STEPS
+from report.studies.gpu_survey.theory import Card, Networks, Way, cards
 
-# ----------------------------------------------- which published tables are compared with which
-
-OLD, MIDDLE, NEW = CARDS = tuple(f"NVIDIA GeForce RTX {number}" for number in (3090, 4090, 5090))
-PRO: Final = "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"
-
-
-def _compiled(setting: Setting) -> Setting:
-    return setting._replace(compiler="dynamo")
-
-
-_BEFORE, _AFTER, _NEWEST = Setting(MIDDLE, "2.4.0"), Setting(MIDDLE, "2.9.1"), Setting(NEW, "2.9.1")
-_PRO: Final = Setting(PRO, "2.9.1")
-_LAST: Final = _BEFORE._replace(layout="nhwc")
-
-#: The steps from a card to the next one, by the ids of their values.
-STEPS: Final = {
-    "first": Comparison("3090 to 4090, eager", Setting(OLD, "2.4.0"), _BEFORE),
-    "second": Comparison("4090 to 5090, eager", _AFTER, _NEWEST),
-    "compiled": Comparison("4090 to 5090, compiled", _compiled(_AFTER), _compiled(_NEWEST)),
-}
-#: The same card with two versions of PyTorch, which shows how far rates of two tables agree.
-UNCHANGED: Final = Comparison("RTX 4090, two versions", _BEFORE, _AFTER)
-#: What compiling gains on one card, over either memory layout.
-COMPILING: Final = {
-    "compile_4090": Comparison("RTX 4090", _AFTER, _compiled(_AFTER)),
-    "compile_5090": Comparison("RTX 5090", _NEWEST, _compiled(_NEWEST)),
-    "compile_6000": Comparison("RTX PRO 6000", _PRO, _compiled(_PRO)),
-    "compile_last": Comparison("RTX 4090, over NHWC", _LAST, _compiled(_BEFORE)),
-}
-#: A compiled network on the older card for an eager one on the newer.
-INSTEAD: Final = Comparison("Compiled on 4090 vs. eager on 5090", _NEWEST, _compiled(_AFTER))
-#: A network whose operators are shown.
-EXAMPLE: Final = "resnet50", "ResNet-50"
 #: Gains that differ by less are called equal.
 MARGIN: Final = 0.1
 
@@ -75,28 +32,20 @@ class Survey:
     def __init__(self, inputs: Inputs) -> None:
         """Raises ``StudyError`` for a record that does not fit it."""
         self.inputs = inputs
-        self.tables = published(inputs.imported)
+        self.tables = read_tables(inputs.imported)
         self.cards = cards(inputs.devices, CARDS)
         self.networks = Networks(inputs.networks())
+
+        self.pairs = {
+            id: Pairs(comparison, self.tables, self.networks, self.cards)
+            for id, comparison in COMPARISONS.items()
+        }
 
     @property
     def batch(self) -> int:
         """The batch of most pairs; 0 without any."""
-        batches = Counter(row.batch for row, _ in self.pairs["second"].rows)
-        return max(batches, key=lambda each: batches[each], default=0)
-
-    @cached_property
-    def pairs(self) -> Mapping[str, Pairs]:
-        """Every comparison by its id."""
-        return {
-            id: pairs(each, self.tables, self.networks, self.cards)
-            for id, each in {
-                **STEPS,
-                **COMPILING,
-                "instead": INSTEAD,
-                "unchanged": UNCHANGED,
-            }.items()
-        }
+        batches = self.pairs["second"].rows["batch"].mode()
+        return int(batches.min()) if len(batches) else 0
 
     def growth(self, id: str, what: Literal["peak", "bandwidth"]) -> Quantity:
         """By how much the data sheet's number grows in a step."""
@@ -106,17 +55,20 @@ class Survey:
             return absent(what, "1", f"the data sheets of {' and '.join(names)} are not known")
         return after.quantity(what) / before.quantity(what)
 
-    def half(self, id: str) -> float:
-        """The gain of a network that spends half of its time on each limit; 1 if unknown."""
-        growths = [number(self.growth(id, what)) for what in ("bandwidth", "peak")]
-        known = [each for each in growths if isinstance(each, float)]
-        return 2 / sum(1 / each for each in known) if len(known) == 2 else 1.0
-
 
 #: How the networks of a step ran: a compiler merges some operators into others.
 WAYS: Final[dict[str, Way]] = {"first": "operators", "second": "operators", "compiled": "merged"}
 #: Kinds of normalization, by the operator that computes each.
 NORMS: Final = {"native_batch_norm": "Batch", "native_layer_norm": "Layer"}
+#: What predicts a gain, by what figures call it.
+SHOWN: Final = {
+    "Bandwidth": "bandwidth",
+    "Peak": "peak",
+    "Half and half": "half",
+    "Whole network": "network",
+    "Operators": "operators",
+    "Merged operators": "merged",
+}
 #: Microseconds in a second.
 MICRO: Final = 1e6
 
@@ -128,28 +80,23 @@ findings = study.findings
 
 
 def _slower(p: Survey) -> Quantity:
-    """How many CNNs are slower on the newest card."""
-    return p.pairs["second"].gain.number("that lose", lambda gain: gain < 1)
+    """The number of CNNs that are slower on the newest card."""
+    gain = p.pairs["second"].gain
+    return gain.exactly("number of networks that lose", int((gain.numbers < 1).sum()))
 
 
 def _slower_grouped(p: Survey) -> Quantity:
-    """How many of these normalize by groups."""
-    grouped = {row.network for row, _ in p.pairs["second"].only("native_group_norm").rows}
-    gain = p.pairs["second"].gain
-    return exact(
-        "that lose, with group normalization",
-        "1",
-        len(grouped & {*gain.those(lambda each: each < 1)}),
-        OPERATORS,
-        gain.files,
-    )
+    """The number of these that normalize by groups."""
+    gain, norm = p.pairs["second"].gain, p.pairs["second"].rows["norm"]
+    lost = int(((gain.numbers < 1) & (norm == "native_group_norm")).sum())
+    return exact("that lose, with group normalization", "1", lost, OPERATORS, gain.files)
 
 
 study.values(
     {
         "tables": lambda p: exact("tables", "1", len(p.tables)),
         "batch": lambda p: exact("usual batch", "1", p.batch),
-        "captured": lambda p: exact("CNNs captured", "1", len(p.networks.found)),
+        "captured": lambda p: exact("CNNs captured", "1", len(p.networks.captured)),
         "first_count": lambda p: p.pairs["first"].over(WAYS["first"]).count,
         "compile_last_count": lambda p: p.pairs["compile_last"].gain.count,
         "slower": _slower,
@@ -167,10 +114,6 @@ def _each(
         return lambda p: what(p.pairs[id], WAYS.get(id, "operators"))
 
     return {f"{id}_{name}": of(id) for id in ids}
-
-
-def _half_error(id: str) -> Callable[[Survey], Quantity]:
-    return lambda p: p.pairs[id].error(p.half(id)).median
 
 
 study.values(
@@ -191,8 +134,8 @@ study.values(
 study.values(
     _each("error", ("first", "compiled"), lambda pair, way: pair.error(way).median)
     | _each("network_error", ("first", "second"), lambda pair, way: pair.error("network").median)
-    | _each("reached", ("first", "second"), lambda pair, way: pair.reached(way).of(EXAMPLE[0], 2))
-    | {f"{id}_half_error": _half_error(id) for id in STEPS}
+    | _each("reached", ("first", "second"), lambda pair, way: pair.reached(EXAMPLE[0]))
+    | _each("half_error", STEPS, lambda pair, way: pair.error("half").median)
     | {
         "margin": lambda p: exact("smallest effect that matters", "1", MARGIN),
         "confidence": lambda p: exact("confidence, chosen", "1", CONFIDENCE),
@@ -239,10 +182,11 @@ study.claims(
 def scatter(p: Survey) -> Iterator[Scaling]:
     """Predicted and measured gains of every network, step by step."""
     for id, step in STEPS.items():
-        predicted, gain = p.pairs[id].predicted(WAYS[id]).numbers, p.pairs[id].gain.numbers
-        if not predicted:
+        known = p.pairs[id].known
+        if known.empty:
             return
-        points = Points("", (*predicted.values(),), tuple(gain[n] for n in predicted), many=True)
+        gain = known["rate_after"] / known["rate_before"]
+        points = Points("", tuple(known[WAYS[id]]), tuple(gain), many=True)
         ends = 1.0, 2.4
         yield Scaling(
             "Predicted gain",
@@ -261,44 +205,33 @@ def scatter(p: Survey) -> Iterator[Scaling]:
 def errors(p: Survey) -> Iterator[Dots]:
     """Predicted over measured gain by each way of predicting, step by step."""
     for id, step in STEPS.items():
-        if not p.pairs[id].known:
+        if p.pairs[id].known.empty:
             return
-        flat = [number(p.growth(id, what)) for what in ("bandwidth", "peak")]
-        ways: dict[str, Way | float] = {
-            **{
-                n: e
-                for n, e in zip(("Bandwidth", "Peak"), flat, strict=True)
-                if isinstance(e, float)
-            },
-            "Half and half": p.half(id),
-            "Whole network": "network",
-            "Operators": "operators",
-            "Merged operators": "merged",
-        }
-        rows = {name: p.pairs[id].over(way) for name, way in ways.items()}
-        panel = distribution_rows(step.name, rows, "Predicted over measured gain")
-        yield replace(panel, names=tuple(ways), named=id == "first")
+        rows = {name: p.pairs[id].over(way) for name, way in SHOWN.items()}
+        panel = _distributions(step.name, rows, "Predicted over measured gain")
+        yield replace(panel, names=tuple(SHOWN), named=id == "first")
 
 
 @study.figure("fig-example", height=1.9)
 def example(p: Survey) -> Iterator[Bars]:
     """What bounds the operators of one network on each card, and how long it took."""
     name, words = EXAMPLE
-    pair = p.pairs["first"].known.get(name), p.pairs["second"].known.get(name)
-    if not all(pair):
+    if not all(name in p.pairs[id].known.index for id in ("first", "second")):
         return
-    (old, middle, network), (_, new, _) = pair  # type: ignore[misc]
     names: list[str] = []
     memory: list[float | None] = []
     arithmetic: list[float | None] = []
     measured: list[float | None] = []
-    for row, card in zip((old, middle, new), p.cards.values(), strict=True):
+    sides = ("first", "rate_before"), ("first", "rate_after"), ("second", "rate_after")
+    for card, (id, side) in zip(p.cards.values(), sides, strict=True):
+        row = p.pairs[id].known.loc[[name], ["place", "batch", side]]
+        ((place, batch, rate),) = row.to_numpy(float).tolist()
         short = card.device.removeprefix("NVIDIA GeForce ")
         names += [f"{short}, roofline", f"{short}, measured"]
-        by_arithmetic, by_memory = _bounded(network, row.batch, card)
+        by_arithmetic, by_memory = _bounded(p.networks, place, batch, card)
         memory += [by_memory, None]
         arithmetic += [by_arithmetic, None]
-        measured += [None, MICRO / row.rate]
+        measured += [None, MICRO / rate]
     series = (
         BarSeries("memory-bound operators", tuple(memory), series=0),
         BarSeries("compute-bound operators", tuple(arithmetic), series=1),
@@ -307,24 +240,40 @@ def example(p: Survey) -> Iterator[Bars]:
     yield Bars(tuple(names), series, f"Time of an image of {words} (µs)")
 
 
-def _bounded(network: NetworkOperators, batch: int, card: Card) -> tuple[float, float]:
+def _bounded(networks: Networks, place: int, batch: int, card: Card) -> list[float]:
     """Microseconds an image in operators that arithmetic bounds, and in those that memory does."""
-    found = [0.0, 0.0]
-    limits = Networks([network]).limits([batch], card)
-    by_peak, by_bandwidth = (times.tolist() for times in limits)
-    for arithmetic, memory in zip(by_peak, by_bandwidth, strict=True):
-        found[memory > arithmetic] += max(arithmetic, memory) * MICRO / batch
-    return found[0], found[1]
+    limits = networks.limits([batch] * len(networks.captured), card)
+    own = networks.operators.index == place
+    arithmetic, memory = (seconds[own] * MICRO / batch for seconds in limits)
+    slower = np.maximum(arithmetic, memory)
+    bounded: list[float] = np.bincount(memory > arithmetic, slower, 2).tolist()
+    return bounded
 
 
 @study.figure("fig-compiling", height=1.4)
 def compiling(p: Survey) -> Iterator[Dots]:
     """What compiling and the next card gain."""
-    shown = {f"Compile, {each.name}": p.pairs[id].gain for id, each in COMPILING.items()}
-    shown |= {INSTEAD.name: p.pairs["instead"].gain}
-    known = {name: gain for name, gain in shown.items() if gain.known}
+    gains = {f"Compile, {pair.name}": p.pairs[id].gain for id, pair in COMPILING.items()}
+    gains |= {p.pairs["instead"].name: p.pairs["instead"].gain}
+    known = {name: gain for name, gain in gains.items() if not gain.absent}
     if known:
-        yield distribution_rows("", known, "Rate after ÷ before")
+        yield _distributions("", known, "Rate after ÷ before")
+
+
+def _distributions(title: str, rows: Mapping[str, Distribution], x_label: str) -> Dots:
+    """Distributions of ratios in named rows, with their numbers of networks.
+
+    Each has its median, and lines between its outer and its inner quantiles.
+    """
+
+    def cuts(percent: int) -> tuple[float | None, ...]:
+        return tuple(row.cut(percent) for row in rows.values())
+
+    quartiles = zip(cuts(25), cuts(75), strict=True)
+    inner = tuple((low, high) if low and high else None for low, high in quartiles)
+    names = tuple(f"{name} ({len(row.numbers)})" for name, row in rows.items())
+    series = DotSeries("", cuts(50), low=cuts(5), high=cuts(95), inner=inner)
+    return Dots(names, (series,), x_label, 1.0, title)
 
 
 # -------------------------------------------------------------------------------------- tables
@@ -343,7 +292,7 @@ def the_cards(p: Survey, card: Card) -> dict[str, Content]:
 
 @study.table(
     "tbl-steps",
-    rows=lambda p: STEPS if p.pairs["first"].known else (),
+    rows=lambda p: () if p.pairs["first"].known.empty else STEPS,
     wide=True,
     digits={"Rank, op.": 2, "Rank, FLOP/B": 2},
 )
@@ -355,21 +304,24 @@ def steps(p: Survey, id: str) -> dict[str, Content]:
         "Measured": pair.gain.median,
         "Predicted": pair.predicted(way).median,
         "Operators (%)": pair.error(way).median,
-        "Half and half (%)": pair.error(p.half(id)).median,
+        "Half and half (%)": pair.error("half").median,
         "Network (%)": pair.error("network").median,
         "Rank, op.": pair.order(pair.predicted(way)),
         "Rank, FLOP/B": pair.order(pair.intensity),
     }
 
 
-@study.table("tbl-norms", rows=lambda p: NORMS if p.pairs["second"].known else ())
+@study.table("tbl-norms", rows=lambda p: () if p.pairs["second"].known.empty else NORMS)
 def norms(p: Survey, norm: str) -> dict[str, Content]:
-    second, compiled = (p.pairs[id].only(norm) for id in ("second", "compiled"))
+    eager, compiled = (
+        p.pairs[id].over(WAYS[id]).among(p.pairs[id].known["norm"] == norm)
+        for id in ("second", "compiled")
+    )
     return {
         "Normalization": NORMS[norm],
-        "CNNs": second.over("operators").count,
-        "Eager": second.over("operators").median,
-        "Compiled": compiled.over("merged").median,
+        "CNNs": eager.count,
+        "Eager": eager.median,
+        "Compiled": compiled.median,
     }
 
 

@@ -1,0 +1,212 @@
+"""Gains of CNNs between two published tables, beside those that rooflines predict.
+
+A table has a thousand networks with one sample each, so that quantities begin where its rows become
+a distribution.  One number has no interval.  The interval of a median says what the networks tell
+of networks alike: it treats them as drawn independently, which variants of one design are not.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Final, get_args
+
+import numpy as np
+import pandas as pd
+
+from report.quantity.expression import Inferred, Leaf, absent, exact
+from report.quantity.units import ONE
+from report.records import OPERATORS
+from report.statistics.estimates import median_interval
+from report.studies.gpu_survey.source import Published
+from report.studies.gpu_survey.subject import Comparison, Setting, is_cnn
+from report.studies.gpu_survey.theory import Card, Networks, Way
+
+#: The image size at which most of the networks were trained (px).
+_USUAL: Final = 224
+#: Rows are compared that share all of these.
+_SAME: Final = ["network", "image", "batch", "parameters"]
+#: Parameters are printed with two decimals of a million.
+_ROUNDED: Final = 5_010
+#: Fewer networks make no distribution.
+FEW: Final = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """One number without unit for each network, from ``files``."""
+
+    name: str
+    numbers: pd.Series[float]
+    files: tuple[str, ...]
+
+    @property
+    def absent(self) -> Leaf | None:
+        """In place of any number of it: why there is none, if there are too few networks."""
+        few = "published for too few networks" if self.files else "no such table is published"
+        return absent(self.name, "1", few) if len(self.numbers) < FEW else None
+
+    @property
+    def median(self) -> Leaf:
+        """The median with its interval over networks."""
+        if self.absent:
+            return self.absent
+        (file, *further), interval = self.files, partial(median_interval, self.numbers.tolist())
+        name = f"median of {self.name}"
+        return Inferred(ONE, name, file, "cuda", further=tuple(further), interval=interval)
+
+    @property
+    def count(self) -> Leaf:
+        """The number of networks."""
+        return self.exactly("number of networks", len(self.numbers))
+
+    def quantile(self, percent: int) -> Leaf:
+        """The quantile below which ``percent`` of the networks lie, to three digits."""
+        return self.exactly(f"{percent} % quantile", _rounded(self.cut(percent) or 0, 3))
+
+    def cut(self, percent: int) -> float | None:
+        """The same as a plain number; None for too few networks."""
+        return None if self.absent else statistics.quantiles(self.numbers, n=100)[percent - 1]
+
+    def exactly(self, name: str, number: float) -> Leaf:
+        """A number of the distribution, called ``name``, that has no interval."""
+        if self.absent:
+            return self.absent
+        return exact(f"{name} of {self.name}", "1", number, self.files[0], self.files[1:])
+
+    def among(self, chosen: pd.Series[bool]) -> Distribution:
+        """The distribution over the networks for which ``chosen`` is true."""
+        return replace(self, numbers=self.numbers[chosen])
+
+
+def _rounded(number: float, digits: int) -> float:
+    return float(f"{number:.{digits}g}")
+
+
+class Pairs:
+    """The CNNs that both tables of a comparison hold, and the gains that data sheets predict.
+
+    ``rows`` has one a network: its rates before and after, and what is known of it as captured.
+    """
+
+    def __init__(
+        self,
+        comparison: Comparison,
+        tables: Mapping[Setting, Published],
+        networks: Networks,
+        cards: Mapping[str, Card],
+    ) -> None:
+        before, after = (tables.get(setting, Published()) for setting in comparison[1:])
+        self._files = (before.file, after.file) if before.file and after.file else ()
+        self._cards = [cards.get(setting.device) for setting in comparison[1:]]
+        self.name, self._networks = comparison.name, networks
+        rows = _in_both(before.rows, after.rows)
+        rows = rows.merge(networks.captured, how="left", on=["network", "image"])
+        self.rows = rows.set_index("network")
+
+    @property
+    def gain(self) -> Distribution:
+        """Rate after over rate before."""
+        numbers = self.rows["rate_after"] / self.rows["rate_before"]
+        return Distribution(f"gain({self.name})", numbers, self._files)
+
+    @property
+    def growths(self) -> dict[str, float]:
+        """The gains that numbers of the data sheets predict for every network; 1 without these.
+
+        By ``half`` a network spends half of its time on each limit of the older card.
+        """
+        older, newer = self._cards
+        if older is None or newer is None:
+            return dict.fromkeys(("bandwidth", "peak", "half"), 1.0)
+        bandwidth, peak = newer.bandwidth / older.bandwidth, newer.peak / older.peak
+        return {"bandwidth": bandwidth, "peak": peak, "half": 2 / (1 / bandwidth + 1 / peak)}
+
+    @cached_property
+    def known(self) -> pd.DataFrame:
+        """The rows whose operators and cards are known, with columns of what these predict.
+
+        They are the gain by each way, the ``intensity`` (FLOP/B), and the time that the ``roof`` of
+        the newer card allows as a share of the published one.
+        """
+        older, newer = self._cards
+        # A network of this name and image size may have been captured in another variant.
+        close = (self.rows["counted"] - self.rows["parameters"]).abs() <= _ROUNDED
+        if older is None or newer is None or not close.any():
+            predictions = (*get_args(Way), "intensity", "roof")
+            return self.rows[:0].reindex(columns=[*self.rows, *predictions])
+        known = self.rows[close].astype({"place": int})
+        place, batches = known["place"], np.ones(len(self._networks.captured))
+        batches[place] = known["batch"]
+        for way in get_args(Way):
+            before, after = (self._networks.seconds(batches, card, way) for card in (older, newer))
+            known[way] = (before / after)[place]
+        known["intensity"] = self._networks.intensities(batches)[place]
+        seconds = self._networks.seconds(batches, newer, "operators")[place]
+        known["roof"] = seconds * known["rate_after"] / known["batch"]
+        return known
+
+    def predicted(self, way: str) -> Distribution:
+        """The gain that the data sheets of both cards predict."""
+        return self._of_theory(f"predicted gain({self.name}, {way})", self.known[way])
+
+    def over(self, way: str) -> Distribution:
+        """The predicted gain over the measured one."""
+        gain = self.gain.numbers[self.known.index]
+        if growth := self.growths.get(way):
+            return self._of_theory(f"{growth:.3g} over gain({self.name})", growth / gain)
+        return self._of_theory(f"predicted over gain({self.name}, {way})", self.known[way] / gain)
+
+    def error(self, way: str) -> Distribution:
+        """How far the predicted gain is from the measured one, as a share of that."""
+        over = self.over(way)
+        return replace(over, name=f"error of {over.name}", numbers=(over.numbers - 1).abs())
+
+    @property
+    def cached_change(self) -> Distribution:
+        """How far the last cache moves a predicted gain, as a share of that."""
+        change = self.known["cached"] / self.known["operators"] - 1
+        return self._of_theory(f"change by the cache({self.name})", change.abs())
+
+    @property
+    def intensity(self) -> Distribution:
+        """Operations for each byte that the operators of a network move."""
+        return self._of_theory(f"FLOP a byte({self.name})", self.known["intensity"])
+
+    def order(self, predicted: Distribution) -> Leaf:
+        """Spearman's rank correlation with measured gains, to two digits."""
+        ranks, name = predicted.numbers.rank(), f"rank correlation({predicted.name})"
+        gains, files = self.gain.numbers[ranks.index].rank(), predicted.files
+        if predicted.absent:
+            return replace(predicted.absent, name=name)
+        if 1 in (ranks.nunique(), gains.nunique()):
+            return absent(name, "1", "all networks have the same rank")
+        return exact(name, "1", _rounded(ranks.corr(gains), 2), files[0], files[1:])
+
+    def reached(self, network: str) -> Leaf:
+        """The share of the newer card's roof that one network reaches, to two digits."""
+        roof = self._of_theory(f"share of the roof({self.name}, operators)", self.known["roof"])
+        if network not in roof.numbers:
+            return absent(roof.name, "1", f"{network} is not published")
+        share, files = _rounded(roof.numbers[network], 2), roof.files
+        return exact(f"{roof.name}({network})", "1", share, files[0], files[1:])
+
+    def _of_theory(self, name: str, numbers: pd.Series[float]) -> Distribution:
+        files = (*self._files, OPERATORS, "devices.yaml") if self._files else ()
+        return Distribution(name, numbers, files)
+
+
+def _in_both(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+    """The CNNs that two tables have in common, each once, at the image size nearest to the usual.
+
+    Of rows at one distance the first has the smaller images, and then the larger batch.
+    """
+    others = after.drop_duplicates(_SAME, keep="last")
+    rows = before.merge(others, on=_SAME, suffixes=("_before", "_after"))
+    rows["distance"] = (rows["image"] - _USUAL).abs()
+    order = {"distance": True, "image": True, "batch": False}
+    rows = rows.sort_values([*order], ascending=[*order.values()], kind="stable")
+    once = rows.drop_duplicates("network")
+    return once[once["network"].map(is_cnn).eq(True)]

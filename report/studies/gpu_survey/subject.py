@@ -1,0 +1,85 @@
+"""Which published tables gpu_survey compares, and which of their networks are CNNs."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+
+class Setting(NamedTuple):
+    """How all rates of a published table were measured."""
+
+    device: str
+    torch: str
+    layout: str = "nchw"
+    compiler: str = "none"
+    precision: str = "amp"
+    direction: str = "inference"
+
+    @property
+    def compiled(self) -> Setting:
+        """The same setting with ``torch.compile``."""
+        return self._replace(compiler="dynamo")
+
+
+class Comparison(NamedTuple):
+    """A change from one setting to another; figures and tables call it ``name``."""
+
+    name: str
+    before: Setting
+    after: Setting
+
+
+OLD, MIDDLE, NEW = CARDS = tuple(f"NVIDIA GeForce RTX {number}" for number in (3090, 4090, 5090))
+_BEFORE, _AFTER, _NEWEST = Setting(MIDDLE, "2.4.0"), Setting(MIDDLE, "2.9.1"), Setting(NEW, "2.9.1")
+_PRO: Final = Setting("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "2.9.1")
+_LAST: Final = _BEFORE._replace(layout="nhwc")
+
+#: The steps from a card to the next one, by the ids of their values.
+STEPS: Final = {
+    "first": Comparison("3090 to 4090, eager", Setting(OLD, "2.4.0"), _BEFORE),
+    "second": Comparison("4090 to 5090, eager", _AFTER, _NEWEST),
+    "compiled": Comparison("4090 to 5090, compiled", _AFTER.compiled, _NEWEST.compiled),
+}
+#: What compiling gains on one card, over either memory layout.
+COMPILING: Final = {
+    "compile_4090": Comparison("RTX 4090", _AFTER, _AFTER.compiled),
+    "compile_5090": Comparison("RTX 5090", _NEWEST, _NEWEST.compiled),
+    "compile_6000": Comparison("RTX PRO 6000", _PRO, _PRO.compiled),
+    "compile_last": Comparison("RTX 4090, over NHWC", _LAST, _BEFORE.compiled),
+}
+COMPARISONS: Final = {
+    **STEPS,
+    **COMPILING,
+    # A compiled network on the older card for an eager one on the newer.
+    "instead": Comparison("Compiled on 4090 vs. eager on 5090", _NEWEST, _AFTER.compiled),
+    # The same card with two versions of PyTorch, which shows how far rates of two tables agree.
+    "unchanged": Comparison("RTX 4090, two versions", _BEFORE, _AFTER),
+}
+#: A network whose operators are shown.
+EXAMPLE: Final = "resnet50", "ResNet-50"
+
+#: Networks of attention or of mixers, asked first: a hybrid such as MobileViT has attention
+#: whatever its convolutions are.
+_OTHERS: Final = re.compile(
+    r"(?<!rep)vit|xcit|deit|beit|swin|^eva|cait|coat|volo|^pit|^pvt|twins|^tnt|caformer"
+    r"|nest_(?=tiny|small|base)|hiera|efficientformer|swiftformer|aimv|halo|bot(net|next)|lamb"
+    r"|^bat_|edgenext|csatv|visformer|^convit"
+    r"|(?<!conv)mixer|(res|g)mlp|poolformer|sequencer|focalnet"
+)
+#: Networks of depthwise convolutions, and of others.
+_CNNS: Final = re.compile(
+    r"efficientnet|mobilenet|nasnet|mixnet|fbnet|tinynet|lcnet|ghost|rexnet|hardcore|starnet"
+    r"|mobileone|repvit|conv(next|former|mixer)|xception|inception_next|mambaout|rdnet"
+    r"|resn|vgg|regnet|densenet|inception|darknet|edgenet|nfnet|dla|dpn|hrnet|hgnet|vovnet"
+    r"|res2ne|senet|selecsls|gernet|fasternet|byobnet"
+)
+
+
+@lru_cache(maxsize=4096)
+def is_cnn(network: str) -> bool | None:
+    """Whether a network is one of convolutions, by its name; None if no rule knows that."""
+    if _OTHERS.search(network):
+        return False
+    return True if _CNNS.search(network) else None

@@ -1,0 +1,130 @@
+"""The time of networks by rooflines: of their operators one by one, or of the whole network.
+
+The time of some work is the longer of its operations at the peak rate and its bytes at the
+bandwidth (Williams, Waterman and Patterson 2009).  Applied operator by operator it adds the longer
+times; applied to a whole network it takes the longer of the sums, which is never more: what one
+operator lacks in arithmetic another cannot make up for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
+from operator import attrgetter
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from report.evidence.devices import Devices
+from report.quantity.expression import Leaf, exact
+from report.records.network_operators import NetworkOperators
+
+#: An element in half precision (B).
+ELEMENT: Final = 2
+#: Operators that a compiler leaves where they are; others it merges into the one before them, so
+#: that they move nothing.
+KEPT: Final = (
+    "convolution", "addmm", "mm", "bmm", "baddbmm", "linear", "max_pool2d_with_indices",
+    "avg_pool2d", "_adaptive_avg_pool2d", "mean", "var", "native_group_norm", "native_layer_norm",
+    "upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d", "cat",
+)  # fmt: skip
+#: Operators that normalize, a kind each.
+NORMS: Final = ("native_batch_norm", "native_layer_norm", "native_group_norm")
+
+#: How a time is predicted: by the roofline of each operator, of each with the last cache, of those
+#: that a compiler keeps, of the whole network.
+Way: TypeAlias = Literal["operators", "cached", "merged", "network"]
+Vector: TypeAlias = npt.NDArray[np.float64]
+Batches: TypeAlias = Sequence[int] | Vector
+
+
+class Card(NamedTuple):
+    """A card by its data sheet: peak in half precision (FLOP/s), bandwidth (B/s), L2 (B)."""
+
+    device: str
+    peak: float
+    bandwidth: float
+    cache: float
+
+    def quantity(self, name: Literal["peak", "bandwidth", "cache"]) -> Leaf:
+        """One number of the data sheet."""
+        unit = {"peak": "FLOP/s", "bandwidth": "B/s", "cache": "B"}[name]
+        return exact(f"{name}({self.device})", unit, getattr(self, name), "devices.yaml")
+
+
+def cards(devices: Devices, names: Collection[str]) -> dict[str, Card]:
+    """The cards whose peaks and cache are known, by their names."""
+    known = {}
+    for device, name in ((devices.find(name), name) for name in names):
+        peaks = [device and device.peak(kind) for kind in ("float16", "memory", "cache")]
+        if all(peaks):
+            known[name] = Card(name, *(peak.rate for peak in peaks if peak))
+    return known
+
+
+class Networks:
+    """Captured networks, their operators and what these read, each in a frame.
+
+    Operators are indexed by the place of their network, reads by that of their operator.  Each
+    network has a batch size of its own; ``batches`` are in the order of ``networks``.
+    """
+
+    def __init__(self, networks: Sequence[NetworkOperators]) -> None:
+        operators = [operator for network in networks for operator in network.operators]
+        counts = dict.fromkeys(("multiply_adds", "weights", "writes"), float)
+        self.operators = _frame([n.operators for n in networks], {"name": str, **counts})
+        self.reads = _frame([o.reads for o in operators], {"elements": float, "distance": float})
+        fields = {"network": str, "side": int, "parameters": float}
+        captured = _frame([[network] for network in networks], fields)
+        norms = self.operators["name"].where(self.operators["name"].isin(NORMS)).groupby(level=0)
+        # Of a network that several kinds of operators normalize, no one is.
+        captured["norm"] = norms.first().where(norms.nunique() == 1)
+        columns = {"side": "image", "parameters": "counted"}
+        self.captured = captured.rename(columns=columns).reset_index(names="place")
+
+    def limits(
+        self, batches: Batches, card: Card, *, cached: bool = False
+    ) -> tuple[Vector, Vector]:
+        """The time of each operator (s) by the peak of ``card``, and by its bandwidth.
+
+        An operator moves its weights once, and each tensor that it reads or writes.  ``cached``
+        leaves out reads of a tensor where all that was touched since fits into the last cache.
+        """
+        operators, reads = self.operators, self.reads
+        batch = np.array(batches, float)[operators.index]
+        distance = ELEMENT * batch[reads.index] * reads["distance"]
+        far = reads[(distance < 0) | (distance > (card.cache if cached else 0))]
+        read = np.bincount(far.index, far["elements"], len(operators))
+        moved = ELEMENT * (operators["weights"] + batch * (read + operators["writes"]))
+        work = 2 * batch * operators["multiply_adds"]
+        return (work / card.peak).to_numpy(), (moved / card.bandwidth).to_numpy()
+
+    def seconds(self, batches: Batches, card: Card, way: Way) -> Vector:
+        """The time of one batch of each network (s) that the roofline of ``card`` allows."""
+        limits = self.limits(batches, card, cached=way == "cached")
+        if way == "network":
+            return np.maximum(*map(self._sums, limits))
+        slower = np.maximum(*limits)
+        return self._sums(slower * self.operators["name"].isin(KEPT) if way == "merged" else slower)
+
+    def intensities(self, batches: Batches) -> Vector:
+        """Operations for each byte that the operators of each network move."""
+        work, moved = map(self._sums, self.limits(batches, Card("", 1, 1, 0)))
+        return work / moved
+
+    def _sums(self, numbers: Vector) -> Vector:
+        """The sum over the operators of each network, added one after the other.
+
+        So it is the same everywhere: ``groupby`` makes up for what is rounded, and numpy's ``sum``
+        adds in an order of the processor's.
+        """
+        return np.bincount(self.operators.index, numbers, len(self.captured)).astype(float)
+
+
+def _frame(groups: Sequence[Sequence[object]], types: Mapping[str, type]) -> pd.DataFrame:
+    """Some fields of all items, a row each, indexed by the place of their group."""
+    rows = map(attrgetter(*types), chain.from_iterable(groups))
+    places = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+    return pd.DataFrame(rows, places, list(types)).astype(types)
