@@ -196,7 +196,7 @@ def test_programs_end_with_the_process_that_started_them(tmp_path: Path, number:
     process = subprocess.Popen([sys.executable, "-c", _PROGRAM], cwd=ROOT, env=environment)
     until(lambda: len(processes(str(tmp_path), "sleep 600")) == 2)
     process.send_signal(number)
-    process.wait()
+    assert process.wait() == (128 + number if number == signal.SIGTERM else -number)
     until(lambda: not processes(str(tmp_path), "sleep"))
 
 

@@ -264,6 +264,7 @@ def builds(project: Path, built: Path) -> type[Builds]:
 
 def test_out_is_what_a_cold_build_gives(builds: type[Builds]) -> None:
     run_state_machine_as_test(builds, settings=BOUNDED)
+    assert len(builds.cold) > 1, "edits were built, and compared with a cold build"
 
 
 @pytest.fixture(scope="module")

@@ -36,16 +36,9 @@ _LEFT_OUT = re.compile(
 #: Commands of which the words are read, by the program that is then run in the place of theirs.
 _READ = re.compile(r" (run|doctor|theory) | --(use|diff|verify) ")
 _READERS = {
-    "-m experiments": "from experiments.__main__ import parser as p; p().parse_args",
-    "build.py": "from report.commands.arguments import parse; parse",
+    "-m experiments": "-m tests.stand_ins read_experiments",
+    "build.py": "-m tests.stand_ins read_build",
 }
-#: ``python -m experiments`` for one case in one process, without ceilings.
-_MEASURE = (
-    "import sys; from dataclasses import replace; import experiments.__main__ as m; "
-    'less = {"ceilings": "none", "changes": {"processes": {"default": 1}}}; asked = m.request_of; '
-    'm.request_of = lambda o: replace(asked(o), settings=("width=64",), **less); '
-    "sys.exit(m.main(sys.argv[1:]))"
-)
 
 
 def commands(text: str = README) -> list[str]:
@@ -104,10 +97,10 @@ def take(command: str, checkout: Path, *, measure: bool) -> str:
     elif re.match("source |python -m (pip|tests.render.site_checks) ", command):
         return ""  # the environment that is there; tests/render/test_site.py
     elif measure:
-        command = command.replace("-m experiments", f"-c '{_MEASURE}'")
+        command = command.replace("-m experiments", "-m tests.stand_ins measure")
     elif _READ.search(f"{command} "):
         for program, reader in _READERS.items():
-            command = command.replace(program, f"-c 'import sys; {reader}(sys.argv[1:])'")
+            command = command.replace(program, reader)
     if "handed-in" in command and " run " in command:
         shutil.copytree(checkout / "data" / EXAMPLE, checkout / "handed-in" / EXAMPLE)
     return run(command, checkout)

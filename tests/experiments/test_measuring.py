@@ -272,6 +272,7 @@ def test_a_heap_that_cannot_grow_is_not_filled_without_end(monkeypatch: pytest.M
     library = SimpleNamespace(sbrk=lambda _: 0, malloc=lambda _: next(blocks))
     monkeypatch.setattr(inference_memory.ctypes, "CDLL", lambda _: library)
     inference_memory._fill_heap()
+    assert next(blocks) == inference_memory._LARGEST_HEAP // inference_memory._MAPPED < 100_000
 
 
 def _searched() -> tuple[Any, Any]:

@@ -253,4 +253,5 @@ def test_the_search_finds_a_section_from_another_page(
     browser.switch_to.active_element.send_keys("Questions")
     wait = WebDriverWait(browser, 20)
     wait.until(lambda found: found.find_element(By.CSS_SELECTOR, ".results a")).click()
-    wait.until(lambda found: f"{PAPER}#sec-questions" in found.current_url)
+    wait.until(lambda found: found.current_url.endswith(f"{PAPER}#sec-questions"))
+    assert browser.find_element(By.ID, "sec-questions").is_displayed()

@@ -1,0 +1,45 @@
+"""What ``test_walkthrough`` runs in place of the programs of the pages.
+
+``python -m tests.stand_ins FUNCTION WORDS`` calls one of the functions with the words of a command.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import replace
+
+
+def measure(words: Sequence[str]) -> int:
+    """Run ``python -m experiments`` for one case in one process, without ceilings."""
+    import experiments.__main__ as program
+
+    asked = program.request_of
+
+    def less(options: Namespace) -> object:
+        changes = {"processes": {"default": 1}}
+        return replace(asked(options), settings=("width=64",), ceilings="none", changes=changes)
+
+    program.request_of = less
+    return program.main(words)
+
+
+def read_experiments(words: Sequence[str]) -> int:
+    """Read the command line of ``python -m experiments`` and do nothing."""
+    from experiments.__main__ import parser
+
+    parser().parse_args(words)
+    return 0
+
+
+def read_build(words: Sequence[str]) -> int:
+    """Read the command line of ``build.py`` and do nothing."""
+    from report.commands.arguments import parse
+
+    parse(words)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(globals()[sys.argv[1]](sys.argv[2:]))
