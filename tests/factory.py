@@ -117,10 +117,12 @@ def memory(held: int, peak: int, before: int = 4096) -> dict[str, Sequence[int]]
 def scattered(centre: float, spread: float = 0.01, n: int = 15) -> list[float]:
     """Samples around ``centre``, the same in every call, with it as their median.
 
-    Small and large ones take turns, since a drift would leave few that are independent.
+    Small and large ones take turns, since a drift would leave few that are independent.  Large
+    ones are twice as far off as small ones, so that no interval is symmetric.
     """
     ranks = sorted(range(n), key=lambda i: 7 * i % n)
-    return [centre * (1 + spread * (2 * rank / (n - 1) - 1)) for rank in ranks]
+    steps = (2 * rank / (n - 1) - 1 for rank in ranks)
+    return [centre * (1 + spread * (step if step < 0 else 2 * step)) for step in steps]
 
 
 def layer_cases(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
+from itertools import combinations
+from math import isclose
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+import msgspec
 from pytest import approx
 
 from report.engine import actions
@@ -18,7 +21,7 @@ from report.evidence.devices import read_devices
 from report.evidence.reported import Reported, read_reported
 from report.paper.findings import Findings, Inputs
 from report.paper.manuscript import Manuscript, render_manuscript
-from report.paper.tables import to_csv, to_latex
+from report.paper.tables import Cell, Column, Table, to_csv, to_latex
 from report.quantity.evaluation import estimate
 from report.quantity.expression import Quantity
 from report.records.record import Record
@@ -31,6 +34,7 @@ Made = TypeVar("Made")
 Other: TypeAlias = Mapping[str, tuple[Made, str, str]]
 
 
+_OPPOSITE = {"supported": "refuted", "refuted": "supported"}
 _devices = cache(read_devices)
 
 
@@ -39,12 +43,21 @@ def reported(study: str) -> Reported:
     return read_reported(ROOT / "data" / "reported" / f"{study}.json")
 
 
-def inputs_of(study: str, *records: Record) -> Inputs:
+def printing(study: str, **numbers: float) -> Reported:
+    """The source of a study, printing other numbers: by ``_34`` what becomes of each 34."""
+    text = msgspec.json.encode(reported(study)).decode()
+    for old, new in numbers.items():
+        text, count = re.subn(rf"(?<![\d.]){old.strip('_')}(?![\d.])", str(new), text)
+        assert count, old
+    return msgspec.json.decode(text, type=Reported)
+
+
+def inputs_of(study: str, *records: Record, source: Reported | None = None) -> Inputs:
     """What a study reads, with no file beside its records."""
     stored = tuple(factory.stored(record) for record in records)
     return Inputs(
         records=stored,
-        reported=reported(study),
+        reported=source or reported(study),
         reported_file=f"reported/{study}.json",
         devices=_devices(ROOT / "data" / "devices.yaml"),
         attachments={item.file: {} for item in stored},
@@ -59,8 +72,8 @@ def compose(study: str, data: Path, papers: Path, stage: Path) -> Path:
     return task.source
 
 
-def found_in(study: str, *records: Record) -> Findings:
-    return find_study(study)(inputs_of(study, *records))
+def found_in(study: str, *records: Record, source: Reported | None = None) -> Findings:
+    return find_study(study)(inputs_of(study, *records, source=source))
 
 
 def value_of(quantity: Quantity) -> float:
@@ -92,6 +105,59 @@ def assert_verdicts(
     verdicts = {id_: claim.verdict for id_, claim in found.claims.items()}
     expected = dict.fromkeys(verdicts, "supported") | dict.fromkeys(refuted, "refuted")
     assert verdicts == expected | dict.fromkeys(unmeasured, "not measured")
+
+
+def assert_distinct(found: Findings, equal: Collection[tuple[str, ...]] = ()) -> None:
+    """Made-up data are distinct, so that a swap of two of their numbers or columns shows.
+
+    Numbers are distinct that are a hundredth apart; of two values at least one rests on a record.
+    No interval is symmetric.  ``equal`` are the exceptions, which theory or an identity makes: two
+    values, or a table and two of its headings.
+    """
+    pairs = combinations(found.values.values(), 2)
+    alike = {
+        (one.id, other.id)
+        for one, other in pairs
+        if any(not file.startswith("reported") for file in one.sources + other.sources)
+        if one.unit == other.unit and _close(one.number, other.number)
+    }
+    columns = [(t.id, c, cells) for t in found.tables.values() for c, cells in _columns(t)]
+    alike |= {
+        (table, one.name, other.name)
+        for (table, one, cells), (same, other, others) in combinations(columns, 2)
+        if table == same and one.unit == other.unit and all(map(_close, cells, others))
+    }
+    assert alike == {*equal}
+    numbers = {value.id: value.number for value in found.values.values()}
+    cells = {f"{id}, {c.name}, {n}": x for id, c, xs in columns for n, x in enumerate(xs)}
+    assert [where for where, number in {**numbers, **cells}.items() if _symmetric(number)] == []
+
+
+def _columns(table: Table) -> Iterator[tuple[Column, tuple[Cell, ...]]]:
+    return zip(table.columns, zip(*table.rows, strict=True), strict=True)
+
+
+def _close(one: Cell, other: Cell) -> bool:
+    first, second = (each.value if isinstance(each, Estimate) else each for each in (one, other))
+    if isinstance(first, int | float) and isinstance(second, int | float):
+        return isclose(first, second, rel_tol=0.01)
+    return first == second
+
+
+def _symmetric(number: Cell) -> bool:
+    """Whether both ends of an interval are as far from its middle."""
+    if not isinstance(number, Estimate) or number.low == number.high:
+        return False
+    return isclose(number.value - number.low, number.high - number.value, rel_tol=1e-3)
+
+
+def assert_both_sides(full: Findings, other: Mapping[str, Mapping[str, Findings]]) -> None:
+    """Each claim has the opposite verdict in a paper of ``other``, by verdict and claim."""
+    expected = {id: verdict for verdict, claims in other.items() for id in claims}
+    assert expected.keys() == full.claims.keys()
+    for id, verdict in expected.items():
+        judged = other[verdict][id].claims[id], full.claims[id]
+        assert [claim.verdict for claim in judged] == [verdict, _OPPOSITE[verdict]], judged
 
 
 def assert_changes(find: Callable[[Made], Findings], other: Other[Made]) -> None:
