@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import build
 from report.engine.gather import choose
 from report.errors import RecordError
 from report.missing import Missing
@@ -35,6 +36,7 @@ from report.records.store import (
     read_attachments,
     read_record,
     read_records,
+    strays,
     survey,
     write_record,
 )
@@ -315,6 +317,56 @@ def test_what_is_no_record_of_a_study_is_named(tmp_path: Path) -> None:
         assert why.startswith(f"data/{file}: ") and said[file] in why
     with pytest.raises(RecordError, match="found no regular file"):
         read_records("another", tmp_path / "data")
+
+
+#: What lies among the records of a study and belongs to none → what is said of it.
+STRAYS: dict[str, str] = {
+    "imported/20261101T100000Z-a-00000000.zip": "records are plain JSON now; unpack it",
+    "20261101T100000Z-a-00000000.ZIP": "is no record, since its name does not end in .json",
+    "20261101T100000Z-a-00000000.JSON": "is no record, since its name does not end in .json",
+    "20261101T100000Z-a-00000000/ncu.json.gz": "holds files of 20261101T100000Z-a-00000000.json,",
+}
+
+
+def test_strays_among_records_are_named_by_a_build_and_its_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = factory.data_folder(tmp_path, with_attachments())
+    assert strays(STUDY, data) == ()
+    factory.write_files(data / STUDY, dict.fromkeys((*STRAYS, ".hidden.txt"), b"x"))
+    command = [STUDY, "--html", "--data", str(data), "--out", str(tmp_path / "out"), "--jobs", "1"]
+    assert build.main([*command, "--explain"]) == 0
+    built = " ".join(capsys.readouterr().out.split())
+    build.main([*command, "--check"])
+    checked = capsys.readouterr().out
+    for file, why in STRAYS.items():
+        place = f"data/{STUDY}/{file.removesuffix('/ncu.json.gz')}: "
+        assert place in built and place in checked and why in built and why in checked
+    assert "hidden" not in built + checked
+
+
+def test_a_field_that_stands_twice_and_a_pointer_of_git_lfs_are_refused(tmp_path: Path) -> None:
+    """Of two fields a decoder keeps the last, and the hash of an edited name may be right."""
+    text = encode(RECORD).decode()
+    for old, new, said in (
+        ('"time": [', '"time":[1e9],"time": [', "time twice"),
+        ('"study": ', '"study": "conv_profiling", "study": ', "study twice"),
+        ('"batch": 4', r'"batch": 4, "b\u0061tch": 8', "batch twice"),
+        ('"batch": 4', '"batch": 4, "[1,2,3,4,5]": 1, "[5,4,3,2,1]": 2', None),
+    ):
+        assert old in text
+        twice = text.replace(old, new, 1).encode()
+        for kind in (Head, Record):
+            if said is None:
+                parse(twice, PLACE, kind)
+                continue
+            with pytest.raises(RecordError, match=f"found the field {said}"):
+                parse(twice, PLACE, kind)
+    path = tmp_path / "conv_scaling" / f"20261101T100000Z-a-{'0' * 8}.json"
+    path.parent.mkdir()
+    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n")
+    with pytest.raises(RecordError, match=r"pointer of git-lfs, not the file; .*git lfs pull"):
+        read_record(path, tmp_path)
 
 
 # --------------------------------------------------------------------------------------- as a frame

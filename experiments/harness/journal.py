@@ -14,13 +14,14 @@ import fcntl
 import os
 import secrets
 from pathlib import Path
-from typing import Final, Self, TypeAlias
+from typing import Final, Self, TypeAlias, TypeVar
 
 import msgspec
 
 from experiments.harness.study import CaseFile, CounterChoice, Factors
 from report.errors import MeasurementError
 from report.records.record import Case, Ceiling, Head, Measured, Round
+from report.records.strict import may_repeat_a_field
 
 _SUFFIX: Final = ".journal.jsonl"
 
@@ -95,6 +96,9 @@ Last: TypeAlias = Finish | Ended | Count
 
 _header = msgspec.json.Decoder(Header)
 _step: msgspec.json.Decoder[Step] = msgspec.json.Decoder(Step)
+_Decoded = TypeVar("_Decoded")
+#: What decoding a damaged line raises.
+_DAMAGE: Final = (msgspec.DecodeError, ValueError, RecursionError)
 
 
 class Journal:
@@ -177,8 +181,8 @@ def read_journal(path: Path) -> Journal:
     """
     first, *lines = path.read_bytes().split(b"\n")
     try:
-        header = _header.decode(first)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        header = _decoded(first, _header)
+    except _DAMAGE as error:
         raise MeasurementError(
             f"{path.name}: the journal does not begin with its run ({error}); delete the file and "
             "run without --resume."
@@ -186,10 +190,18 @@ def read_journal(path: Path) -> Journal:
     journal = Journal(path, header)
     for line in lines:
         try:
-            journal.take(_step.decode(line))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            journal.take(_decoded(line, _step))
+        except _DAMAGE:
             journal.damaged += line not in (b"", lines[-1])  # the last may just be cut off
     return journal
+
+
+def _decoded(line: bytes, decoder: msgspec.json.Decoder[_Decoded]) -> _Decoded:
+    """Decode a line; raises one of ``_DAMAGE``, also for a field that stands twice."""
+    decoded = decoder.decode(line)
+    if may_repeat_a_field(line):
+        raise msgspec.DecodeError("a field stands twice in one object")
+    return decoded
 
 
 def unfinished(folder: Path) -> tuple[list[Journal], list[MeasurementError]]:

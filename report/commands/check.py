@@ -23,6 +23,7 @@ from report.errors import RidgepointError, unwritable
 from report.paper.findings import Findings
 from report.paper.manuscript import render_manuscript
 from report.paper.pins import Pins, moves, pins_of
+from report.records.store import strays
 from report.records.strict import read_strictly
 
 #: The folder of the data directory that holds the pinned numbers of each study.
@@ -119,6 +120,7 @@ def review(request: Request) -> Review:
             same = pinned.records == paper.pins.records
             (faults if same else notes).extend(moved_numbers(study, pinned, paper.pins))
         faults += (f"{study}: {why}" for why in paper.left_out)
+        notes += strays(study, request.data)
     faults += (f"{step} is stale: {why}." for step, why in stale.items())
     return Review(tuple(faults), tuple(notes))
 

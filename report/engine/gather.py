@@ -45,6 +45,7 @@ from report.records.store import (
     StoredImport,
     read_attachments,
     read_record,
+    strays,
     survey,
 )
 from report.studies import STUDIES, attachments_of, find_study
@@ -205,6 +206,7 @@ def choose(
             *left_out.values(),
             *altered.values(),
             *_without_files(attachments),
+            *strays(study, data),
             *_noted(study, inputs),
         ),
         listing=(

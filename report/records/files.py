@@ -17,6 +17,8 @@ PROJECT: Final = Path(__file__).resolve().parents[2] / "data"
 #: More than any file here holds (B), since a small packed one may hold any number of bytes.
 LARGEST_UNPACKED: Final = 2**28
 _GZIP: Final = b"\x1f\x8b"
+#: How a file begins that git-lfs keeps elsewhere and has not fetched.
+_POINTER: Final = b"version https://git-lfs.github.com/spec/"
 
 
 def shared(name: str, data: Path) -> Path:
@@ -42,10 +44,13 @@ def read_file(path: Path, place: str, remedy: str, data: Path | None = None) -> 
                 f"{place}: is a link that leads out of the data directory; put the file itself in "
                 "its place."
             )
-        return path.read_bytes()
+        content = path.read_bytes()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise RecordError(f"{place}: cannot be read ({reason}); {remedy}.") from error
+    if content.startswith(_POINTER):
+        raise RecordError(f"{place}: is a pointer of git-lfs, not the file; fetch: git lfs pull.")
+    return content
 
 
 def read_bounded(read: Callable[[int], bytes]) -> bytes:

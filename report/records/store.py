@@ -31,6 +31,11 @@ from report.records.record import Head, Record
 _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[a-z0-9-]+-(?P<hash>[0-9a-f]{8})\.json")
 #: What is said of a record whose content was changed after it was measured.
 EDITED: Final = "its content does not match the hash in its name"
+#: What is said of a record as it was kept until November 2026.
+_ARCHIVE: Final = (
+    "is not read, since records are plain JSON now; unpack it, and name its record.json as the "
+    f"archive with {ENDING}, and a folder with its other files as the archive."
+)
 
 #: A record of one's own or its head, or one of others.
 Kind_co = TypeVar("Kind_co", covariant=True)
@@ -214,7 +219,9 @@ def survey(
     folder = data / study / IMPORTED if kind is ImportedRecord else data / study
     found: list[Filed[Kind]] = []
     refused: dict[str, str] = {}
-    for path in sorted(path for path in folder.glob(f"*{ENDING}") if path.name[0] != "."):
+    for path in _visible(folder):
+        if path.suffix != ENDING:
+            continue
         try:
             filed = read_record(path, data, kind)
             if folder != data / filed.record.folder:
@@ -224,3 +231,29 @@ def survey(
         except RecordError as error:
             refused[path.relative_to(data).as_posix()] = str(error)
     return tuple(found), refused
+
+
+def strays(study: str, data: Path) -> tuple[str, ...]:
+    """A sentence for each file and folder among the records of a study that belongs to none."""
+    paths = (*_visible(data / study), *_visible(data / study / IMPORTED))
+    found = ((path, _stray(path)) for path in paths)
+    return tuple(f"{_place(path, data)}: {why}" for path, why in found if why)
+
+
+def _stray(path: Path) -> str:
+    """Why a file or folder belongs to no record; empty if it belongs to one, or has its name."""
+    record = path.with_name(path.name + ENDING)
+    if path.suffix == ".zip":
+        return _ARCHIVE
+    if path.suffix == ENDING or path.name == IMPORTED:
+        return ""
+    if not path.is_dir():
+        return f"is no record, since its name does not end in {ENDING}; move it elsewhere."
+    if os.path.lexists(record):
+        return ""
+    return f"holds files of {record.name}, which is not there; restore that, or delete the folder."
+
+
+def _visible(folder: Path) -> list[Path]:
+    """What a folder contains, sorted, but for hidden files such as journals."""
+    return sorted(path for path in folder.glob("*") if path.name[0] != ".")

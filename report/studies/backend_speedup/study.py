@@ -9,7 +9,6 @@ from typing import Final
 
 import msgspec
 
-from report.errors import StudyError
 from report.evidence.audit import Check, count_by_verdict
 from report.missing import Missing
 from report.paper.findings import Inputs
@@ -20,6 +19,7 @@ from report.quantity.evaluation import point, to_digits
 from report.quantity.expression import Quantity, absent, exact, recorded
 from report.quantity.operations import at_least, at_most
 from report.quantity.verdicts import Statement
+from report.records.strict import parse_json
 from report.studies.backend_speedup import figures, theory
 from report.studies.backend_speedup.runs import Run
 from report.studies.backend_speedup.source import OPERATIONS, PERFORMANCE, Source
@@ -96,17 +96,14 @@ class _Library(msgspec.Struct):
 
 
 def _versions(p: Paper, run: Run | None) -> str:
-    """The libraries of a run with their versions; raises ``StudyError`` for a file of others."""
+    """The libraries of a run with their versions; raises ``RecordError`` for a file of others."""
     found = []
     for name, content in sorted((p.inputs.attachments.get(run.file, {}) if run else {}).items()):
         if isinstance(content, Missing):
             found.append(f"unknown, since {content.reason}")
             continue
-        try:
-            told = msgspec.json.decode(content, type=_Library)
-        except msgspec.MsgspecError as error:
-            where = f"data/{run.file if run else ''}: {name}"
-            raise StudyError(f"{where}: {error}; run the experiment again.") from error
+        where = f"data/{run.file if run else ''}: {name}"
+        told = parse_json(content, _Library, where, "run the experiment again")
         blas = f" ({told.matrix_products})" if told.matrix_products else ""
         found.append(f"{NAMES.get(told.name, told.name)} {told.version}{blas}")
     return markdown(", ".join(found))
