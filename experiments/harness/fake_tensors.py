@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from itertools import pairwise
-from threading import Thread
+from threading import Thread, get_ident
 from typing import Any, Final, TypeAlias
 
 import torch
@@ -67,8 +67,13 @@ class FakeMode(DispatchMode, FakeTensorMode):
         self.enter_stack = []
         #: The order of a convolution's results, by the forms of its arguments.
         self.layouts: dict[object, torch.memory_format] = {}
+        self._thread = get_ident()
+        #: An operator of a thread of the network's own; nobody records it.
+        self.unseen = ""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if get_ident() != self._thread and torch._C._current_autograd_node() is None:
+            self.unseen = str(func)  # autograd's threads have a node and are seen
         if isinstance(func, HigherOrderOperator) and func not in registered_hop_fake_fns:
             return func.python_key_table[FakeTensorMode](self, *args, **(kwargs or {}))
         if func is _aten._nnpack_available.default:  # asked where convolutions are chosen

@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import sys
 import weakref
+from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -38,6 +40,7 @@ from experiments.harness.fake_tensors import (
     tensors_in,
 )
 from report.errors import MeasurementError
+from report.records import operations
 from report.records.operations import ITEM_BYTES, Network, Operator, Setting, Tensor
 
 if TYPE_CHECKING:
@@ -107,13 +110,14 @@ class Recorder(DispatchMode):
         #: The extent in which the batch lies; 0 where nobody asks for another one.
         self.batch = 0
         self._step = step
-        self._names = {id(part): name for name, part in step.module.named_modules()}
+        self._names = {id(part): name for part, name in places(step.module).items()}
         self._calling: list[str] = []
+        #: From which number of autograd's nodes on a module was being called, in order.
+        self._callers: list[tuple[int, str]] = []
         self._storages = _Storages()
         self._mode = mode
-        #: Storages that the backward pass made, and the module that made each forward.
+        #: Storages that the backward pass made.
         self._gradients: set[int] = set()
-        self._makers: dict[int, str] = {}
         self._inputs: tuple[Tensor, ...] = ()
 
     def begin(self, inputs: Sequence[torch.Tensor], *, writes: bool = True) -> None:
@@ -142,19 +146,29 @@ class Recorder(DispatchMode):
         self._parameters = {name: self._tensor(each, watch=False) for name, each in parameters}
         buffers = self._step.module.named_buffers(remove_duplicate=False)
         self._buffers = {name: self._tensor(each) for name, each in buffers}
-        self._owners = {t.storage: n.rpartition(".")[0] for n, t in self._parameters.items()}
+        self._owners: dict[int, str] = {}
+        for part in self._step.module.modules():
+            for parameter in part._parameters.values():
+                self._owners.setdefault(id(parameter), self._names[id(part)])
 
     @contextmanager
     def named(self) -> Iterator[None]:
         """Follow which module is being called."""
 
         def enter(module: nn.Module, arguments: tuple[Any, ...]) -> None:
-            self._calling.append(self._names.get(id(module), ""))
+            name = self._names.get(id(module))
+            self._calling.append(self._module() if name is None else name)
+            note_caller()
             if self.batch and getattr(module, "batch_first", None) is False:
                 self._refuse_growing_sequence(module, arguments)
 
         def leave(module: nn.Module, arguments: object, result: object) -> None:
             self._calling.pop()
+            note_caller()
+
+        def note_caller() -> None:
+            number = torch._C._autograd._get_sequence_nr()
+            self._callers.append((number, self._calling[-1] if self._calling else operations.LOSS))
 
         with (
             register_module_forward_pre_hook(enter),
@@ -250,18 +264,13 @@ class Recorder(DispatchMode):
         made = tuple(range(known, len(self._storages.sizes)))
         if counter := flop_registry.get(getattr(func, "_overloadpacket", func)):
             self.flops[len(self.operators)] = counter(*args, **given, out_val=result)
-        module = self._calling[-1] if self._calling else ""
-        if phase == "forward":
-            self._makers |= dict.fromkeys(made, module)
-        else:
-            module = self._whose(reads, module)
         if phase == "backward":
             self._gradients |= set(made)
         written = (a for a in schema if a.alias_info is not None and a.alias_info.is_write)
         self.operators.append(
             Operator(
                 name=_name(func),
-                module=module,
+                module=self._module(),
                 phase=phase,
                 reads=reads,
                 settings=settings,
@@ -281,11 +290,23 @@ class Recorder(DispatchMode):
                 f"many): it loops over it, or what grows is a sequence; {_MARK}."
             )
 
-    def _whose(self, reads: Mapping[str, tuple[Tensor, ...]], unknown: str) -> str:
-        """The module whose tensors are read: parameters tell it first, then what it made."""
-        read = [tensor.storage for found in reads.values() for tensor in found]
-        owners = (of[n] for of in (self._owners, self._makers) for n in read if n in of)
-        return next(owners, unknown)
+    def _module(self) -> str:
+        """The module that an operator belongs to.
+
+        In the backward pass it is the one that was being called when autograd recorded the node
+        that runs now, which adds to the gradient of a parameter for the module of the parameter.
+        """
+        if self._step.phase == "update":
+            return operations.OPTIMISER
+        if self._calling:
+            return self._calling[-1]
+        node = torch._C._current_autograd_node() if self._step.phase == "backward" else None
+        if node is None:
+            return operations.LOSS
+        if (parameter := getattr(node, "variable", None)) is not None:
+            return self._owners.get(id(parameter), operations.LOSS)
+        place = bisect(self._callers, node._sequence_nr(), key=itemgetter(0))
+        return self._callers[place - 1][1] if place else operations.LOSS
 
     def _tensor(self, tensor: torch.Tensor, *, watch: bool = True) -> Tensor:
         dtype = str(tensor.dtype).removeprefix("torch.")
@@ -312,6 +333,17 @@ class Recorder(DispatchMode):
 
 def _name(func: Any) -> str:
     return str(func).removeprefix("aten.")
+
+
+def places(module: nn.Module) -> dict[nn.Module, str]:
+    """Every module with its name; of one that stands in several places all names, three written."""
+    names: dict[nn.Module, list[str]] = {}
+    for name, part in module.named_modules(remove_duplicate=False):
+        names.setdefault(part, []).append(name)
+    return {
+        part: ", ".join(each[:3]) + (f" and {len(each) - 3} more" if len(each) > 3 else "")
+        for part, each in names.items()
+    }
 
 
 def _can_hold(operand: Tensor, result: Tensor) -> bool:

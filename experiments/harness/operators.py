@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from itertools import zip_longest
 from typing import Any, Final, Literal, TypeAlias
 from unittest.mock import patch
 
@@ -37,6 +38,7 @@ from experiments.harness.operator_recorder import Recorder
 from experiments.harness.timing import collector_off
 from report.errors import MeasurementError, UsageError, shorten
 from report.records.operations import Network, Operator, Phase
+from report.theory.networks import signature
 
 #: Gives the module; it is called where parameters take no memory.
 Build: TypeAlias = Callable[[], nn.Module]
@@ -143,21 +145,22 @@ def capture(
 ) -> Captured:
     """The operators of one call in evaluation mode without gradients, or of a training step.
 
-    The step is the second: forward, the loss, backward and the update, whose state is there from
-    the first one.  The loss is the cross entropy of a matrix of scores, else the sum of the means
-    of all results.  For a ``gpu`` the call too is the second, and operators are a GPU's as far as
-    they are known where PyTorch has none.  The forward pass is tried on the ``probe`` first, which
-    are the inputs at a small batch.
+    The call or step is the second one.  A step is forward, the loss, backward and the update, whose
+    state is there from the first one.  The loss is the cross entropy of a matrix of scores, else
+    the sum of the means of all results.  For a ``gpu`` operators are a GPU's as far as they are
+    known where PyTorch has none.  The forward pass is tried on the ``probe`` first, which are the
+    inputs at a small batch, and a third time on the inputs.
 
     Raises ``MeasurementError`` with the operator for a network that needs the values of its
-    tensors, that cannot run on these inputs, or that calls many more operators than for the probe.
+    tensors, that cannot run on these inputs, that calls many more operators than for the probe or
+    others the third time, or that computes in threads of its own.
     """
     device = _device(gpu, policy)
     module, compiled = _eager(built(build).train(train))
     _checkpoint(module, policy.checkpoint)
     mode = FakeMode()
     step = Step(module, policy, gpu, train)
-    recorder, trial = Recorder(step, mode), Recorder(step, mode)
+    recorder, trial, third = (Recorder(step, mode) for _ in range(3))
     try:
         _materialise(module, inputs)
         put_into(module, mode, device)
@@ -169,6 +172,8 @@ def capture(
                 recorder.most = policy.accumulate * (2 * len(trial.operators) + _LEEWAY)
                 recorder.batch = inputs[0].batch
             step.write_down(given, recorder)
+            step.probe(given, third)
+        _refuse_unseen(mode, recorder.operators, third.operators)
     except MeasurementError:
         raise
     except Exception as error:
@@ -177,6 +182,24 @@ def capture(
     other = () if device.type == "cuda" else _recurrent(module)
     found, tried = recorder.network(), tuple(trial.operators)
     return Captured(found, recorder.flops, recorder.history, other, compiled, tried)
+
+
+def _refuse_unseen(mode: FakeMode, second: Sequence[Operator], third: Sequence[Operator]) -> None:
+    """Raise ``MeasurementError`` for work in other threads, or for a forward pass that changes."""
+    if mode.unseen:
+        raise MeasurementError(
+            f"The network calls {mode.unseen} in a thread of its own, where no operator is seen; "
+            "call it in the thread of the forward pass."
+        )
+    forward = [operator for operator in second if operator.phase == "forward"]
+    passes = max(1, round(len(forward) / max(1, len(third))))
+    for operator, repeated in zip_longest(forward, [*third] * passes):
+        if not (operator and repeated and signature(operator) == signature(repeated)):
+            names = " in place of ".join(o.name if o else "nothing" for o in (repeated, operator))
+            raise MeasurementError(
+                f"The network computes otherwise from call to call ({names}), as where code draws "
+                "lots or counts its calls; fix what it chooses."
+            )
 
 
 def _device(gpu: bool, policy: Policy) -> torch.device:
@@ -345,7 +368,7 @@ class Step:
     phase: Phase = "forward"
 
     def probe(self, given: Sequence[torch.Tensor], trial: Recorder) -> None:
-        """Try the forward pass."""
+        """Record a forward pass."""
         trial.begin(given)
         with trial:
             self.forward(given)
@@ -369,8 +392,7 @@ class Step:
             # Without guards, which import PyTorch's compiler: that takes two seconds.
             with patch.object(base, "add_param_group", inspect.unwrap(base.add_param_group)):
                 self.optimizer = _OPTIMIZERS[self.policy.optimizer](trained, **way)
-        if self.trains or self.gpu:
-            self.run(given)
+        self.run(given)
 
     def state(self) -> Iterator[torch.Tensor]:
         """What the optimiser keeps, and the gradients; counts of steps stay on the processor."""

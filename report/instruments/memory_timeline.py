@@ -18,6 +18,7 @@ import msgspec
 
 from report.records import strict
 from report.records.files import unpacked
+from report.records.quantities import LARGEST
 
 #: The numbers of torch's ``Category``, and of the ``None`` of tensors that it could not place.
 CATEGORIES: Final = (
@@ -44,16 +45,23 @@ def highest_bytes(content: bytes, place: str) -> dict[str, int]:
     """The most bytes of each category at any moment, from a timeline's file, gzipped or not.
 
     ``place`` names it in messages.  Raises ``RecordError`` for a file that is cut off, is no such
-    timeline, or goes back in time.
+    timeline, goes back in time, or has less than 0 or more than 2⁶³ − 1 bytes of a category.
     """
     events = strict.parse_json(unpacked(content, place, _REMEDY), tuple[Event, ...], place, _REMEDY)
     strict.refuse_first(_faults(events), place, _REMEDY)
     live, most = [0] * len(CATEGORIES), [0] * len(CATEGORIES)
-    for _, together in groupby(events, key=attrgetter("moment")):
+    for moment, together in groupby(events, key=attrgetter("moment")):
         for event in together:
             live[event.category] += event.change
+        strict.refuse_first(_impossible(moment, live), place, _REMEDY)
         most = list(map(max, most, live))
     return dict(zip(CATEGORIES, most, strict=True))
+
+
+def _impossible(moment: int, live: Sequence[int]) -> Iterator[str]:
+    for name, size in zip(CATEGORIES, live, strict=True):
+        if not 0 <= size <= LARGEST:
+            yield f"the moment {moment}: found {size} B of {name}, which cannot be"
 
 
 def _faults(events: Sequence[Event]) -> Iterator[str]:

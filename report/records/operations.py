@@ -29,6 +29,11 @@ ITEM_BYTES: Final[dict[str, int]] = {
 }  # fmt: skip
 
 
+#: What operators outside of all modules belong to.
+LOSS: Final = "(the loss)"
+OPTIMISER: Final = "(the optimiser)"
+
+
 class Tensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """One tensor: its storage, its extents, its strides in elements and their type.
 
@@ -86,8 +91,9 @@ class Operator(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """One call of an operator.
 
     ``name`` is ATen's with its overload (``convolution.default``); ``module`` the innermost module
-    that called it, of a backward pass the one whose tensors it reads.  ``reads`` are the arguments
-    that hold tensors, by their names, a list of tensors as several; ``settings`` the others;
+    that called it, in a backward pass the one that called what it is the gradient of; the loss and
+    the optimiser (``LOSS``, ``OPTIMISER``) stand beside modules.  ``reads`` are the arguments that
+    hold tensors, by their names, a list of tensors as several; ``settings`` the others;
     ``writes`` the results, those in place among them; ``updates`` are the arguments that it writes
     to.  ``freed`` are the storages that were let go after the operator before it, ``made`` those
     that it allocated.

@@ -21,14 +21,14 @@ from report.records.operations import Network, Operator
 from report.theory.allocator import Sum
 from report.theory.conditions import Conditions
 from report.theory.fits import Fits, bytes_of, fits
-from report.theory.operators import Load, load
+from report.theory.operators import Load, kind_of, load
 from report.theory.roofline import Roof
 from report.theory.timeline import ONLY_ON_CPU, Moment, cuda_memory, timeline
 
 
 @dataclass(frozen=True)
 class Row:
-    """What some operators do together; ``parameters`` are those that no row before has read.
+    """Work of some operators together; a parameter counts in the row that reads it first.
 
     ``made`` are the bytes of storages that they allocate; ``seconds`` is the least time under a
     roof, each operator at its nearer ceiling, and None without one.
@@ -201,21 +201,33 @@ class Theory:
         for operator, found in self._loads:
             if found is not None:
                 groups.setdefault(name(operator, found), []).append((operator, found))
+        readers = self._first_readers
+        return tuple(self._row(name, group, readers) for name, group in groups.items())
+
+    @cached_property
+    def _first_readers(self) -> dict[int, int]:
+        """Elements of parameters by the operator (its id) that reads them first.
+
+        A view reads a parameter only if nothing else does.
+        """
         unread = {t.storage: t.elements for t in self.network.parameters.values()}
-        return tuple(self._row(name, group, unread) for name, group in groups.items())
+        readers: dict[int, int] = {}
+        for operator in sorted(self.network.operators, key=_is_view):
+            for storage in {tensor.storage for tensor in operator.read} & unread.keys():
+                readers[id(operator)] = readers.get(id(operator), 0) + unread.pop(storage)
+        return readers
 
     def _row(
-        self, name: str, group: Sequence[tuple[Operator, Load]], unread: dict[int, int]
+        self, name: str, group: Sequence[tuple[Operator, Load]], readers: dict[int, int]
     ) -> Row:
-        """The row of a group, which takes the parameters that it reads out of ``unread``."""
-        read = {tensor.storage for operator, _ in group for tensor in operator.read}
+        """The row of a group, with the parameters that its operators are ``readers`` of."""
         roof = self.roof
         return Row(
             name=name,
             calls=len(group),
             multiply_adds=sum(found.multiply_adds for _, found in group),
             bytes=sum(found.bytes for _, found in group),
-            parameters=sum(unread.pop(storage, 0) for storage in read),
+            parameters=sum(readers.get(id(operator), 0) for operator, _ in group),
             made=sum(self.network.storages[s] for o, _ in group for s in o.made),
             seconds=sum(roof.least(load.flops, load.bytes) for _, load in group) if roof else None,
         )
@@ -259,6 +271,10 @@ class Theory:
         rows = [{"Operators": row.name} | row.cells for row in self.by_kind]
         sums = "<br>".join(f"{escape(name)}: {escape(value)}" for name, value in self.sums)
         return f"{DataFrame(rows).to_html(index=False)}<p>{sums}</p>"
+
+
+def _is_view(operator: Operator) -> bool:
+    return kind_of(operator) == "view"
 
 
 def _described(operator: Operator) -> str:

@@ -97,9 +97,16 @@ def _traffic(operator: Operator, kind: Kind) -> int:
     taken = _TAKEN.get(operator.base)
     if taken is None:
         return places(written) + places(read)
-    # The rows that are taken are as large as what they become, or all that there are.
-    rows = min(places(written), places(operator.reads[taken]))
+    rows = min(_named_by_index(operator, taken, written), places(operator.reads[taken]))
     return places(written) + rows + places(_others(operator, (taken,)))
+
+
+def _named_by_index(operator: Operator, table: str, written: Sequence[Tensor]) -> int:
+    """The bytes that an index names: rows of a weight, else as much as they become."""
+    if table != "weight":
+        return places(written)
+    weight, rows = _needed(operator, table), _needed(operator, "indices").elements
+    return rows * prod(weight.shape[1:]) * ITEM_BYTES[weight.dtype]
 
 
 def _written_by_index(operator: Operator) -> int:
@@ -287,11 +294,15 @@ _NAMES: Final[Mapping[Kind, str]] = {
         nll_loss2d_backward cumsum cumprod count_nonzero mse_loss mse_loss_backward
         binary_cross_entropy_with_logits smooth_l1_loss _assert_async
     """,
-    "embedding": "embedding embedding_dense_backward _embedding_bag",
+    "embedding": """
+        embedding embedding_dense_backward _embedding_bag _embedding_bag_forward_only
+        _embedding_bag_backward _embedding_bag_dense_backward
+        _embedding_bag_per_sample_weights_backward
+    """,
     "indexing": """
-        index index_select gather scatter scatter_add scatter_reduce index_put _index_put_impl
-        index_add index_copy slice_backward select_backward slice_scatter select_scatter
-        diagonal_backward masked_scatter _unsafe_index _unsafe_index_put
+        index index_select gather take put scatter scatter_add scatter_reduce index_put
+        _index_put_impl index_add index_copy slice_backward select_backward slice_scatter
+        select_scatter diagonal_backward masked_scatter _unsafe_index _unsafe_index_put
     """,
     "copy": """
         clone copy _to_copy constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d
@@ -344,13 +355,17 @@ _OVERWRITING: Final = frozenset(
 #: In place they write what the index names, and leave the rest.
 _BY_INDEX: Final = frozenset({
     "index_copy_", "index_fill_", "index_add_", "index_put_", "_index_put_impl_", "scatter_",
-    "scatter_add_", "scatter_reduce_",
+    "scatter_add_", "scatter_reduce_", "put_",
 })  # fmt: skip
 #: Of the argument that is named, only what becomes part of the result is read.
 _TAKEN: Final[Mapping[str, str]] = {
     "embedding": "weight",
+    "_embedding_bag": "weight",
+    "_embedding_bag_forward_only": "weight",
+    "_embedding_bag_per_sample_weights_backward": "weight",
     "index": "self",
     "_unsafe_index": "self",
     "index_select": "self",
     "gather": "self",
+    "take": "self",
 }

@@ -207,6 +207,8 @@ TRACE, FOR_TIMELINE = traced(KERNEL), (*GPU, *PROFILE)
         ("trace.json", traced(), PROFILE, "found no kernel"),
         ("trace.json", traced(KERNEL, gpus=("one", "other")), PROFILE, "2 kinds of GPU"),
         ("timeline.json", b"[[5, 2, 512, 9]]", FOR_TIMELINE, "from 0 to 7, found 9"),
+        ("timeline.json", b"[[5, 4, -512, 0]]", FOR_TIMELINE, "5: found -512 B of parameter"),
+        ("timeline.json", b"[[5, 2, %d, 4]]" % 2**64, FOR_TIMELINE, f"{2**64} B of activation"),
         ("tidy.csv", FILES["tidy.csv"][0][:30], TIDY, "in the middle of a line"),
         ("tidy.csv", b"", TIDY, "the file is empty"),
         (TIMM, bytes(range(256)) * 8, GPU, "found no file of a format"),

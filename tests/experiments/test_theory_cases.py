@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -47,6 +48,9 @@ def flexible(x: Any) -> Any:
     return flex_attention(x, x, x)
 
 
+#: 160 rows of 256 B by their numbers, 8 offsets written and read, and 8 sums with two numbers each
+#: and one for each row.
+LOOKED_UP = 160 * (8 + 256) + 2 * 8 * 8 + 8 * (256 + 16) + 160 * 8
 TRAFFIC: list[tuple[Any, tuple[Any, ...], int]] = [
     (lambda x: torch.mul(*x.chunk(2, 1)), ((2, 8, 4, 4),), 1_536),
     (lambda x: attention(*x.unbind(0)), ((3, 2, 4, 16, 8),), 16_896),
@@ -62,6 +66,12 @@ TRAFFIC: list[tuple[Any, tuple[Any, ...], int]] = [
     (lambda x: x[:, :1].expand(4, 9) + x, ((4, 9),), 4 * 2 * 36),
     (Cache(), ((1, 1, 64), ((1,), "int64")), 520),
     (nn.Embedding(2, 768), (((1, 128), "int64"),), 400_384),
+    (nn.EmbeddingBag(1000, 64), (((8, 20), "int64"),), LOOKED_UP),
+    (nn.EmbeddingBag(1000, 64).requires_grad_(False), (((8, 20), "int64"),), LOOKED_UP),
+    (lambda x, i: x.take(i), ((1000, 64), ((20,), "int64")), 20 * (8 + 4 + 4)),
+    (lambda x, i: x[i], ((1000, 64), ((20,), "int64")), 20 * (8 + 2 * 256)),
+    (lambda x, i: x.index_select(0, i), ((1000, 64), ((20,), "int64")), 20 * (8 + 2 * 256)),
+    (lambda x, i: x.gather(0, i), ((1000, 64), ((8, 20), "int64")), 160 * (8 + 4 + 4)),
     (lambda x, i: x.index_add_(0, i, x[:2]), ((100, 4), ((2,), "int64")), 16 + 32 + 64),
     (lambda x, i: x.scatter_(0, i, 1.0), ((100, 4), ((2, 4), "int64")), 64 + 32),
 ]
@@ -103,12 +113,29 @@ def padded() -> nn.Module:
     return nn.Sequential(encoder, Function(lambda x: encoder(x, src_key_padding_mask=mask)))
 
 
+class Counting(nn.Module):
+    """Does something else in every other call."""
+
+    calls = 0
+
+    def forward(self, x: Any) -> Any:
+        self.calls += 1
+        return x.relu() if self.calls % 2 else x.sigmoid()
+
+
+def threaded(x: Any) -> Any:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(torch.mm, x, x.t()).result()
+
+
 REFUSED: list[tuple[Any, tuple[Any, ...], str]] = [
     (nn.Linear(8, 4, dtype=torch.complex64), (((16, 8), "complex64"),), "complex"),
     (nn.Conv1d(8, 4, 1, dtype=torch.complex64), (((1, 8, 16), "complex64"),), "complex"),
     (torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(4, 3))), ((2, 4),), "quantis"),
     (lambda x: x[x > 0].sum(), ((2, 4),), "torch.where"),
     (lambda x: x.sum().item(), ((2, 4),), ".item()"),
+    (Counting(), ((2, 4),), "relu.default in place of sigmoid.default"),
+    (threaded, ((2, 4),), "mm.default in a thread of its own"),
     (padded(), ((2, 4, 8),), "enable_nested_tensor=False"),
 ]
 
@@ -119,6 +146,38 @@ def test_what_is_refused_names_what_to_do(
 ) -> None:
     with pytest.raises(MeasurementError, match=keyword.replace("(", r"\(").replace(")", r"\)")):
         of(function, *inputs)
+
+
+def shared() -> nn.Module:
+    one = nn.Linear(10, 10)
+    return nn.Sequential(nn.Sequential(one), nn.Sequential(one))
+
+
+def head() -> nn.Module:
+    normed = nn.utils.parametrizations.weight_norm(nn.Linear(100, 10))
+    return nn.Sequential(nn.Flatten(), nn.Linear(192, 100), nn.ReLU(), normed)
+
+
+#: Multiply-adds and parameters of each row that has any: a layer forward, the gradient of its
+#: weight, and that of its input where a layer made it.  A norm reads the direction and the lengths.
+OF_SHARED = {"0.0, 1.0": (5 * 100_000, 110)}
+NORM = "3.parametrizations.weight.0"
+OF_HEAD = {"1": (2 * 76_800, 19_300), "3": (3 * 4_000, 10), NORM: (0, 1_010)}
+
+
+@pytest.mark.parametrize(
+    ("build", "shape", "rows"), [(shared, (10, 100, 10), OF_SHARED), (head, (4, 3, 8, 8), OF_HEAD)]
+)
+@pytest.mark.parametrize("update", ["single", "foreach", "fused"])
+def test_a_module_has_what_it_called_and_the_gradients_of_that(
+    build: Any, shape: tuple[int, ...], rows: dict[str, tuple[int, int]], update: str
+) -> None:
+    found = theory_of(build, shape, train=True, update=update)
+    modules = {row.name: (row.multiply_adds, row.parameters) for row in found.by_module}
+    assert {name: row for name, row in modules.items() if any(row)} == rows
+    assert sum(row.parameters for row in found.by_kind) == found.parameters
+    calls = {row.name: row.calls for row in found.by_module}["(the optimiser)"]
+    assert calls == sum(operator.phase == "update" for operator in found.network.operators)
 
 
 def test_grouped_gradients_are_right_whichever_way_torch_counts() -> None:

@@ -95,7 +95,7 @@ class Captured:
         """For each operator the first one that does the same with tensors of the same shapes."""
         first: dict[object, int] = {}
         return tuple(
-            first.setdefault(_signature(operator), number)
+            first.setdefault(signature(operator), number)
             for number, operator in enumerate(self.network.operators)
         )
 
@@ -156,7 +156,8 @@ def _setting(value: Setting, batch: int, reduced: str) -> Setting:
     return _scaled(value, batch) if type(value) is int else value
 
 
-def _signature(operator: Operator) -> object:
+def signature(operator: Operator) -> object:
+    """Name, settings and shapes, which decide the work of an operator."""
     reads = ((name, tuple(map(_form, each))) for name, each in operator.reads.items())
     settings = tuple(operator.settings.items())
     return operator.name, tuple(reads), settings, tuple(map(_form, operator.writes))
@@ -174,7 +175,7 @@ def scales(network: Network, seen: Sequence[Operator], batch: int) -> bool:
     captured = Captured(network)
     forward = [n for n, each in enumerate(network.operators) if each.phase == "forward"]
     return len(forward) % len(seen) == 0 and all(
-        _signature(captured.operator(number, batch)) == _signature(operator)
+        signature(captured.operator(number, batch)) == signature(operator)
         for number, operator in zip(forward, seen, strict=False)
     )
 
