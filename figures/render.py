@@ -1,4 +1,4 @@
-"""From a description to bytes: PDF for print and SVG for the page, the same in every build."""
+"""From a description to bytes: PDF for print, SVG for the page, PNG for Word, always the same."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -33,6 +34,8 @@ _KINDS: Final[Mapping[type[Panel], ModuleType]] = {
 }
 #: Characters of a line that leave room for the axes beside it.
 _LINE: Final = 45
+#: What printers resolve, and publishers ask for.
+_PNG_DPI: Final = 300
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,11 @@ class Series:
 
 @dataclass(frozen=True)
 class Rendered:
-    """The finished figure in both formats, and where its series lie in the SVG."""
+    """The finished figure in each format, and where its series lie in the SVG."""
 
     pdf: bytes
     svg: bytes
+    png: bytes
     series: tuple[Series, ...] = ()
 
 
@@ -81,7 +85,9 @@ def render(drawing: Drawing, salt: str) -> Rendered:
         # Dates would make two builds differ.
         pdf = _written(canvas.print_pdf, figure, {"CreationDate": None})
         svg = _written(FigureCanvasSVG(figure).print_svg, figure, {"Date": None})
-        return Rendered(pdf, shorten(svg.decode("utf-8")).encode("utf-8"), series)
+        figure.dpi = _PNG_DPI
+        png = _written(FigureCanvasAgg(figure).print_png, figure, {"Software": None})
+        return Rendered(pdf, shorten(svg.decode("utf-8")).encode("utf-8"), png, series)
 
 
 def draw(panel: Panel, axes: Axes) -> Drawn:

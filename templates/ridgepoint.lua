@@ -54,6 +54,12 @@ local function written(edition)
     doc = pandoc.utils.citeproc(doc)
   end
   local options = edition.options
+  if format == "docx" then
+    -- pandoc reads this once more when the figures are drawn, which a Word document holds; what it
+    -- needed for citations would become properties of the file.
+    doc.meta.bibliography, doc.meta.csl, doc.meta["link-citations"] = nil, nil, nil
+    return pandoc.write(doc, "json", options)
+  end
   options.template = pandoc.template.compile(files.content(edition.template), edition.template)
   options.variables = edition.variables
   return pandoc.write(doc, edition.to, options)

@@ -320,6 +320,19 @@ def test_a_run_may_move_numbers_but_no_verdict_and_code_may_move_none(project: P
     assert checked(0) == ""
 
 
+def test_a_word_document_is_made_when_it_is_asked_for_and_when_it_changes(project: Path) -> None:
+    """A later build converts the document for Word too, so that nothing is converted twice."""
+    word = project / "out" / "docx" / f"{STUDY}.docx"
+    assert tiny.ran(project, "--docx") == {f"{STUDY}/document", f"{STUDY}/docx"}
+    assert tiny.ran(project) == tiny.ran(project, "--docx") == set()
+    whole = word.read_bytes()
+    word.write_bytes(whole[:100])
+    assert tiny.ran(project, "--docx") == {f"{STUDY}/docx"} and word.read_bytes() == whole
+    EDITS["caption"][0](project)
+    assert {f"{STUDY}/document", f"{STUDY}/docx"} <= tiny.ran(project, "--docx")
+    assert word.read_bytes() != whole
+
+
 def test_the_site_is_whole_by_itself(built: Path, tmp_path: Path) -> None:
     """Copied elsewhere, no link of it is dead, and the index and the page lead to the PDF."""
     site = shutil.copytree(built / "out" / "html", tmp_path / "published")

@@ -15,7 +15,9 @@ from report.studies import STUDIES
 from report.system.commandline import Parser
 
 PORT: Final = 8000
-OUTPUTS: Final[tuple[Output, ...]] = ("html", "pdf")
+OUTPUTS: Final[tuple[Output, ...]] = ("html", "pdf", "docx")
+#: What is built where none is named.
+_USUAL: Final[tuple[Output, ...]] = ("html", "pdf")
 #: How the names of papers' templates end.
 TEMPLATE: Final = ".qmd.j2"
 #: More processes than this win nothing, and open more files than some systems allow.
@@ -23,8 +25,9 @@ _JOBS: Final = min(os.cpu_count() or 1, 16)
 _OPTIONS: Final = f"""
 study  STUDY*  the studies to build, or their templates; default: all
 what is built, from what, and where
---pdf  –  make PDFs; default: both formats
+--pdf  –  make PDFs; default: PDFs and pages
 --html  –  make HTML pages
+--docx  –  make Word documents
 --engine  auto|latex|typst [auto]  what makes the PDFs; auto takes LaTeX where it is complete
 --style  {"|".join(STYLES)}  print in this style instead of that of each paper
 --out  DIR  where to write; default: out, beside build.py
@@ -102,7 +105,7 @@ def _study(word: str) -> str:
 
 
 def request_of(options: Namespace) -> Request:
-    """What the command line asks to build; both formats when none is named.
+    """What the command line asks to build; PDFs and pages when no format is named.
 
     Raises ``RecordError`` for a record that is not there.
     """
@@ -116,7 +119,7 @@ def request_of(options: Namespace) -> Request:
         use = named_records(options.use, studies, data, Path.cwd())
     return Request(
         studies=studies,
-        outputs=tuple(output for output in OUTPUTS if getattr(options, output)) or OUTPUTS,
+        outputs=tuple(output for output in OUTPUTS if getattr(options, output)) or _USUAL,
         out=options.out.resolve(),
         engine=options.engine,
         jobs=options.jobs,

@@ -29,6 +29,7 @@ from report.engine.steps import (
     RECORDS_FOLDER,
     SAMPLES,
     TYPST,
+    WORD,
     paper_files,
 )
 from report.records.files import read_file, shared
@@ -137,6 +138,7 @@ def figures(task: Task) -> None:
         rendered = render(drawing, f"{task.study}/fig-{name}")
         (folder / f"{name}.pdf").write_bytes(rendered.pdf)
         (folder / f"{name}.svg").write_bytes(rendered.svg)
+        (folder / f"{name}.png").write_bytes(rendered.png)
         if data := list(drawing.data()):
             content = visible(csv_of([COLUMNS, *data])).encode()
             (folder / f"{name}.csv").write_bytes(content)
@@ -152,6 +154,7 @@ def document(task: Task) -> tuple[str, ...]:
 
     The setting ``formats`` names these, ``style`` a print style in place of the paper's.
     """
+    from report.render.docx import docx_edition
     from report.render.html import page_edition
     from report.render.latex import latex_edition
     from report.render.pandoc import convert
@@ -167,6 +170,8 @@ def document(task: Task) -> tuple[str, ...]:
     editions = {PAGE: page_edition(paper, _publication(task, written))}
     if "print" in formats:
         editions |= {LATEX: latex_edition(paper), TYPST: typst_edition(paper)}
+    if "word" in formats:
+        editions[WORD] = docx_edition()
     plain_texts, stand_ins = (written["title"], written["abstract"]), dict(_stand_ins(findings))
     texts, plain = convert(paper, [*editions.values()], plain_texts, stand_ins)
     for file, edition in editions.items():
@@ -316,6 +321,17 @@ def pdf(task: Task) -> None:
         (task.stage / name).write_bytes(content)
     archive = gzipped(bundle(tex, task.study, bibliography))
     (task.stage / "tex" / f"{task.study}.tar.gz").write_bytes(archive)
+
+
+def docx(task: Task) -> None:
+    """Make the Word document of a study."""
+    from report.render.docx import render_docx
+    from report.render.source import read_source
+
+    target = task.stage / "docx" / f"{task.study}.docx"
+    target.parent.mkdir()
+    text = (task.artifacts() / WORD).read_text("utf-8")
+    target.write_bytes(render_docx(read_source(task.source, task.study), text))
 
 
 def quarto(task: Task) -> None:

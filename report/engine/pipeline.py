@@ -175,17 +175,23 @@ class World:
         So whoever asks for pages and for print in turns has nothing converted again.
         """
         request, outputs = self.request, self.request.outputs
-        page = "html" in outputs or self._has_page(study)
+        page = "html" in outputs or self._has_format(study, "page")
         printed = "pdf" in outputs or self._has_paper(study)
-        formats = " ".join(["page"] * page + ["print"] * printed)
+        word = "docx" in outputs or self._has_format(study, "word")
+        formats = ["page"] * page + ["print"] * printed
         settings: dict[str, dict[str, str]] = {
             "study": {"use": ", ".join(request.use.get(study, ()))},
             "figures": {},
-            "document": {"formats": formats, "style": request.style or ""},
-            "editions": {"formats": formats},
+            "document": {
+                "formats": " ".join(formats + ["word"] * word),
+                "style": request.style or "",
+            },
+            "editions": {"formats": " ".join(formats)},
         }
         if "pdf" in outputs:
             settings["pdf"] = {"engine": request.engine}
+        if "docx" in outputs:
+            settings["docx"] = {}
         return [make_step(study, kind, [study], self.files, s) for kind, s in settings.items()]
 
     def shared_steps(self, sure: Collection[str] = ()) -> list[Step]:
@@ -195,7 +201,7 @@ class World:
         is looked at first.
         """
         written = [study for study in STUDIES if self._is_written(study, sure)]
-        pages = [study for study in written if self._has_page(study)]
+        pages = [study for study in written if self._has_format(study, "page")]
         papers = " ".join(study for study in pages if self._has_paper(study))
         wanted = {"quarto": (written, {"studies": " ".join(written)})}
         if "html" in self.request.outputs:
@@ -207,9 +213,10 @@ class World:
         entries = [self.made.get(f"{study}/{kind}") for kind in READ]
         return all(entry and (study in sure or not any(self.altered(entry))) for entry in entries)
 
-    def _has_page(self, study: str) -> bool:
+    def _has_format(self, study: str, name: str) -> bool:
+        """Whether the document of ``study`` was converted to this format."""
         made = self.made.get(f"{study}/document")
-        return made is not None and "page" in made.inputs["formats"]
+        return made is not None and name in made.inputs["formats"].split()
 
     def _has_paper(self, study: str) -> bool:
         """Whether the PDF lies beside the page of ``study``."""

@@ -23,7 +23,7 @@ _LOCK: Final = ".lock"
 _OF_A_STUDY: Final = (ARTIFACTS, "qmd", "tex", "html")
 _OF_ALL: Final = ("quarto",)
 #: All folders that a build writes into.
-_ROOMS: Final = (*_OF_A_STUDY, *_OF_ALL, "pdf", "values")
+_ROOMS: Final = (*_OF_A_STUDY, *_OF_ALL, "pdf", "docx", "values")
 
 
 @contextmanager

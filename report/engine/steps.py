@@ -9,6 +9,7 @@
 ``<study>/editions``  the page and the sources of LaTeX, with figures and downloads
 ``<study>/pdf``       the paper by LaTeX or Typst, also beside its page, so that the page can be
                       published with it; and the LaTeX source in one archive
+``<study>/docx``      the paper as a Word document
 ``site/quarto``       the Quarto project of all studies
 ``site/index``        the list of all studies, the pages over all of them, and the search
 ====================  =======================================================================
@@ -30,7 +31,7 @@ from report.records import OPERATORS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 Engine: TypeAlias = Literal["auto", "latex", "typst"]
-Output: TypeAlias = Literal["html", "pdf"]
+Output: TypeAlias = Literal["html", "pdf", "docx"]
 
 #: Where a step leaves what only later steps read.
 ARTIFACTS: Final = ".steps"
@@ -52,6 +53,7 @@ ENTRY: Final = "entry.json"
 PAGE: Final = "paper.html"
 LATEX: Final = "paper.tex"
 TYPST: Final = "paper.typ"
+WORD: Final = "paper.json"
 #: What all studies share, as a step calls it.
 SITE: Final = "site"
 
@@ -91,6 +93,7 @@ _FILES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "editions": (*_PRINTING, "templates/latex/", "data/site.yaml"),
     "pdf": (*_PRINTING, *_TYPST),
+    "docx": (*_PRINTING, "templates/docx/"),
     "quarto": (*_PRINTING, *_FILTER, "templates/quarto/", "templates/latex/ridgepoint.sty"),
     "index": (*_PRINTING, "templates/html/", f"data/reported/{_STUDY}.json", "data/site.yaml"),
 }  # fmt: skip
@@ -105,6 +108,7 @@ _READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "document": ("qmd/", PAGE, LATEX),
     },
     "pdf": {"figures": ("qmd/",), "document": ("qmd/", TYPST), "editions": ("tex/",)},
+    "docx": {"figures": ("qmd/",), "document": ("qmd/", WORD)},
     "quarto": {"figures": ("qmd/",), "document": ("qmd/", ENTRY)},
     "index": {
         "study": (RECORDS, DETAILS),

@@ -21,7 +21,7 @@ from report.render.source import Source
 from report.system.programs import pandoc_path, run
 
 #: What pandoc calls the formats of a paper; in that of Typst, pandoc writes the citations.
-Writer: TypeAlias = Literal["html", "latex", "typst-citations"]
+Writer: TypeAlias = Literal["html", "latex", "typst-citations", "docx"]
 
 #: The shells, styles and filters of all formats.
 TEMPLATES: Final = Path(__file__).resolve().parents[2] / "templates"
@@ -38,7 +38,7 @@ _WARNING = re.compile(r"^\[WARNING\] (.*(?:\n  .*)*)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Edition:
-    """One format of a paper: the pandoc template it is written by, and with which options.
+    """One format of a paper: the pandoc template it is written by, if any, and with which options.
 
     ``options`` are those of pandoc's writer (https://pandoc.org/lua-filters.html#type-writeroptions)
     and ``variables`` are set in the template as they are, so that text in them has to be escaped.
@@ -47,7 +47,7 @@ class Edition:
     """
 
     to: Writer
-    template: Path
+    template: Path | None = None
     options: Mapping[str, object] = field(default_factory=dict)
     variables: Mapping[str, object] = field(default_factory=dict)
     cites: bool = True
@@ -89,11 +89,12 @@ def convert(
 
 def _job(edition: Edition) -> dict[str, Any]:
     """An edition as the program reads it; files are named as they lie where pandoc works."""
+    template = edition.template and edition.template.relative_to(TEMPLATES).as_posix()
     return {
         "to": edition.to,
         "document": f"{edition.to}.qmd",
         "bibliography": f"{edition.to}-references.bib",
-        "template": f"{_OURS}/{edition.template.relative_to(TEMPLATES).as_posix()}",
+        "template": f"{_OURS}/{template}",
         "csl": f"{_OURS}/numeric.csl",
         "cites": edition.cites,
         "options": {"wrap_text": "preserve", **edition.options},

@@ -3,6 +3,7 @@
 
 local files = require("filter.files")
 local numbers = require("filter.numbers")
+local words = require("filter.words")
 local html = { links_values = true }
 
 local function raw(text)
@@ -146,25 +147,8 @@ local function equation(piece)
   }, { id = piece.id, class = "equation" })
 end
 
-local function trim(inlines)
-  local function blank(inline)
-    return inline and (inline.t == "Space" or inline.t == "SoftBreak")
-  end
-  while blank(inlines[1]) do inlines:remove(1) end
-  while blank(inlines[#inlines]) do inlines:remove() end
-  return inlines
-end
-
 function html.equations(pieces)
-  local blocks = pandoc.Blocks({})
-  for _, piece in ipairs(pieces) do
-    if piece.id then
-      blocks:insert(equation(piece))
-    elseif #trim(piece.text) > 0 then
-      blocks:insert(pandoc.Para(piece.text))
-    end
-  end
-  return blocks
+  return words.around(pieces, equation)
 end
 
 function html.heading(header, number)

@@ -35,13 +35,13 @@ local function width_of(cell)
   return utf8.len(pandoc.utils.stringify(cell.contents)) + 2
 end
 
---- The characters that each column holds: narrow columns what they need, the others equal parts of
---- the rest.
-local function column_widths(tbl)
+--- The characters that each column holds, at least `least` if that is given: narrow columns what they
+--- need, the others equal parts of the rest.
+function tabular.column_widths(tbl, least)
   local needed, total = {}, 0
   each_row(tbl, function(row)
     for i, cell in ipairs(row.cells) do
-      needed[i] = math.max(needed[i] or 0, width_of(cell))
+      needed[i] = math.max(needed[i] or least or 0, width_of(cell))
     end
   end)
   local order, widths = {}, {}
@@ -85,7 +85,7 @@ function tabular.is_long(tbl)
   if rows > most_rows then
     return true
   end
-  local widths = column_widths(tbl)
+  local widths = tabular.column_widths(tbl)
   rows = 0
   each_row(tbl, function(row)
     local lines = 1

@@ -9,6 +9,7 @@ local names = {
   html = { html = true },
   latex = { latex = true, pdf = true },
   typst = { typst = true },
+  docx = { docx = true },
 }
 
 local function holds(format, attributes, id)
@@ -16,7 +17,7 @@ local function holds(format, attributes, id)
   for _, name in ipairs({ when or "html", unless or "html" }) do
     if not (names[name] or name == "pdf") then
       problems.add('"' .. name .. '"', "the format " .. name
-        .. " is not known; use html, latex, pdf or typst")
+        .. " is not known; use html, latex, pdf, typst or docx")
     end
   end
   if not when and not unless then

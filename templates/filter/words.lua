@@ -78,4 +78,26 @@ function words.in_cells(inlines, place)
   return inlines:walk(filter(in_cell, place))
 end
 
+local function trim(inlines)
+  local function blank(inline)
+    return inline and (inline.t == "Space" or inline.t == "SoftBreak")
+  end
+  while blank(inlines[1]) do inlines:remove(1) end
+  while blank(inlines[#inlines]) do inlines:remove() end
+  return inlines
+end
+
+--- The blocks of a paragraph with equations: `equation` of each, paragraphs of the text around them.
+function words.around(pieces, equation)
+  local blocks = pandoc.Blocks({})
+  for _, piece in ipairs(pieces) do
+    if piece.id then
+      blocks:insert(equation(piece))
+    elseif #trim(piece.text) > 0 then
+      blocks:insert(pandoc.Para(piece.text))
+    end
+  end
+  return blocks
+end
+
 return words

@@ -81,6 +81,7 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
         figure = drawn(name)
         (folder / "figures" / f"{name}.pdf").write_bytes(figure.pdf)
         (folder / "figures" / f"{name}.svg").write_bytes(figure.svg)
+        (folder / "figures" / f"{name}.png").write_bytes(figure.png)
     return folder
 
 

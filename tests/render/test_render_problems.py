@@ -78,7 +78,7 @@ PROBLEMS: tuple[tuple[str, int, str], ...] = (
     ("# A {#sec-a_b}", 0, "sec-a_b has an underscore"),
     ("A [value](#v-none){.value}.", 0, "#v-none leads nowhere"),
     ("Take [the numbers](tables/none.csv).", 0, "the link leads to tables/none.csv"),
-    ('::: {.content-visible when-format="docx"}\nA\n:::', 0, "format docx is not known"),
+    ('::: {.content-visible when-format="epub"}\nA\n:::', 0, "format epub is not known"),
 )  # fmt: skip
 #: Another entry of the bibliography, of which all are cited, who notices, the place and some words.
 ENTRIES: tuple[tuple[str, Callable[[Path], object], str, str], ...] = (

@@ -1,0 +1,139 @@
+"""The Word document, read back as Word reads it: pictures, formulas, tables, links, styles."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from PIL import Image
+
+from report.errors import RenderError
+from report.render import docx
+from report.render.docx import docx_edition, render_docx
+from report.render.pandoc import convert
+from report.render.source import read_source
+
+Write = Callable[..., Path]
+W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}oMath"
+DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
+FIGURE = '# A\n\n![B](figures/time){#fig-b fig-alt="alt"}\n'
+
+
+def word_of(folder: Path) -> zipfile.ZipFile:
+    """The Word document of a paper."""
+    paper = read_source(folder, "p")
+    text = convert(paper, [docx_edition()])[0]["docx"]
+    return zipfile.ZipFile(io.BytesIO(render_docx(paper, text)))
+
+
+def text_of(element: ElementTree.Element) -> str:
+    return " ".join("".join(element.itertext()).split())
+
+
+@pytest.fixture(scope="module")
+def word(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """The sample with all features."""
+    folder = shutil.copytree(paper, tmp_path_factory.mktemp("word") / "p")
+    sample, more = ((folder / name).read_text("utf-8") for name in ("sample.qmd", "features.md"))
+    text = sample.replace("# Introduction", f"{more}# Introduction", 1)
+    (folder / "p.qmd").write_text(text, "utf-8")
+    return word_of(folder)
+
+
+@pytest.fixture(scope="module")
+def body(word: zipfile.ZipFile) -> ElementTree.Element:
+    return ElementTree.fromstring(word.read("word/document.xml"))
+
+
+def test_references_captions_and_values_are_those_of_the_page(body: ElementTree.Element) -> None:
+    text = "\n".join(map(text_of, body.iter(f"{W}p")))
+    for words in (
+        *("Figure 3, and", "as in 3", "Figure 4(b)", "Section 2", "Equation (1)", "1.1 Questions"),
+        *("Figure 1. C", "(b) Right", "Table 1. The caption", "A dash: the counter"),
+        *("21,233,664 FLOP", "Williams et al.", "Not the same clock", "References"),
+        *("Ada Example, Department of Samples, University of Tests", "a_b & c"),
+    ):
+        assert words in text, words
+    for words in ("Only the page", "Only LaTeX", "Only Typst", "@fig", "@tbl", "{#eq"):
+        assert words not in text, words
+    places = {mark.get(f"{W}name") for mark in body.iter(f"{W}bookmarkStart")}
+    led = {link.get(f"{W}anchor") for link in body.iter(f"{W}hyperlink")} - {None}
+    assert len(led) > 5 and led <= places
+
+
+def test_pictures_are_as_large_as_drawn_formulas_are_words_own_and_numbers_stay_whole(
+    word: zipfile.ZipFile, body: ElementTree.Element
+) -> None:
+    named = [properties.get("descr") for properties in body.iter(f"{DRAWING}docPr")]
+    assert "Time & <batch>, 100 %" in named and all(named)
+    extent = next(body.iter(f"{DRAWING}extent"))
+    assert int(extent.get("cx", 0)) == pytest.approx(3.5 * 914_400, rel=0.01)
+    pictures = [name for name in word.namelist() if name.startswith("word/media/")]
+    assert len(pictures) == 2, "two figures, each shown several times"
+    for name in pictures:
+        with Image.open(io.BytesIO(word.read(name))) as picture:
+            assert picture.format == "PNG" and round(picture.info["dpi"][0]) == 300
+    formulas = [text_of(formula).replace(" ", "") for formula in body.iter(MATH)]
+    assert any(formula.endswith("BKHW(1)") for formula in formulas)
+    assert not any("\\" in formula for formula in formulas)
+    for table in body.iter(f"{W}tbl"):
+        assert next(table.iter(f"{W}tr")).find(f"{W}trPr/{W}tblHeader") is not None
+        widths = [int(column.get(f"{W}w", 0)) for column in table.iter(f"{W}gridCol")]
+        # In twentieths of a point, 16 cm of text; a digit takes less than 4.5 points.
+        assert sum(widths) <= 9_080
+        for row in table.iter(f"{W}tr"):
+            for width, cell in zip(widths, row.iter(f"{W}tc"), strict=True):
+                longest = max(map(len, re.findall(r"[\d,.]+", text_of(cell))), default=0)
+                assert longest * 4.5 * 20 <= width, text_of(cell)
+
+
+def test_styles_are_pandocs_changed_and_no_setting_becomes_a_property(
+    word: zipfile.ZipFile,
+) -> None:
+    changes = [(name, new) for name, pairs in docx.STYLE.items() for _, new in pairs]
+    for name, new in changes:
+        (size,) = re.findall(r"<w:(?:sz|pgSz) [^>]+>", new)
+        assert size in word.read(name).decode()
+    names = re.findall(r'name="([^"]+)"', word.read("docProps/custom.xml").decode())
+    assert set(names) <= {"abstract", "subtitle"}
+
+
+def test_the_reference_document_can_be_replaced(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any Word document gives its styles; what is none is refused by its name."""
+    folder, reference = write("Words.\n"), tmp_path / "templates" / "docx" / "reference.docx"
+    monkeypatch.setattr(docx, "REFERENCE", reference)
+    reference.parent.mkdir(parents=True)
+    own = word_of(folder)
+    with zipfile.ZipFile(reference, "w") as changed:
+        for name in own.namelist():
+            changed.writestr(name, own.read(name).replace(b'w:val="21"', b'w:val="33"'))
+    assert b'w:val="33"' in word_of(folder).read("word/styles.xml")
+    for damage in (b"", b"PK", reference.read_bytes()[:900]):
+        reference.write_bytes(damage)
+        with pytest.raises(RenderError, match=r"^templates/docx/reference.docx: is no Word"):
+            word_of(folder)
+
+
+def test_the_bytes_are_the_same_and_no_picture_is_lost(write: Write) -> None:
+    folder = write(FIGURE)
+    paper = read_source(folder, "p")
+    text = convert(paper, [docx_edition()])[0]["docx"]
+    content = render_docx(paper, text)
+    assert content == render_docx(paper, text)
+    times = {entry.date_time for entry in zipfile.ZipFile(io.BytesIO(content)).infolist()}
+    assert times == {(1980, 1, 1, 0, 0, 0)}
+    (folder / "figures" / "time.png").unlink()
+    with pytest.raises(RenderError, match=r"p\.qmd: pandoc refused it .*time\.png"):
+        render_docx(paper, text)
+    folder = write(FIGURE.replace("figures/", "pictures/"))
+    with pytest.raises(RenderError, match=r"p\.qmd:11: .*pictures/time\.png does not exist"):
+        word_of(folder)
