@@ -1,0 +1,19 @@
+"""From records to papers; ``open_paper`` opens one in a notebook."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from report.notebook import open_paper
+
+__all__ = ["open_paper"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import ``open_paper`` when it is asked for, since a build needs none of what it imports."""
+    if name != "open_paper":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from report.notebook import open_paper
+
+    return open_paper

@@ -42,6 +42,10 @@ class RidgepointError(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(one_line(message))
 
+    def _render_traceback_(self) -> list[str]:
+        """Let a notebook show the message alone, as IPython asks an error."""
+        return [f"error: {self}"]
+
 
 class UsageError(RidgepointError):
     """The command line asks for something that does not exist; the message lists what does."""

@@ -7,6 +7,8 @@ import os
 import re
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +19,9 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from report import open_paper
 from report.engine.cache import INDEX
+from report.errors import RecordError, StudyError
 from tests import tiny
 from tests.render.site_checks import dead_links
 from tests.tiny import STUDY, TEMPLATE, replace
@@ -341,3 +345,54 @@ def test_the_site_is_whole_by_itself(built: Path, tmp_path: Path) -> None:
     assert (site / STUDY / f"{STUDY}.pdf").read_bytes() == paper
     assert f'href="{STUDY}/{STUDY}.pdf"' in (site / "index.html").read_text("utf-8")
     assert f'href="{STUDY}.pdf"' in (site / STUDY / "index.html").read_text("utf-8")
+
+
+#: Opens the paper of the small project as a notebook would, and prints what is in it.
+OPENING: Final = """
+import json, sys
+from report import open_paper
+
+paper = open_paper("tiny", out=sys.argv[1])
+rates = paper.tables["tbl-rates"]
+widest = paper.samples.query("quantity == 'time' and width == 256")
+print(json.dumps([
+    [*rates.columns], [*map(str, rates.dtypes)], rates.to_numpy().tolist(), rates.attrs,
+    [len(widest), *widest["unit"].unique(), widest["value"].max()],
+    paper.values["best_rate"], paper.values["best_share"].printed, paper.claims.to_dict("index"),
+    repr(paper), paper._repr_html_(),
+]))
+"""
+
+
+@pytest.mark.parametrize(("out", "origin"), [("out", "as built in"), ("new", "computed from")])
+def test_a_paper_opens_as_it_was_built_or_else_is_computed(
+    built: Path, out: str, origin: str
+) -> None:
+    """A call of a layer takes 0.2 µs for each unit of its width, and 128 FLOP for each weight."""
+    command = [sys.executable, "-c", OPENING, out]
+    ended = subprocess.run(command, cwd=built, capture_output=True, text=True, check=True)
+    heads, types, rows, notes, widest, best, share, claims, *shown = json.loads(ended.stdout)
+    assert heads == ["Width", *(f"Rate{end} (FLOP/s)" for end in ("", ", low", ", high"))]
+    assert types == ["Int64", "float64", "float64", "float64"]
+    assert [row[:2] for row in rows] == [[w, pytest.approx(128 * w / 2e-7)] for w in (64, 256)]
+    assert notes == {"caption": "Rate of a call by the width of the layer.", "notes": []}
+    assert widest == [7 * 15, "s", pytest.approx(2e-7 * 256 * 1.003 * 1.02)]
+    number, unit, interval, level, formula, files, printed, reason = best
+    assert [number, *interval] == rows[1][1:]
+    assert (unit, level, reason) == ("FLOP/s", 0.95, None)
+    assert (printed, share) == ("163.8\N{NO-BREAK SPACE}GFLOP/s", "81.9\N{NO-BREAK SPACE}%")
+    assert "largest of" in formula and files == [f"tiny/{tiny.record_of(built).name}"]
+    assert claims["wider-is-faster"]["verdict"] == "supported"
+    for text in shown:
+        assert (
+            f"{origin} {built}" in text and "tbl-rates (2 rows)" in text and "1 supported" in text
+        )
+    assert not (built / "new").exists()
+
+
+def test_a_paper_that_cannot_be_opened_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="no_study: no such study; the studies are backend_spe"):
+        open_paper("no_study")
+    with pytest.raises(RecordError, match=f"{tmp_path}/conv_scaling: no record .*; measure one"):
+        open_paper("conv_scaling", data=tmp_path)
+    assert RecordError("a: b.")._render_traceback_() == ["error: a: b."]

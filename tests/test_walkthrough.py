@@ -26,6 +26,7 @@ from report.studies import STUDIES
 EXAMPLE, OTHER = "layer_width", "conv_scaling"
 PAGES = ("docs/tutorial.md", "README.md", "docs/publishing.md")
 README = (ROOT / "README.md").read_text("utf-8")
+TUTORIAL = (ROOT / PAGES[0]).read_text("utf-8")
 #: The home of a reader whose name no record may hold.
 HOME = "home-of-gwendolyn"
 _AUTHOR = ["-c", "user.name=Reader", "-c", "user.email=reader@example.org"]
@@ -116,7 +117,7 @@ def test_every_command_of_the_pages_works(checkout: Path) -> None:
                 first = not any(" experiments run " in earlier for earlier in said)
                 measure = first and " experiments run " in command
                 said[command] = take(command, checkout, measure=measure)
-    (error,) = re.findall(r"^error: .*$", (ROOT / PAGES[0]).read_text("utf-8"), re.MULTILINE)
+    (error,) = re.findall(r"^error: .*$", TUTORIAL, re.MULTILINE)
     assert any(error in text for text in said.values()), "the refusal is the tutorial's"
     page = (checkout / "public" / EXAMPLE / "index.html").read_text("utf-8")
     # A number, or a range where other tests made the processes fall into two groups.
@@ -125,6 +126,9 @@ def test_every_command_of_the_pages_works(checkout: Path) -> None:
     assert "wider-is-faster" in (checkout / f"data/expected/{EXAMPLE}.json").read_text("utf-8")
     assert (checkout.parent / "perf" / "index.html").exists()
     assert_nobody_is_named(checkout)
+    (program,) = re.findall(r"^```python\n(.*?)^```", TUTORIAL, re.DOTALL | re.MULTILINE)
+    shown = run(f"python - <<'END'\n{program}END", checkout)
+    assert re.search(r"^ *Width +Rate \(FLOP/s\)", shown, re.MULTILINE)
 
 
 def assert_nobody_is_named(checkout: Path) -> None:

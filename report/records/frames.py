@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from report.records.imported import ImportedRecord
@@ -30,12 +31,17 @@ _BEGIN: Final = "\0"
 
 def sample_frame(stored: Sequence[Stored | StoredImport]) -> pd.DataFrame:
     """All samples of all cases, one row each; values in the unit that the row names."""
-    import pandas as pd
-
     stream = io.StringIO()
     write_samples(stored, stream)
     stream.seek(0)
-    return pd.read_csv(stream, keep_default_na=False, na_values=[""], low_memory=False)
+    return read_samples(stream)
+
+
+def read_samples(written: Path | IO[str]) -> pd.DataFrame:
+    """The frame of what ``write_samples`` wrote, which may be packed."""
+    import pandas as pd
+
+    return pd.read_csv(written, keep_default_na=False, na_values=[""], low_memory=False)
 
 
 def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> None:
@@ -43,6 +49,7 @@ def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> N
 
     A whole number stays one, also where other cases lack its factor.
     """
+    # By hand, since 370,000 rows take 0.4 s so, and 12 s by ``DataFrame.to_csv``.
     names = [*dict.fromkeys(name for common, _ in _cases(stored) for name in common)]
     stream.write(csv_of([(*names, *_OF_SERIES, "repetition", "value")]))
     for common, case in _cases(stored):
