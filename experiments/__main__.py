@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import sys
@@ -103,9 +104,9 @@ def _as(kind: object, what: str) -> Callable[[str], Any]:
 
 
 def _shard(text: str) -> tuple[int, int]:
-    number, slash, of = text.partition("/")
-    if slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of):
-        return int(number), int(of)
+    parts = re.fullmatch("([0-9]{1,9})/([0-9]{1,9})", text)
+    if parts and 1 <= int(parts[1]) <= int(parts[2]):
+        return int(parts[1]), int(parts[2])
     raise ArgumentTypeError(f"{text!r} is no shard; write 1/4 for the first of four")
 
 
@@ -115,6 +116,8 @@ def _label(text: str) -> str:
     raise ArgumentTypeError(f"{text!r} is not 1 to 60 printable characters")
 
 
+#: The options that name where a command writes.
+_WRITTEN: Final = ("figures", "export_sbatch", "into", "records")
 #: What an option takes, as tables say it → what makes that of a word.
 _TYPES: Final[dict[str, Callable[[str], Any]]] = {
     "N": int,
@@ -217,8 +220,9 @@ def parser() -> Parser:
 
 def main(arguments: Sequence[str]) -> int:
     """Do what ``arguments`` say; return the exit code."""
+    options = Namespace()
     try:
-        options = parser().parse_args(arguments)
+        parser().parse_args(arguments, options)
         code = _COMMANDS[options.command][1](options)
         check_output()
         return code
@@ -234,7 +238,10 @@ def main(arguments: Sequence[str]) -> int:
             install = INSTALLS.get(error.name or "", INSTALL)
             said = f"{error.name} is not installed; install it with: {install}"
         elif isinstance(error, OSError):
-            said = f"{error.filename or 'A file'}: {error.strerror or error}."
+            # A full disk does not say for which file.
+            folders = (getattr(options, name, None) for name in _WRITTEN)
+            place = error.filename or next(filter(None, folders), "standard output")
+            said = f"{place}: {error.strerror or error}."
         print(said, file=sys.stderr)
         return getattr(error, "exit_code", 1)
 

@@ -80,12 +80,15 @@ class OutputError(RidgepointError):
     """The output folder cannot be written, or is in use by another build."""
 
 
-def unwritable(error: OSError, wanted: str = "written") -> OutputError:
+def unwritable(
+    error: OSError, wanted: str = "written", place: object = "the output folder"
+) -> OutputError:
     """A full disk, a folder without permission and the like, in one sentence.
 
-    Of the many files that ``shutil.copytree`` could not copy the first is named.
+    ``place`` is named where the error names no file, as that of a full disk does not.  Of the many
+    files that ``shutil.copytree`` could not copy the first is named.
     """
-    place, why = error.filename or "the output folder", error.strerror or error
+    place, why = error.filename or place, error.strerror or error
     if error.args and isinstance(error.args[0], list):
         place, _, said = map(str, error.args[0][0])
         # No number, and no names.
@@ -93,4 +96,12 @@ def unwritable(error: OSError, wanted: str = "written") -> OutputError:
     return OutputError(
         f"{place}: cannot be {wanted} ({why}); make room for it or give permission, and build "
         "again; the last whole output is in place."
+    )
+
+
+def in_the_way(place: object) -> OutputError:
+    """The refusal to replace a file that no build has made."""
+    return OutputError(
+        f"{place}: no build has made this file, and a new one would replace it; move it elsewhere, "
+        "or name another folder with --out."
     )

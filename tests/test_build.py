@@ -16,7 +16,8 @@ import psutil
 import pytest
 
 from report.commands.new import new_study
-from report.engine.cache import Index
+from report.engine import cache
+from report.engine.cache import Entry, Index
 from report.engine.gather import choose
 from report.engine.pipeline import ROOT, choose_engine
 from report.errors import RenderError
@@ -283,6 +284,42 @@ def test_nothing_outside_of_out_is_touched(project: Path) -> None:
     assert not any(link.is_symlink() for link in links)
     assert tiny.build(project, "--out", "cold").code == 0
     assert tiny.digests(project) == tiny.digests(project, "cold")
+
+
+def test_files_that_no_build_made_stay_as_they_are(built: Path, project: Path) -> None:
+    """Also beside those of a deleted study, and when ``--diff`` replaces its page."""
+    rooms = ("quarto", "quarto/_site", "diff/old", f"html/{STUDY}", "html/gone")
+    own = {f"out/{room}/own.txt": b"mine" for room in rooms}
+    factory.write_files(project, {**own, "out/html/CNAME": b"example.org"})
+    (project / "out/quarto/link").symlink_to("nowhere")
+    outputs = dict.fromkeys(("html/gone/index.html", "pdf/gone.pdf", "values/gone.json"), "")
+    factory.write_files(project / "out", dict.fromkeys(outputs, b""))
+    manifest = cache.read_manifest(str(project / "out"))
+    cache.write_manifest({**manifest, "gone/pdf": Entry({}, outputs)}, str(project / "out"))
+    slower(project)
+    assert "\ngone is stale: no step makes some of its files" in tiny.build(project, "--check").said
+    for arguments in ([], [], ["--diff", "data"], ["--diff", str(built / "data")]):
+        ended = tiny.build(project, *arguments)
+        assert (ended.code, "gone" in ended.said) == (0, False), ended.said
+    assert (project / "out/quarto/link").is_symlink()
+    for name in {*own, "out/html/CNAME"}:
+        assert (project / name).read_bytes()
+    assert not [name for name in outputs if (project / "out" / name).exists()]
+    assert tiny.build(project, "--out", "cold").code == 0
+    others = {name.removeprefix("out/") for name in own} | {"html/CNAME"}
+    now = tiny.digests(project)
+    diff = {name for name in now if name.startswith("diff/")}
+    assert {n: now[n] for n in now.keys() - others - diff} == tiny.digests(project, "cold")
+
+
+@pytest.mark.parametrize("file", ["quarto", "html/index.html", f"pdf/{STUDY}.pdf", "manifest.json"])
+def test_a_file_of_another_is_never_replaced(file: str, project: Path) -> None:
+    """In a folder that no build has worked in."""
+    factory.write_files(project / "own", {file: b"mine", "quarto.txt": b"mine"})
+    ended = tiny.build(project, "--out", "own")
+    assert ended.code == 1
+    assert f"own/{file}: no build has made this file, and a new one would replace it" in ended.said
+    assert (project / "own" / file).read_bytes() == b"mine"
 
 
 @pytest.mark.parametrize(

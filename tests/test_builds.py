@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from report import open_paper
-from report.engine.cache import INDEX
+from report.engine.cache import INDEX, MANIFEST
 from report.errors import RecordError, StudyError
 from tests import tiny
 from tests.render.site_checks import dead_links
@@ -183,7 +183,9 @@ class Builds(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 10_000), damage=st.sampled_from(sorted(DAMAGES)))
     def damage(self, number: int, damage: str) -> None:
-        files = sorted(p for p in (self.project / "out").rglob("*") if p.is_file())
+        out = self.project / "out"
+        # Without the manifest nobody knows which files a build may remove.
+        files = sorted(p for p in out.rglob("*") if p.is_file() and p != out / MANIFEST)
         if files:
             DAMAGES[damage](files[number % len(files)])
             self.built = None

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 import build
+from report.commands.arguments import PROJECT
 from report.commands.check import moved_numbers, read_pins, review, verdict_changes
 from report.commands.new import new_study
+from report.commands.use import named_records
 from report.engine.gather import accept_records, choose
 from report.engine.pipeline import ROOT, Request
-from report.engine.use import named_records
 from report.errors import RecordError, StudyError
 from report.paper.pins import Pins, moves
 from report.records.editions import Edition, read_editions
@@ -80,6 +81,34 @@ def test_the_command_line_answers_in_a_sentence(
     assert build.main(line.split()) == code
     out, err = capsys.readouterr()
     assert told in (err if code else out) and err.count("\n") == (code == 2)
+
+
+def test_a_folder_that_is_none_of_outputs_or_of_records_is_refused_and_nothing_is_touched(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "ring").symlink_to("ring")
+    (folder / "file").touch()
+    refused: list[tuple[str, Path | str, str]] = [
+        *(("--data", folder / name, "is no folder") for name in ("nosuch", "file")),
+        *(("--data", folder / name, f"no record of {STUDY};") for name in ("out", f"data/{STUDY}")),
+        *(("--out", folder / name, f"{folder}/data") for name in ("", "data", "data/new")),
+        *(("--out", place, "no outputs") for place in ("/", ROOT, ROOT / "templates/papers/new")),
+        *((option, "", "the name is empty") for option in ("--out", "--data")),
+        *((option, folder / "ring", "leads to itself") for option in ("--out", "--data")),
+    ]
+    before = factory.digests(folder)
+    for option, place, told in refused:
+        # What is refused is only looked at in a folder that is not the test's.
+        dry = [] if str(place).startswith(str(folder)) else ["--dry-run"]
+        assert build.main(words(folder, option, str(place), *dry)) in (1, 2), place
+        (line,) = capsys.readouterr().err.splitlines()
+        assert told in line
+    assert factory.digests(folder) == before
+    tracked = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    folders = {name.partition("/")[0] for name in tracked.stdout.splitlines() if "/" in name}
+    assert folders <= {*PROJECT}
 
 
 # ------------------------------------------------------------------------- which record is meant
@@ -263,6 +292,18 @@ def test_a_built_paper_passes_and_what_is_amiss_is_told_and_nothing_written(fold
 
 # ------------------------------------------------------------------------- new studies and shells
 
+#: No format prints these as they are typed, and some let no paper be built.
+UNPRINTABLE = (
+    "42",
+    "@foo",
+    "> x",
+    "- x",
+    "As @foo",
+    "<b>x</b>",
+    "O($n^2$)",
+    "In 3 steps",
+    "a\u2028b",
+)
 SLUG, TITLE = "layer_height", "How the rate of a layer grows with its width"
 
 
@@ -285,7 +326,9 @@ def test_new_studies_pass_the_lint_untouched(tmp_path: Path) -> None:
 def test_what_cannot_be_a_study_is_refused() -> None:
     for slug, title, complaint in (
         *((slug, TITLE, "cannot be the name") for slug in ("Layer", "../x", "a__b", "a" * 41)),
-        ("layer", 'a "quoted" title', "without quotes"),
+        *((slug, TITLE, "another meaning") for slug in ("harness", "site", "class", "reported")),
+        *(("layer", title, "begins with a letter") for title in UNPRINTABLE),
+        ("layer", 'a "quoted" title', "quotes"),
         ("layer", "two\nlines", "one line"),
         ("layer", "{% raw %}", "braces"),
         ("layer", " ", "one line"),

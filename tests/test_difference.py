@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -100,6 +101,13 @@ def test_a_revision_is_unpacked_as_it_was_also_in_a_hook(
     for name in ("nowhere", "HEAD~9", "-x", "--all", "", "a\0b", "HEAD:data"):
         with pytest.raises(RecordError, match="neither"):
             find_data(name, data, tmp_path)
+    program = factory.write_files(
+        tmp_path / "bin", {"git": b"#!/bin/sh\necho dubious owner >&2; false"}
+    )
+    (program / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(program), prepend=os.pathsep)
+    with pytest.raises(RecordError, match=r"HEAD: .*dubious owner"):
+        find_data("HEAD", data, tmp_path)
 
 
 def test_another_record_changes_numbers_text_and_figures_and_the_page_has_all(
@@ -126,9 +134,20 @@ def test_another_record_changes_numbers_text_and_figures_and_the_page_has_all(
     assert not list(out.glob(".scratch-*")), "both builds are removed"
 
 
+def test_the_first_records_of_a_study_are_shown_beside_nothing(data: Path, tmp_path: Path) -> None:
+    new = factory.data_folder(tmp_path / "new", whole_record())
+    request = Request((STUDY,), ("html",), tmp_path / "out", data=new)
+    _, (own,) = difference(request, str(data), lambda words, share, why: None)
+    assert {change.old for change in own.parts["figures"]} == {""}
+    page = (tmp_path / "out" / "diff" / "index.html").read_text("utf-8")
+    assert "There is no such figure with the old data" in page
+
+
 def test_data_that_are_refused_are_a_sentence_for_each_side(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    for study in (STUDY, "conv_profiling"):
+        write_record(factory.record(study=study), data)
     other = Path(shutil.copytree(data, tmp_path / "other"))
     for folder in (data, other):
         (folder / "reported" / f"{STUDY}.json").write_text(f"{{{folder.name}", encoding="utf-8")

@@ -13,11 +13,11 @@ import pytest
 
 from report.engine import actions, cache, run
 from report.engine.cache import INDEX, MANIFEST, Entry, Index, file_digest, files_below
-from report.engine.pipeline import ROOT, Request, World, changes
-from report.engine.place import install
+from report.engine.pipeline import ROOT, Request, World, changes, look
 from report.engine.steps import READ, SITE, Step, make_step
 from report.records import OPERATORS
 from report.studies import STUDIES, module_of
+from report.system.exchange import install
 
 STUDY = "conv_profiling"
 REQUEST = Request((STUDY,), ("html", "pdf"), ROOT / "out", "typst")
@@ -172,6 +172,22 @@ def test_reasons_name_what_changed(world: World) -> None:
     ]
 
 
+def test_a_check_judges_a_pdf_by_the_engine_that_made_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here LaTeX was installed after Typst had made the PDF."""
+    monkeypatch.setattr(Index, "find_tex", lambda index: index.tex.update(version="1", lacking=""))
+    cache.write_manifest({f"{STUDY}/pdf": Entry({"engine": "typst"}, {})}, str(tmp_path))
+    request = Request((STUDY,), ("pdf",), tmp_path)
+    for asked, as_built, engine in (
+        (request, True, "typst"),
+        (request, False, "latex"),
+        (request._replace(engine="latex"), True, "latex"),
+    ):
+        *_, step = look(asked, as_built=as_built).study_steps(STUDY)
+        assert step.settings["engine"] == engine
+
+
 def test_what_all_share_waits_for_a_study_that_is_written_whole(world: World) -> None:
     for missing in (None, *READ):
         made = [f"{STUDY}/{kind}" for kind in READ if kind != missing]
@@ -206,4 +222,4 @@ def test_two_folders_are_exchanged_or_moved(
             (tmp_path / turn / name / "file").write_text(name)
         install(tmp_path / turn / "new", tmp_path / turn / "old")
         assert (tmp_path / turn / "old" / "file").read_text() == "new"
-        monkeypatch.setattr("report.engine.place._exchange", lambda one, other: False)
+        monkeypatch.setattr("report.system.exchange._exchange", lambda one, other: False)

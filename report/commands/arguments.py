@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from report.engine.pipeline import ROOT, Output, Request
-from report.errors import UsageError
+from report.errors import RecordError, UsageError
+from report.records import ENDING, IMPORTED
 from report.render import STYLES
 from report.studies import STUDIES
 from report.system.commandline import Parser
@@ -18,6 +19,11 @@ PORT: Final = 8000
 OUTPUTS: Final[tuple[Output, ...]] = ("html", "pdf", "docx")
 #: What is built where none is named.
 _USUAL: Final[tuple[Output, ...]] = ("html", "pdf")
+#: The folders of the project, none of which is for outputs.
+PROJECT: Final = (
+    *(".ci", ".git", ".github", ".venv", "LICENSES", "benchmarks", "data", "docs", "experiments"),
+    *("figures", "report", "templates", "tests"),
+)
 #: How the names of papers' templates end.
 TEMPLATE: Final = ".qmd.j2"
 #: More processes than this win nothing, and open more files than some systems allow.
@@ -104,23 +110,58 @@ def _study(word: str) -> str:
     raise UsageError(f"No study {study!r}; {meant} studies are {', '.join(STUDIES)}.")
 
 
+def _resolved(option: str, folder: Path) -> Path:
+    try:
+        return folder.resolve()
+    except (OSError, RuntimeError):  # links in a ring
+        raise UsageError(
+            f"{option} {folder}: is a link that leads to itself; name another."
+        ) from None
+
+
+def _measured(studies: tuple[str, ...], data: Path) -> tuple[str, ...]:
+    """The ``studies`` that a folder of records is for, by default all that it has records of.
+
+    Raises ``RecordError`` where it has none: an empty paper must not replace a full one.
+    """
+    if not data.is_dir():
+        raise RecordError(f"--data {data}: is no folder; name the folder that holds the records.")
+    folders = {study: (data / study, data / study / IMPORTED) for study in STUDIES}
+    measured = [s for s in STUDIES if any(any(f.glob(f"*{ENDING}")) for f in folders[s])]
+    if lacking := [study for study in studies or measured or STUDIES if study not in measured]:
+        raise RecordError(
+            f"--data {data}: holds no record of {', '.join(lacking)}; name a folder of records, "
+            "which holds a folder for each study."
+        )
+    return studies or tuple(measured)
+
+
 def request_of(options: Namespace) -> Request:
     """What the command line asks to build; PDFs and pages when no format is named.
 
-    Raises ``RecordError`` for a record that is not there.
+    Raises ``RecordError`` for data or a record that are not there, and ``UsageError`` for a folder
+    that is no output.
     """
-    data, use = options.data.resolve(), {}
-    # A folder of one's own has records of some studies only.
-    own = [s for s in STUDIES if (data / s).is_dir()] if data != ROOT / "data" else []
-    studies = tuple(dict.fromkeys(options.study)) or tuple(own or STUDIES)
+    data, out, use = _resolved("--data", options.data), _resolved("--out", options.out), {}
+    asked = tuple(dict.fromkeys(options.study))
+    studies = asked or STUDIES
+    if data != ROOT / "data":
+        studies = _measured(asked, data)
+    for folder in (*(ROOT / name for name in PROJECT), data):
+        inside = out.is_relative_to(folder)
+        if inside or folder.is_relative_to(out):
+            raise UsageError(
+                f"--out {options.out}: {'lies in' if inside else 'contains'} {folder}, which holds "
+                "no outputs; name a folder of its own, such as out."
+            )
     if options.use:
-        from report.engine.use import named_records
+        from report.commands.use import named_records
 
         use = named_records(options.use, studies, data, Path.cwd())
     return Request(
         studies=studies,
         outputs=tuple(output for output in OUTPUTS if getattr(options, output)) or _USUAL,
-        out=options.out.resolve(),
+        out=out,
         engine=options.engine,
         jobs=options.jobs,
         data=data,

@@ -74,7 +74,7 @@ def accept(options: Namespace) -> int:
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, "utf-8", newline="\n")
         except OSError as error:
-            raise unwritable(error) from error
+            raise unwritable(error, place=path) from error
         print(shown(path))
     return 0
 
@@ -102,7 +102,7 @@ def review(request: Request) -> Review:
 
     Raises ``RidgepointError`` for a file of pinned numbers that cannot be understood.
     """
-    stale = look(request).stale()
+    stale = look(request, as_built=True).stale()
     faults: list[str] = []
     notes: list[str] = []
     for study in request.studies:

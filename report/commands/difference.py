@@ -24,7 +24,7 @@ from report.commands.check import EXPECTED, list_moves
 from report.commands.console import announcer, say, shown
 from report.engine.cache import file_digest
 from report.engine.pipeline import Announce, Failure, Request, World, build
-from report.engine.place import install, only_build, stage_in
+from report.engine.place import only_build, put_folder, stage_in
 from report.errors import RecordError, unwritable
 from report.render.shell import PAPER_SCRIPTS, Settings, render_template, write_assets
 from report.studies import STUDIES
@@ -99,7 +99,7 @@ def difference(
         studies = tuple(_study_all(request, data, scratch, announce))
         try:
             _write_page(origins, studies, scratch)
-            install(scratch / "diff", request.out / "diff")
+            put_folder("diff", request.out, scratch)
         except OSError as error:
             raise unwritable(error) from error
     return origins, studies
@@ -136,7 +136,8 @@ def _write_page(origins: Mapping[str, str], studies: Sequence[Studied], scratch:
     for study in (each.study for each in studies if "figures" in each.parts):
         for age in origins:
             drawn, others = scratch / age / "qmd" / study / "figures", ("*.pdf", "*.csv")
-            shutil.copytree(drawn, folder / study / age, ignore=shutil.ignore_patterns(*others))
+            if drawn.is_dir():  # without records a study has no figures
+                shutil.copytree(drawn, folder / study / age, ignore=shutil.ignore_patterns(*others))
     content = {"origins": origins, "studies": studies}
     page = render_template("diff.html.j2", Settings(), root="", scripts=PAPER_SCRIPTS, **content)
     (folder / "index.html").write_text(page, "utf-8", newline="\n")
@@ -225,18 +226,22 @@ def find_data(against: str, data: Path, scratch: Path) -> tuple[Path, str]:
     A git revision of the repository that holds ``data`` is unpacked below ``scratch``; else
     ``against`` is a directory of data.  Raises ``RecordError`` if it is neither, or holds no data.
     """
-    if commit := _unpacked(against, data, scratch / "revision"):
+    commit, reason = _unpacked(against, data, scratch / "revision")
+    if commit:
         return scratch / "revision", f"revision {against}, commit {commit[:12]}"
     if against and any((Path(against) / name).is_dir() for name in ("reported", *STUDIES)):
         return Path(against).resolve(), f"directory {against}"
     raise RecordError(
-        f"--diff {against}: neither a git revision that holds {data} nor a directory of data, "
-        "which holds folders of studies; name one of them ('git fetch --unshallow' gets old ones)."
+        f"--diff {against}: neither a directory of data nor a git revision ({reason}); name one of "
+        "them ('git fetch --unshallow' gets old ones)."
     )
 
 
-def _unpacked(revision: str, data: Path, target: Path) -> str:
-    """Unpack ``data`` as it was at a git revision; returns the commit, or nothing without one."""
+def _unpacked(revision: str, data: Path, target: Path) -> tuple[str, str]:
+    """Unpack ``data`` as it was at a git revision.
+
+    Returns the commit; or an empty text, and the reason as git gives it.
+    """
     # A hook's variables would lead git elsewhere, and a name with a dash is an option.
     environment = {key: text for key, text in os.environ.items() if not key.startswith("GIT_")}
     archive, words = target.with_suffix(".zip"), () if revision.startswith("-") else (revision,)
@@ -244,11 +249,12 @@ def _unpacked(revision: str, data: Path, target: Path) -> str:
     command = ["git", "archive", "--format=zip", f"--output={archive}", *words, "--", "."]
     try:
         subprocess.run(command, cwd=data, env=environment, capture_output=True, check=True)
-    except (OSError, ValueError, subprocess.CalledProcessError):
-        return ""
+    except (OSError, ValueError, subprocess.CalledProcessError) as error:
+        said = getattr(error, "stderr", None) or str(error).encode()
+        return "", " ".join(said.decode("utf-8", "replace").split())
     with zipfile.ZipFile(archive) as files:  # which lets no name lead out, and makes no link
         try:
             files.extractall(target)
         except OSError as error:
             raise unwritable(error) from error
-        return files.comment.decode()
+        return files.comment.decode(), ""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from argparse import Namespace
+from keyword import iskeyword
 from pathlib import Path
 from typing import Final
 
 from report.commands.console import shown
-from report.engine.pipeline import ROOT
+from report.engine.steps import ROOT, SITE
 from report.errors import StudyError, unwritable
 
 #: What is written → the file that it is made of, in templates/study.
@@ -27,8 +28,10 @@ NEXT: Final = (
 )
 #: A word that Python, the file system and LaTeX take as a name.
 _SLUG: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
-#: A title that fits into a line of code, and has nothing that markup or Python takes for its own.
-_TITLE: Final = re.compile(r"[^\\\"\'{}\n\x00-\x1f]{1,72}")
+#: Names that folders of the data or of the site have already.
+_TAKEN: Final = (SITE, "assets", "expected", "reported")
+#: A title of one line of code, without numbers and without the characters of markup.
+_TITLE: Final = re.compile(r"[^\W\d_][^\\\"'{}<@`$^~\[\]\d]{0,71}")
 
 
 def new(options: Namespace) -> int:
@@ -50,10 +53,14 @@ def new_study(slug: str, title: str, *, root: Path = ROOT) -> list[Path]:
             f"{slug!r} cannot be the name of a study; take a word such as layer_width: small "
             "letters and digits, joined by single underscores, at most 40."
         )
-    if not _TITLE.fullmatch(title.strip()):
+    package = (root / "experiments" / slug).exists()
+    if package or slug in _TAKEN or iskeyword(slug):
+        raise StudyError(f"{slug!r} has another meaning here; choose another name.")
+    if not (_TITLE.fullmatch(title.strip()) and title.isprintable()):
         raise StudyError(
-            "The title must be one line of at most 72 characters without quotes, braces and "
-            "backslashes; the template can say more."
+            "The title must be one line of at most 72 characters that begins with a letter, "
+            "without digits, quotes, braces, brackets, backslashes and any of <@`$^~; the template "
+            "can say more."
         )
     targets = {root / name.replace("SLUG", slug): source for name, source in _FILES.items()}
     for target in targets:
@@ -70,5 +77,5 @@ def new_study(slug: str, title: str, *, root: Path = ROOT) -> list[Path]:
     except OSError as error:
         for path in made:
             path.unlink(missing_ok=True)
-        raise unwritable(error) from error
+        raise unwritable(error, place=made[-1] if made else root) from error
     return made

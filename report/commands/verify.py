@@ -14,8 +14,9 @@ from report.commands.child import run_build
 from report.commands.console import announcer, say
 from report.engine.cache import INDEX, file_digest
 from report.engine.pipeline import ROOT, Announce, Request
-from report.engine.place import install, only_build, stage_in
+from report.engine.place import only_build, put_folder, stage_in
 from report.errors import RenderError, unwritable
+from report.system.exchange import install
 
 #: In the format of ``sha256sum``, for ``cd out && sha256sum -c MANIFEST.sha256``.
 MANIFEST: Final = "MANIFEST.sha256"
@@ -82,10 +83,12 @@ def build_twice(
         differ = sorted({name for name, _ in files.items() ^ others.items()})
         differences = {name: where_unlike(*(out / name for out in outs)) for name in differ}
         digests = "".join(f"{digest}  {name}\n" for name, digest in files.items())
-        kept = BOTH if differences else MANIFEST
         try:
             (stage / MANIFEST).write_text(digests, "utf-8", newline="\n")
-            install(stage / kept, request.out / kept)
+            if differences:
+                put_folder(BOTH, request.out, stage)
+            else:
+                install(stage / MANIFEST, request.out / MANIFEST)
         except OSError as error:
             raise unwritable(error) from error
     return files, differences

@@ -64,9 +64,11 @@ class Index:
     """
 
     def __init__(self, out: str) -> None:
-        """That of the folder ``out``; nothing if it cannot be understood."""
+        """Load the index of ``out``; start empty if it is damaged."""
         self._out, self._digests = out, dict[str, str | None]()
         content = _read(INDEX, out)
+        #: Whether builds have worked in the folder before.
+        self.used = content is not None
         self.files: dict[str, list[Any]] = {}
         self.tex: Mapping[str, Any] = {}
         with suppress(*_DAMAGE):

@@ -44,6 +44,8 @@ _WORDS: Final = {
     "tex": "LaTeX",
     "python": "Python",
 }
+#: Lists the new files of a study in the manifest until all of them are in place.
+PLACING: Final = "placing"
 #: Called with the name of a step that begins, the share of the build that is done, and why it runs.
 Announce: TypeAlias = Callable[[str, float, str], None]
 
@@ -73,16 +75,19 @@ class Summary(NamedTuple):
     failed: tuple[Failure, ...] = ()
 
 
-def look(request: Request) -> World:
-    """What there is, of which ``stale`` says what ``build`` would do; nothing is written.
+def look(request: Request, *, as_built: bool = False) -> World:
+    """The project as it is now; ``stale`` lists the steps that ``build`` would run.
 
+    With ``as_built`` the engine ``auto`` stands for the one that made the PDF of each study.
     Raises ``RidgepointError`` for an engine that is not there.
     """
     index = Index(str(request.out))
     if request.engine != "typst" and "pdf" in request.outputs:
         index.find_tex()
-    engine, _ = choose_engine(request.engine, index.tex.get("lacking", ""))
-    return World(request._replace(engine=engine), index)
+    if request.engine != "auto" or not as_built:
+        engine, _ = choose_engine(request.engine, index.tex.get("lacking", ""))
+        request = request._replace(engine=engine)
+    return World(request, index)
 
 
 def build(request: Request, announce: Announce) -> Summary:
@@ -189,7 +194,8 @@ class World:
             "editions": {"formats": " ".join(formats)},
         }
         if "pdf" in outputs:
-            settings["pdf"] = {"engine": request.engine}
+            built = self.made.get(f"{study}/pdf", Entry({})).inputs.get("engine", "auto")
+            settings["pdf"] = {"engine": built if request.engine == "auto" else request.engine}
         if "docx" in outputs:
             settings["docx"] = {}
         return [make_step(study, kind, [study], self.files, s) for kind, s in settings.items()]
@@ -244,12 +250,18 @@ class World:
             if found != digest:
                 yield f"{name} {'is missing' if found is None else 'was altered'}"
 
+    def left(self) -> list[str]:
+        """Entries of the manifest that no step makes: of deleted studies and of broken builds."""
+        rooms = (*STUDIES, SITE)
+        return [id for id in self.made if id.endswith(PLACING) or id.partition("/")[0] not in rooms]
+
     def stale(self) -> dict[str, str]:
         """The steps that would have to run, each with the reason, found without running anything.
 
         Whether a step that reads a stale one has to is known only when that one has run.
         """
-        found: dict[str, str] = {}
+        why = "no step makes some of its files any more; a build removes them"
+        found = {id.partition("/")[0]: why for id in self.left()}
         studies = self.request.studies
         own = [step for study in studies for step in self.study_steps(study)]
         for step in (*own, *self.shared_steps(studies)):

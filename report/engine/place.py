@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import os
 import shutil
-import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from report.engine.cache import SCRATCH
+from report.engine.cache import MANIFEST, SCRATCH, Entry, read_manifest, write_manifest
 from report.engine.steps import ARTIFACTS
-from report.errors import unwritable
+from report.errors import in_the_way, unwritable
+from report.system.exchange import install
 from report.system.processes import leave_on_signals, remove
 
 _LOCK: Final = ".lock"
 #: What each study has of its own, and what all share: these are replaced as a whole.
 _OF_A_STUDY: Final = (ARTIFACTS, "qmd", "tex", "html")
-_OF_ALL: Final = ("quarto",)
+_OF_ALL: Final = ("quarto", "diff", "verify")
 #: All folders that a build writes into.
 _ROOMS: Final = (*_OF_A_STUDY, *_OF_ALL, "pdf", "docx", "values")
 
@@ -102,15 +101,17 @@ def lay_out(names: Iterable[str], out: Path, stage: Path) -> None:
         raise unwritable(error) from error
 
 
-def put(stage: Path, out: Path, changed: Iterable[str]) -> list[Path]:
+def put(stage: Path, out: Path, changed: Iterable[str], known: Collection[str]) -> list[Path]:
     """Replace what has changed in ``out``, each folder or file in one step.
 
     ``changed`` names what is not in ``out`` as it is on the stage, or is there and should be no
-    more.  Returns the folders and files that were replaced; raises ``OutputError``.
+    more; ``known`` are files of builds, and all others stay.  Returns the folders and files that
+    were replaced; raises ``OutputError``, also for another file in the place of a new one.
     """
     made: list[Path] = []
     try:
         for whole in sorted({_whole(name) for name in changed}):
+            _keep_others(whole, out, stage, known)
             if (stage / whole).exists():
                 install(stage / whole, out / whole)
                 made.append(out / whole)
@@ -121,37 +122,41 @@ def put(stage: Path, out: Path, changed: Iterable[str]) -> list[Path]:
     return made
 
 
+def _keep_others(whole: str, out: Path, stage: Path, known: Collection[str]) -> None:
+    """Link all that is not ``known`` in a folder of ``out`` into the folder that replaces it.
+
+    A link in the place of a new file is dropped, since what it leads to stays.
+    """
+    top = out / whole
+    for source in top.rglob("*") if top.is_dir() and not top.is_symlink() else [top]:
+        name, is_link = source.relative_to(out).as_posix(), source.is_symlink()
+        if name in known or not (is_link or source.is_file()):
+            continue
+        try:
+            (stage / name).parent.mkdir(parents=True, exist_ok=True)
+            os.link(source, stage / name, follow_symlinks=False)
+        except (FileExistsError, NotADirectoryError) as error:
+            if not is_link:
+                raise in_the_way(source) from error
+        except OSError:
+            shutil.copy2(source, stage / name, follow_symlinks=False)
+
+
+def put_folder(name: str, out: Path, stage: Path) -> None:
+    """Replace a folder that is no build's, but lists its files in a manifest of its own.
+
+    Raises ``OutputError`` and ``OSError``.
+    """
+    files = [path for path in (stage / name).rglob("*") if path.is_file()]
+    made = {path.relative_to(stage).as_posix(): "" for path in files}
+    known = [file for entry in read_manifest(str(out / name)).values() for file in entry.outputs]
+    write_manifest({name: Entry({}, {f"{name}/{MANIFEST}": "", **made})}, str(stage / name))
+    put(stage, out, [*made, *known], known)
+
+
 def _whole(name: str) -> str:
     """The folder that an output is replaced with, or the file itself."""
     parts = name.split("/")
     if parts[0] in _OF_A_STUDY and len(parts) > 2:
         return "/".join(parts[:2])
     return parts[0] if parts[0] in _OF_ALL else name
-
-
-def install(new: Path, target: Path) -> None:
-    """Move a finished file or folder to ``target``, replacing what was there in one step.
-
-    Where either is a folder, what was there is where ``new`` was afterwards, or beside it where
-    the system cannot exchange the two.  A link is replaced, never what it leads to.
-    """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    replaced = target.is_dir() or (new.is_dir() and os.path.lexists(target))
-    if replaced:
-        if _exchange(new, target):
-            return
-        target.replace(new.with_name(new.name + ".old"))
-    new.replace(target)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two paths in one step; False where the system or the file system cannot.
-
-    That is renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE), or renamex_np(a, b, RENAME_SWAP).
-    """
-    library, first, second = ctypes.CDLL(None), os.fsencode(one), os.fsencode(other)
-    if sys.platform == "darwin" and hasattr(library, "renamex_np"):
-        return bool(library.renamex_np(first, second, 2) == 0)
-    if hasattr(library, "renameat2"):
-        return bool(library.renameat2(-100, first, -100, second, 2) == 0)
-    return False

@@ -31,11 +31,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from report.engine import actions
-from report.engine.cache import Entry, file_digest, write_manifest
-from report.engine.pipeline import Announce, Failure, World, outputs_read
+from report.engine.cache import MANIFEST, Entry, file_digest, write_manifest
+from report.engine.pipeline import PLACING, Announce, Failure, World, outputs_read
 from report.engine.place import lay_out, put, stage_in
 from report.engine.steps import SITE, Step
-from report.errors import RidgepointError, one_line, unwritable
+from report.errors import RidgepointError, in_the_way, one_line, unwritable
 
 #: What became of a worker that did not live to give its result.
 _KILLED: Final = (
@@ -73,11 +73,17 @@ def run(
     """
     studies = world.request.studies
     jobs = max(1, min(world.request.jobs, len(stale)))
+    manifest = world.request.out / MANIFEST
+    if not (world.made or world.index.used) and os.path.lexists(manifest):
+        raise in_the_way(manifest)
     with stage_in(world.request.out) as stage, _workers(jobs, stage, stale) as workers:
         builder = _Builder(world, stage, workers, announce, {*stale}, len(stale), threading.Lock())
         with ThreadPoolExecutor(len(studies)) as papers:
             steps = map(world.study_steps, studies)
             outcomes = dict(zip(studies, papers.map(builder.build, studies, steps), strict=True))
+        for room in {id.partition("/")[0] for id in world.left()} - {*studies, SITE}:
+            outcome = builder.build(room, ())
+            outcomes |= {room: outcome} if isinstance(outcome, Failure) else {}
         outcomes[SITE] = builder.build(SITE, world.shared_steps())
     failed = [outcome for outcome in outcomes.values() if isinstance(outcome, Failure)]
     return {s: made for s, made in outcomes.items() if not isinstance(made, Failure)}, failed
@@ -146,25 +152,36 @@ class _Builder(NamedTuple):
         world, out, whole = self.world, self.world.request.out, self.stage / study / "whole"
         with self.one:
             old = {id: entry for id, entry in world.made.items() if id.startswith(f"{study}/")}
-            new = _outputs(done.values())
-            all_of_it = {**_outputs(old.values()), **new}
+            before, new = _outputs(old.values()), _outputs(done.values())
+            placing = f"{study}/{PLACING}"
+            replaced = {*done, *world.left()} & old.keys()
+            all_of_it = {**before, **new}
             there = {name: world.index.digest(world.output(name)) for name in all_of_it}
             changed = {name for name in new if there[name] != new[name]}
-            changed |= _outputs(old[id] for id in done if id in old).keys() - new.keys()
+            changed |= _outputs(old[id] for id in replaced).keys() - new.keys()
             for id, entry in done.items():
                 lay_out(changed & entry.outputs.keys(), self.place_of(id, study), whole)
             if changed:
                 lay_out((n for n in there if there[n] and n not in changed), out, whole)
-            made = put(whole, out, changed)
+            if added := new.keys() - before.keys():
+                # If the build is killed now, the next one knows which files are none of the user's.
+                listed = Entry({}, {name: new[name] for name in added})
+                self._remember({**world.made, placing: listed})
+            made = put(whole, out, changed, all_of_it if world.index.used else before)
             for name in all_of_it if changed else ():
                 world.index.forget(world.output(name))  # to put a file in place is to touch it
-            if any(world.made.get(id) != entry for id, entry in done.items()):
-                world.made.update(done)
-                try:
-                    write_manifest(world.made, str(out))
-                except OSError as error:
-                    raise unwritable(error) from error
+            steps = {id: e for id, e in world.made.items() if id not in {*replaced, placing}}
+            if steps | {**done} != world.made:
+                self._remember(steps | {**done})
         return made
+
+    def _remember(self, steps: dict[str, Entry]) -> None:
+        """Let these be the steps that were made, here and in the manifest."""
+        self.world.made, out = steps, self.world.request.out
+        try:
+            write_manifest(steps, str(out))
+        except OSError as error:
+            raise unwritable(error, place=out / MANIFEST) from error
 
 
 def _outputs(entries: Iterable[Entry]) -> dict[str, str]:

@@ -71,5 +71,5 @@ def write_edition(study: str, edition: Edition, data: Path) -> Path:
         begin, end = old.span() if old else (len(text), len(text))
         path.write_text(f"{text[:begin]}{block}{text[end:]}", "utf-8", newline="\n")
     except OSError as error:
-        raise unwritable(error) from error
+        raise unwritable(error, place=path) from error
     return path

@@ -42,8 +42,8 @@ class Parser(argparse.ArgumentParser):
         group: argparse._ActionsContainer = self
         makes: dict[str, Callable[[str], Any]] = {
             "COUNT": _count,
-            "DIR": Path,
-            "FILE": Path,
+            "DIR": _path,
+            "FILE": _path,
             **types,
         }
         for line in table.replace("\n  ", " ").strip().splitlines():
@@ -71,7 +71,13 @@ class Parser(argparse.ArgumentParser):
             group.add_argument(*names.split(", "), **how)
 
 
+def _path(text: str) -> Path:
+    if text:
+        return Path(text)
+    raise argparse.ArgumentTypeError("the name is empty")
+
+
 def _count(text: str) -> int:
-    if text.isdecimal() and int(text) >= 1:
+    if text.isascii() and text.isdecimal() and int(text) >= 1:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
