@@ -12,6 +12,9 @@ from hypothesis import settings
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
+# What they assert says what was there, as in tests.
+pytest.register_assert_rewrite("tests.papers")
+
 # Each of the parallel test processes computes in one thread: two of them with a thread for each
 # processor wait for each other at the end of every parallel loop.  Runs that measure choose anew.
 os.environ["OMP_NUM_THREADS"] = "1"

@@ -107,18 +107,18 @@ def assert_verdicts(
     assert verdicts == expected | dict.fromkeys(unmeasured, "not measured")
 
 
-def assert_distinct(found: Findings, equal: Collection[tuple[str, ...]] = ()) -> None:
+def assert_distinct(study: str, found: Findings, equal: Collection[tuple[str, ...]] = ()) -> None:
     """Made-up data are distinct, so that a swap of two of their numbers or columns shows.
 
-    Numbers are distinct that are a hundredth apart; of two values at least one rests on a record.
-    No interval is symmetric.  ``equal`` are the exceptions, which theory or an identity makes: two
-    values, or a table and two of its headings.
+    Numbers are distinct that are a hundredth apart, and values that rest on a record.  No interval
+    is symmetric.  ``equal`` are the exceptions, which theory or an identity makes: two values, or a
+    table and two of its headings.
     """
-    pairs = combinations(found.values.values(), 2)
-    alike = {
+    records = f"{study}/"
+    made = [v for v in found.values.values() if any(f.startswith(records) for f in v.sources)]
+    alike: set[tuple[str, ...]] = {
         (one.id, other.id)
-        for one, other in pairs
-        if any(not file.startswith("reported") for file in one.sources + other.sources)
+        for one, other in combinations(made, 2)
         if one.unit == other.unit and _close(one.number, other.number)
     }
     columns = [(t.id, c, cells) for t in found.tables.values() for c, cells in _columns(t)]
@@ -151,10 +151,14 @@ def _symmetric(number: Cell) -> bool:
     return isclose(number.value - number.low, number.high - number.value, rel_tol=1e-3)
 
 
-def assert_both_sides(full: Findings, other: Mapping[str, Mapping[str, Findings]]) -> None:
-    """Each claim has the opposite verdict in a paper of ``other``, by verdict and claim."""
+def assert_both_sides(
+    full: Findings,
+    other: Mapping[str, Mapping[str, Findings]],
+    beside: Collection[str] = (),
+) -> None:
+    """Each claim not ``beside`` has the opposite verdict in ``other``, by verdict and claim."""
     expected = {id: verdict for verdict, claims in other.items() for id in claims}
-    assert expected.keys() == full.claims.keys()
+    assert expected.keys() == full.claims.keys() - {*beside}
     for id, verdict in expected.items():
         judged = other[verdict][id].claims[id], full.claims[id]
         assert [claim.verdict for claim in judged] == [verdict, _OPPOSITE[verdict]], judged
