@@ -47,7 +47,8 @@ def printing(study: str, **numbers: float) -> Reported:
     """The source of a study, printing other numbers: by ``_34`` what becomes of each 34."""
     text = msgspec.json.encode(reported(study)).decode()
     for old, new in numbers.items():
-        text, count = re.subn(rf"(?<![\d.]){old.strip('_')}(?![\d.])", str(new), text)
+        number = re.escape(old.strip("_"))
+        text, count = re.subn(rf"(?<=[\[,:]){number}(?=[\],}}])", str(new), text)
         assert count, old
     return msgspec.json.decode(text, type=Reported)
 
@@ -145,8 +146,8 @@ def _close(one: Cell, other: Cell) -> bool:
 
 
 def _symmetric(number: Cell) -> bool:
-    """Whether both ends of an interval are as far from its middle."""
-    if not isinstance(number, Estimate) or number.low == number.high:
+    """Whether both ends of an interval of samples are as far from its middle."""
+    if not isinstance(number, Estimate) or not number.n or number.low == number.high:
         return False
     return isclose(number.value - number.low, number.high - number.value, rel_tol=1e-3)
 
