@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from itertools import combinations
 from math import isclose
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any
 
 import msgspec
 from pytest import approx
@@ -28,11 +28,6 @@ from report.records.record import Record
 from report.statistics.estimates import Estimate
 from report.studies import find_study
 from tests import factory
-
-Made = TypeVar("Made")
-#: By what is other than in full records: what records are made of, a claim and its verdict.
-Other: TypeAlias = Mapping[str, tuple[Made, str, str]]
-
 
 _OPPOSITE = {"supported": "refuted", "refuted": "supported"}
 _devices = cache(read_devices)
@@ -99,15 +94,6 @@ def assert_values(
     assert values == approx(expected, rel=rel, abs=abs)
 
 
-def assert_verdicts(
-    found: Findings, refuted: Collection[str], unmeasured: Collection[str] = ()
-) -> None:
-    """All other claims are supported."""
-    verdicts = {id_: claim.verdict for id_, claim in found.claims.items()}
-    expected = dict.fromkeys(verdicts, "supported") | dict.fromkeys(refuted, "refuted")
-    assert verdicts == expected | dict.fromkeys(unmeasured, "not measured")
-
-
 def assert_distinct(study: str, found: Findings, equal: Collection[tuple[str, ...]] = ()) -> None:
     """Made-up data are distinct, so that a swap of two of their numbers or columns shows.
 
@@ -163,12 +149,6 @@ def assert_both_sides(
     for id, verdict in expected.items():
         judged = other[verdict][id].claims[id], full.claims[id]
         assert [claim.verdict for claim in judged] == [verdict, _OPPOSITE[verdict]], judged
-
-
-def assert_changes(find: Callable[[Made], Findings], other: Other[Made]) -> None:
-    """Other records change the verdict of a claim."""
-    verdicts = {kind: find(made).claims[id_].verdict for kind, (made, id_, _) in other.items()}
-    assert verdicts == {kind: expected for kind, (*_, expected) in other.items()}
 
 
 def rendered(study: str, found: Findings) -> Manuscript:

@@ -23,6 +23,7 @@ from report.paper.pins import moves, pins_of
 from report.records.layers import at_batch
 from report.statistics.estimates import Estimate
 from report.studies import STUDIES
+from tests import papers
 from tests.degraded import DEGRADED, HOSTILE, committed, noise, one_of_each_kind, thinned
 from tests.papers import assert_whole, rendered
 
@@ -88,6 +89,15 @@ def test_it_makes_a_whole_paper_without_records_which_says_so(study: str) -> Non
     assert not found.facts["measured"]
     assert "not measured" in {claim.verdict for claim in found.claims.values()}
     assert "No run of the experiment is in the data directory" in text
+
+
+@every_measured_study
+def test_no_two_of_its_made_up_numbers_are_alike(study: str) -> None:
+    """``full`` is the paper of made-up records in the study's own test."""
+    made_up = import_module(f"tests.test_{study}")
+    if not hasattr(made_up, "full"):
+        pytest.skip("its numbers are tried on published data")
+    papers.assert_distinct(study, made_up.full(), getattr(made_up, "EQUAL", set()))
 
 
 @every_measured_study
