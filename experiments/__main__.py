@@ -83,7 +83,10 @@ _IMPORT: Final = """\
 --device  TEXT  full name of the device, as vendors write it
 --set  NAME=VALUE...  a condition that the file does not tell, as precision=amp; may be repeated
 """
-_INTO: Final = "--into  DIR  copy those that are to the folders of their studies in this directory"
+_INTO: Final = """\
+--into  DIR  copy those that are to the folders of their studies in this directory
+--markdown  –  print for a comment on a pull request: machine, plan, median of each case
+"""
 _EXAMPLES: Final = """\
 examples:
   python -m experiments run conv_scaling --quick

@@ -41,7 +41,7 @@ from experiments.harness.study import (
 )
 from experiments.harness.timing import Workload
 from report.errors import MeasurementError
-from report.instruments.counters.logs import gzipped
+from report.records.files import gzipped
 
 #: Channels in and out, kernel, extent of the images.
 Shape: TypeAlias = tuple[str, int, int]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import platform
 import re
+import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ import pytest
 from report.engine.pipeline import ROOT
 from report.evidence.runs import Run
 from report.quantity.evaluation import estimate
+from report.records.filed import json_schema
 from report.records.record import SCHEMA_VERSION
 from report.records.store import read_record
 from report.statistics.estimates import Estimate, binomial_rank
@@ -31,8 +34,8 @@ def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
-def run_python(text: str) -> dict[str, Any]:
-    (code,) = blocks(text, "python")
+def run_python(text: str, number: int = 0) -> dict[str, Any]:
+    code = blocks(text, "python")[number]
     names: dict[str, Any] = {}
     exec(compile(code, "a document", "exec"), names)
     return names
@@ -81,10 +84,27 @@ def test_the_format_is_that_of_a_real_record(capsys: pytest.CaptureFixture[str])
     (table,) = re.findall(r"^## From the top$(.*?)^## ", FORMAT, re.DOTALL | re.MULTILINE)
     assert {*re.findall(r"`(\w+)`", re.sub(r"\|[^|]*\|$", "", table, flags=re.M))} >= {*record}
     assert f"There is one version, {SCHEMA_VERSION}." in FORMAT
-    run_python(FORMAT)
+    run_python(FORMAT, 1)
     (shown,) = blocks(FORMAT, "text")
     printed = capsys.readouterr().out.splitlines()
     assert [line.rstrip() for line in printed] == shown.splitlines()
+
+
+def test_a_record_is_read_by_pandas_and_jq_in_three_lines() -> None:
+    counted = Counter[int]()
+    for case in json.loads(RECORD.read_bytes())["cases"]:
+        counted[case["factors"]["batch"]] += len(case.get("rounds", ()))
+    found = run_python(FORMAT)["rounds"].to_dict()
+    assert found == counted
+    if shutil.which("jq") is None:
+        pytest.skip("jq is not installed")
+    printed = subprocess.check_output(["bash", "-c", blocks(FORMAT, "sh")[0]])
+    assert dict(json.loads(printed)) == counted
+
+
+def test_the_schema_is_that_of_the_types() -> None:
+    """Written by: python -c "from report.records.filed import *; print(json_schema().decode())"."""
+    assert (DOCS / "record.schema.json").read_bytes() == json_schema()
 
 
 def test_links_lead_somewhere() -> None:

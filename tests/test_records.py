@@ -22,7 +22,10 @@ from hypothesis import strategies as st
 import build
 from report.engine.gather import choose
 from report.errors import RecordError
+from report.evidence.runs import Run
 from report.missing import Missing
+from report.records.events import NAME as EVENTS
+from report.records.events import join_events, split_events
 from report.records.filed import encode, parse
 from report.records.frames import sample_frame, write_samples
 from report.records.imported import ImportedRecord
@@ -113,6 +116,61 @@ def test_a_round_a_layer_and_a_ceiling_stand_in_one_line_and_layers_once_at_any_
     assert [case["layers"] for case in GOOD["cases"]] == [
         [0, batch] for batch in (1, 4, 16, 64, 1, 4, 16, 64, 2)
     ]
+
+
+def test_no_line_is_longer_than_a_forge_shows() -> None:
+    """Neither by one series, nor by many in a round, nor by the layers of a deep network."""
+    deep = tuple(factory.layer(1, f"layer with a long name, number {n}") for n in range(400))
+    series = {name: tuple(n / 7 for n in range(2000)) for name in ("time", "cpu_time")}
+    many = factory.round_(1, dict.fromkeys(list(QUANTITIES)[:40], tuple(range(100))))
+    case = msgspec.structs.replace(factory.case(9, layers=deep), series=series, rounds=(many,))
+    record = factory.record([case, *factory.layer_cases()])
+    text = encode(record)
+    assert max(map(len, text.decode().split("\n"))) < 10_000
+    assert parse(text, PLACE) == record
+
+
+def test_allocator_events_lie_beside_a_record_and_are_read_with_it(tmp_path: Path) -> None:
+    series = {"memory_events": (700, -700), "memory_owners": (0, 0), "allocated_peak": (700,)}
+    whole = factory.record([CASE, msgspec.structs.replace(factory.case(9), series=series)])
+    cases, content = split_events(whole.cases)
+    assert cases[0] == CASE and cases[1].series == {"allocated_peak": (700,)}
+    assert split_events(cases) == (cases, b"")
+    attachment = Attachment(name=EVENTS, sha256=digest(content), meaning="events")
+    filed = msgspec.structs.replace(whole, cases=cases, attachments=(attachment,))
+    path = write_record(filed, tmp_path, {EVENTS: content})
+    assert b"memory_events" not in path.read_bytes().replace(EVENTS.encode(), b"")
+    read = read_record(path, tmp_path).record
+    assert read == msgspec.structs.replace(whole, attachments=(attachment,))
+    place = attachments_folder(path) / EVENTS
+    place.unlink()
+    stored = read_record(path, tmp_path)
+    run, why = (
+        Run(stored, "x"),
+        f"no memory events recorded on x: {EVENTS} is not beside the record",
+    )
+    assert stored.record.cases == cases
+    assert run.samples("memory_events", cases[1].factors) == Missing(why)
+    place.write_bytes(b"altered")
+    with pytest.raises(RecordError, match=f"{EVENTS}: is another file"):
+        read_record(path, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ('{"case":2}', "line 1: found case 2 of 2"),
+        ('{"case":1}\n{"case":1}', "line 2: found the events of case 1 twice"),
+        ('{"case":1,"memory_owners":[-1]}', r"memory_owners\[0\]: expected int >= 0, found -1"),
+        ('{"case":1,"case":0}', "case twice"),
+        ('{"case":1,"time":[1]}', "time: object contains unknown field"),
+        ('{"case":1,"memory_owners":', "not valid JSON"),
+    ],
+)
+def test_events_of_no_case_are_refused(lines: str, said: str) -> None:
+    record = factory.record([factory.case(1), factory.case(2)])
+    with pytest.raises(RecordError, match=said):
+        join_events(record, lines.encode(), "here")
 
 
 def test_whole_nanoseconds_are_read_as_the_nearest_seconds() -> None:

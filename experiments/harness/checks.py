@@ -22,6 +22,7 @@ from experiments.harness.counting import TOOLS
 from experiments.harness.environment import variables
 from experiments.harness.journal import unfinished
 from experiments.harness.progress import instability
+from experiments.harness.review import finding, review
 from experiments.harness.text import factors_text
 from report.errors import MeasurementError, RidgepointError
 from report.instruments import gates
@@ -164,26 +165,38 @@ def check_records(options: Namespace) -> int:
 
     Of one record all checks are told, of several those that are not ok.  Those that can be handed
     in are copied to the folders of their studies in a data directory, if ``--into`` gives one.
+    With ``--markdown`` it is printed for a comment on a pull request.
     """
     bad, files = 0, options.files
     for path in files:
-        checks = _looked_at(path, options.into)
+        stored, checks = _looked_at(path, options.into)
         problem = any(check.level == "problem" for check in checks)
-        print(f"{path}: {'cannot' if problem else 'can'} be handed in", flush=True)
+        bad += problem
+        verdict = f"{'cannot' if problem else 'can'} be handed in"
+        if options.markdown:
+            print(f"### {path.name}: {verdict}\n")
+            worse = [finding(*check) for check in checks if check.level != "ok"]
+            print(*worse, *([""] if worse else []), sep="\n")
+            print(*(review(stored.record) if stored else ()), sep="\n", flush=True)
+            continue
+        print(f"{path}: {verdict}", flush=True)
         for check in checks:
             if len(files) == 1 or check.level != "ok" or check.topic in ("machine", "copy"):
                 print(check.line(), flush=True)
-        bad += problem
-    if len(files) > 1:
+    if len(files) > 1 and not options.markdown:
         print(f"{len(files)} records: {len(files) - bad} can be handed in; {bad} cannot.")
     return int(bad > 0)
 
 
-def _looked_at(path: Path, into: Path | None) -> list[Check]:
-    """All checks of a record, which is copied if they allow it, and never over another."""
+def _looked_at(path: Path, into: Path | None) -> tuple[Stored | None, list[Check]]:
+    """A record if it can be read, and all checks of it.
+
+    It is copied if they allow it, and never over another.
+    """
     # Without links; what the record names lies in the same folder.
     folder, topic = Path(os.path.realpath(path.parent)), "format"
     checks: list[Check] = []
+    stored: Stored | None = None
     try:
         stored = read_record(folder / path.name, folder)
         checks = list(checks_of(stored, folder))
@@ -196,7 +209,7 @@ def _looked_at(path: Path, into: Path | None) -> list[Check]:
             checks.append(Check("copy", f"{target}"))
     except (RidgepointError, OSError) as error:
         checks.append(Check(topic, str(error), "problem"))
-    return checks
+    return stored, checks
 
 
 def checks_of(stored: Stored, folder: Path) -> Iterator[Check]:

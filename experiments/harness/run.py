@@ -24,10 +24,11 @@ from experiments.harness.measure import unmeasured
 from experiments.harness.processes import measured, task_of, working
 from experiments.harness.progress import Observer, outcome_text
 from experiments.harness.request import Request, possible
-from experiments.harness.study import CeilingSize, Factors, Session, Study
+from experiments.harness.study import CaseFile, CeilingSize, Factors, Session, Study
 from experiments.harness.text import factors_text, flat, last_line
 from experiments.harness.worker import Task
 from report.errors import MeasurementError, RidgepointError
+from report.records import events
 from report.records.filed import encode, parse
 from report.records.pooling import measures_case, outcome, unlike
 from report.records.record import (
@@ -249,12 +250,17 @@ def _finished(
         **counting.missing(study, journal, uncounted),
         **journal.unfiled,
     }
+    cases, kept = events.split_events(
+        case_of(study, journal, index) for index in range(len(header.cases))
+    )
     files = [*sorted(journal.files.values(), key=lambda file: file.name), *counting.files(journal)]
+    if kept:
+        files.append(CaseFile(events.NAME, events.MEANING, kept))
     values = {name: getattr(header, name) for name in Head.__struct_fields__} | {
         "finished": _utc(finished),
         "environment": msgspec.structs.replace(header.environment, missing=missing),
         "ceilings": (*before.ceilings, *after.ceilings),
-        "cases": tuple(case_of(study, journal, index) for index in range(len(header.cases))),
+        "cases": cases,
         "attachments": tuple(
             Attachment(name=file.name, sha256=digest(file.content), meaning=file.meaning)
             for file in files

@@ -100,7 +100,7 @@ def study(task: Task) -> tuple[str, ...]:
 
 def _write_samples(files: Sequence[Stored | StoredImport], task: Task) -> None:
     """Write every sample of the records, one a row, and copy the records with their files."""
-    from report.instruments.counters.logs import gzip_writer
+    from report.records.files import gzip_writer
     from report.records.frames import write_samples
     from report.records.store import attachments_folder
 
@@ -304,7 +304,7 @@ def _write_page(task: Task, paper: Source) -> None:
 
 def pdf(task: Task) -> None:
     """Make the PDF, and pack the LaTeX source, with the bibliography if LaTeX has set one."""
-    from report.instruments.counters.logs import gzipped
+    from report.records.files import gzipped
     from report.render.bundle import bundle
     from report.render.latex import compile_latex
     from report.render.source import read_source

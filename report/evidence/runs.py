@@ -138,7 +138,9 @@ class Run(MeasuredDevice):
             return case
         found = case.samples(quantity, self.policy)
         if not found:
-            return Missing(f"no {_words(quantity)} recorded on {self.label}")
+            reason = self.stored.record.environment.missing.get(quantity, "")
+            words = f"no {_words(quantity)} recorded on {self.label}"
+            return Missing(f"{words}: {reason}" if reason else words)
         return self._too_short(quantity, found) or found
 
     def _too_short(self, quantity: str, samples: Sequence[Sample]) -> Missing | None:

@@ -43,6 +43,9 @@ Ref: TypeAlias = tuple[Number, Extent]
 #: A case that went well: its levels, and a sample of each column, null where it has none.
 Row: TypeAlias = tuple[tuple[Factor, ...], tuple[Sample | None, ...]]
 
+#: Forges show no difference in a line that is longer, and a list that makes one is broken in many.
+_LONGEST_LINE: Final = 9_000
+_WRAPPED: Final = 1_000
 #: What is read if nothing else is asked for; a type checker takes it for any kind.
 OWN: Final[Any] = Record
 REMEDY: Final = "restore the file with git, or run the experiment or the import again"
@@ -69,7 +72,7 @@ def _file_of(kind: type[msgspec.Struct]) -> Any:
         ("columns", tuple[Text, ...], ()),
         ("rows", tuple[Row, ...], ()),
     ]
-    return msgspec.defstruct("File", tables, bases=(kind,), kw_only=True)
+    return msgspec.defstruct(f"{kind.__name__}File", tables, bases=(kind,), kw_only=True)
 
 
 #: What is read of a record → the form of its file, and the one version that there is.
@@ -105,6 +108,21 @@ def encode(record: Record | ImportedRecord) -> bytes:
     return f"{_laid_out(content)}\n".encode()
 
 
+def json_schema() -> bytes:
+    """JSON Schema of the files of own and imported records, a line for each definition.
+
+    ``docs/record.schema.json`` holds what this returns.
+    """
+    forms = [form for kind, (form, _) in _FORMS.items() if kind is not Head]
+    files, definitions = msgspec.json.schema_components(forms, ref_template="#/$defs/{name}")
+    lines = b",\n".join(
+        msgspec.json.encode(name) + b": " + msgspec.json.encode(content)
+        for name, content in definitions.items()
+    )
+    head = b'"$schema": "https://json-schema.org/draft/2020-12/schema",\n"anyOf": '
+    return b"{\n%b%b,\n" % (head, msgspec.json.encode(files)) + b'"$defs": {\n%b\n}}\n' % lines
+
+
 def _laid_out(part: Any, depth: int = 0) -> str:
     """JSON with a line for each object of a list, and for each member of what lies at the top."""
     line = "\n" + " " * depth
@@ -112,11 +130,29 @@ def _laid_out(part: Any, depth: int = 0) -> str:
         objects = f",{line} ".join(_laid_out(each, depth + 1) for each in part)
         return f"[{line} {objects}{line}]"
     if not isinstance(part, dict) or not part:
-        return msgspec.json.encode(part).decode()
+        text = msgspec.json.encode(part).decode()
+        if isinstance(part, list | tuple) and len(text) > _LONGEST_LINE:
+            return _in_lines(part, depth)
+        return text
     members = [f"{_laid_out(name)}: {_laid_out(each, depth + 1)}" for name, each in part.items()]
-    if depth < 2:
+    together = f"{{{', '.join(members)}}}"
+    if depth < 2 or max(map(len, together.split("\n"))) > _LONGEST_LINE:
         return f"{{{line} {f',{line} '.join(members)}{line}}}"
-    return f"{{{', '.join(members)}}}"
+    return together
+
+
+def _in_lines(part: Sequence[Any], depth: int) -> str:
+    """JSON of a list with as many elements a line as fit."""
+    lines: list[str] = []
+    row = ""
+    for element in part:
+        text = _laid_out(element, depth + 1)
+        if row and len(row) + len(text) > _WRAPPED:
+            lines.append(row)
+            row = ""
+        row += f",{text}" if row else text
+    line = "\n" + " " * (depth + 1)
+    return f"[{line}{f',{line}'.join((*lines, row))}]"
 
 
 def _series(cases: Iterable[Case]) -> Iterator[Measured]:

@@ -14,14 +14,14 @@ import secrets
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from report.errors import RecordError
 from report.missing import Missing
-from report.records import ENDING, IMPORTED
+from report.records import ENDING, IMPORTED, events
 from report.records.filed import OWN, REMEDY, Kind, encode, parse
 from report.records.files import read_file
 from report.records.imported import ImportedRecord
@@ -192,7 +192,19 @@ def read_record(path: Path, data: Path, kind: type[Kind] = OWN) -> Filed[Kind]:
         )
     text = read_file(path, place, REMEDY, data)
     edited = digest(text)[:8] != name["hash"]
-    return Filed(parse(text, place, kind), path.relative_to(data).as_posix(), edited)
+    stored = Filed(parse(text, place, kind), path.relative_to(data).as_posix(), edited)
+    return replace(stored, record=_with_events(stored, data))
+
+
+def _with_events(stored: Filed[Any], data: Path) -> Any:
+    """The record, if it is a whole one with the events of its cases, or why they are missing."""
+    if not isinstance(stored.record, Record):
+        return stored.record
+    for content in read_attachments(stored, (events.NAME,), data).values():
+        if isinstance(content, Missing):
+            return events.without_events(stored.record, content.reason)
+        return events.join_events(stored.record, content, f"{stored.file}, {events.NAME}")
+    return stored.record
 
 
 def _place(path: Path, data: Path) -> str:

@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 import msgspec
 import pytest
@@ -15,7 +16,7 @@ from experiments.harness import checks
 from experiments.harness.checks import Check, checks_of
 from experiments.harness.progress import instability, table
 from report.records.record import Case, Record, Round, Shard
-from report.records.store import Stored, read_record
+from report.records.store import Stored, read_record, write_record
 from tests import factory
 
 GIB = 2**30
@@ -134,6 +135,30 @@ def test_each_fault_changes_its_line_alone() -> None:
         faulty = Stored(change(good.record), good.file)
         after = {check.topic: check.level for check in checks_of(faulty, DATA)}
         assert before[topic] == "ok" and after == {**before, topic: level}
+
+
+def test_a_record_is_told_in_markdown_for_a_pull_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The oracle: medians of eight processes by hand, of which the extremes are the interval."""
+    record = read_record(FILE, DATA).record
+    medians = sorted(median(r.samples("time")) for r in record.cases[0].rounds_under("retained"))
+    assert len(medians) == 8
+    ends = f"{medians[0] * 1e6:.4g} µs to {medians[-1] * 1e6:.4g} µs"
+    row = f"subject=layer` | time | {median(medians) * 1e6:.4g} µs | {ends} | 8 processes |"
+    assert main(["check", str(FILE), "--markdown"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"### {FILE.name}: can be handed in\n\n- **note**, quiet: `")
+    assert row in said.split("\n| `batch=1,", 1)[1].split("\n")[0]
+    assert "| Machine | `AMD EPYC (Zen 3), 1 thread; " in said
+    assert said.count("\n| `batch=") == len(record.cases)
+    hostile = first(status="failed", reason="a|b `c` <d> @e", rounds=(), series={})(record)
+    path = write_record(hostile, tmp_path)
+    assert main(["check", str(path), "--markdown"]) == 1
+    said = capsys.readouterr().out
+    assert "- **problem**, outcomes: `1 of 50 cases failed" in said
+    assert "subject=layer` | `failed: a\\|b 'c' <d> @e` | – | – | 0 |\n" in said
+    assert "- **note**, files: `not beside the record: lackey.json.gz;" in said
 
 
 def test_of_a_class_the_good_ones_are_copied_once_and_the_faults_of_others_told(

@@ -171,7 +171,9 @@ def test_a_run_leaves_a_record_that_can_be_handed_in(run: Callable[[str], Run], 
     levels = {check.topic: check.level for check in checks_of(stored, records)}
     # Beside other tests a ceiling may be slower than what it bounds.
     assert "problem" not in {level for topic, level in levels.items() if topic != "ceilings"}
-    assert Path(stored.file).name == record_name(record)
+    text = (records / stored.file).read_bytes()
+    assert Path(stored.file).name == record_name(record, text)
+    assert b'memory_events"' not in text
     assert record.command[:5] == ("python", "-m", "experiments", "run", name)
     assert record.started <= record.finished
     # Nothing names the machine or its user.

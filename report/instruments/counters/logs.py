@@ -1,25 +1,18 @@
 """What a counting program printed, case by case, as one file beside the record; pure.
 
-The file is JSON, compressed with gzip without a time stamp, so that equal logs give equal bytes.
-``gzip.compress`` would write another mark of the system on Python 3.11 than on 3.12.
-It is kept so that the numbers of the record can be read out of it again.
+The file is gzipped JSON.  It is kept so that the numbers of the record can be read out of it again.
 """
 
 from __future__ import annotations
 
-import gzip
-import io
 from collections.abc import Iterable
-from typing import BinaryIO, Final
+from typing import Final
 
 import msgspec
 
 from report.errors import RecordError
 from report.records import strict
-from report.records.files import unpacked
-
-#: The highest level takes three times as long as this one for files that are 5 % smaller.
-_COMPRESSION: Final = 6
+from report.records.files import gzipped, unpacked
 
 REMEDY: Final = "restore the file with git, or run the experiment again"
 
@@ -55,19 +48,6 @@ def joined_logs(one: bytes, other: bytes, place: str) -> bytes:
         return one
     file = _read(one, place)
     return pack(file.tool, (*file.cases, *unpack(other, file.tool, place)))
-
-
-def gzipped(text: bytes) -> bytes:
-    """``text`` compressed, the same bytes for the same text at any time and on any Python."""
-    buffer = io.BytesIO()
-    with gzip_writer(buffer) as stream:
-        stream.write(text)
-    return buffer.getvalue()
-
-
-def gzip_writer(target: BinaryIO, level: int = _COMPRESSION) -> gzip.GzipFile:
-    """Compresses into ``target`` as ``gzipped`` does, piece by piece."""
-    return gzip.GzipFile(filename="", mode="wb", fileobj=target, mtime=0, compresslevel=level)
 
 
 def unpack(content: bytes, tool: str, place: str) -> tuple[CaseLogs, ...]:
