@@ -33,6 +33,15 @@ def one_line(text: str) -> str:
     return shorten("".join(escaped), LONGEST)
 
 
+def words_of(error: BaseException) -> str:
+    """Class and text of an exception, the class alone where its code cannot give the text."""
+    try:
+        text = str(error)
+    except BaseException:
+        text = ""
+    return f"{type(error).__name__}: {text}".removesuffix(": ")
+
+
 class RidgepointError(Exception):
     """Something a user can fix; the message says where and how, in one line."""
 

@@ -68,6 +68,7 @@ def test_sums_and_cells() -> None:
     ]  # fmt: skip
     assert len(theory().by_kind[0].cells) == len(row.cells) - 2
     assert dict(found.sums) == {
+        "Input": "float32 1000×3",
         "Parameters": "12",
         "Multiply-adds": "12,000",
         "Compulsory traffic": "60,048 B, operator by operator",
@@ -91,6 +92,18 @@ def test_what_is_not_known_has_no_sum() -> None:
 
 
 # ------------------------------------------------------------------------------------------- fits
+
+
+@pytest.mark.parametrize("known", [0, 1, 3, 8, 9])
+def test_the_largest_batch_that_certainly_fits(known: int) -> None:
+    """Above ``known`` images the last operator takes what no rule gives."""
+
+    def captured(n: int, probe: int | None) -> Theory:
+        return theory(network(n, last="relu" if n <= known else "softplus"), scales=False)
+
+    found = fits(captured, FIXED + EACH * 9)
+    assert (found.largest, found.certain) == (9, known)
+    assert list(found.bracket) == sorted({known, 9, 10} - {0})
 
 
 #: Parameters, and for each row its input, the product and the result.

@@ -12,7 +12,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
 from typing import Any, Final, Literal, TypeAlias
@@ -34,9 +34,9 @@ from experiments.harness.fake_tensors import (
     put_into,
     tensors_in,
 )
-from experiments.harness.operator_recorder import Recorder
+from experiments.harness.operator_recorder import Recorder, places
 from experiments.harness.timing import collector_off
-from report.errors import MeasurementError, UsageError, shorten
+from report.errors import MeasurementError, UsageError, shorten, words_of
 from report.records.operations import Network, Operator, Phase
 from report.theory.networks import signature
 
@@ -73,8 +73,8 @@ class Policy:
     checkpoint: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        if self.accumulate < 1:
-            raise UsageError("--accumulate is a whole number from 1 on.")
+        if not 1 <= self.accumulate <= 1000:
+            raise UsageError("--accumulate is a whole number from 1 to 1000.")
         if (self.optimizer, self.update) == ("adafactor", "fused"):
             raise UsageError("PyTorch has no fused Adafactor; choose single or foreach.")
 
@@ -123,7 +123,8 @@ class Captured:
     ``history`` are the operators of the call or the step before, where they were asked for;
     ``other_on_gpu`` names recurrent modules of a capture on a processor, since a GPU runs them by
     kernels of its own; ``compiled`` modules of ``torch.compile``, which were called without it.
-    ``probe`` is the forward pass at another batch, where one was asked for.
+    ``probe`` is the forward pass at another batch, where one was asked for; ``classes`` are those
+    of the modules by their names.
     """
 
     network: Network
@@ -132,6 +133,7 @@ class Captured:
     other_on_gpu: tuple[str, ...] = ()
     compiled: tuple[str, ...] = ()
     probe: tuple[Operator, ...] = ()
+    classes: Mapping[str, str] = field(default_factory=dict)
 
 
 def capture(
@@ -181,7 +183,8 @@ def capture(
         raise MeasurementError(f"The network cannot be captured{at}: {_why(error)}") from error
     other = () if device.type == "cuda" else _recurrent(module)
     found, tried = recorder.network(), tuple(trial.operators)
-    return Captured(found, recorder.flops, recorder.history, other, compiled, tried)
+    classes = {name: type(part).__name__ for part, name in places(module).items()}
+    return Captured(found, recorder.flops, recorder.history, other, compiled, tried, classes)
 
 
 def _refuse_unseen(mode: FakeMode, second: Sequence[Operator], third: Sequence[Operator]) -> None:
@@ -316,11 +319,14 @@ def _why(error: Exception) -> str:
             f"the shape that {error.func} gives follows from values; give it a fixed shape, such "
             "as torch.where in place of a mask, or padded sequences in place of packed ones."
         )
-    if "NestedTensor" in str(error):
+    words = words_of(error)
+    if "overflow" in words.casefold():
+        return "a tensor has more bytes than 64 bits tell; give a smaller batch or image."
+    if "NestedTensor" in words:
         return (
             "it makes a nested tensor; build nn.TransformerEncoder with enable_nested_tensor=False."
         )
-    return shorten(" ".join(str(error).split()), 200) or type(error).__name__
+    return shorten(" ".join(words.removeprefix(f"{type(error).__name__}: ").split()), 200)
 
 
 # ------------------------------------------------------------------------------------ the module

@@ -7,7 +7,7 @@ import sys
 from typing import Any, Final
 
 from experiments.harness.study import Device
-from report.errors import MeasurementError, UsageError
+from report.errors import MeasurementError, UsageError, words_of
 
 INSTALL: Final = "python -m pip install -e '.[experiments]'"
 _NETWORKS: Final = (
@@ -42,9 +42,13 @@ def import_torch() -> Any:
     """torch; raises ``MeasurementError`` with the line that installs it."""
     try:
         import torch
-    except ImportError as error:
+
+        assert torch.__version__  # an empty package has none
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a broken one raises anything, SystemExit among it
         raise MeasurementError(
-            f"PyTorch cannot be imported ({error}); install it with: {INSTALL}"
+            f"PyTorch cannot be imported ({words_of(error)}); install it with: {INSTALL}"
         ) from error
     return torch
 

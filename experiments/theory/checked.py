@@ -82,6 +82,7 @@ def of_capture(captured: Captured, allocator: Options | None = None) -> Theory:
         captured.history,
         captured.other_on_gpu,
         compiled=captured.compiled,
+        classes=captured.classes,
     )
     _refuse_complex(theory)
     for number, flops in captured.flops.items():

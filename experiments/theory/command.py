@@ -30,8 +30,8 @@ OPTIONS: Final = f"""\
 network  NETWORK?  {FORMS}, which returns the module
 --input  [TYPE:]N,C,H,W...  shape of an input, such as 2,3,64,64 or int64:2,128; may be repeated;
   N stands for the batch, which is the first extent where no input has one
---batch  N [1]  images a call
---image  N  pixels a side; default: the network's own
+--batch  COUNT [1]  images a call
+--image  COUNT  pixels a side; default: the network's own
 --train  –  a whole training step
 --optimizer  sgd|momentum|adam|adamw|adafactor [momentum]  with --train
 --update  single|foreach|fused  how it updates parameters; default: PyTorch's, single on a CPU and
@@ -58,7 +58,7 @@ network  NETWORK?  {FORMS}, which returns the module
 def theory(options: argparse.Namespace) -> int:
     """Tell the theory of a network; 1 if an operator is not known."""
     from experiments.theory import printed
-    from experiments.theory.networks import network
+    from experiments.theory.networks import network, users_code
     from experiments.theory.roofs import named_limit
     from report.theory.fits import fits
 
@@ -71,15 +71,18 @@ def theory(options: argparse.Namespace) -> int:
         raise UsageError(f"Name a network: {FORMS}.")
     limit = named_limit(options.fits) if options.fits else None
     device = "cuda" if limit and limit.gpu else options.device
-    named = network(options.network)
     how = {name: getattr(options, name) for name in _HOW}
-    ask = asking(named.build, inputs_of(options, named.image), device=device, **how)
+    with users_code(options.network):
+        named = network(options.network)
+        ask = asking(named.build, inputs_of(options, named.image), device=device, **how)
+        if limit:
+            frontier = fits(ask, limit.bytes)
+        else:
+            found = ask()
     if limit:
-        frontier = fits(ask, limit.bytes)
         show = printed.fits_as_json if options.json else printed.fits_as_text
         print(show(frontier, limit.name))
     else:
-        found = ask()
         print((printed.as_json if options.json else printed.as_tables)(found))
     if options.figures is not None:
         from experiments.theory import figures
@@ -164,13 +167,19 @@ def prepared(build: Build, dtype: str, channels_last: bool = False) -> Build:
     return built
 
 
-def inputs_of(options: argparse.Namespace, image: tuple[int, int, int]) -> list[Input]:
-    """The inputs that the command line asks for: images of the network's own by default."""
+def inputs_of(options: argparse.Namespace, image: tuple[int, ...]) -> list[Input]:
+    """The inputs that the command line asks for: images of the network's own by default.
+
+    Raises ``UsageError`` where neither of them says what the input is.
+    """
     if not options.input:
-        channels, *own = image
+        if not image and options.image is None:
+            raise UsageError(
+                f"{options.network} does not say its input; give its shape, such as --input "
+                "N,3,224,224, or the side of images of 3 channels, such as --image 224."
+            )
+        channels, *own = image or (3,)
         sides = own if options.image is None else [options.image] * 2
-        if min(options.batch, *sides) < 1:
-            raise UsageError("--batch and --image are whole numbers from 1 on.")
         shape = ("N", channels, *sides)
         return shaped([shape], [options.dtype], options.channels_last, options.batch)
     shapes, types = [], []

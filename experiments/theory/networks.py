@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from report.errors import UsageError
+from experiments.harness.runtime import INSTALLS, import_torch
+from report.errors import MeasurementError, RidgepointError, UsageError, words_of
 
 if TYPE_CHECKING:
     from experiments.harness.operators import Build
@@ -16,14 +20,36 @@ FORMS: Final = "torchvision:resnet50, timm:resnet50, study:ResNet-20, or my_file
 
 
 class Named(NamedTuple):
-    """What makes a network, and the image that it was made for: channels, height and width."""
+    """Builder of a network; channels, height and width of its images, empty if it does not say."""
 
     build: Build
-    image: tuple[int, int, int] = (3, 224, 224)
+    image: tuple[int, ...] = (3, 224, 224)
+
+
+@contextmanager
+def users_code(network: str) -> Iterator[None]:
+    """Run code of a network, which prints on the standard error, so that results stay alone.
+
+    Raises ``MeasurementError`` for whatever ends it, the end of the program too.
+    """
+    with (
+        os.fdopen(os.dup(2), "w", errors="replace") as own,
+        redirect_stdout(own),
+        redirect_stderr(own),
+    ):
+        try:
+            yield
+        except (RidgepointError, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            raise MeasurementError(f"{network}: its code ended in {words_of(error)}.") from error
 
 
 def network(name: str) -> Named:
-    """What makes the network ``name``; raises ``UsageError`` for a name of none."""
+    """What makes the network ``name``.
+
+    Raises ``UsageError`` for a name of none, ``MeasurementError`` where its package is missing.
+    """
     source, _, what = name.rpartition(":")
     if source.endswith(".py") and what:
         return _of_file(Path(source), what)
@@ -33,23 +59,32 @@ def network(name: str) -> Named:
     return makers[source](what)
 
 
+def _require(*packages: str) -> None:
+    """Raise ``MeasurementError`` for a missing package before others are imported, for seconds."""
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise MeasurementError(
+                f"{package} is not installed; install it with: {INSTALLS[package]}"
+            )
+    import_torch()
+
+
 def _of_file(path: Path, function: str) -> Named:
     if not path.is_file():
         raise UsageError(f"{path}: there is no such file.")
+    _require()
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise UsageError(f"{path}: cannot be imported: {type(error).__name__}: {error}.") from error
+    spec.loader.exec_module(module)
     found = getattr(module, function, None)
     if not callable(found):
         raise UsageError(f"{path}: there is no function {function!r} that returns a module.")
-    return Named(found)
+    return Named(found, ())
 
 
 def _of_studies(name: str) -> Named:
+    _require()
     from experiments.networks import catalogue
 
     if name not in catalogue.INPUT_SHAPES:
@@ -59,6 +94,7 @@ def _of_studies(name: str) -> Named:
 
 
 def _of_torchvision(name: str) -> Named:
+    _require("torchvision")
     _let_torchvision_import()
     from torchvision import models  # type: ignore[import-untyped]
 
@@ -78,6 +114,7 @@ def _of_timm(name: str) -> Named:
 
 def import_timm() -> Any:
     """timm, beside a torch for CPUs too."""
+    _require("timm", "torchvision")
     _let_torchvision_import()
     import timm  # type: ignore[import-untyped]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from report.theory.fits import Fits
@@ -20,6 +20,7 @@ _WIDTH: Final = 100
 def as_json(found: Theory) -> str:
     """One object; numbers that are not known are null."""
     content: dict[str, Any] = {
+        "inputs": [{"dtype": t.dtype, "shape": t.shape} for t in found.network.inputs],
         "parameters": found.parameters,
         "unused_parameters": list(found.network.unused),
         "multiply_adds": found.multiply_adds,
@@ -28,7 +29,9 @@ def as_json(found: Theory) -> str:
         **_memory(found),
         "refused": [*found.refused, *found.unlike_gpu],
         "kinds": [_fields(row) for row in found.by_kind],
-        "modules": [_fields(row) for row in found.by_module],
+        "modules": [
+            {"class": found.classes.get(row.name), **_fields(row)} for row in found.by_module
+        ],
     }
     if roof := found.roof:
         content["roof"] = {
@@ -65,19 +68,24 @@ def fits_as_json(found: Fits, limit: str) -> str:
     ]
     content = {
         "limit": limit, "limit_bytes": found.limit, "largest_batch": found.largest,
-        "batches": batches,
+        "largest_certain_batch": found.certain, "batches": batches,
     }  # fmt: skip
     return json.dumps(content, ensure_ascii=False, indent=1)
 
 
 def fits_as_text(found: Fits, limit: str) -> str:
-    """The largest batch that may fit and the next one, each with its peak and what holds it."""
-    lines = [f"Limit: {limit}, {found.limit:,} B of tensors"]
+    """Batches by their verdicts, and those at the borders with their peak and what holds it."""
+    certain, largest = found.certain, found.largest
+    known = f"batch {certain:,}" if certain else "no batch is known to"
+    lines = [f"Limit: {limit}, {found.limit:,} B of tensors", f"Certainly fits: {known}"]
+    if certain < largest:
+        lines.append(f"Undecided: from batch {certain + 1:,} to {largest:,}")
     for batch, theory in found.bracket.items():
         lines.append(f"Batch {batch:,}: {found.verdict(batch)}")
         alive = theory.peak.alive.items() if theory.peak else ()
         held = ", ".join(f"{name} {size:,} B" for name, size in alive if size)
-        sums = (f"  {name}: {value}" for name, value in (*theory.memory_sums(), ("Held by", held)))
+        sums_of = (("Input", theory.inputs), *theory.memory_sums(), ("Held by", held))
+        sums = (f"  {name}: {value}" for name, value in sums_of)
         lines += (textwrap.fill(line, _WIDTH, subsequent_indent="    ") for line in sums)
     if not found.largest:
         lines.append("No batch fits.")
@@ -95,6 +103,7 @@ def as_tables(found: Theory) -> str:
     """Two tables and the sums."""
     modules = sorted(found.by_module, key=lambda row: -row.multiply_adds)[:_MODULES]
     shown = [row for row in found.by_module if row in modules]
+    shown = [replace(row, name=found.title(row.name)) for row in shown]
     parts = [_table("Module", shown), _table("Operators", found.by_kind)]
     sums = [f"{name}: {value}" for name, value in found.sums]
     if roof := found.roof:

@@ -8,6 +8,7 @@ fit is undecided, and one that is above the limit never fits.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -44,19 +45,20 @@ def bytes_of(text: str) -> int:
 class Fits:
     """What was predicted by batch, for a ``limit`` in bytes; ``largest`` is 0 where none may fit.
 
-    ``largest`` is ``MOST`` where no smaller batch was seen above the limit.
+    ``largest`` is ``MOST`` where no smaller batch was seen above the limit.  ``certain`` is the
+    largest batch that is known to fit: batches between the two are undecided.
     """
 
     limit: int
     predicted: dict[int, Theory]
     largest: int
+    certain: int = 0
 
     @property
     def bracket(self) -> dict[int, Theory]:
-        """The largest batch that may fit, and the next one, as far as they are."""
-        return {
-            n: self.predicted[n] for n in (self.largest, self.largest + 1) if n in self.predicted
-        }
+        """The largest batch that fits, the largest that may, and the next one, as far as known."""
+        batches = sorted({self.certain, self.largest, self.largest + 1})
+        return {n: self.predicted[n] for n in batches if n in self.predicted}
 
     def verdict(self, batch: int) -> Verdict:
         """Of a batch that was predicted: on a GPU it fits where all segments do."""
@@ -118,4 +120,20 @@ def searched(at: Callable[[int], Theory], limit: int, near: int | None = None) -
         else:
             batch, near = near, None
         batch = min(max(batch, low + 1), high - 1)
-    return Fits(limit, predicted, low)
+    found = Fits(limit, predicted, low)
+    return replace(found, certain=_certain(found, at))
+
+
+def _certain(found: Fits, at: Callable[[int], Theory]) -> int:
+    """The largest batch that is known to fit; 0 where one image is not, as nothing larger is."""
+
+    def is_unknown(batch: int) -> bool:
+        if batch not in found.predicted:
+            found.predicted[batch] = at(batch)
+        return found.verdict(batch) != "fits"
+
+    if found.largest and not is_unknown(found.largest):
+        return found.largest
+    if not found.largest or is_unknown(1):
+        return 0
+    return bisect_left(range(1, found.largest), True, key=is_unknown)

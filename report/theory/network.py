@@ -11,10 +11,11 @@ are the sums that it would belong to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
+from typing import Final
 
 from report.errors import StudyError
 from report.records.operations import Network, Operator
@@ -24,6 +25,9 @@ from report.theory.fits import Fits, bytes_of, fits
 from report.theory.operators import Load, kind_of, load
 from report.theory.roofline import Roof
 from report.theory.timeline import ONLY_ON_CPU, Moment, cuda_memory, timeline
+
+#: The row of what no module within the network calls.
+_ITSELF: Final = "(the network itself)"
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,8 @@ class Theory:
     before, which fills the allocator's cache, and ``other_on_gpu`` are modules that run there as
     other operators than those captured.  ``compiled`` modules are predicted as if they were not.
     ``captured`` makes the theory of the same network at another batch, and tries it at a second
-    one if that is given; ``scales`` is whether that batch has the same operators.
+    one if that is given; ``scales`` is whether that batch has the same operators.  ``classes`` are
+    those of modules, by their names.
     """
 
     network: Network
@@ -92,6 +97,17 @@ class Theory:
         default=None, compare=False, repr=False
     )
     scales: bool = True
+    classes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> str:
+        """Type and shape of each input, as text."""
+        inputs = ((t.dtype, "×".join(map(str, t.shape))) for t in self.network.inputs)
+        return ", ".join(map(" ".join, inputs))
+
+    def title(self, module: str) -> str:
+        """A module by its class and name."""
+        return f"{self.classes.get(module, '')} {module or _ITSELF}".strip()
 
     @property
     def seconds(self) -> float | None:
@@ -194,7 +210,7 @@ class Theory:
     @cached_property
     def by_module(self) -> tuple[Row, ...]:
         """The same by the module that called them, in the order of their first call."""
-        return self._rows(lambda operator, found: operator.module or "(the network itself)")
+        return self._rows(lambda operator, found: operator.module or _ITSELF)
 
     def _rows(self, name: Callable[[Operator, Load], str]) -> tuple[Row, ...]:
         groups: dict[str, list[tuple[Operator, Load]]] = {}
@@ -235,7 +251,7 @@ class Theory:
     @property
     def sums(self) -> tuple[tuple[str, str], ...]:
         """What stands under the rows: names and values as text, those that are known."""
-        sums = [("Parameters", f"{self.parameters:,}")]
+        sums = [("Input", self.inputs), ("Parameters", f"{self.parameters:,}")]
         if unused := self.network.unused:
             sums.append(("Never read", ", ".join(unused)))
         if not self.refused:
@@ -254,7 +270,7 @@ class Theory:
             return
         least = "" if self.complete else "at least "
         number = self.moments.index(peak) + 1
-        where = f"{peak.operator.name} of {peak.operator.module or 'the network'}"
+        where = f"{peak.operator.name} of {self.title(peak.operator.module)}"
         place = f"{peak.operator.phase}, operator {number} of {len(self.moments)}"
         yield "Peak memory", f"{least}{peak.total:,} B, in {where} ({place})"
         if self.compiled:

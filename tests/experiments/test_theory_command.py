@@ -9,6 +9,7 @@ import importlib.util
 import json
 import re
 import shlex
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,6 +24,8 @@ from report.theory.fits import MOST
 Run: TypeAlias = Callable[..., tuple[int, str, str]]
 
 NETWORK = """
+import sys
+
 import torch
 from torch import nn
 
@@ -35,8 +38,31 @@ def transformed():
             return torch.fft.rfft(x).real
     return Transformed()
 
+empty = nn.Sequential
+
 def broken():
     raise RuntimeError("no network here")
+
+class Silent(Exception):
+    def __str__(self):
+        raise ValueError
+
+def silent():
+    raise Silent
+
+def ends():
+    sys.exit(0)
+
+def odd():
+    class Odd(nn.Linear):
+        def __getattr__(self, name):
+            raise BaseException(name)
+    return Odd(3, 3)
+
+def closing():
+    print("a word of its own")
+    sys.stdout.close()
+    return build()
 """
 
 
@@ -68,6 +94,8 @@ def test_json_holds_what_follows_from_shapes(run: Run) -> None:
     assert found["parameters"] == 8 * 27 + 8 + 8 * 36 * 5 + 5
     assert found["multiply_adds"] == 2 * (36 * 8 * 27 + 8 * 36 * 5)
     assert (found["refused"], found["complete"], found["may_take_more"]) == ([], True, [])
+    assert found["inputs"] == [{"dtype": "float32", "shape": [2, 3, 8, 8]}]
+    assert [row["class"] for row in found["modules"]] == ["Conv2d", "ReLU", "Flatten", "Linear"]
     kinds = {row["name"]: row for row in found["kinds"]}
     assert kinds["convolution"]["bytes"] == 4 * (2 * 3 * 64 + 8 * 27 + 8 + 2 * 8 * 36)
     # Parameters, the image, the result of the convolution and that of the activation.
@@ -85,20 +113,27 @@ def test_json_holds_what_follows_from_shapes(run: Run) -> None:
         (("study:ResNet-21",), "ResNet-21"),
         (("missing.py:build",), "there is no such file"),
         (("{file}:other",), "there is no function 'other'"),
-        (("{file}:broken",), "no network here"),
+        (("{file}:broken", *INPUT), "no network here"),
+        (("{file}:silent", *INPUT), "cannot be built: Silent"),
+        (("{file}:ends", *INPUT), ":ends: its code ended in SystemExit: 0."),
+        (("{file}:odd", *INPUT), ":odd: its code ended in BaseException: "),
+        (("{file}:build",), "does not say its input; give its shape, such as --input N,3,224,224"),
+        (("{file}:build", "--image", "8", "--batch", "9" * 20), "more bytes than 64 bits tell"),
+        (("{file}:build", "--image", "8", "--batch", "-5"), "'-5' is not a whole number from 1"),
+        (("{file}:build", *INPUT, "--accumulate", "0"), "from 1 to 1000"),
         (("{file}:build", "--input", "2x3"), "'2x3' is not possible"),
         (("{file}:build", "--input", "fp16:2,8"), "float16"),
         (("{file}:build", "--input", "tensor:2,8"), "float16"),
         (("{file}:build", "--input", "2,3,8,9"), "cannot be captured"),
+        (("{file}:empty", *INPUT, "--fits", "8GB"), "it runs no operator"),
         (("{file}:build", *INPUT, "--device-peaks", "A99"), "its peaks in float32; give one"),
         (("{file}:build", *INPUT, "--device-peaks", "a.json"), "no such file"),
         (("{file}:build", *INPUT, "--allocator", ""), "add --device cuda"),
         (("{file}:build", "--fits", "A99"), "gives its memory; give a size"),
         (("{file}:build", "--fits", "8 parsecs"), "16GB"),
         (("{file}:build", "--fits", "record:none.json"), "no such file"),
-        (("{file}:build", "--train", "--optimizer", "adafactor", "--update", "fused"), "Adafactor"),
+        (("{file}:build", *INPUT, "--optimizer", "adafactor", "--update", "fused"), "Adafactor"),
         (("{file}:build", "--image", "8", "--train", "--checkpoint", "layer9"), "layer9"),
-        (("{file}:build", "--accumulate", "0"), "--accumulate"),
         (("{file}:build", "--image", "8", "--fits", "T4", "--autocast", "bfloat16"), "--dtype"),
     ],
 )
@@ -108,6 +143,39 @@ def test_what_cannot_be_told_is_one_sentence(
     code, out, err = run(*words)
     assert code in (1, 2) and not out
     assert sentence in err and err.count("\n") == 1
+
+
+def test_a_network_prints_beside_its_theory(run: Run) -> None:
+    assert run("{file}:closing", *INPUT, "--json") == run("{file}:build", *INPUT, "--json")
+
+
+TORCHES = ("raise RuntimeError", "def f(:", "raise SystemExit(0)", "")
+
+
+@pytest.mark.parametrize("torch", TORCHES)
+@pytest.mark.parametrize("command", ["doctor", "theory study:LeNet-5", "run conv_scaling --quick"])
+def test_a_broken_torch_is_one_sentence(
+    command: str,
+    torch: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "torch.py").write_text(torch)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torch")
+    assert main(command.split()) == 1
+    said = "".join(capsys.readouterr()).splitlines()
+    assert sum("PyTorch cannot be imported (" in line for line in said) == 1
+
+
+def test_a_missing_package_is_told_before_torch_is_imported(
+    monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    for name in ("torchvision", "torch"):
+        monkeypatch.setitem(sys.modules, name, None)
+    code, out, err = run("torchvision:resnet50")
+    assert code == 1 and not out and err.startswith("torchvision is not installed")
 
 
 H100 = "data/conv_scaling/20261122T102337Z-nvidia-h100-80gb-hbm3-1de971c8.json"
@@ -154,6 +222,8 @@ def test_the_largest_batch_that_fits(limit: str, size: int, run: Run) -> None:
     assert first["batch"] == found["largest_batch"] and first["peak_bytes"] <= size
     assert first["verdict"] in ("fits", "undecided") and first["peak_categories"]["parameters"]
     assert ("allocator" in first) == (limit != "1MB")
+    fits = first["batch"] if first["verdict"] == "fits" else 0
+    assert found["largest_certain_batch"] == fits
     assert [each["verdict"] for each in rest] == ["does not fit"] * (first["batch"] < MOST)
 
 

@@ -174,7 +174,7 @@ def scales(network: Network, seen: Sequence[Operator], batch: int) -> bool:
     """
     captured = Captured(network)
     forward = [n for n, each in enumerate(network.operators) if each.phase == "forward"]
-    return len(forward) % len(seen) == 0 and all(
+    return len(forward) % max(1, len(seen)) == 0 and all(
         signature(captured.operator(number, batch)) == signature(operator)
         for number, operator in zip(forward, seen, strict=False)
     )
