@@ -51,7 +51,7 @@ def _described(study: Study) -> str:
     """A study with its factors and plans."""
     lines = [f"{study.name}: {study.question}"]
     for factor in study.factors:
-        more = " (--set takes any whole number from 1 on)" if factor.any_count else ""
+        more = " (--set takes any whole number from 1 to 10⁹)" if factor.any_count else ""
         lines.append(f"  factor {factor.name}: {', '.join(map(str, factor.levels))}{more}")
     for device in ("cpu", "cuda") if study.on_gpu else ("cpu",):
         each, where = study.on(device), "" if device == "cpu" else " --device cuda"

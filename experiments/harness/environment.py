@@ -70,7 +70,7 @@ def gather(
         missing={},
         name=name,
         host=machine.host(),
-        variables={**variables(device), **limits.told()},
+        variables={**variables(device), **limits.container_limits()},
     )
     null = [n for n, value in flat(found) if value is None and n not in _ALLOWED_TO_BE_NULL]
     missing = {n: _REASONS.get(n, "the system does not say it") for n in null}

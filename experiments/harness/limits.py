@@ -4,6 +4,7 @@ Linux hands out more memory than there is, and ends a process that touches too m
 on the address space makes an allocation fail instead, which torch reports as an error.  A limit
 below what the machine has shows what a smaller one could run.  A container shows the whole machine
 to its programs and stops them at the limits of its control group, and of the groups above it.
+Version 1 of control groups has a tree for each resource, version 2 one for all.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +30,12 @@ _NO_MEMORY: Final = re.compile(
 
 _GROUPS: Final = Path("/sys/fs/cgroup")
 _OWN: Final = Path("/proc/self/cgroup")
+#: A line there: the resources, none for version 2, and the group below the root.
+_GROUP: Final = re.compile(r"^\d+:([^:\n]*):/(.*)$", re.MULTILINE)
+#: Files of the limit and the use of memory by version 2 and 1, where a limit of 2⁶² B is none.
+_MEMORY: Final = (("max", "current"), ("limit_in_bytes", "usage_in_bytes"))
+_NO_LIMIT: Final = 2**62
+_CACHED: Final = re.compile(r"^(?:total_)?inactive_file (\d+)$", re.MULTILINE)
 
 
 def available() -> int:
@@ -42,10 +50,15 @@ def available() -> int:
 
 
 def processors() -> float | None:
-    """How many processors a container may use at a time, as a mean; None without a limit."""
-    texts = (text_of(folder / "cpu.max") for folder in _groups())
-    quotas = [re.fullmatch(r"(\d+) (\d+)\s*", text) for text in texts]
-    return min((int(quota[1]) / int(quota[2]) for quota in quotas if quota), default=None)
+    """Mean number of processors that a container may use at a time; None without a limit."""
+    quotas: list[float] = []
+    for folder in _groups():
+        first = text_of(folder / "cpu.max").split()
+        second = [text_of(folder / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period")]
+        for quota, period in (parts for parts in (first, second) if len(parts) == 2):
+            if quota.isdecimal() and period.isdecimal():  # and not «max» or -1
+                quotas.append(int(quota) / int(period))
+    return min(quotas, default=None)
 
 
 def memory() -> int | None:
@@ -53,8 +66,8 @@ def memory() -> int | None:
     return min((limit for limit, _ in _memories()), default=None)
 
 
-def told() -> dict[str, str]:
-    """What a container may use, which changes times as variables do, and with them pooling."""
+def container_limits() -> dict[str, str]:
+    """Limits of a container for the record: they change times, so that runs are not pooled."""
     quota, limit = processors(), memory()
     return {
         **({} if quota is None else {"cgroup.processors": f"{quota:g}"}),
@@ -64,18 +77,19 @@ def told() -> dict[str, str]:
 
 def _memories() -> Iterator[tuple[int, int]]:
     """Limit and use of each group that has a limit (B)."""
-    for folder in _groups():
-        limit, used = (text_of(folder / f"memory.{name}").strip() for name in ("max", "current"))
-        if limit.isdecimal() and used.isdecimal():
-            cached = re.search(r"^inactive_file (\d+)$", text_of(folder / "memory.stat"), re.M)
-            yield int(limit), int(used) - int(cached[1] if cached else 0)
+    for folder, names in product(_groups(), _MEMORY):
+        limit, used = (text_of(folder / f"memory.{name}").strip() for name in names)
+        if limit.isdecimal() and used.isdecimal() and int(limit) < _NO_LIMIT:
+            # In version 1 the last number holds for the groups below, too, as does the use.
+            cached = _CACHED.findall(text_of(folder / "memory.stat"))
+            yield int(limit), int(used) - int(cached[-1] if cached else 0)
 
 
 def _groups() -> Iterator[Path]:
-    """The folders of this process's control group (version 2) and of those above it."""
-    if own := re.search(r"^0::/(.*)$", text_of(_OWN), re.MULTILINE):
-        inner = Path(own[1])
-        yield from (_GROUPS / above for above in (inner, *inner.parents))
+    """The folders of this process's control groups and of the groups above them."""
+    for resources, own in _GROUP.findall(text_of(_OWN)):
+        for folder in {"", resources, *resources.split(",")}:
+            yield from (_GROUPS / folder / above for above in (Path(own), *Path(own).parents))
 
 
 @contextmanager

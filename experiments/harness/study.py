@@ -29,6 +29,8 @@ Levels: TypeAlias = Mapping[str, tuple[Level, ...]]
 
 #: Every random input and weight of every study starts from this seed.
 SEED: Final = 0
+#: The largest count of ``--set``: tensors of more bytes than 64 bits can count begin not far above.
+_LARGEST: Final = 10**9
 
 
 class UnavailableError(MeasurementError):
@@ -40,7 +42,7 @@ class Factor:
     """Something that is varied.
 
     ``levels`` are those of the full plan, and of the quick one too unless ``quick`` names others.
-    ``any_count`` says that ``--set`` takes any whole number from 1 on, not only these levels.
+    ``any_count`` says that ``--set`` takes any whole number up to 10⁹, not only these levels.
     """
 
     name: str
@@ -53,9 +55,10 @@ class Factor:
         named = {str(level): level for level in self.levels}
         if text in named:
             return named[text]
-        if self.any_count and text.isascii() and text.isdigit() and int(text) >= 1:
+        digits = text.isascii() and text.isdigit() and len(text) <= len(str(_LARGEST))
+        if self.any_count and digits and 1 <= int(text) <= _LARGEST:
             return int(text)
-        possible = "whole numbers from 1 on" if self.any_count else ", ".join(named)
+        possible = f"whole numbers from 1 to {_LARGEST:,}" if self.any_count else ", ".join(named)
         raise UsageError(f"--set {self.name}: {text!r} is not possible; possible are {possible}.")
 
 

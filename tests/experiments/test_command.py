@@ -10,6 +10,7 @@ import msgspec
 import pytest
 import tiny_study
 
+from experiments import __main__ as program
 from experiments import registry
 from experiments.__main__ import main, next_build
 from experiments.harness.request import Request
@@ -63,12 +64,15 @@ NO_CASE = "--set layout=channels_last --set batch=1 --set subject=layer"
         ("run tiny --shard 1/99", 2, "99 shards"),
         *(
             (f"run tiny --shard {shard}", 2, f"'{shard}' is no shard")
-            for shard in ("0/4", "5/4", "4")
+            for shard in ("0/4", "5/4", "4", "٣/٤")
         ),
         # Levels of factors.
         ("run conv_scaling --set size=3", 2, "no factor 'size'; possible are subject, batch, "),
         ("run conv_scaling --set pass=sideways", 2, "possible are forward, forward_backward"),
-        ("run conv_scaling --set batch=0", 2, "'0' is not possible; possible are whole numbers"),
+        *(
+            (f"run conv_scaling --set batch={number}", 2, "possible are whole numbers from 1 to ")
+            for number in ("0", "99999999999999999999", "9" * 5000)
+        ),
         ("run conv_scaling --set batch=1,,2", 2, "'' is not possible"),
         ("run conv_scaling --set batch=", 2, "expected batch=LEVEL"),
         ("run conv_scaling --set batch=1 --set batch=2", 2, "stands twice"),
@@ -86,6 +90,17 @@ def test_what_is_refused_is_one_sentence_before_anything_is_written(
     out, err = capsys.readouterr()
     assert out == "" and said in err and err.count("\n") == 1
     assert not (tmp_path / "data").exists()
+
+
+def test_a_full_disk_is_told_with_the_folder(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(options: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setitem(program._COMMANDS, "doctor", ("", full, "--records  DIR  x"))
+    assert main(["doctor", "--records", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == f"{tmp_path}: No space left on device.\n"
 
 
 def test_no_torch_exits_1_and_debug_shows_the_traceback(

@@ -118,9 +118,32 @@ def test_what_a_container_may_use_stands_in_the_environment(
     monkeypatch.setattr(limits, "_OWN", tmp_path / "own")
     assert limits.available() == 400 * mib + 7
     told = {"cgroup.processors": "0.4", "cgroup.memory_bytes": str(900 * mib)}
-    assert limits.told() == told
+    assert limits.container_limits() == told
     write(tmp_path, own="0::/")
-    assert limits.told() == {} and limits.available() > 400 * mib + 7
+    assert limits.container_limits() == {} and limits.available() > 400 * mib + 7
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["on the host", "in the container"])
+def test_limits_of_version_1_of_the_groups_stand_in_the_environment(
+    inside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a processor and 900 MiB; a container sees its own group as the root of each tree."""
+    mib, group = 2**20, "" if inside else "docker/0a"
+    quota = {"cpu__cfs_period_us": "100000", "cpu__cfs_quota_us": "50000\n"}
+    limit = {"memory__limit_in_bytes": f"{900 * mib}\n", "memory__usage_in_bytes": f"{500 * mib}\n"}
+    cached = "cache 3\ninactive_file 1\nhierarchical_memory_limit 5\ntotal_inactive_file 7\n"
+    write(tmp_path / "cpu,cpuacct" / group, **quota)
+    write(tmp_path / "memory" / group, memory__stat=cached, **limit)
+    write(tmp_path / "cpu,cpuacct", **({} if inside else {**quota, "cpu__cfs_quota_us": "-1\n"}))
+    unlimited = limit | {"memory__limit_in_bytes": "9223372036854771712\n"}
+    write(tmp_path / "memory", **({} if inside else unlimited))
+    write(tmp_path, own="4:memory:/docker/0a\n3:cpu,cpuacct:/docker/0a\n1:name=systemd:/\n0::/\n")
+    monkeypatch.setattr(limits, "_GROUPS", tmp_path)
+    monkeypatch.setattr(limits, "_OWN", tmp_path / "own")
+    assert (limits.processors(), limits.memory()) == (0.5, 900 * mib)
+    assert limits.available() == 400 * mib + 7
+    told = {"cgroup.processors": "0.5", "cgroup.memory_bytes": str(900 * mib)}
+    assert limits.container_limits() == told
 
 
 # ---------------------------------------------------------------------------------------- the key
