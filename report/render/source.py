@@ -18,10 +18,17 @@ from report.render.problems import name_of, place_of_line
 _FRONT_MATTER = re.compile(r"\A\ufeff?---\n(.*?)\n(?:---|\.\.\.)\n", re.DOTALL)
 
 
-class _Author(msgspec.Struct, forbid_unknown_fields=True):
+#: An address that markdown prints as it is typed.
+_EMAIL = r"^[A-Za-z0-9]+([._+-][A-Za-z0-9]+)*@([A-Za-z0-9]+[.-])+[A-Za-z]{2,}$"
+
+
+class _Author(msgspec.Struct, forbid_unknown_fields=True, rename="kebab"):
     name: Annotated[str, msgspec.Meta(min_length=1)]
     affiliation: str = ""
     orcid: Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d{4}-\d{4}-\d{3}[\dX]$")] | None = None
+    email: Annotated[str, msgspec.Meta(pattern=_EMAIL)] | None = None
+    corresponding: bool = False
+    equal_contribution: bool = False
 
 
 class _Front(msgspec.Struct, forbid_unknown_fields=True, rename="kebab", kw_only=True):
@@ -101,6 +108,9 @@ def read_source(folder: Path, study: str) -> Source:
         raise RenderError(f"{place}: {error.what}; fix the template.") from error
     except msgspec.ValidationError as error:
         what, _, field = str(error).partition(" - at `$.")
+        if "unknown field" in what:
+            kind = _Author if field.startswith("author") else _Front
+            what += f"; known are {', '.join(kind.__struct_encode_fields__)}"
         place = f"{name}: {field.rstrip('`') or 'front matter'}"
         raise RenderError(f"{place}: {what}; fix the front matter.") from error
     return Source(folder, study, meta)

@@ -94,8 +94,10 @@ end
 
 local function author_line(author)
   local line = pandoc.utils.stringify(author.name)
-  local affiliation = author.affiliation and ", " .. pandoc.utils.stringify(author.affiliation) or ""
-  return pandoc.MetaInlines({ pandoc.Str(line .. affiliation) })
+  for _, key in ipairs({ "affiliation", "contact" }) do
+    line = line .. (author[key] and ", " .. pandoc.utils.stringify(author[key]) or "")
+  end
+  return pandoc.MetaInlines({ pandoc.Str(line) })
 end
 
 --- What Word shows or keeps of the front matter; any other key would become a property of the file.

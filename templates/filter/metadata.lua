@@ -19,6 +19,22 @@ local function each_author(authors, writer)
   end)
 end
 
+--- How to reach an author, and the part of the author in the paper.
+local function contact(author)
+  local parts = pandoc.List()
+  if author.email then
+    local address = pandoc.utils.stringify(author.email)
+    parts:extend({ pandoc.Str(", "), pandoc.Link(address, "mailto:" .. address) })
+  end
+  for _, role in ipairs({ "corresponding", "equal-contribution" }) do
+    if author[role] then
+      local words = role == "corresponding" and "corresponding author" or "equal contribution"
+      parts:extend({ pandoc.Str(", "), pandoc.Str(words) })
+    end
+  end
+  return #parts > 0 and pandoc.MetaInlines(pandoc.Inlines({ table.unpack(parts, 2) })) or nil
+end
+
 --- The first sentences of the abstract, up to the length that search engines show.
 local function description(abstract)
   if pandoc.utils.type(abstract) == "Blocks" then
@@ -36,6 +52,9 @@ function metadata.add(doc, writer)
   meta["plain-authors"] = writer.plain_list(pandoc.List(meta.author or {}):map(function(author)
     return pandoc.utils.stringify(author.name or author)
   end))
+  for _, author in ipairs(meta.author or {}) do
+    author.contact = contact(author)
+  end
   meta["each-author"] = each_author(meta.author, writer)
   meta["plain-keywords"] = writer.plain_list(plain_words(meta.keywords))
   meta.description = pandoc.MetaInlines({ pandoc.Str(description(meta.abstract)) })

@@ -14,7 +14,7 @@ from PIL import Image
 
 from report.errors import RenderError
 from report.render.quarto import write_project
-from tests.render.conftest import page_of, tex_of, typst_of, typst_pdf
+from tests.render.conftest import HEAD, page_of, tex_of, typst_of, typst_pdf
 
 Write = Callable[..., Path]
 
@@ -172,13 +172,32 @@ KEYS = "---\ntitle: A\nauthor: [{name: A}]\nbibliography: references.bib\n"
         ("No front matter.\n", "has no front matter"),
         ("---\ntitle: [\n---\n", "not valid YAML"),
         ("---\ntitle: A\n---\n", "missing required field `author`"),
-        (f"{KEYS}abstrakt: A\n---\n", "unknown field `abstrakt`"),
+        (f"{KEYS}abstrakt: A\n---\n", "unknown field `abstrakt`; known are title, author, "),
         (KEYS.replace("name: A", "name: A, orcid: 0000") + "---\n", "author[0].orcid"),
+        (
+            KEYS.replace("name: A", "name: A, mail: x") + "---\n",
+            "known are name, affiliation, orcid",
+        ),
+        *(
+            (KEYS.replace("name: A", f"name: A, email: {email}") + "---\n", "author[0].email")
+            for email in ("x", "a--b@x.org", "<script>@x.org")
+        ),
     ],
 )
 def test_front_matter_is_checked(write: Write, head: str, expected: str) -> None:
     with pytest.raises(RenderError, match=re.escape(expected)):
         page_of(write("Text.\n", head=head))
+
+
+def test_an_author_may_be_reached_and_others_are_printed_as_before(write: Write) -> None:
+    more = "\n    email: a_b@x.org\n    corresponding: true\n    equal-contribution: true"
+    links = ('href="mailto:a_b@x.org"', r"\href{mailto:a_b@x.org}", '#link("mailto:a_b@x.org")')
+    for printed, link in zip(FORMATS.values(), links, strict=True):
+        for style in ("ieee", "acm", "article", "report"):
+            head = HEAD.replace("ieee", style)
+            text = printed(write("Text.\n", head.replace("Ada Example", f"Ada Example{more}")))
+            assert link in text and "corresponding author, equal contribution" in text
+            assert "mailto" not in printed(write("Text.\n", head))
 
 
 def test_the_quarto_project_is_complete(paper: Path, tmp_path: Path) -> None:
