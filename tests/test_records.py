@@ -311,6 +311,27 @@ def test_altered_files_are_refused_and_missing_ones_are_missing(tmp_path: Path) 
     assert read_record(path, tmp_path) == stored
 
 
+@pytest.mark.parametrize("sizes", [[2**40], [2**25] * 3])
+def test_attachments_beyond_all_bounds_are_not_read(tmp_path: Path, sizes: list[int]) -> None:
+    """One of a tebibyte of zeros, and three that are too much together: both left out."""
+    study, names = "backend_speedup", [f"backend.{n}.json" for n in range(len(sizes))]
+    right = digest(bytes(2**25))
+    zeros = [Attachment(name=name, sha256=right, meaning="zeros") for name in names]
+    good = factory.record(study=study, machine=factory.environment("good-1t"))
+    bad = factory.record(study=study, machine=factory.environment("bad-1t"))
+    bad = msgspec.structs.replace(bad, attachments=tuple(zeros))
+    data = factory.data_folder(tmp_path, good, bad)
+    (path,) = (data / study).glob("*bad*.json")
+    attachments_folder(path).mkdir()
+    for name, size in zip(names, sizes, strict=True):
+        with (attachments_folder(path) / name).open("wb") as stream:
+            stream.truncate(size)
+    chosen = choose(study, data)
+    assert [stored.record.environment.key for stored in chosen.inputs.records] == ["good-1t"]
+    (why,) = (notice for notice in chosen.notices if "bad-1t" in notice)
+    assert f"{names[-1]}: it and the attachments before have more than the 67,108,864 B" in why
+
+
 def test_every_committed_record_is_what_its_experiment_wrote_with_all_its_files() -> None:
     """Whatever is converted, edited or lost, by hand or by git, is another byte."""
     data, records, named = factory.ROOT / "data", 0, set[Path]()

@@ -11,6 +11,7 @@ import json
 import pickle
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -32,6 +33,7 @@ from report.engine.steps import (
     WORD,
     paper_files,
 )
+from report.errors import RecordError
 from report.records.files import read_file, shared
 
 if TYPE_CHECKING:
@@ -88,40 +90,52 @@ def study(task: Task) -> tuple[str, ...]:
     chosen, findings = compute_usable(task.study, task.data, asked)
     folder = task.artifacts()
     write_json(chosen.origin, folder / ORIGIN)
-    write_json(chosen.listing, folder / RECORDS)
     save({figure.name: figure.drawing for figure in findings.figures.values()}, folder / DRAWINGS)
     save(findings, folder / FINDINGS)
     opened = details(findings.values.values(), chosen.inputs)
     write_json({**opened, "machines": machines(chosen.inputs.records)}, folder / DETAILS)
+    beside: Mapping[str, Sequence[str]] = {}
     if chosen.files:
-        _write_samples(chosen.files, task)
+        _write_samples(chosen.files, folder / SAMPLES)
+        beside = _copy_records(chosen.files, task.data, folder / RECORDS_FOLDER)
+    listing = [{**record, "files": beside.get(record["file"], ())} for record in chosen.listing]
+    write_json(listing, folder / RECORDS)
     return chosen.notices
 
 
-def _write_samples(files: Sequence[Stored | StoredImport], task: Task) -> None:
-    """Write every sample of the records, one a row, and copy the records with their files."""
+def _write_samples(files: Sequence[Stored | StoredImport], path: Path) -> None:
+    """Write every sample of the records, one a row."""
     from report.records.files import gzip_writer
     from report.records.frames import write_samples
-    from report.records.store import attachments_folder
 
-    folder = task.artifacts()
     with (
-        (folder / SAMPLES).open("wb") as file,
+        path.open("wb") as file,
         io.BufferedWriter(gzip_writer(file, _QUICK), _BLOCK) as packed,
         io.TextIOWrapper(packed, "utf-8", newline="\n") as stream,
     ):
         write_samples(files, stream)
-    (folder / RECORDS_FOLDER).mkdir()
-    for each in files:
-        path = task.data / each.file
-        shutil.copyfile(path, folder / RECORDS_FOLDER / path.name)
-        beside = attachments_folder(path)
-        for item in each.record.attachments:
-            if (beside / item.name).is_file():
-                (folder / RECORDS_FOLDER / beside.name).mkdir(exist_ok=True)
-                shutil.copyfile(
-                    beside / item.name, folder / RECORDS_FOLDER / beside.name / item.name
-                )
+
+
+def _copy_records(
+    files: Sequence[Stored | StoredImport], data: Path, folder: Path
+) -> dict[str, list[str]]:
+    """Copy records with their attachments; returns the copied attachments by record."""
+    from report.records.store import attachments_folder, read_attachments
+
+    folder.mkdir()
+    copied: dict[str, list[str]] = {}
+    for stored in files:
+        target = folder / Path(stored.file).name
+        shutil.copyfile(data / stored.file, target)
+        for item in stored.record.attachments:
+            # Those that are altered or too large are not what the record names.
+            with suppress(RecordError):
+                content = read_attachments(stored, (item.name,), data)[item.name]
+                if isinstance(content, bytes):
+                    attachments_folder(target).mkdir(exist_ok=True)
+                    (attachments_folder(target) / item.name).write_bytes(content)
+                    copied.setdefault(stored.file, []).append(item.name)
+    return copied
 
 
 def figures(task: Task) -> None:

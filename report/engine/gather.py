@@ -39,6 +39,7 @@ from report.records.network_operators import read_operators
 from report.records.record import Head, Record
 from report.records.store import (
     EDITED,
+    LARGEST_ATTACHED,
     Filed,
     Listed,
     Stored,
@@ -50,6 +51,8 @@ from report.records.store import (
 )
 from report.studies import STUDIES, attachments_of, find_study
 
+#: All attachments that a paper is computed from (B).
+_LARGEST_ATTACHED: Final = 4 * LARGEST_ATTACHED
 _NOBODY: Final = Edition({})
 _REPORT: Final = ROOT / "report"
 _EDITED: Final = (
@@ -232,10 +235,16 @@ def _read_used(
     agreed = tuple(agreeing(choice, whole) for choice in choices)
     speaking = (part for choice in agreed for part in choice.primary.shards)
     wanted = attachments_of(study)
-    beside, broken = _each(
-        (*speaking, *imported), lambda item: read_attachments(item, wanted, data)
-    )
-    return agreed, beside, broken
+    left = _LARGEST_ATTACHED
+
+    def beside(item: Filed[Any]) -> dict[str, bytes | Missing]:
+        nonlocal left
+        files = read_attachments(item, wanted, data, min(left, LARGEST_ATTACHED))
+        left -= sum(len(content) for content in files.values() if isinstance(content, bytes))
+        return files
+
+    attachments, broken = _each((*speaking, *imported), beside)
+    return agreed, attachments, broken
 
 
 def _origin(inputs: Inputs, choices: Choices, edition: Edition) -> dict[str, Any]:

@@ -41,6 +41,8 @@ def read_file(path: Path, place: str, remedy: str, data: Path | None = None) -> 
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise RecordError(f"{place}: found no regular file; move it elsewhere.")
+        if path.stat().st_size > LARGEST_UNPACKED:
+            raise RecordError(f"{place}: has more than {LARGEST_UNPACKED:,} B; move it elsewhere.")
         if data is not None and not path.resolve().is_relative_to(data.resolve()):
             raise RecordError(
                 f"{place}: is a link that leads out of the data directory; put the file itself in "

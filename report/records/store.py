@@ -31,6 +31,8 @@ from report.records.record import Head, Record
 _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[a-z0-9-]+-(?P<hash>[0-9a-f]{8})\.json")
 #: What is said of a record whose content was changed after it was measured.
 EDITED: Final = "its content does not match the hash in its name"
+#: All attachments of a record that are read together (B).
+LARGEST_ATTACHED: Final = 2**26
 #: What is said of a record as it was kept until November 2026.
 _ARCHIVE: Final = (
     "is not read, since records are plain JSON now; unpack it, and name its record.json as the "
@@ -157,25 +159,31 @@ def attachments_folder(path: Path) -> Path:
 
 
 def read_attachments(
-    stored: Filed[Any], patterns: Iterable[str], data: Path
+    stored: Filed[Any], patterns: Iterable[str], data: Path, most: int = LARGEST_ATTACHED
 ) -> dict[str, bytes | Missing]:
     """The attachments of a record whose names fit one of ``patterns``, by their names.
 
     Raises ``RecordError`` for one that cannot be read, or that is not the file that the record
-    names by its SHA-256; one that is not there is missing.
+    names by its SHA-256, and for more than ``most`` bytes; one that is not there is missing.
     """
     wanted = tuple(patterns)
     found: dict[str, bytes | Missing] = {}
     for item in stored.record.attachments:
-        if any(fnmatchcase(item.name, pattern) for pattern in wanted):
-            path = attachments_folder(data / stored.file) / item.name
-            place = path.relative_to(data).as_posix()
+        if not any(fnmatchcase(item.name, pattern) for pattern in wanted):
+            continue
+        path = attachments_folder(data / stored.file) / item.name
+        place = path.relative_to(data).as_posix()
+        if not os.path.lexists(path):
             found[item.name] = Missing(f"{item.name} is not beside the record")
-            if os.path.lexists(path):
-                content = read_file(path, place, REMEDY, data)
-                if digest(content) != item.sha256:
-                    raise RecordError(f"{place}: is another file than the record names; {REMEDY}.")
-                found[item.name] = content
+            continue
+        most -= path.stat().st_size if path.is_file() else 0
+        if most < 0:
+            why = f"have more than the {LARGEST_ATTACHED:,} B that are read of a record"
+            raise RecordError(f"{place}: it and the attachments before {why}; remove it.")
+        content = read_file(path, place, REMEDY, data)
+        if digest(content) != item.sha256:
+            raise RecordError(f"{place}: is another file than the record names; {REMEDY}.")
+        found[item.name] = content
     return found
 
 

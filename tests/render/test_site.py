@@ -74,9 +74,11 @@ RECORD = {
     "file": "sample/20250102T000000Z-cpu-0a.json", "origin": "", "started": "2025-01-02T00:00:00Z",
     "plan": "full", "machine": "CPU", "commit": None, "clean": None, "ok": 3,
     "others": {"out of memory": 1}, "used": False, "why": "not used, older", "altered": [],
+    "files": [],
 }  # fmt: skip
 IMPORTED = {
     **RECORD, "file": "sample/b.json", "origin": "measured by Ada", "started": "", "used": True,
+    "files": ["a.csv"],
 }  # fmt: skip
 MACHINE = {
     "key": "cpu", "label": "CPU", "facts": [["Size", "2 cores"], ["Device", "CPU <1>"]],
@@ -99,7 +101,7 @@ SAID = {
     ),
     "records.html": (
         "2025-01-02 00:00:00 UTC", "1 out of memory", "not used, older", "measured by Ada",
-        "not published", 'b.json" download',
+        "not published", 'b.json" download', 'sample/records/b/a.csv" download',
     ),
 }  # fmt: skip
 
@@ -119,9 +121,9 @@ def site(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     details = {"values": {"v-rate": VALUE}, "series": [SERIES], "records": {}}
     (own / "figures" / "time.js").write_text(script_of("figure", figure), "utf-8")
     (own / "details.js").write_text(script_of("details", details), "utf-8")
-    given = "values.json", "sample.pdf", "records/b.json"
+    given = "values.json", "sample.pdf", "records/b.json", "records/b/a.csv"
     for name in ("reported/sample.json", *(f"sample/{each}" for each in given)):
-        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
         (folder / name).write_text("{}")
     shutil.copytree(own, folder / "other")
     values = {"claims": {"so": CLAIM, "not-said": {**CLAIM, "sentence": ""}}, "audits": [AUDIT]}
