@@ -6,7 +6,7 @@ import csv
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, Final, Literal
 
@@ -59,7 +59,8 @@ class Source:
         if not self.text.endswith("\n"):
             raise self.refused("it ends in the middle of a line; fetch it again")
         reader = csv.reader(self.text.splitlines())
-        header, rows = next(reader), [(reader.line_num, row) for row in reader if row]
+        header = [name.strip() for name in next(reader)]
+        rows = [(reader.line_num, row) for row in reader if row]
         if len(set(header)) < len(header):
             raise self.refused("two columns have one name; rename one")
         if not rows:
@@ -126,7 +127,7 @@ def scaled(text: str, factor: str, *, whole: bool = False) -> Sample | None:
     """
     try:
         number = Decimal(text.strip()) * Decimal(factor)
-    except InvalidOperation:
+    except ArithmeticError:
         return None
     if not (number.is_finite() and 0 <= number <= LARGEST) or (
         whole and number != number.to_integral_value()

@@ -57,7 +57,7 @@ def is_trace(source: Source) -> bool:
 def read_kineto(source: Source) -> Imported:
     """The trace's kernels as series in the order of launches.
 
-    Raises ``RecordError`` for a damaged trace, and one without kernels or of several kinds of GPU.
+    Raises ``RecordError`` for a damaged trace, and one without kernels or of several GPUs.
     """
     trace = read_trace(source.content, source.name, FETCH_AGAIN)
     found: dict[str, list[Sample]] = {
@@ -70,6 +70,11 @@ def read_kineto(source: Source) -> Imported:
     series = {name: tuple(samples) for name, samples in found.items() if samples}
     if not series:
         raise source.refused("found no kernel and no memory of a GPU; import a trace of a GPU")
+    if len(trace.used) > 1:
+        used = ", ".join(sorted(trace.used))
+        raise source.refused(f"it has work of the GPUs {used}; import a trace of one")
+    if 0 in series.get("kernel_time", ()):
+        raise source.refused("a kernel took 0 µs, so that its time is lost; profile again")
     names = {device.name for device in trace.devices}
     if len(names) > 1:
         raise source.refused(f"it names {len(names)} kinds of GPU; import a trace of one kind")

@@ -10,7 +10,8 @@ and multiply-adds of one image as «GMACs», all but the time rounded to two pla
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from statistics import median
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -19,6 +20,7 @@ from experiments.importers.imported import Imported, Source, environment, scaled
 from report.records.imported import ImportedEnvironment
 from report.records.quantities import QUANTITIES
 from report.records.record import Case, Factor, Sample
+from report.records.strict import repeated
 
 
 class Measured(NamedTuple):
@@ -36,27 +38,46 @@ _Columns: TypeAlias = Mapping[str, str | Measured]
 
 def _cases(source: Source, rows: Iterable[_Row], columns: _Columns) -> tuple[Case, ...]:
     """Rows of equal factors are samples of one case, in their order."""
+    rows = list(rows)
+    wholes = {name: {row.get(name, "").strip() for _, row in rows} for name in columns}
     found: dict[tuple[tuple[str, Factor], ...], dict[str, list[Sample]]] = {}
     for line, row in rows:
-        named = ((columns[name], cell) for name, cell in row.items())
-        levels = tuple((name, _level(cell)) for name, cell in named if isinstance(name, str))
+        named = ((columns[name], _level(cell, wholes[name])) for name, cell in row.items())
+        levels = tuple((name, level) for name, level in named if isinstance(name, str))
         series = found.setdefault(levels, {})
         for name, column in columns.items():
             if isinstance(column, Measured) and row.get(name):
-                whole = QUANTITIES[column.quantity].whole
-                number = scaled(row[name], column.factor, whole=whole)
-                if number is None:
+                number = scaled(row[name], column.factor, whole=QUANTITIES[column.quantity].whole)
+                if number is None or not _is_possible(number, column.quantity):
                     raise source.refused(f"line {line}, {name}: found {row[name]!r}; fix it")
                 series.setdefault(column.quantity, []).append(number)
     return tuple(
-        Case(factors=dict(levels), series={name: tuple(s) for name, s in series.items()})
+        Case(
+            factors=dict(levels),
+            status="ok" if series else "unavailable",
+            reason=None if series else "the table gives no number",
+            series={name: tuple(samples) for name, samples in series.items()},
+        )
         for levels, series in found.items()
     )
 
 
-def _level(text: str) -> Factor:
-    """A whole number where it is one as written, else text: a version 12.0 is not 12."""
-    return int(text) if re.fullmatch(r"0|[1-9]\d{0,17}", text) else text
+def _is_possible(number: Sample, quantity: str) -> bool:
+    """Whether work that ran can measure so: no time and no rate is 0, and no share above 1."""
+    if quantity.endswith("_accuracy"):
+        return number <= 1
+    timed = QUANTITIES[quantity].unit in ("s", "1/s") and quantity not in ("wait_time", "cpu_time")
+    return number > 0 or not timed
+
+
+def _level(text: str, others: Collection[str] = ()) -> Factor:
+    """A whole number where it is one as written, else text: a version 12.0 is not 12.
+
+    It is where ``others`` of its column are written so.
+    """
+    text = text.strip()
+    whole = text.removesuffix(".0") if text.removesuffix(".0") in others else text
+    return int(whole) if re.fullmatch(r"0|[1-9]\d{0,17}", whole) else text
 
 
 # --------------------------------------------------------------------------- a table of one's own
@@ -86,13 +107,20 @@ def read_tidy(source: Source) -> Imported:
     """The table; its user says by what kind of machine and which instrument."""
     header, rows = source.table()
     columns = {name: _column(source, name) for name in header}
+    measured = [column.quantity for column in columns.values() if isinstance(column, Measured)]
+    if twice := repeated(measured):
+        raise source.refused(f"two columns hold {twice}; remove one")
+    _refuse_guesses(source, columns)
     kind = source.said("kind")
     if kind not in _KINDS:
         raise source.refused(f"--set kind={kind}: possible are {', '.join(_KINDS)}")
+    cases = _cases(source, rows, columns)
+    if not any(case.series for case in cases):
+        raise source.refused("no row has a measured number; fetch it again")
     return Imported(
         instrument=source.said("instrument"),
         environment=environment(_KINDS[kind], source.said("device")),
-        cases=_cases(source, rows, columns),
+        cases=cases,
         unstated="the table does not say it",
         conditions=source.others(("instrument", "kind", "device")),
     )
@@ -101,6 +129,8 @@ def read_tidy(source: Source) -> Imported:
 def _column(source: Source, name: str) -> Measured | str:
     """What a column measures; its name for a factor."""
     matched = _HEADING.fullmatch(name)
+    if matched is None and "[" in name:
+        raise source.refused(f"column {name}: no quantity and unit; write time [ms] or so")
     if matched is None:
         return name
     quantity, unit = matched["quantity"], matched["unit"]
@@ -114,6 +144,38 @@ def _column(source: Source, name: str) -> Measured | str:
             f"column {name}: {quantity} is measured in {QUANTITIES[quantity].unit}; fix the unit"
         )
     return Measured(quantity, factor)
+
+
+#: Factors that name a device, and words of what is measured.
+_DEVICES: Final = frozenset({
+    "device", "device_name", "name_device", "gpu", "gpu_name", "name_gpu", "hardware",
+})  # fmt: skip
+_MEASURES: Final = frozenset({
+    "speed", "latency", "duration", "runtime", "throughput", "rate", "fps", "memory", "bandwidth",
+    "power", "energy", "flops", "accuracy", "loss", *QUANTITIES,
+})  # fmt: skip
+
+
+def _refuse_guesses(source: Source, columns: _Columns) -> None:
+    """Raise ``RecordError`` for factors that measure something, or name another device."""
+    device, named = source.said("device"), set()
+    for line, row in source.table()[1]:
+        for name, cell in row.items():
+            if not isinstance(columns[name], str) or not cell.strip():
+                continue
+            if scaled(cell, "1") is not None:
+                if _MEASURES & {name, name.removesuffix("_ms"), name.removesuffix("_s")}:
+                    what = f"column {name}: its unit is not known"
+                    raise source.refused(f"{what}; head it with a quantity and its unit")
+            elif name.casefold() in _DEVICES:
+                named.add(cell.casefold())
+                if len(named) > 1 or not _words(cell) <= _words(device):
+                    what = f"line {line}, {name}: found {cell}, --device {device}"
+                    raise source.refused(f"{what}; import the rows of each by themselves")
+
+
+def _words(text: str) -> set[str]:
+    return {*re.findall(r"[^\W_]+", text.casefold())}
 
 
 # ---------------------------------------------------------------------------------- timm's tables
@@ -168,6 +230,7 @@ def read_timm(source: Source) -> Imported:
     columns = {name: _COLUMNS[plain] for name, plain in names.items()}
     rows = list(_rows(source, columns))
     cases = _cases(source, rows, columns)
+    _refuse_exchanged(source, cases)
     known = {name for case in cases for name in case.series}
     steps = {each.quantity: each.step for each in columns.values() if isinstance(each, Measured)}
     return Imported(
@@ -179,6 +242,23 @@ def read_timm(source: Source) -> Imported:
         rounding={name: step for name, step in steps.items() if name in known},
         missing=_MISSING,
     )
+
+
+def _refuse_exchanged(source: Source, cases: Iterable[Case]) -> None:
+    """Raise ``RecordError`` where the larger half of many networks is faster than the smaller one.
+
+    Then times stand under rates: their product is the same.
+    """
+    sized = sorted(
+        (size, rate)
+        for case in cases
+        for size in case.samples("parameters")
+        for rate in case.samples("image_rate")
+    )
+    half = len(sized) // 2
+    smaller, larger = ([rate for _, rate in part] for part in (sized[:half], sized[half:]))
+    if half >= 4 and median(smaller) < median(larger):
+        raise source.refused("larger networks are faster: times stand under rates; fetch it again")
 
 
 def _rows(source: Source, columns: _Columns) -> Iterator[_Row]:

@@ -70,6 +70,8 @@ class Trace(NamedTuple):
     kernels: tuple[Kernel, ...]
     counted: tuple[CountedKernel, ...] = ()
     devices: tuple[Device, ...] = ()
+    #: Numbers of the GPUs that kernels and transfers ran on.
+    used: frozenset[str] = frozenset()
 
 
 # ----------------------------------------------------------------------------------- reading
@@ -87,6 +89,7 @@ class _Arguments(msgspec.Struct, frozen=True):
     """
 
     bytes: Any = msgspec.field(default=None, name="Bytes")
+    device: Any = None
     device_type: Any = msgspec.field(default=None, name="Device Type")
     fadd: Any = msgspec.field(default=None, name=_EXECUTED.format("fadd"))
     fmul: Any = msgspec.field(default=None, name=_EXECUTED.format("fmul"))
@@ -135,7 +138,7 @@ def _faults(events: Sequence[_Event]) -> Iterator[str]:
         timed = _is_operator(event) or _is_kernel(event) or event.cat == _RANGE
         if (timed or event.name == _MEMORY) and event.ts is None:
             yield f"{where}.ts: this field is missing"
-        elif any(each and not abs(each) < _LATEST for each in (event.ts, event.dur)):
+        elif any(each and not -_LATEST < each < _LATEST for each in (event.ts, event.dur)):
             yield f"{where}: expected times below {_LATEST:,} µs, found {event.ts} and {event.dur}"
         elif timed and (event.dur is None or event.dur < 0):
             yield f"{where}.dur: expected a duration of at least 0, found {event.dur}"
@@ -187,6 +190,9 @@ def _trace(file: _File) -> Trace:
         ),
         tuple(CountedKernel(event.name, *_counts(event.args).values()) for event in counted),
         tuple(Device(device.name, device.memory) for device in file.devices),
+        frozenset(
+            str(e.args.device) for e in events if _is_kernel(e) and e.args.device is not None
+        ),
     )
 
 

@@ -123,10 +123,11 @@ def test_a_file_of_any_name_is_kept(tmp_path: Path) -> None:
 
 
 def test_the_levels_of_a_table_of_ones_own_are_as_written(tmp_path: Path) -> None:
-    table = edited("tidy.csv", "1,nchw,0.75", "1.0,,0.75")
-    first, second, _ = imported(tmp_path, "tidy.csv", table, *TIDY).cases
-    assert first.factors == {"batch": 1, "layout": "nchw"}
-    assert second.factors == {"batch": "1.0", "layout": ""}
+    table = edited("tidy.csv", "1,nchw,0.75", "1.0,,0.75").replace(b"8,nhwc", b"12.0,nhwc")
+    cases = imported(tmp_path, "tidy.csv", table.replace(b"batch", b" version "), *TIDY).cases
+    # A number that also stands without a point is whole, but not a version 12.0.
+    levels = [(case.factors["version"], case.factors["layout"]) for case in cases]
+    assert levels == [(1, "nchw"), (1, ""), ("12.0", "nhwc")]
 
 
 def test_the_name_of_a_table_of_timm_or_its_user_tells_the_conditions(
@@ -172,6 +173,8 @@ def edited(name: str, old: str, new: str, count: int = 1) -> bytes:
 
 
 TABLE, TIMELINE = FILES[TIMM][0], FILES["timeline.json"][0]
+RATE, TIME = "infer_samples_per_sec", "infer_step_time"
+ON_GPU_0, ON_GPU_1 = ({**KERNEL, "args": {"device": number}} for number in (0, 1))
 TRACE, FOR_TIMELINE = traced(KERNEL), (*GPU, *PROFILE)
 
 
@@ -185,7 +188,8 @@ TRACE, FOR_TIMELINE = traced(KERNEL), (*GPU, *PROFILE)
         (TIMM.replace("rtx3090", "4090"), TABLE, (), "calls the device 4090"),
         (TIMM.replace("infer", "train"), TABLE, (), "the columns say infer"),
         (TIMM, edited(TIMM, "0.03,0.69", "x,0.69"), (), "line 2, infer_gmacs: found 'x'"),
-        (TIMM, edited(TIMM, "20.77", "0"), (), "line 2: batch, time and rate contradict"),
+        (TIMM, edited(TIMM, "20.77", "0"), (), "line 2, infer_step_time: found '0'"),
+        (TIMM, edited(TIMM, f"{RATE},{TIME}", f"{TIME},{RATE}"), (), "times stand under rates"),
         (TIMM, edited(TIMM, "20.77", "18.6"), (), "line 2: batch, time and rate contradict"),
         (TIMM, edited(TIMM, "2.04\r", "2.04,7\r"), (), "line 2: found 9 cells of 8"),
         (TIMM, edited(TIMM, "mobilenetv3_small_050", "lcnet_035"), (), "line 4: found the case"),
@@ -195,6 +199,14 @@ TRACE, FOR_TIMELINE = traced(KERNEL), (*GPU, *PROFILE)
         (TIMM, edited(TIMM, "infer_macts", "speed"), (), "column speed: its unit is not known"),
         ("ncu.csv", edited("ncu.csv", ".sum", ".avg", -1), GPU, "no launch has a sum that"),
         ("tidy.csv", edited("tidy.csv", "time [ms]", "time [B]"), TIDY, "time is measured in s"),
+        ("tidy.csv", edited("tidy.csv", "time [ms]", "time[ms]"), TIDY, "column time[ms]: no qu"),
+        ("tidy.csv", edited("tidy.csv", "allocated_peak [MiB]", "time [s] "), TIDY, "hold time"),
+        ("tidy.csv", edited("tidy.csv", "batch", "speed"), TIDY, "column speed: its unit is not"),
+        ("tidy.csv", edited("tidy.csv", "layout", "gpu"), TIDY, "line 2, gpu: found nchw"),
+        ("tidy.csv", edited("tidy.csv", "0.5", "0.0"), TIDY, "line 2, time [ms]: found '0.0'"),
+        ("tidy.csv", edited("tidy.csv", "0.5", f"1e{'9' * 9}"), TIDY, "found '1e999999999'"),
+        ("tidy.csv", edited("tidy.csv", "time [ms]", "test_accuracy [1]"), TIDY, "found '2.25'"),
+        ("tidy.csv", b"batch,time [ms]\n1,\n", TIDY, "no row has a measured number"),
         ("tidy.csv", BLANK.replace(b"0.75", b"n/a"), TIDY, "line 5, time [ms]: found 'n/a'"),
         ("tidy.csv", edited("tidy.csv", ",nhwc", ""), TIDY, "line 4: found 3 cells of 4"),
         ("таблица", BLANK, TIDY, "no letter from a to z and no number; rename the file"),
@@ -205,6 +217,9 @@ TRACE, FOR_TIMELINE = traced(KERNEL), (*GPU, *PROFILE)
         # What is damaged or foreign.
         ("ncu.csv", b"==ERROR== ERR_NVGPUCTRPERM - The user\n", GPU, "ERR_NVGPUCTRPERM"),
         ("trace.json", traced(), PROFILE, "found no kernel"),
+        ("trace.json", traced({**KERNEL, "dur": 0}), PROFILE, "a kernel took 0 µs"),
+        ("trace.json", TRACE.replace(b"6.88", b"1e999999999"), PROFILE, "times below"),
+        ("trace.json", traced(ON_GPU_0, ON_GPU_1), PROFILE, "work of the GPUs 0, 1; import"),
         ("trace.json", traced(KERNEL, gpus=("one", "other")), PROFILE, "2 kinds of GPU"),
         ("timeline.json", b"[[5, 2, 512, 9]]", FOR_TIMELINE, "from 0 to 7, found 9"),
         ("timeline.json", b"[[5, 4, -512, 0]]", FOR_TIMELINE, "5: found -512 B of parameter"),
