@@ -127,6 +127,10 @@ def around(value: float, half: float) -> Estimate:
         (-5_537_792, "B", "measured", f"{MINUS}5.538 MB"),
         (1e-12, "s", "measured", "0.001 ns"),
         (1e20, "B", "measured", "100,000 PB"),
+        (10.6e6, "1/s", "measured", "10.6 million a second"),
+        (1107.0, "1/s", "measured", "1,107 a second"),
+        (-999.96e6, "image", "measured", f"{MINUS}1 billion image"),
+        (2_949_120, "1", "measured", "2,949,120"),
         (0.95, "1", "percent", "95 %"),
         (12_345.0, "FLOP/B", "measured", "12,340 FLOP/B"),
         # An interval decides the digits, and one that is wider than its number the prefix.
@@ -161,6 +165,8 @@ GONE = Value("gone", "Gone", Missing("no run is in the data directory"), "B", "m
         (21_233_664, "FLOP", "exact", "21,233,664 FLOP|21,233,664 FLOP|21,233,664|21,233,664 FLOP"),
         (0.01541, "1", "percent", "1.541 %|1.5 %|1.541|1.541 %"),
         (GONE.number, "B", "measured", "|".join([NOT_MEASURED] * 4)),
+        (1.06e7, "1/s", "measured", "10.6 million a second|11 million a second|10,600,000|"
+         "10.6 million a second"),
         # An interval decides the digits and says its level where that is lower than usual; one
         # without a level is none.
         (Estimate(147456.5, 1e5, 2e5, 5, 0.95), "B", "exact",

@@ -9,7 +9,7 @@ from report.missing import Missing
 from report.paper.findings import Claim
 from report.paper.values import Finding
 from report.quantity.evaluation import estimate, number
-from report.quantity.verdicts import Several, Statement
+from report.quantity.verdicts import Range, Several, Statement
 from report.statistics.estimates import CONFIDENCE, Estimate
 from report.text.format import MINUS, NO_BREAK, Number, printed, quantity_text, scale_for
 
@@ -44,6 +44,8 @@ def _numbers(statement: Statement | Several) -> str:
         return _numbers_of(statement)
     range, unit = statement.range, str(statement.quantity.unit)
     found = number(statement.quantity)
+    if range == Range():
+        return _found(found, unit)
     if unit == "1" and isinstance(found, float) and 0 < abs(found) < _TINY:
         expected = _expected(range.low * _MILLION, range.high * _MILLION, range.closed)
         return f"{quantity_text(found * _MILLION, 'ppm')}; expected {expected} ppm"

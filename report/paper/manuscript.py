@@ -16,8 +16,8 @@ import jinja2
 from figures.characters import visible
 from report.errors import TemplateError
 from report.paper.findings import Findings
-from report.paper.prose import typed_results
-from report.paper.templating import Page, paper_environment
+from report.paper.prose import faults, line_of, read_printed
+from report.paper.templating import Forms, Page, given, paper_environment
 from report.paper.values import Value
 from report.records.files import read_file
 from report.records.strict import byte_at
@@ -58,19 +58,19 @@ def render_manuscript(
     Raises ``TemplateError`` with the template's line for an unknown name, a syntax error, or a
     number that is typed into the prose.
     """
-    _check_text(template)
-    said = {"altered": (), "asked": (), "imported": (), **origin}
+    source = _read(template)
+    said = given({"altered": (), "asked": (), "imported": (), **origin})
     page = Page(_place(template), {**findings.tables}, {**findings.figures}, {**findings.claims})
     environment = paper_environment(page, template.parent, _SHARED)
     try:
         text = environment.get_template(template.name).render(
             # A namespace, because a dictionary has names of its own, such as copy.
-            v=SimpleNamespace(**findings.values),
-            tables=[*findings.tables],
-            figures=[*findings.figures],
-            claims=findings.claims,
-            facts=findings.facts,
-            provenance=provenance(findings.values.values(), said["asked"]),
+            v=SimpleNamespace(**{id: Forms(value) for id, value in findings.values.items()}),
+            tables=given([*findings.tables]),
+            figures=given([*findings.figures]),
+            claims=given({id: claim.as_json() for id, claim in findings.claims.items()}),
+            facts=given(findings.facts),
+            provenance=given(provenance(findings.values.values(), origin.get("asked", ()))),
         )
         empty = not findings.facts.get("measured", True)
         opening = environment.get_template(_OPENING).render(said, empty=empty)
@@ -80,30 +80,43 @@ def render_manuscript(
         raise _refusal(template, error) from error
     front = _FRONT_MATTER.match(text)
     end = front.end() if front and opening else 0
-    text = visible(f"{text[:end]}{opening}{text[end:]}{ending}")
+    text = f"{text[:end]}{opening}{text[end:]}{ending}"
+    _check_printed(text, page, source)
     captioned = replace(findings, tables=page.tables, figures=page.figures, claims=page.claims)
-    return Manuscript(text, captioned, tuple(page.unsupported))
+    return Manuscript(visible(page.resolved(text)), captioned, tuple(page.unsupported))
 
 
 def _place(template: Path) -> str:
     return f"templates/papers/{template.name}"
 
 
-def _check_text(template: Path) -> None:
-    """Refuse a template that is no text, or has a number that is typed into its prose."""
+def _read(template: Path) -> str:
+    """The text of a template; raises ``TemplateError`` if it is none."""
     place = _place(template)
     content = read_file(template, place, "restore it with git, or write the study's paper there")
     try:
-        typed = typed_results(content.decode("utf-8"))
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise TemplateError(f"{place}: found {byte_at(error)}; save the file as UTF-8.") from error
-    if typed:
-        (line, number), *others = typed
-        more = f" (and {len(others)} more)" if others else ""
+
+
+def _check_printed(text: str, page: Page, source: str) -> None:
+    """Refuse numbers that are no study's, or that read as others; raises ``TemplateError``."""
+    front = _FRONT_MATTER.match(text)
+    head, body = (front[0], text[front.end() :]) if front else ("", text)
+    names, printed = read_printed(head, [body, *page.asides], page.template)
+    try:
+        found = [*faults(printed, names, page.marks)]
+    except ValueError as error:
         raise TemplateError(
-            f"{place}:{line}: the number {number} is typed into the prose{more}; print a computed "
-            "value instead, or put a name into `code`."
-        )
+            f"{page.template}: names: {error} could be a result; names are such as float32, "
+            "ResNet-20, 8-bit, 3 × 3 or RTX 3090."
+        ) from error
+    for fault in found[:1]:
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        remedy = "print a value, put it into `code`, or declare a name under names: at the top"
+        why = f"{fault.why}{more}; {remedy if fault.number else 'write other words around it'}"
+        raise TemplateError(f"{page.template}:{line_of(fault, source, page.typed)}: {why}.")
 
 
 def _refusal(template: Path, error: Exception) -> TemplateError:

@@ -1,84 +1,249 @@
-"""The prose check: no result is typed by hand.
+"""The prose check: no result is typed by hand, and none is changed where it is printed.
 
-A template may print numbers only through values, tables and figures.  What looks like a number and
-is none is left alone: names such as ``float32`` or ``Conv2d``, inline code, citations, labels,
-links, and inside formulas the digits 0, 1 and 2, exponents, indices and coefficients (2n³ is a law
-and no result).  A number that Jinja prints as it was typed,
-``{{ 42 }}``, is typed too.
+While a template is rendered, each text of the study is one private character, its mark.  Every
+digit that pandoc then reads beside the marks was typed, and is refused but in code, citations,
+addresses, names that the front matter declares, and what formulas may have: the digits 0, 1 and 2,
+exponents, indices and coefficients (2n³ is a law and no result).  Nothing may stand at a number of
+the study so that it would read as another one.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
-from typing import Final
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
 
-#: Not within a word (float32, conv_2) and not the second part of a number that was skipped.
-_NUMBER: Final = r"(?P<number>(?<![^\W_])(?<![^\W_]_)(?<!\d[.,])\d[\d.,]*(?:\s?%)?)"
-_JINJA: Final = r"\{\{.*?\}\}|\{%.*?%\}|\{\#\#.*?\#\#\}"
-#: What Jinja prints as it was typed.
-_LITERAL: Final = r"""\{\{(?P<literal>[-+\s]*(?:"[^"]*"|'[^']*'|\d[\d.]*)).*?\}\}"""
-#: What prose is made of, each as far as it goes; what is matched first is not looked into, but for
-#: the parts that have a name.
-_PROSE: Final = re.compile(
-    rf"""
-    ^(?P<fence>```|~~~).*?^(?P=fence) | `[^`\n]+`
-    | {_LITERAL} | {_JINJA}
-    | (?P<math> \$\$.*?\$\$
-      # As pandoc reads it: no space inside the dollars, no digit behind the last one.
-      | (?<![\\$])\$(?=[^\s$])[^$\n]*?(?<=[^\s\\])\$(?!\d) )
-    | <!--.*?--> | \]\([^)]*\) | https?://\S+
-    | @[\w:./+-]*\w                 # citations and cross references
-    | \b[A-Z]\w*[A-Z]\w*-\d+\b      # names with two capitals, such as ResNet-50
-    # The attributes of a heading, a link, a figure, a formula or a div: ids, classes, key=value.
-    | (?P<attributes> \{{(?:[#.=-]|[\w-]+=)(?:{_JINJA}|[^{{}}\n])*+\}} | ^:::.*?$ )
-    | {_NUMBER}
-    """,
-    re.VERBOSE | re.DOTALL | re.MULTILINE,
+from report.errors import RenderError, TemplateError
+from report.system.programs import pandoc_path, run
+
+_READER: Final = Path(__file__).resolve().parents[2] / "templates" / "filter" / "parsed.lua"
+_TIME_LIMIT_S: Final = 60.0
+_TAB: Final = 4
+
+#: The private characters that are marks, and what stands for code, formulas and pictures.
+FIRST_MARK: Final = 0xF0000
+MARKS: Final = "\U000f0000-\U0010ffff"
+_MARK: Final = re.compile(f"[{MARKS}]")
+_APART, _APART_NUMBER = "\ufffc", "\ufffd"
+#: Characters around a mark that can change it, and around a number that tell its line.
+_AROUND: Final = 60
+
+_NUMBER: Final = re.compile(r"\d[\d.,]*(?:\s?%)?")
+_LAST_WORD: Final = re.compile(r"(?:[^\W\d_][\w-]*)?\Z")
+_ADDRESS: Final = rf"https?://[^\s{MARKS}]+"
+_LABEL: Final = rf"\n[{_APART}{_APART_NUMBER}]\s?\{{#eq-[\w-]+\}}"
+#: Names that may be declared: 3 × 3, 2D, 8-bit, a word such as ResNet-20 or float32, RTX 3090.
+_NAME: Final = re.compile(
+    r"\d{1,2}(?: ?[×x] ?\d{1,2})+|\d{1,2}(?:D|-bit)|[^\W\d_][\w/+-]*"
+    r"|[A-Z][\w/+-]*(?: [A-Z][\w/+-]*){0,3} \d{1,4}[A-Z]{0,2}"
 )
-_IN_LITERAL: Final = re.compile(_NUMBER)
-#: Exponents and indices, and coefficients right before a variable, belong to a formula.
-_IN_MATH: Final = re.compile(
-    rf"{_LITERAL}|{_JINJA}"
-    r"|[\^_]\s*(?:\d{1,2}(?!\d)|\{[^{}]*\})"
-    r"|(?<![\w.,])\d{1,2}(?=(?:\s*\\cdot\s+)?(?:[A-Za-z](?![A-Za-z])|\())"
-    r"|(?P<number>(?<![\w.])(?:\d+[.,]\d+|\d{2,}|[3-9]))",
-    re.DOTALL,
+#: A unit would make a result of a name that has a number of its own.
+_UNIT: Final = r"(?!\s?(?:%|(?:times|percent|[nµmkMGTP]?(?:s|B|FLOPs?|MACs?))\b))"
+_MULTIPLE: Final = r"(?i:(?:hundred|thousand|[a-z]*illion|dozen|lakh|crore)s?|bn|mn|mio)\b"
+_FREE_BEFORE: Final = re.compile(rf"(?:\A|[\s(\[{{“‘«„\"'—=≈≤≥<>×|]|[{MARKS}]–)\Z")
+_SPOILED_BEFORE: Final = re.compile(
+    rf"(?:[-−‐‑‒+±∓{_APART_NUMBER}]|(?<!\S\s)–|\b(?i:minus|negative))\s+\Z"
 )
-#: Attributes that a reader reads.
-_SHOWN: Final = re.compile(
-    rf'(?:(?<=[\w-](?:alt|cap)=")|(?<=title="))(?:{_JINJA}|[^"])*+(?=")', re.DOTALL
+_FREE_AFTER: Final = re.compile(
+    rf"\Z|[\s)\]}}»—×=≈≤≥<>|]|[.,:;!?'’\"”](?![\w{MARKS}{_APART}{_APART_NUMBER}])|’s\b"
+    rf"|–(?=[{MARKS}])|-(?=[^\W\d_])"
 )
-_FRONT: Final = re.compile(r"\A---\n.*?^---$", re.DOTALL | re.MULTILINE)
-_FRONT_TEXT: Final = re.compile(
-    r"^(?:title|subtitle|abstract|description|keywords):.*?(?=^\w|^---)", re.DOTALL | re.MULTILINE
+_SHARE_AFTER: Final = re.compile(r"[\s-]+(?:[%‰]|(?i:percent|per\s+cent)\b)")
+_SPOILED_AFTER: Final = re.compile(rf"[\s-]+(?:{_MULTIPLE}|[kKMGT]\b|{_APART_NUMBER})")
+
+#: Commands that print something, which end with ! in what follows, and those that print a space.
+_COMMAND: Final = re.compile(r"\\(?!pm|mp)[A-Za-z]+")
+_SPACING: Final = re.compile(
+    r"\\(?:[,;:!> ]|(?:q?quad|(?:neg)?(?:thin|med|thick|en)space)(?![A-Za-z]))|~"
+)
+_COEFFICIENT: Final = re.compile(
+    r"(?<![\w.,])\d{1,2}(?=(?:\s*\\cdot!\s*)?(?:[A-Za-z](?![A-Za-z])|\())"
+)
+_INDEX: Final = re.compile(r"(?<=[\w)\]}|'!])[\^_](?:\d{1,2}(?!\d)|\{[^{}.]*\})")
+_WORDS: Final = r"\\(?:text|math|mbox|operatorname)[a-z]*!"
+_IN_LAW: Final = re.compile(
+    rf"{_WORDS}\{{[^{{}}\d]*(\d+)|(\d+[.,]\d+|\.\d+|\d{{2,}}|[3-9]|\d+(?={_WORDS}))"
+)
+_ALONE: Final = re.compile(r"[-+−]?([\d.,]+)")
+#: What may stand in a formula at a number of the study.
+_LAW_BEFORE: Final = re.compile(rf"(?:\A|(?<!\d),\s?|[=(\[+/<>^_&!]|[\w)\]}}{MARKS}][-−])\Z")
+_LAW_AFTER: Final = re.compile(
+    rf"\Z|[=)\]}};:+\-−/<>&|A-Za-z]|[.,](?![\d{MARKS}])|(?!\\%|{_WORDS}\{{\s*{_MULTIPLE})\\"
 )
 
 
-def typed_results(template: str) -> tuple[tuple[int, str], ...]:
-    """The numbers typed into the prose of ``template`` as (line, number), in their order."""
-    front = _FRONT.match(template)
-    end = front.end() if front else 0
-    shown = [match.span() for match in _FRONT_TEXT.finditer(template, 0, end)]
-    return tuple(
-        (template.count("\n", 0, at) + 1, number)
-        for part in (*shown, (end, len(template)))
-        for at, number in _typed(template, part, _PROSE)
-    )
+class Mark(NamedTuple):
+    """A text of the study that one character stands for, and the line that prints it.
+
+    A ``number`` is a value; another text may begin or end with a digit.
+    """
+
+    text: str
+    number: bool
+    line: int
 
 
-def _typed(
-    template: str, part: tuple[int, int], pattern: re.Pattern[str]
-) -> Iterator[tuple[int, str]]:
-    """The numbers of a part of ``template``, each with its place."""
-    for match in pattern.finditer(template, *part):
-        found = match.groupdict()
-        if found.get("number"):
-            yield match.start(), match["number"].rstrip(".,")
-        elif found.get("literal"):
-            yield from _typed(template, match.span("literal"), _IN_LITERAL)
-        elif found.get("math"):
-            yield from _typed(template, match.span(), _IN_MATH)
-        elif found.get("attributes"):
-            for shown in _SHOWN.finditer(template, *match.span()):
-                yield from _typed(template, shown.span(), _PROSE)
+class Fault(NamedTuple):
+    """Why a template is refused, and in which line, or what of it stands around."""
+
+    why: str
+    around: str
+    number: str = ""
+    line: int = 0
+
+
+def read_printed(front: str, texts: Sequence[str], place: str) -> tuple[list[str], list[list[str]]]:
+    """The names that ``front`` declares, and of it and markdown ``texts`` all that a reader sees.
+
+    Each is a kind (words, code, math) and a text.  Raises ``TemplateError``.
+    """
+    job = json.dumps({"front": front, "texts": [text.expandtabs(_TAB) for text in texts]})
+    try:
+        path = pandoc_path()
+        finished = run([path, "lua", _READER], path.parent, _TIME_LIMIT_S, place, job)
+    except RenderError as error:
+        raise TemplateError(str(error)) from error
+    if finished.returncode != 0:
+        said = finished.stderr.partition("stack traceback")[0].rpartition("lua:")[2]
+        raise TemplateError(f"{place}: pandoc cannot read it ({said.strip()}); fix the template.")
+    printed = json.loads(finished.stdout)
+    return printed["names"], printed["texts"]
+
+
+def faults(
+    texts: Iterable[Sequence[str]], names: Iterable[str], marks: Sequence[Mark]
+) -> Iterator[Fault]:
+    """What is wrong with printed ``texts``; raises ``ValueError`` for a name that is a result."""
+    named = _pattern_of(names)
+    for kind, text in texts:
+        if kind == "math":
+            yield from _typed_in_formula(text)
+        elif kind == "words":
+            for found in _NUMBER.finditer(named.sub(_blank, _ascii_digits(text))):
+                start, end = found.span()
+                before, number = text[max(0, start - _AROUND) : start], text[start:end]
+                around = before + text[start : end + _AROUND]
+                yield _typed(number.rstrip(".,"), around, _LAST_WORD.findall(before)[0])
+        yield from _touched(kind, _tight(text) if kind == "math" else text, marks)
+
+
+def line_of(fault: Fault, source: str, typed: Sequence[tuple[str, int]]) -> int:
+    """The line of ``source`` that has the number, and most words in common with the fault.
+
+    If none has the number, a text that an expression ``typed`` in some line may have it.
+    """
+    lines, words = source.split("\n"), {*re.findall(r"\w+", fault.around)}
+    printed = [line for text, line in typed if fault.number in text and fault.number not in source]
+    shared = [len(words.intersection(re.findall(r"\w+", line))) for line in lines]
+    weights = [(fault.number in line, n) for line, n in zip(lines, shared, strict=True)]
+    return fault.line or next(iter(printed), weights.index(max(weights)) + 1)
+
+
+def _pattern_of(names: Iterable[str]) -> re.Pattern[str]:
+    patterns = [_ADDRESS, _LABEL]
+    for name in sorted(names, key=len, reverse=True):
+        if not _NAME.fullmatch(name):
+            raise ValueError(name)
+        unsigned = r"(?<![-−–+±])" if name[0].isdigit() else ""
+        unit = _UNIT if " " in name or name[0].isdigit() else ""
+        spaced = re.escape(name).replace(r"\ ", r"\s")
+        patterns.append(rf"(?<![\w.,]){unsigned}{spaced}(?!\w|[.,]\d){unit}")
+    return re.compile("|".join(patterns))
+
+
+def _blank(name: re.Match[str]) -> str:
+    return "x" * len(name[0])
+
+
+def _typed_in_formula(tex: str) -> Iterator[Fault]:
+    """The numbers of a formula that are no part of a law."""
+    alone = _ALONE.fullmatch(_tight(tex))
+    law = _INDEX.sub("", _tight(tex, coefficient="n"))
+    numbers = [alone[1]] if alone else [first or other for first, other in _IN_LAW.findall(law)]
+    numbers += [char for char in tex if not char.isascii() and _is_numeric(char)]
+    for number in numbers:
+        yield _typed(number, tex)
+
+
+def _typed(number: str, around: str, word: str = "") -> Fault:
+    shown = f"in {word}{number}" if word else number
+    return Fault(f"the number {shown} is typed into the prose", around, number)
+
+
+def _tight(tex: str, coefficient: str = r"\g<0>") -> str:
+    """A formula without white space, but behind commas, and without empty braces.
+
+    Coefficients may be replaced by another text.
+    """
+    spaced = _COMMAND.sub(r"\g<0>!", _SPACING.sub(" ", tex))
+    text = re.sub(r"(?<!,)\s+", "", _COEFFICIENT.sub(coefficient, spaced))
+    kept: list[str] = []
+    for char in text.replace("{,}", ","):
+        if char == "}" and kept[-1:] == ["{"]:
+            kept.pop()
+        else:
+            kept.append(char)
+    return "".join(kept)
+
+
+def _touched(kind: str, text: str, marks: Sequence[Mark]) -> Iterator[Fault]:
+    """The numbers of the study that something beside them would change."""
+    for found in _MARK.finditer(text):
+        mark = _mark_of(found[0], marks)
+        before = text[max(0, found.start() - _AROUND) : found.start()]
+        after = text[found.end() : found.end() + _AROUND]
+        if kind == "math":
+            before, after = before.rstrip("{"), after.lstrip("}")
+            spoils = not (_LAW_BEFORE.search(before) and _LAW_AFTER.match(after))
+        else:
+            spoils = _spoils_before(before, mark, marks) or _spoils_after(after, mark)
+        shown = re.sub(r"\A\[(.*?)\]\(#v-.*", r"\1", mark.text, flags=re.DOTALL)
+        if kind != "words" and shown != mark.text:
+            form = "math" if kind == "math" else "plain"
+            yield Fault(f"{kind} prints the number {shown} as .{form} alone", "", "", mark.line)
+        elif spoils:
+            beside = _MARK.sub("…", f"{before[-9:]}{shown}{after[:9]}").strip()
+            why = f"the number {shown} reads as another one in «{beside}»"
+            yield Fault(why, "", "", mark.line)
+
+
+def _spoils_before(before: str, mark: Mark, marks: Sequence[Mark]) -> bool:
+    """Whether a number would read otherwise behind these words than alone."""
+    if not mark.number and not re.match(r"[-−+.]?\d", _ascii_digits(mark.text[:2])):
+        return False
+    last = before.rstrip()[-1:]
+    joined = _MARK.match(last) and _ends_in_digit(_mark_of(last, marks))
+    return bool(joined or _SPOILED_BEFORE.search(before) or not _FREE_BEFORE.search(before))
+
+
+def _spoils_after(after: str, mark: Mark) -> bool:
+    """Whether a number would read otherwise before these words than alone."""
+    if not _ends_in_digit(mark):
+        return False
+    # A text of the study may be a share without its sign.
+    share = mark.number and _SHARE_AFTER.match(after)
+    return bool(share or _SPOILED_AFTER.match(after) or not _FREE_AFTER.match(after))
+
+
+def _ends_in_digit(mark: Mark) -> bool:
+    return mark.number or _ascii_digits(mark.text[-1:]).isdigit()
+
+
+def _mark_of(char: str, marks: Sequence[Mark]) -> Mark:
+    return marks[ord(char) - FIRST_MARK]
+
+
+def _ascii_digits(text: str) -> str:
+    """``text`` with a 7 for each character that prints digits and is no ASCII, such as ½ or Ⅷ."""
+    strange = {char for char in text if not char.isascii() and _is_numeric(char)}
+    return text.translate(dict.fromkeys(map(ord, strange), "7"))
+
+
+@cache
+def _is_numeric(char: str) -> bool:
+    shown = char + unicodedata.normalize("NFKC", char)
+    return any(unicodedata.category(each).startswith("N") for each in shown)

@@ -29,7 +29,7 @@ from report.paper.machines import Comparison, with_all_machines
 from report.paper.tables import Content, Table, table_of
 from report.paper.values import declare
 from report.quantity.expression import Quantity, absent, exact
-from report.quantity.verdicts import Several, Statement, all_of
+from report.quantity.verdicts import Range, Several, Statement, all_of
 from report.records.store import Stored
 from report.text.format import Style
 from report.theory.reconciliation import Reconciliation
@@ -43,11 +43,11 @@ Result = TypeVar("Result")
 #: What a claim's function gives: a comparison, or several that have to hold together.
 Claimed: TypeAlias = Statement | Several | Iterable[Statement | Several]
 
-#: What is printed of a machine that is not there, and of a claim about nothing that is there.
+#: What is printed of a machine that is not there, and what claims are without any data.
 _NO_RUN: Final[Quantity] = absent(
     "no run", "1", "no run of the experiment is in the data directory"
 )
-_NOTHING: Final = absent("comparison", "1", "nothing to compare was recorded")
+_NOTHING: Final = Statement(absent("comparison", "1", "nothing to compare was recorded"), Range())
 
 
 class Study(Generic[Data]):
@@ -128,7 +128,7 @@ class Study(Generic[Data]):
         Nothing holds where there is nothing that it is ``of``, or nothing to compare.
         """
         for id, function in functions.items():
-            _declare(self._claims, id, _where_known(function, of, _NO_RUN > 0))
+            _declare(self._claims, id, _where_known(function, of, Statement(_NO_RUN, Range())))
 
     def figure(
         self, id: str, of: Callable[[Data], Any] = lambda p: p, **size: Any
@@ -195,7 +195,7 @@ def _joined(found: Claimed) -> Statement | Several:
     if isinstance(found, Statement | Several):
         return found
     statements = tuple(found)
-    return all_of(*statements) if statements else _NOTHING > 0
+    return all_of(*statements) if statements else _NOTHING
 
 
 def audit_row(p: Any, item: Check) -> dict[str, Content]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from report.missing import Missing
@@ -10,7 +10,16 @@ from report.quantity.evaluation import number
 from report.quantity.expression import Quantity
 from report.statistics.estimates import Estimate
 from report.text.escape import markdown, math_text
-from report.text.format import Number, Printed, Style, printed, quantity_text, scale_for
+from report.text.format import (
+    LARGE,
+    NO_BREAK,
+    Number,
+    Printed,
+    Style,
+    printed,
+    quantity_text,
+    scale_for,
+)
 
 NOT_MEASURED = "not measured"
 
@@ -69,7 +78,8 @@ class Value:
     @property
     def bare(self) -> str:
         """The number without its unit, for a sentence that names the unit itself."""
-        return self._linked(self.parts.number)
+        in_words = self.parts.unit.partition(NO_BREAK)[0] in LARGE.values()
+        return self._linked((replace(self, style="exact") if in_words else self).parts.number)
 
     @property
     def math(self) -> str:

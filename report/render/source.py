@@ -40,6 +40,7 @@ class _Front(msgspec.Struct, forbid_unknown_fields=True, rename="kebab", kw_only
     subtitle: str = ""
     abstract: str = ""
     keywords: list[str] = []
+    names: list[str] = []
     lang: str = ""
     number_sections: bool = True
     print_style: Literal["ieee", "acm", "report", "article"] = DEFAULT_STYLE

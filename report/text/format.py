@@ -27,8 +27,10 @@ SIGNIFICANT_DIGITS: Final = 4
 SMALL_LEADING: Final = 3.55
 
 _PREFIXES: Final = {-9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
-#: Units that take decimal prefixes; the others (1, %, FLOP/B, image) are printed as they are.
+#: Units that take decimal prefixes, and words where other units would print many digits.
 _SCALED: Final = ("s", "B", "FLOP", "MAC", "FLOP/s", "B/s")
+LARGE: Final = {6: "million", 9: "billion", 12: "trillion"}
+_IN_WORDS: Final = {"1/s": f"a{NO_BREAK}second"}
 
 
 @dataclass(frozen=True)
@@ -43,18 +45,22 @@ def scale_for(number: Number | Estimate, unit: str, style: Style = "measured") -
     """How ``number`` in ``unit`` is printed: ``exact`` as it is, ``percent`` times a hundred.
 
     ``measured`` takes the prefix that leaves one to three digits before the decimal point of what
-    is printed, or of its interval's half-width where that is larger.
+    is printed, or of its interval's half-width where that is larger; another unit takes a word
+    from a million on.
     """
     if style == "percent":
         return Scale(100.0, "%")
-    size = _size(number)
-    if style == "exact" or unit not in _SCALED or not 0 < size < math.inf:
-        return Scale(1.0, unit)
+    size, words = _size(number), _IN_WORDS.get(unit, unit)
+    if style == "exact" or unit == "1" or not 0 < size < math.inf:
+        return Scale(1.0, words)
     prefixes = [exponent for exponent in _PREFIXES if unit == "s" or exponent >= 0]
+    exponents = prefixes if unit in _SCALED else [0, *LARGE]
     # What is printed decides, since rounding may carry: 999.96 k is printed as 1 M.
-    large = (e for e in reversed(prefixes) if _rounded(number, size, 10.0**-e) >= 1)
-    exponent = next(large, prefixes[0])
-    return Scale(10.0**-exponent, _PREFIXES[exponent] + unit)
+    large = (e for e in reversed(exponents) if _rounded(number, size, 10.0**-e) >= 1)
+    exponent = next(large, exponents[0])
+    if unit in _SCALED:
+        return Scale(10.0**-exponent, _PREFIXES[exponent] + unit)
+    return Scale(10.0**-exponent, f"{LARGE[exponent]}{NO_BREAK}{words}" if exponent else words)
 
 
 def _size(number: Number | Estimate) -> float:
