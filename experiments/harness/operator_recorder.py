@@ -257,6 +257,8 @@ class Recorder(DispatchMode):
         for name, value in (dict(zip(names, args, strict=False)) | dict(given)).items():
             if found := tuple(tensors_in(value)):
                 reads[name] = tuple(map(self._tensor, found))
+                if isinstance(value, list) and any(each is None for each in value):
+                    settings[name] = tuple(None if each is None else True for each in value)
             else:
                 settings[name] = _setting(value)
         known = len(self._storages.sizes)

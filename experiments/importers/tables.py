@@ -129,7 +129,7 @@ def read_tidy(source: Source) -> Imported:
 def _column(source: Source, name: str) -> Measured | str:
     """What a column measures; its name for a factor."""
     matched = _HEADING.fullmatch(name)
-    if matched is None and "[" in name:
+    if matched is None and {*"[]()"} & {*name}:
         raise source.refused(f"column {name}: no quantity and unit; write time [ms] or so")
     if matched is None:
         return name

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import chain
+from itertools import chain, zip_longest
 from math import prod
 from typing import Final, Literal, TypeAlias
 
@@ -112,7 +112,12 @@ def _named_by_index(operator: Operator, table: str, written: Sequence[Tensor]) -
 def _written_by_index(operator: Operator) -> int:
     """The bytes that are written of a tensor, and read before where something is added to them."""
     target = _needed(operator, "self")
-    numbers = max((t.elements for t in operator.reads.get("indices", ())), default=0)
+    indices = operator.reads.get("indices", ())
+    # A list names an axis each, but for those that it leaves out as None; whole axes remain.
+    named = operator.settings.get("indices", (True,) * len(indices))
+    assert isinstance(named, tuple)
+    whole = (n for n, by_list in zip_longest(target.shape, named) if not by_list)
+    numbers = max((t.elements for t in indices), default=0) * prod(whole)
     index, values = operator.tensor("index"), operator.tensor("values")
     if index is not None:
         numbers = index.elements

@@ -199,7 +199,7 @@ TRACE, FOR_TIMELINE = traced(KERNEL), (*GPU, *PROFILE)
         (TIMM, edited(TIMM, "infer_macts", "speed"), (), "column speed: its unit is not known"),
         ("ncu.csv", edited("ncu.csv", ".sum", ".avg", -1), GPU, "no launch has a sum that"),
         ("tidy.csv", edited("tidy.csv", "time [ms]", "time [B]"), TIDY, "time is measured in s"),
-        ("tidy.csv", edited("tidy.csv", "time [ms]", "time[ms]"), TIDY, "column time[ms]: no qu"),
+        ("tidy.csv", edited("tidy.csv", "time [ms]", "time(ms)"), TIDY, "column time(ms): no qu"),
         ("tidy.csv", edited("tidy.csv", "allocated_peak [MiB]", "time [s] "), TIDY, "hold time"),
         ("tidy.csv", edited("tidy.csv", "batch", "speed"), TIDY, "column speed: its unit is not"),
         ("tidy.csv", edited("tidy.csv", "layout", "gpu"), TIDY, "line 2, gpu: found nchw"),

@@ -22,6 +22,7 @@ from report.theory.network import Theory  # noqa: E402
 from tests.experiments.functions import First, Function  # noqa: E402
 
 attention = functional.scaled_dot_product_attention
+put = torch.ops.aten.index_put_
 
 
 class Cache(nn.Module):
@@ -73,6 +74,8 @@ TRAFFIC: list[tuple[Any, tuple[Any, ...], int]] = [
     (lambda x, i: x.index_select(0, i), ((1000, 64), ((20,), "int64")), 20 * (8 + 2 * 256)),
     (lambda x, i: x.gather(0, i), ((1000, 64), ((8, 20), "int64")), 160 * (8 + 4 + 4)),
     (lambda x, i: x.index_add_(0, i, x[:2]), ((100, 4), ((2,), "int64")), 16 + 32 + 64),
+    (lambda x, i: put(x, [i], x[0, 0]), ((100, 4), ((2,), "int64")), 16 + 4 + 2 * 16),
+    (lambda x, i: put(x, [None, i], x[0, 0]), ((100, 4), ((2,), "int64")), 16 + 4 + 100 * 8),
     (lambda x, i: x.scatter_(0, i, 1.0), ((100, 4), ((2, 4), "int64")), 64 + 32),
 ]
 
