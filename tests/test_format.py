@@ -320,6 +320,14 @@ def test_texts_share_what_numbers_leave(texts: tuple[str, str], wide: bool, type
     assert made.startswith(rf"\begin{{tabular}}{{@{{}}{types}@{{}}}}")
 
 
+def test_a_page_of_one_column_has_room_for_99_characters() -> None:
+    table = Table("tbl-x", (Column("A"), Column("B")), (("x" * 30, "y" * 66),))
+    assert to_latex(table).startswith(rf"\begin{{tabular}}{{@{{}}{P % '0.355'}{P % '0.643'}")
+    # Texts share 58 characters, but for the 22 at least; then 95, which are 99 less two gaps.
+    made = to_latex(table, one_column=True)
+    assert made.startswith(rf"\begin{{tabular}}{{@{{}}{P % '0.300'}{P % '0.660'}")
+
+
 def test_names_break_before_a_table_is_made_smaller() -> None:
     columns = tuple(Column(f"Name of column {n}", "B", "MB") for n in range(5))
     made = to_latex(Table("tbl-x", columns, ((1e6,) * 5,)))

@@ -175,6 +175,9 @@ def budgeted(durations: list[float], processes: int, budget: float) -> tuple[flo
 
 def test_a_long_case_is_measured_by_fewer_processes() -> None:
     assert budgeted([1.0, 1.0, 30.0], 6, 80.0)[1] == {0: 6, 1: 6, 2: 2}
+    # Of two that were tried, the one that has taken less comes first and leaves no room.
+    log = [ended(0, 3.0), ended(1, 2.0), ended(1, 2.0, 2)]
+    assert affordable((0, 1), log, "retained", 1, 3.5) == {0}
 
 
 def test_a_disturbed_case_is_repeated_until_a_quiet_process_has_made_up_for_it() -> None:
