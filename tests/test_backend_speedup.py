@@ -67,18 +67,14 @@ def other_cpu(size: Size) -> float:
 def timed(library: str, size: Size, slower: float, step: float) -> dict[str, Sequence[float]]:
     """What a process measures of a size; its times are longer by ``step``, its parts by more."""
     whole, (_, rate, call) = time_of(library, size), LIBRARIES[library]
-    found = {
-        "time": whole,
-        "call_time": call,
-        "product_alone_time": 2 * 784 * size.hidden * size.images / rate / ALONE[library],
-    }
-    parts = {f"{kind}_time": share[library != "numpy"] * whole for kind, share in SHARES.items()}
+    alone = 2 * 784 * size.hidden * size.images / rate / ALONE[library]
+    found = {"time": whole, "call_time": call, "product_alone_time": alone}
     centres = {name: (1 + step) * time for name, time in found.items()}
-    centres |= {name: (1 + 1.5 * step) * time for name, time in parts.items()}
-    return {
-        **{name: factory.scattered(slower * each, 1e-4) for name, each in centres.items()},
-        "page_faults": [FAULTS.get(size, 0) if library == "numpy" else 0] * 3,
-    }
+    for kind, shares in SHARES.items():
+        centres[f"{kind}_time"] = (1 + 1.5 * step) * shares[library != "numpy"] * whole
+    faults = {"page_faults": [FAULTS.get(size, 0) if library == "numpy" else 0] * 3}
+    times = {name: factory.scattered(slower * each, 1e-4) for name, each in centres.items()}
+    return {**times, **faults}
 
 
 def case(
@@ -106,19 +102,14 @@ def scaling(
 
 
 def training(library: str, off: float = 0.0) -> Case:
-    return case(
-        library,
-        SHARED,
-        subject="training",
-        train_loss=[2.3 * 0.9**k * (1 + off) for k in range(31)],
-    )
+    losses = [2.3 * 0.9**k * (1 + off) for k in range(31)]
+    return case(library, SHARED, subject="training", train_loss=losses)
 
 
 def on_cpu() -> Record:
     """Nine processes, four of which were disturbed in double precision."""
     double = factory.scattered(2.6 * other_cpu(SOURCE) * time_of("numpy", SOURCE), 2e-3, 9)
-    times = (factory.scattered(each, 1e-4) for each in double)
-    rounds = [*factory.rounds(times)]
+    rounds = [*factory.rounds(factory.scattered(each, 1e-4) for each in double)]
     rounds[5:] = [msgspec.structs.replace(each, disturbance="another") for each in rounds[5:]]
     wide = case("numpy", SOURCE, rounds, dtype="float64")
     made = [*scaling("numpy", 9, 1e-4, other_cpu), wide]

@@ -162,13 +162,8 @@ OF_RUN: Mapping[str, float] = {
     "backward_least": 0.45 + 3 * OUTPUTS / (6 * MACS),
     "backward_most": 0.7 + 3 * OUTPUTS / (6 * MACS), "beside_copies": 100,
     "own_seen": (64 * INPUTS + WEIGHTS + 64 * 4 * OUTPUTS) / (64 * 2 * MACS),
-}  # fmt: skip
-#: Of the H100 and the A100, as Nsight Compute and CUPTI printed them.
-OF_GPUS: Mapping[str, float] = {
-    "forward_cases": 30, "tiled_cases": 27, "tiled_shapes": 10, "padded_cases": 8,
-    "untiled_cases": 3, "tile_channels": 32,
-    "fourier_fused": 15_444_992 / 24_780_800, "beside_copies": 16,
-    "seen_most": (1_384_448 + 18_432 + 36_864 * 64 * 6) / (64 * 21_233_664), "own_seen": 0.0079768,
+    # By the A100, whose product adds and multiplies four times an output at most.
+    "seen_most": (64 * INPUTS + WEIGHTS + 64 * 6 * OUTPUTS) / (64 * 2 * MACS),
 }  # fmt: skip
 
 
@@ -184,7 +179,6 @@ def full() -> Findings:
 def test_values_are_those_of_closed_forms_and_the_source_needs_no_run() -> None:
     papers.assert_values(full(), OF_RUN, rel=1e-6)
     papers.assert_values(found(), OF_SOURCE, rel=1e-6)
-    papers.assert_values(findings(committed(STUDY)), OF_GPUS, rel=1e-3)
 
 
 #: Only names of kernels tell of tiles, and a prediction that holds is what was counted.

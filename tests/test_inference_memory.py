@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 from pytest import approx
 
-from figures.panels import Panel
 from report.missing import Missing
 from report.paper.findings import Findings
 from report.records.record import Case, Environment, Record
@@ -201,16 +200,11 @@ def test_tables_and_figures_have_their_rows_and_points() -> None:
         digits = 1 if row["Network"] == "ResNet-110" else 2
         assert round(row["Parameters"] / 1e6, digits) == parameters[row["Network"]]
     (drawn,) = full().figures["fig-tiling"].drawing.panels
-    points = {label: (at, y) for _, label, _, _, at, _, y, *_ in drawn_rows(drawn) if y > 2}
+    points = {label: (at, y) for label, _, _, at, _, y, *_ in drawn.rows() if y > 2}
     assert points.keys() == {"Each layer", "Each block", "Each stage"}
     assert points["Each stage"] == approx((100 * by_tile(8), 1 + 12 / 8), rel=1e-3)
     (drawn,) = full().figures["fig-peaks"].drawing.panels
-    labels = {label for _, label, *_ in drawn_rows(drawn)}
-    assert labels == {"contiguous", "channels last", ""}
-
-
-def drawn_rows(panel: Panel) -> list[Any]:
-    return [("", *row) for row in panel.rows()]
+    assert {label for label, *_ in drawn.rows()} == {"contiguous", "channels last", ""}
 
 
 def on_gpus(change: Callable[[Case], Case]) -> Findings:
