@@ -293,9 +293,10 @@ def test_files_that_no_build_made_stay_as_they_are(built: Path, project: Path) -
     factory.write_files(project, {**own, "out/html/CNAME": b"example.org"})
     (project / "out/quarto/link").symlink_to("nowhere")
     outputs = dict.fromkeys(("html/gone/index.html", "pdf/gone.pdf", "values/gone.json"), "")
-    factory.write_files(project / "out", dict.fromkeys(outputs, b""))
+    factory.write_files(project / "out", dict.fromkeys([*outputs, "pdf/lost.pdf"], b""))
     manifest = cache.read_manifest(str(project / "out"))
-    cache.write_manifest({**manifest, "gone/pdf": Entry({}, outputs)}, str(project / "out"))
+    gone = {"gone/pdf": Entry({}, outputs), "lost/pdf": Entry({}, {"pdf/lost.pdf": ""})}
+    cache.write_manifest({**manifest, **gone}, str(project / "out"))
     slower(project)
     assert "\ngone is stale: no step makes some of its files" in tiny.build(project, "--check").said
     for arguments in ([], [], ["--diff", "data"], ["--diff", str(built / "data")]):
@@ -304,7 +305,7 @@ def test_files_that_no_build_made_stay_as_they_are(built: Path, project: Path) -
     assert (project / "out/quarto/link").is_symlink()
     for name in {*own, "out/html/CNAME"}:
         assert (project / name).read_bytes()
-    assert not [name for name in outputs if (project / "out" / name).exists()]
+    assert not [name for name in (*outputs, "pdf/lost.pdf") if (project / "out" / name).exists()]
     assert tiny.build(project, "--out", "cold").code == 0
     others = {name.removeprefix("out/") for name in own} | {"html/CNAME"}
     now = tiny.digests(project)

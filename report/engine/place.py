@@ -110,6 +110,7 @@ def put(stage: Path, out: Path, changed: Iterable[str], known: Collection[str]) 
     """
     made: list[Path] = []
     try:
+        stage.mkdir(parents=True, exist_ok=True)
         for whole in sorted({_whole(name) for name in changed}):
             _keep_others(whole, out, stage, known)
             if (stage / whole).exists():
