@@ -13,8 +13,8 @@ from typing import Final
 
 from report.engine.cache import MANIFEST, SCRATCH, Entry, read_manifest, write_manifest
 from report.engine.steps import ARTIFACTS
-from report.errors import in_the_way, unwritable
-from report.system.exchange import install
+from report.errors import unwritable
+from report.system.exchange import install, keep_others
 from report.system.processes import leave_on_signals, remove
 
 _LOCK: Final = ".lock"
@@ -112,7 +112,7 @@ def put(stage: Path, out: Path, changed: Iterable[str], known: Collection[str]) 
     try:
         stage.mkdir(parents=True, exist_ok=True)
         for whole in sorted({_whole(name) for name in changed}):
-            _keep_others(whole, out, stage, known)
+            keep_others(whole, out, stage, known)
             if (stage / whole).exists():
                 install(stage / whole, out / whole)
                 made.append(out / whole)
@@ -123,31 +123,8 @@ def put(stage: Path, out: Path, changed: Iterable[str], known: Collection[str]) 
     return made
 
 
-def _keep_others(whole: str, out: Path, stage: Path, known: Collection[str]) -> None:
-    """Link all that is not ``known`` in a folder of ``out`` into the folder that replaces it.
-
-    A link in the place of a new file is dropped, since what it leads to stays.
-    """
-    top = out / whole
-    for source in top.rglob("*") if top.is_dir() and not top.is_symlink() else [top]:
-        name, is_link = source.relative_to(out).as_posix(), source.is_symlink()
-        if name in known or not (is_link or source.is_file()):
-            continue
-        try:
-            (stage / name).parent.mkdir(parents=True, exist_ok=True)
-            os.link(source, stage / name, follow_symlinks=False)
-        except (FileExistsError, NotADirectoryError) as error:
-            if not is_link:
-                raise in_the_way(source) from error
-        except OSError:
-            shutil.copy2(source, stage / name, follow_symlinks=False)
-
-
 def put_folder(name: str, out: Path, stage: Path) -> None:
-    """Replace a folder that is no build's, but lists its files in a manifest of its own.
-
-    Raises ``OutputError`` and ``OSError``.
-    """
+    """Replace a folder that lists its files in a manifest of its own; raises ``OSError``, too."""
     files = [path for path in (stage / name).rglob("*") if path.is_file()]
     made = {path.relative_to(stage).as_posix(): "" for path in files}
     known = [file for entry in read_manifest(str(out / name)).values() for file in entry.outputs]

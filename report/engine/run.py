@@ -73,9 +73,8 @@ def run(
     """
     studies = world.request.studies
     jobs = max(1, min(world.request.jobs, len(stale)))
-    manifest = world.request.out / MANIFEST
-    if not (world.made or world.index.used) and os.path.lexists(manifest):
-        raise in_the_way(manifest)
+    if not (world.made or world.index.used) and os.path.lexists(world.output(MANIFEST)):
+        raise in_the_way(world.output(MANIFEST))
     with stage_in(world.request.out) as stage, _workers(jobs, stage, stale) as workers:
         builder = _Builder(world, stage, workers, announce, {*stale}, len(stale), threading.Lock())
         with ThreadPoolExecutor(len(studies)) as papers:

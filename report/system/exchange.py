@@ -1,11 +1,15 @@
-"""Replacing a file or a folder in one step."""
+"""Replacing a file or a folder in one step, without losing what else lies in the folder."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import sys
+from collections.abc import Collection
 from pathlib import Path
+
+from report.errors import in_the_way
 
 
 def install(new: Path, target: Path) -> None:
@@ -34,3 +38,23 @@ def _exchange(one: Path, other: Path) -> bool:
     if hasattr(library, "renameat2"):
         return bool(library.renameat2(-100, first, -100, second, 2) == 0)
     return False
+
+
+def keep_others(whole: str, out: Path, stage: Path, known: Collection[str]) -> None:
+    """Link all that is not ``known`` in a folder of ``out`` into the folder that replaces it.
+
+    A link in the place of a new file is dropped, since what it leads to stays.
+    """
+    top = out / whole
+    for source in top.rglob("*") if top.is_dir() and not top.is_symlink() else [top]:
+        name, is_link = source.relative_to(out).as_posix(), source.is_symlink()
+        if name in known or not (is_link or source.is_file()):
+            continue
+        try:
+            (stage / name).parent.mkdir(parents=True, exist_ok=True)
+            os.link(source, stage / name, follow_symlinks=False)
+        except (FileExistsError, NotADirectoryError) as error:
+            if not is_link:
+                raise in_the_way(source) from error
+        except OSError:
+            shutil.copy2(source, stage / name, follow_symlinks=False)
