@@ -49,7 +49,7 @@ def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> N
 
     A whole number stays one, also where other cases lack its factor.
     """
-    # By hand, since 370,000 rows take 0.4 s so, and 12 s by ``DataFrame.to_csv``.
+    # By hand, since 725,000 rows take 0.3 s so, and 4 s by a frame and its ``to_csv``.
     names = [*dict.fromkeys(name for common, _ in _cases(stored) for name in common)]
     stream.write(csv_of([(*names, *_OF_SERIES, "repetition", "value")]))
     for common, case in _cases(stored):
