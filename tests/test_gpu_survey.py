@@ -295,7 +295,6 @@ def test_numbers_are_those_of_closed_forms() -> None:
     """Of 27 numbers the interval of the median lies between the eighth and the eighth to last."""
     assert VALUES.keys() == full().values.keys()
     papers.assert_values(full(), VALUES, rel=1e-5)
-    papers.assert_distinct(full())
     interval = full().values["second_over"].number
     assert isinstance(interval, Estimate) and (interval.n, interval.confidence) == (27, 0.95)
     assert (interval.low, interval.high) == approx((1.2 + 1.1e-3 * 7**2, 1.2 + 1.1e-3 * 19**2))
@@ -389,12 +388,11 @@ SIDES = (
 
 def test_each_claim_has_two_sides() -> None:
     assert {claim for claim, *_ in SIDES} == full().claims.keys()
-    papers.assert_verdicts(full(), refuted=())
-    for claim, name, *sides in SIDES:
-        others = {"compile_4090": (1.5, 1e-9)} if claim == "compiling-beats-card" else {}
-        papers_ = [found(**{name: (number, 1e-9), **others}) for number in sides]
-        verdicts = [paper.claims[claim].verdict for paper in papers_]
-        assert verdicts == ["supported", "refuted"], claim
+    assert {claim.verdict for claim in full().claims.values()} == {"supported"}
+    for claim, name, *numbers in SIDES:
+        ratios = {"compile_4090": (1.5, 1e-9)} if claim == "compiling-beats-card" else {}
+        sides = [found(**ratios, **{name: (number, 1e-9)}) for number in numbers]
+        assert [side.claims[claim].verdict for side in sides] == ["supported", "refuted"], claim
 
 
 def test_the_program_of_the_paper_prints_a_prediction(

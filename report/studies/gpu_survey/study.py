@@ -89,7 +89,9 @@ def _slower_grouped(p: Survey) -> Quantity:
     """The number of these that normalize by groups."""
     gain, norm = p.pairs["second"].gain, p.pairs["second"].rows["norm"]
     lost = int(((gain.numbers < 1) & (norm == "native_group_norm")).sum())
-    return exact("that lose, with group normalization", "1", lost, OPERATORS, gain.files)
+    return gain.absent or exact(
+        "that lose, with group normalization", "1", lost, OPERATORS, gain.files
+    )
 
 
 study.values(
