@@ -89,9 +89,7 @@ class OutputError(RidgepointError):
     """The output folder cannot be written, or is in use by another build."""
 
 
-def unwritable(
-    error: OSError, wanted: str = "written", place: object = "the output folder"
-) -> OutputError:
+def unwritable(error: OSError, wanted: str = "written", place: object = "out") -> OutputError:
     """A full disk, a folder without permission and the like, in one sentence.
 
     ``place`` is named where the error names no file, as that of a full disk does not.  Of the many

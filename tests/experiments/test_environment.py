@@ -105,45 +105,43 @@ def test_what_linux_says_of_a_machine(
     assert processor.model == model or (not model and processor.model)
 
 
+MIB = 2**20
+#: Files of a group with half a processor and 900 MiB, and of one without limits, by version.
+SECOND = {"cpu__max": "50000 100000", "memory__max": f"{900 * MIB}"}
+SECOND |= {"memory__current": f"{500 * MIB}", "memory__stat": "anon 1\ninactive_file 7"}
+NO_SECOND = SECOND | {"cpu__max": "max 100000", "memory__max": "max"}
+FIRST = {"cpu__cfs_period_us": "100000", "cpu__cfs_quota_us": "50000\n"}
+FIRST |= {
+    f"memory__{n}_in_bytes": f"{size * MIB}\n" for n, size in (("limit", 900), ("usage", 500))
+}
+FIRST |= {"memory__stat": "cache 3\ninactive_file 1\ntotal_inactive_file 7\n"}
+NO_FIRST = FIRST | {"cpu__cfs_quota_us": "-1", "memory__limit_in_bytes": "9223372036854771712\n"}
+TREES = "4:memory:/docker/0a\n3:cpu,cpuacct:/docker/0a\n1:name=systemd:/\n0::/\n"
+
+
+@pytest.mark.parametrize(
+    ("own", "groups"),
+    [
+        ("0::/a/b", {"a": SECOND, "a/b": NO_SECOND}),
+        (TREES, {"cpu,cpuacct/docker/0a": FIRST, "cpu,cpuacct": NO_FIRST,
+                 "memory/docker/0a": FIRST, "memory": NO_FIRST}),
+        (TREES, {"cpu,cpuacct": FIRST, "memory": FIRST}),
+    ],
+    ids=["version 2", "version 1", "version 1 as a container sees it"],
+)  # fmt: skip
 def test_what_a_container_may_use_stands_in_the_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own: str, groups: dict[str, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A quota of 0.4 processors and 900 MiB in the group above that of the process."""
-    mib = 2**20
-    used = {"memory__current": f"{500 * mib}", "memory__stat": "anon 1\ninactive_file 7"}
-    write(tmp_path / "a", cpu__max="40000 100000", memory__max=f"{900 * mib}", **used)
-    write(tmp_path / "a/b", cpu__max="max 100000", memory__max="max", **used)
-    write(tmp_path, own="0::/a/b")
+    for folder, files in groups.items():
+        write(tmp_path / folder, **files)
+    write(tmp_path, own=own)
     monkeypatch.setattr(limits, "_GROUPS", tmp_path)
     monkeypatch.setattr(limits, "_OWN", tmp_path / "own")
-    assert limits.available() == 400 * mib + 7
-    told = {"cgroup.processors": "0.4", "cgroup.memory_bytes": str(900 * mib)}
+    assert limits.available() == 400 * MIB + 7
+    told = {"cgroup.processors": "0.5", "cgroup.memory_bytes": str(900 * MIB)}
     assert limits.container_limits() == told
     write(tmp_path, own="0::/")
-    assert limits.container_limits() == {} and limits.available() > 400 * mib + 7
-
-
-@pytest.mark.parametrize("inside", [False, True], ids=["on the host", "in the container"])
-def test_limits_of_version_1_of_the_groups_stand_in_the_environment(
-    inside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Half a processor and 900 MiB; a container sees its own group as the root of each tree."""
-    mib, group = 2**20, "" if inside else "docker/0a"
-    quota = {"cpu__cfs_period_us": "100000", "cpu__cfs_quota_us": "50000\n"}
-    limit = {"memory__limit_in_bytes": f"{900 * mib}\n", "memory__usage_in_bytes": f"{500 * mib}\n"}
-    cached = "cache 3\ninactive_file 1\nhierarchical_memory_limit 5\ntotal_inactive_file 7\n"
-    write(tmp_path / "cpu,cpuacct" / group, **quota)
-    write(tmp_path / "memory" / group, memory__stat=cached, **limit)
-    write(tmp_path / "cpu,cpuacct", **({} if inside else {**quota, "cpu__cfs_quota_us": "-1\n"}))
-    unlimited = limit | {"memory__limit_in_bytes": "9223372036854771712\n"}
-    write(tmp_path / "memory", **({} if inside else unlimited))
-    write(tmp_path, own="4:memory:/docker/0a\n3:cpu,cpuacct:/docker/0a\n1:name=systemd:/\n0::/\n")
-    monkeypatch.setattr(limits, "_GROUPS", tmp_path)
-    monkeypatch.setattr(limits, "_OWN", tmp_path / "own")
-    assert (limits.processors(), limits.memory()) == (0.5, 900 * mib)
-    assert limits.available() == 400 * mib + 7
-    told = {"cgroup.processors": "0.5", "cgroup.memory_bytes": str(900 * mib)}
-    assert limits.container_limits() == told
+    assert limits.container_limits() == {} and limits.available() > 400 * MIB + 7
 
 
 # ---------------------------------------------------------------------------------------- the key

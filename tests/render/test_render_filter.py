@@ -178,10 +178,7 @@ KEYS = "---\ntitle: A\nauthor: [{name: A}]\nbibliography: references.bib\n"
             KEYS.replace("name: A", "name: A, mail: x") + "---\n",
             "known are name, affiliation, orcid",
         ),
-        *(
-            (KEYS.replace("name: A", f"name: A, email: {email}") + "---\n", "author[0].email")
-            for email in ("x", "a--b@x.org", "<script>@x.org")
-        ),
+        (KEYS.replace("name: A", "name: A, email: a--b@x.org") + "---\n", "author[0].email"),
     ],
 )
 def test_front_matter_is_checked(write: Write, head: str, expected: str) -> None:
