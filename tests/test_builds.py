@@ -310,12 +310,12 @@ def test_a_run_may_move_numbers_but_no_verdict_and_code_may_move_none(project: P
     )
     constant(project)
     said = checked(1)
-    assert "1 number differs although the records are the same" in said
+    assert "1 pinned number differs with the same records" in said
     assert "best_share: number 2.4576 (pinned 0.8192), interval" in said
     constant(project)
     tiny.run_again(project, "2026-11-05T10:00:00Z", lambda width: 1.9e-7 * width)
     said = checked(0)
-    assert re.search(r"numbers differ since the records are others, [1-9]\d* out of", said), said
+    assert re.search(r"numbers differ with other records, [1-9]\d* outside", said), said
     assert re.search(r"value best_rate: number \S+ \(pinned \S+\), interval", said), said
     assert "value ceiling" not in said, "the same ceilings"
     assert re.search(r"cell tbl-rates, 64, Rate", tiny.build(project, "--diff").said)

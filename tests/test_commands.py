@@ -246,7 +246,7 @@ def test_numbers_that_left_their_interval_come_first_and_the_last_digit_is_the_s
     new = numbers("s", a=(1.8, ends), b=(2.1, ends), c=(7, None), d=(8, None), f=(1.5, None))
     assert [move.name for move in moves(old, new)] == ["b", "d", "f", "e", "a"]
     first, *named = moved_numbers(STUDY, old, new)
-    assert "5 numbers differ since the records are others, 4 out of" in first
+    assert "5 pinned numbers differ with other records, 4 outside" in first
     assert named[0] == f"{STUDY}: value b: number 2.1 (pinned 1.5)."
     assert named[3].startswith(f"{STUDY}: value e is gone: ")
     rounded = numbers("r", a=(1.50000001, ends), c=(7, None))
@@ -255,7 +255,7 @@ def test_numbers_that_left_their_interval_come_first_and_the_last_digit_is_the_s
     first, *named = moved_numbers(
         STUDY, numbers("r", **{f"v{n}": (n, None) for n in range(12)}), code
     )
-    assert "12 numbers differ although the records are the same" in first and len(named) == 10
+    assert "12 pinned numbers differ with the same records" in first and len(named) == 10
 
 
 def test_a_built_paper_passes_and_what_is_amiss_is_told_and_nothing_written(folder: Path) -> None:
@@ -279,7 +279,7 @@ def test_a_built_paper_passes_and_what_is_amiss_is_told_and_nothing_written(fold
     before = factory.digests(folder)
     told, missing = f"{STUDY}: the claim {claim} is {verdict}; it was x.", "index.html is missing."
     first, second, third, fourth, *_ = review(request).faults
-    assert first == told and "1 number differs although" in second and claim in third
+    assert first == told and "1 pinned number differs with the same" in second and claim in third
     assert " is stale: " in fourth and fourth.endswith(missing)
     assert build.main(words(folder, "--check")) == 1
     assert factory.digests(folder) == before

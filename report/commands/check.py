@@ -91,7 +91,7 @@ def list_moves(options: Namespace) -> int:
         now = _paper(study, request, stale).pins
         moved = moves(pinned, now)
         records = "the same records" if pinned.records == now.records else "other records"
-        print(f"{study}: {_counted(len(moved))} from {records}.")
+        print(f"{study}: {_counted(len(moved))} with {records}.")
         for move in moved:
             print(f"  {move.sentence}")
     return 0
@@ -151,18 +151,18 @@ def moved_numbers(study: str, pinned: Pins, now: Pins) -> Iterator[str]:
         return
     accepting = f"'python build.py {study} --accept' pins the new numbers, --diff lists all"
     if pinned.records == now.records:
-        yield f"{study}: {_counted(len(moved))} although the records are the same; {accepting}."
+        yield f"{study}: {_counted(len(moved))} with the same records; {accepting}."
     else:
         outside = sum(move.outside for move in moved)
         yield (
-            f"{study}: {_counted(len(moved))} since the records are others, {outside:,} out of "
-            f"their pinned interval; {accepting}."
+            f"{study}: {_counted(len(moved))} with other records, {outside:,} outside the pinned "
+            f"interval; {accepting}."
         )
     yield from (f"{study}: {move.sentence}" for move in moved[:_NAMED])
 
 
 def _counted(moved: int) -> str:
-    return "1 number differs" if moved == 1 else f"{moved:,} numbers differ"
+    return "1 pinned number differs" if moved == 1 else f"{moved:,} pinned numbers differ"
 
 
 def _unpinned(study: str) -> str:

@@ -120,13 +120,13 @@ def pins_of(findings: Findings, records: Iterable[str]) -> Pins:
 
 def moves(pinned: Pins, now: Pins) -> list[Move]:
     """List the items that differ, those outside their pinned interval first."""
-    found: list[Move] = []
+    moved: list[Move] = []
     for kind in KINDS:
         old, new = getattr(pinned, kind), getattr(now, kind)
         for name in {**new, **old}:
             if not _same(old.get(name), new.get(name)):
-                found.append(Move(kind, name, old.get(name), new.get(name)))
-    return sorted(found, key=_inside)
+                moved.append(Move(kind, name, old.get(name), new.get(name)))
+    return sorted(moved, key=_inside)
 
 
 def _inside(move: Move) -> bool:
@@ -147,19 +147,19 @@ def _same(old: Any, new: Any) -> bool:
 # ------------------------------------------------------------------------------------------ items
 
 
-def _item(found: Finding | str, unit: str, printed: str) -> Item:
+def _item(content: Finding | str, unit: str, printed: str) -> Item:
     """A number with its unit and interval, or why there is none; of a text what it says."""
-    if isinstance(found, str):
+    if isinstance(content, str):
         return {"text": printed}
-    if isinstance(found, Missing):
-        return {"missing": found.reason}
-    if not isinstance(found, Estimate):
-        return {"number": _rounded(found), "unit": unit, "printed": printed}
+    if isinstance(content, Missing):
+        return {"missing": content.reason}
+    if not isinstance(content, Estimate):
+        return {"number": _rounded(content), "unit": unit, "printed": printed}
     return {
-        "number": _rounded(found.value),
+        "number": _rounded(content.value),
         "unit": unit,
-        "interval": [_rounded(found.low), _rounded(found.high)],
-        "level": _rounded(found.confidence),
+        "interval": [_rounded(content.low), _rounded(content.high)],
+        "level": _rounded(content.confidence),
         "printed": printed,
     }
 
