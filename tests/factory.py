@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from report.records import store
+from report.records.consistency import null_fields
 from report.records.filed import parse
 from report.records.imported import ImportedRecord
 from report.records.layers import Convolution, Layer
@@ -200,7 +201,9 @@ def ceilings(product: float = 2e11, copy: float = 3e10) -> tuple[Ceiling, ...]:
 def environment(key: str = "example-2t", gpu: Gpu | None = None, **change: Any) -> Environment:
     """A machine; ``gpu`` makes it one with an accelerator."""
     change = {"key": key, "gpu": gpu, "device": "cuda" if gpu else "cpu", **change}
-    return msgspec.structs.replace(PLAIN.environment, **change)
+    found = msgspec.structs.replace(PLAIN.environment, **change)
+    missing = dict.fromkeys(null_fields(found), "not set by this test")
+    return msgspec.structs.replace(found, missing={**missing, **found.missing})
 
 
 def host(**change: Any) -> Host:

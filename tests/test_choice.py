@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 from report.engine.gather import Chosen, choose
 from report.errors import RecordError
+from report.evidence.runs import Run
 from report.instruments import gates
 from report.instruments.counters.logs import CaseLogs, joined_logs, pack
+from report.paper.machines import setup
 from report.records.choice import agreeing, choices_of, fate, fate_of
 from report.records.editions import Edition, read_editions, write_edition
 from report.records.filed import encode
@@ -317,6 +319,17 @@ def test_the_shards_of_a_record_merge_to_that_record_in_any_order(of: int, rando
     if of > 2:
         (run,) = runs_of([each for each in items if each.record.shard.number not in (2, of)])
         assert missing_shards(run) == (2, of)
+
+
+def test_one_shard_of_many_alone_is_called_what_it_is(tmp_path: Path) -> None:
+    """By the table of machines, by the list of records, and by what a build says of it."""
+    chosen = choose(STUDY, factory.data_folder(tmp_path, shard_of(timed(), 3, 10_000)))
+    (stored,) = chosen.inputs.records
+    cells = {row[0]: row[1] for row in setup([Run(stored, "x")]).rows}
+    assert cells["Measured"] == "2026-11-01, 1 of 10,000 shards of the full plan"
+    (listed,) = chosen.listing
+    assert listed["plan"] == "full, shard 3 of 10,000"
+    assert "a sweep that lacks 9,999 of 10,000 shards" in listed["why"]
 
 
 def test_of_a_shard_that_was_measured_twice_the_newest_counts() -> None:

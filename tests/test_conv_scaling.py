@@ -95,8 +95,8 @@ def disturbed() -> Case:
 def page_price(moment: Any, seconds: float) -> Ceiling:
     samples = tuple(factory.scattered(2**14 * seconds, 1e-4))
     return Ceiling(
-        operation="page_mapping", moment=moment, dtype="float32", size="64 MiB", work=2**14,
-        work_unit="1", working_set=2**26, samples=samples,
+        operation="page_mapping", moment=moment, dtype="float32", size="16384 pages of 4096 B",
+        work=2**14, work_unit="1", working_set=2**26, samples=samples,
     )  # fmt: skip
 
 

@@ -160,12 +160,13 @@ def unusable(file: str, why: str) -> dict[str, Any]:
 
 
 def _own(item: Listed, used: bool, words: str) -> dict[str, Any]:
-    record = item.record
+    record, shard = item.record, item.record.shard
+    part = f", shard {shard.number:,} of {shard.of:,}" if shard else ""
     return {
         **_UNKNOWN,
         "file": item.file,
         "started": record.started,
-        "plan": record.protocol.plan,
+        "plan": f"{record.protocol.plan}{part}",
         "machine": record.environment.label,
         "commit": record.code.commit,
         "clean": record.code.tree_clean,

@@ -22,6 +22,7 @@ from report.paper.tables import Cell, Content, Table, table_of
 from report.paper.values import declare
 from report.quantity.evaluation import number, point
 from report.quantity.expression import Quantity, absent, exact
+from report.records.choice import plan_text
 from report.records.record import Environment, Host
 from report.records.store import Stored
 from report.text.escape import markdown
@@ -106,7 +107,7 @@ def _measuring(stored: Stored) -> dict[str, Cell]:
         "Samples a case": f"{protocol.minimum_samples} to {protocol.maximum_samples}, "
         f"after {protocol.warmup_calls} warm-up calls",
         "Disturbed": "{} of {}".format(*disturbed) if disturbed else Missing("not monitored"),
-        "Measured": f"{record.started[:10]}, {protocol.plan} plan",
+        "Measured": f"{record.started[:10]}, {plan_text(stored)}",
     }
 
 

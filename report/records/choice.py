@@ -147,10 +147,18 @@ def is_full(item: Listed) -> bool:
     return item.record.protocol.plan == "full" and not missing_shards(item)
 
 
+def plan_text(item: Filed[Head]) -> str:
+    """The plan of a run in words, with the number of its shards where some are missing."""
+    plan = f"{item.record.protocol.plan} plan"
+    if missing := missing_shards(item):
+        return f"{len(item.parts):,} of {len(missing) + len(item.parts):,} shards of the {plan}"
+    return plan
+
+
 def kind(item: Listed) -> str:
     """What a run is that is no full one, in words."""
     if missing := missing_shards(item):
-        return f"a sweep that lacks {len(missing)} of {len(missing) + len(item.parts)} shards"
+        return f"a sweep that lacks {len(missing):,} of {len(missing) + len(item.parts):,} shards"
     return f"a {item.record.protocol.plan} run"
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar
 import msgspec
 
 from report.errors import RecordError
-from report.records import strict
+from report.records import consistency, strict
 from report.records.imported import IMPORT_SCHEMA, ImportedRecord
 from report.records.layers import Extent, Layer, at_batch
 from report.records.quantities import QUANTITIES
@@ -201,6 +201,9 @@ def parse(text: bytes, place: str, kind: type[Kind] = OWN, remedy: str = REMEDY)
                 remedy = "update ridgepoint to build from it" if stated > version else again
                 raise RecordError(f"{place}: schema: {what}; {remedy}.") from None
         raise
+    if isinstance(file, Head):
+        moments = {"started": file.started, "finished": file.finished}
+        strict.refuse_first(consistency.time_faults(**moments), place, remedy)
     if form is kind:
         return file
     strict.refuse_first(_file_faults(file), place, remedy)
@@ -301,6 +304,7 @@ def _own_faults(record: Record) -> Iterator[str]:
         yield f"environment.gpu: found {found}, which does not fit device {machine.device!r}"
     if shard and shard.number > shard.of:
         yield f"shard.number: expected at most {shard.of}, found {shard.number}"
+    yield from consistency.contradictions(record)
 
 
 def _import_faults(record: ImportedRecord) -> Iterator[str]:
@@ -309,6 +313,8 @@ def _import_faults(record: ImportedRecord) -> Iterator[str]:
     for name, value in fields.items():
         if value is None and name not in (*record.missing, "converted_from"):
             yield f"missing: found no reason why {name} is null"
+    moments = {"started": record.started, "finished": record.finished}
+    yield from consistency.time_faults(**moments, imported=record.origin.imported)
 
 
 def _outcome_faults(found: Case | Round, where: str) -> Iterator[str]:

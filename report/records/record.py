@@ -42,7 +42,8 @@ DeviceKey: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z0-9]+(-[a-z0-9]
 Timestamp: TypeAlias = Annotated[
     str,
     msgspec.Meta(
-        pattern=r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3])(:[0-5]\d){2}Z$"
+        pattern="^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+        "T([01][0-9]|2[0-3])(:[0-5][0-9]){2}Z$"
     ),
 ]
 Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
@@ -100,7 +101,7 @@ class Gpu(Part, frozen=True):
 
     model: Name
     memory_bytes: Bytes
-    compute_capability: Annotated[str, msgspec.Meta(pattern=r"^\d+\.\d+$")]
+    compute_capability: Annotated[str, msgspec.Meta(pattern=r"^[0-9]+\.[0-9]+$")]
     driver: Text | None
     cuda: Text
     cudnn: Text | None

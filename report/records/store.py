@@ -86,8 +86,12 @@ Item = TypeVar("Item", bound=Filed[Head])
 
 def record_name(record: Record | ImportedRecord, text: bytes = b"") -> str:
     """The file name of a record: its time, its device and a short hash of its ``text``."""
+    return _name(record, text or encode(record))
+
+
+def _name(record: Head | ImportedRecord, text: bytes) -> str:
     moment = re.sub("[-:]", "", record.moment)
-    return f"{moment}-{record.environment.key}-{digest(text or encode(record))[:8]}{ENDING}"
+    return f"{moment}-{record.environment.key}-{digest(text)[:8]}{ENDING}"
 
 
 def digest(content: bytes) -> str:
@@ -200,7 +204,14 @@ def read_record(path: Path, data: Path, kind: type[Kind] = OWN) -> Filed[Kind]:
         )
     text = read_file(path, place, REMEDY, data)
     edited = digest(text)[:8] != name["hash"]
-    stored = Filed(parse(text, place, kind), path.relative_to(data).as_posix(), edited)
+    record = parse(text, place, kind)
+    right = _name(record, text)
+    if not edited and path.name != right:
+        raise RecordError(
+            f"{place}: found a name of another time or machine than it was measured at or on; "
+            f"rename it to {right}."
+        )
+    stored = Filed(record, path.relative_to(data).as_posix(), edited)
     return replace(stored, record=_with_events(stored, data))
 
 

@@ -129,7 +129,7 @@ def test_a_whole_run_of_the_tiny_study(
     assert main(["run", "tiny", "--set", "size=9,2", "--threads", "1"]) == 0
     out, err = capsys.readouterr()
     (stored,) = read_records("tiny", tmp_path / "data")
-    assert f"Record: data/{stored.file}" in out and "500 ms" in out
+    assert f"Record: data/{stored.file}" in out and "500 µs" in out
     assert "left] size=9: ok" in err
     assert not stored.edited
     assert stored.record.command == (

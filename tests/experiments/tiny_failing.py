@@ -48,7 +48,7 @@ def memory(factors: Factors, session: Session) -> Measured:
         os.kill(os.getpid(), signal.SIGKILL)
     if way == "exit":
         os._exit(3)
-    return {"time": (0.25,)}
+    return {"time": (0.00025,)}
 
 
 def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:

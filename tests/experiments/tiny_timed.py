@@ -35,7 +35,7 @@ def memory(factors: Factors, session: Session) -> Measured:
 
 
 def times(factors: Factors, session: Session) -> Measured:
-    """The size as a time; the process and whether glibc was told to keep memory beside it."""
+    """The size as a time (ms); the process and whether glibc was told to keep memory beside it."""
     size = int(factors["size"])
     if size == CRASHING:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -43,7 +43,7 @@ def times(factors: Factors, session: Session) -> Measured:
     quiet.disturbance = lambda *readings: loud  # type: ignore[assignment]
     retained = float("mmap_threshold" in os.environ.get("GLIBC_TUNABLES", ""))
     return {
-        "time": (float(size),),
+        "time": (size / 1000,),
         "step_loss": (float(os.getpid()),),
         "train_loss": (retained,),
     }

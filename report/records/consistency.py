@@ -1,0 +1,127 @@
+"""What a record says twice, which must agree, and what cannot be."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+from report.records.quantities import QUANTITIES
+from report.records.record import Case, Ceiling, Peak, Record
+
+#: Moments are whole seconds (s), so that a run may last this much longer than they tell.
+_ROUNDING: Final = 1.0
+#: How a ceiling tells its size, and with it the work of one run.
+_PRODUCT: Final = re.compile(r"([0-9]+)x([0-9]+)x([0-9]+)(?: by oneDNN)?")
+_CONVOLUTION: Final = re.compile(
+    r"([0-9]+)x([0-9]+)x([0-9]+)x([0-9]+), ([0-9]+)x([0-9]+) to ([0-9]+) channels"
+)
+_ELEMENTS: Final = re.compile(r"([0-9]+) elements( a thread)?")
+_PAGES: Final = re.compile(r"([0-9]+) pages of ([0-9]+) B")
+#: Bytes that one run moves for each element of its size, in float32.
+_MOVED: Final[Mapping[Peak, int]] = {"copy": 8, "read": 8, "triad": 12}
+
+
+def time_faults(**moments: str | None) -> Iterator[str]:
+    """Moments that are no day of a calendar, and a run that ends before it begins."""
+    for name, moment in moments.items():
+        try:
+            datetime.fromisoformat(moment or "2000-01-01")
+        except ValueError:
+            yield f"{name}: found {moment}, which is no day of a calendar"
+    started, finished = moments.get("started"), moments.get("finished")
+    if started and finished and finished < started:
+        yield f"finished: found {finished}, before the run started ({started})"
+
+
+def contradictions(record: Record) -> Iterator[str]:
+    """What cannot be in a record whose moments are right."""
+    yield from _durations_faults(record)
+    yield from _ceilings_faults(record)
+    yield from _faults_of_null(record)
+
+
+def _durations_faults(record: Record) -> Iterator[str]:
+    """Quantities whose samples last longer together than the run."""
+    begin, end = map(datetime.fromisoformat, (record.started, record.finished))
+    longest = (end - begin).total_seconds() + _ROUNDING
+    for name, seconds in _durations(record.cases, record.ceilings).items():
+        cores = record.environment.cpu.cores_available if name == "cpu_time" else 1
+        if seconds > longest * cores:
+            yield (
+                f"finished: found a run of {longest - _ROUNDING:,.0f} s, but its samples of {name} "
+                f"last {seconds:,.0f} s"
+            )
+
+
+def _durations(cases: Iterable[Case], ceilings: Iterable[Ceiling]) -> Mapping[str, float]:
+    """Seconds of all samples of each quantity that is a duration."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for ceiling in ceilings:
+        seconds["ceilings"] += sum(ceiling.samples)
+    for case in cases:
+        for series in case.all_series:
+            for name, values in series.items():
+                if QUANTITIES[name].unit == "s":
+                    seconds[name] += sum(values)
+    return seconds
+
+
+def _ceilings_faults(record: Record) -> Iterator[str]:
+    """Ceilings that stand twice, and those whose work is not that of their size."""
+    counts = Counter(msgspec.structs.replace(ceiling, samples=()) for ceiling in record.ceilings)
+    for ceiling, count in counts.items():
+        name = f"{ceiling.operation} of {ceiling.size}"
+        if count > 1:
+            yield f"ceilings: found {name} {ceiling.moment} the run {count} times"
+        if not _is_work_of_size(ceiling, record.environment.threads):
+            yield f"ceilings: found the work {ceiling.work:,} for {name}, which is another"
+
+
+def _is_work_of_size(ceiling: Ceiling, threads: int) -> bool:
+    if match := _PRODUCT.fullmatch(ceiling.size):
+        rows, inner, columns = map(int, match.groups())
+        return ceiling.work == 2 * rows * inner * columns
+    if match := _CONVOLUTION.fullmatch(ceiling.size):
+        batch, inputs, height, width, kernel, other, outputs = map(int, match.groups())
+        results = batch * outputs * (height - kernel + 1) * (width - other + 1)
+        return ceiling.work == 2 * results * inputs * kernel * other
+    if match := _PAGES.fullmatch(ceiling.size):
+        pages, size = map(int, match.groups())
+        return (ceiling.work, ceiling.working_set) == (pages, pages * size)
+    if match := _ELEMENTS.fullmatch(ceiling.size):
+        moved = int(match[1]) * (threads if match[2] else 1) * _MOVED.get(ceiling.operation, 0)
+        # A small working set is moved several times in a run.
+        return moved > 0 and ceiling.work % moved == 0 and ceiling.working_set in (None, moved)
+    return False
+
+
+def _faults_of_null(record: Record) -> Iterator[str]:
+    """Required fields that are null without a reason."""
+    parts = {"": record.environment, "code.": record.code}
+    for prefix, part in parts.items():
+        for name in null_fields(part):
+            if prefix + name not in record.environment.missing:
+                yield f"environment.missing: found no reason why {prefix}{name} is null"
+
+
+def null_fields(part: Any, prefix: str = "") -> Iterator[str]:
+    """The required fields that are null in a part of a record, and in the parts of it."""
+    kind: type = type(part)
+    for name in part.__struct_fields__:
+        value = getattr(part, name)
+        if value is None and name in _required(kind):
+            yield prefix + name
+        elif isinstance(value, msgspec.Struct):
+            yield from null_fields(value, f"{prefix}{name}.")
+
+
+@cache
+def _required(kind: type) -> frozenset[str]:
+    """The names of the fields that have no default; asking msgspec takes long."""
+    return frozenset(field.name for field in msgspec.structs.fields(kind) if field.required)
