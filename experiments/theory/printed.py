@@ -20,7 +20,7 @@ _WIDTH: Final = 100
 def as_json(found: Theory) -> str:
     """One object; numbers that are not known are null."""
     content: dict[str, Any] = {
-        "inputs": [{"dtype": t.dtype, "shape": t.shape} for t in found.network.inputs],
+        "inputs": _inputs(found),
         "parameters": found.parameters,
         "unused_parameters": list(found.network.unused),
         "multiply_adds": found.multiply_adds,
@@ -44,6 +44,10 @@ def as_json(found: Theory) -> str:
     return json.dumps(content, ensure_ascii=False, indent=1)
 
 
+def _inputs(found: Theory) -> list[dict[str, Any]]:
+    return [{"dtype": t.dtype, "shape": t.shape} for t in found.network.inputs]
+
+
 def _memory(found: Theory) -> dict[str, Any]:
     peak = found.peak
     cuda = found.cuda
@@ -63,7 +67,8 @@ def _memory(found: Theory) -> dict[str, Any]:
 def fits_as_json(found: Fits, limit: str) -> str:
     """One object: the limit, the largest batch that may fit, and what is predicted around it."""
     batches = [
-        {"batch": batch, "verdict": found.verdict(batch), **_memory(theory)}
+        {"batch": batch, "inputs": _inputs(theory), "verdict": found.verdict(batch)}
+        | _memory(theory)
         for batch, theory in found.bracket.items()
     ]
     content = {

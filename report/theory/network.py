@@ -22,7 +22,7 @@ from report.records.operations import Network, Operator
 from report.theory.allocator import Sum
 from report.theory.conditions import Conditions
 from report.theory.fits import Fits, bytes_of, fits
-from report.theory.operators import Load, kind_of, load
+from report.theory.operators import Load, load
 from report.theory.roofline import Roof
 from report.theory.timeline import ONLY_ON_CPU, Moment, cuda_memory, timeline
 
@@ -213,37 +213,30 @@ class Theory:
         return self._rows(lambda operator, found: operator.module or _ITSELF)
 
     def _rows(self, name: Callable[[Operator, Load], str]) -> tuple[Row, ...]:
+        known = [(operator, found) for operator, found in self._loads if found is not None]
         groups: dict[str, list[tuple[Operator, Load]]] = {}
-        for operator, found in self._loads:
-            if found is not None:
-                groups.setdefault(name(operator, found), []).append((operator, found))
-        readers = self._first_readers
-        return tuple(self._row(name, group, readers) for name, group in groups.items())
+        for operator, found in known:
+            groups.setdefault(name(operator, found), []).append((operator, found))
+        readers: dict[int, str] = {}
+        # Whoever takes a view of a parameter reads it only if nobody else does.
+        for operator, found in sorted(known, key=lambda each: each[1].kind == "view"):
+            for tensor in operator.read:
+                readers.setdefault(tensor.storage, name(operator, found))
+        parameters = dict.fromkeys(groups, 0)
+        sizes = {tensor.storage: tensor.elements for tensor in self.network.parameters.values()}
+        for storage in sizes.keys() & readers.keys():
+            parameters[readers[storage]] += sizes[storage]
+        return tuple(self._row(name, group, parameters[name]) for name, group in groups.items())
 
-    @cached_property
-    def _first_readers(self) -> dict[int, int]:
-        """Elements of parameters by the operator (its id) that reads them first.
-
-        A view reads a parameter only if nothing else does.
-        """
-        unread = {t.storage: t.elements for t in self.network.parameters.values()}
-        readers: dict[int, int] = {}
-        for operator in sorted(self.network.operators, key=_is_view):
-            for storage in {tensor.storage for tensor in operator.read} & unread.keys():
-                readers[id(operator)] = readers.get(id(operator), 0) + unread.pop(storage)
-        return readers
-
-    def _row(
-        self, name: str, group: Sequence[tuple[Operator, Load]], readers: dict[int, int]
-    ) -> Row:
-        """The row of a group, with the parameters that its operators are ``readers`` of."""
+    def _row(self, name: str, group: Sequence[tuple[Operator, Load]], parameters: int) -> Row:
+        """The row of a group."""
         roof = self.roof
         return Row(
             name=name,
             calls=len(group),
             multiply_adds=sum(found.multiply_adds for _, found in group),
             bytes=sum(found.bytes for _, found in group),
-            parameters=sum(readers.get(id(operator), 0) for operator, _ in group),
+            parameters=parameters,
             made=sum(self.network.storages[s] for o, _ in group for s in o.made),
             seconds=sum(roof.least(load.flops, load.bytes) for _, load in group) if roof else None,
         )
@@ -287,10 +280,6 @@ class Theory:
         rows = [{"Operators": row.name} | row.cells for row in self.by_kind]
         sums = "<br>".join(f"{escape(name)}: {escape(value)}" for name, value in self.sums)
         return f"{DataFrame(rows).to_html(index=False)}<p>{sums}</p>"
-
-
-def _is_view(operator: Operator) -> bool:
-    return kind_of(operator) == "view"
 
 
 def _described(operator: Operator) -> str:
