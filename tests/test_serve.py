@@ -18,7 +18,7 @@ from report.commands import serve
 from report.commands.serve import NEWS, SCRIPT, Server
 from report.errors import RidgepointError
 from report.studies import STUDIES
-from tests.factory import write_files
+from tests.factory import ROOT, write_files
 
 PAGE = "<!DOCTYPE html><html><body><p>Grüße</p></body></html>".encode()
 #: The files of a site with their addresses and types.
@@ -104,8 +104,8 @@ def test_what_cannot_be_served_is_one_sentence(out: Path, tmp_path: Path) -> Non
 
 
 def options(out: Path) -> Namespace:
-    asked = dict.fromkeys(("html", "pdf", "style", "engine", "jobs"))
-    return Namespace(study=STUDIES, out=out, data=out, use=(), serve=0, **asked)
+    asked = dict.fromkeys(("html", "pdf", "docx", "style", "engine", "jobs"))
+    return Namespace(study=STUDIES, out=out, data=ROOT / "data", use=(), serve=0, **asked)
 
 
 def test_each_change_is_built_and_pages_hear_of_it(
