@@ -66,7 +66,7 @@ def assert_described(study: str, kind: str | None) -> None:
         assert {len(row) for row in table.rows} <= {len(table.columns)}, table.id
     for claim in found.claims.values():
         # A sentence that speaks of a run is not printed without one.
-        assert claim.because.strip() and (claim.sentence.strip() or kind), claim.id
+        assert claim.because.strip() and (claim.title or claim.sentence.strip() or kind), claim.id
 
 
 def decided(*found: Findings) -> set[str]:

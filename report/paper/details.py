@@ -118,10 +118,11 @@ def _drawn(process: Process, low: float, high: float) -> Sequence[int]:
 
 
 def summary_of(study: str, findings: Findings, front: Mapping[str, Any]) -> dict[str, Any]:
-    """What the front matter names as ``question``, ``headline`` (value: words) and ``key-figure``.
+    """Summarize a paper for lists: the ``question`` and ``headline`` (value: words) of its front
+    matter, and its key figure.
 
-    The key figure is the first one where none is named, or the named one is not drawn from these
-    data; numbers that are missing are left out.  Raises ``TemplateError`` for a headline that
+    The first figure stands in where the study names none, or these data do not draw the named one;
+    numbers that are missing are left out.  Raises ``TemplateError`` for a headline that
     names no value.
     """
     headline = []
@@ -134,7 +135,7 @@ def summary_of(study: str, findings: Findings, front: Mapping[str, Any]) -> dict
             shown = {"printed": value.plain, "interval": value.parts.bounds, "anchor": value.anchor}
             headline.append({"label": str(words), **shown})
     figures = findings.figures
-    figure = figures.get(str(front.get("key-figure"))) or next(iter(figures.values()), None)
+    figure = figures.get(findings.key_figure) or next(iter(figures.values()), None)
     return {
         "question": " ".join(str(front.get("question", "")).split()),
         "headline": headline,

@@ -113,6 +113,8 @@ class Claim:
     """What the data must support, with the verdict, the numbers it rests on, and the words.
 
     ``compared`` are these numbers, each with the ends of the range in which the claim holds.
+    ``title`` can be read alone, ``sentence`` is where the paper states the claim, and ``about``
+    says of what kind of machine or publication it speaks.
     """
 
     id: str
@@ -120,10 +122,18 @@ class Claim:
     because: str
     sentence: str = ""
     compared: tuple[tuple[Finding, float, float], ...] = ()
+    title: str = ""
+    about: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """The claim for ``out/values/<study>.json``."""
-        return {"sentence": self.sentence, "verdict": self.verdict, "because": self.because}
+        return {
+            "title": self.title,
+            "about": self.about,
+            "sentence": self.sentence,
+            "verdict": self.verdict,
+            "because": self.because,
+        }
 
 
 @dataclass(frozen=True)
@@ -131,7 +141,8 @@ class Findings:
     """Everything that a paper's template may print.
 
     ``facts`` are plain texts and switches (device names, whether anything was measured); numbers
-    belong in ``values``; ``audits`` are the checks of what the source printed.
+    belong in ``values``; ``audits`` are the checks of what the source printed.  ``key_figure`` is
+    the id of the figure that stands for the paper where papers are listed.
     """
 
     values: Mapping[str, Value]
@@ -141,6 +152,7 @@ class Findings:
     reconciliations: Mapping[str, Reconciliation] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     audits: Sequence[Check] = ()
+    key_figure: str = ""
 
     def as_json(self, study: str, records: tuple[str, ...]) -> dict[str, Any]:
         """The content of ``out/values/<study>.json``."""

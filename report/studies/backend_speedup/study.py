@@ -13,7 +13,8 @@ from report.evidence.audit import Check, count_by_verdict
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.machines import Comparison, setup
-from report.paper.study import Content, Study, audit_row
+from report.paper.study import Content, audit_row
+from report.paper.study import OldStudy as Study
 from report.paper.tables import Table
 from report.quantity.evaluation import point, to_digits
 from report.quantity.expression import Quantity, absent, exact, recorded

@@ -13,7 +13,8 @@ from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.machines import setup
 from report.paper.reconciliations import as_figure
-from report.paper.study import Content, Study
+from report.paper.study import Content
+from report.paper.study import OldStudy as Study
 from report.quantity.expression import Quantity, absent, exact, recorded
 from report.quantity.operations import at_least, at_most
 from report.quantity.verdicts import Statement

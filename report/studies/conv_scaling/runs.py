@@ -121,7 +121,6 @@ class Run(any_study.Run):
         """How much longer a call takes where freed memory is returned (s)."""
         return self.under("default").time(batch) - self.time(batch)
 
-    @property
     def page_price(self) -> Quantity:
         """The time of mapping one page, measured without the layer (s)."""
         return named("price of a page", 1 / self.peak_rate("page_mapping"))

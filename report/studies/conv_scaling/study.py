@@ -1,24 +1,23 @@
-"""All that the paper of conv_scaling prints."""
+"""conv_scaling as its paper and its reports print it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from report.evidence.allocator_replay import replays
-from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.machines import Comparison, setup
 from report.paper.reconciliations import series_table
-from report.paper.study import Content, Study
-from report.quantity.evaluation import number, point
-from report.quantity.expression import Quantity, absent, exact, named
+from report.paper.study import Content, Part, Study
+from report.paper.tables import Table
+from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import at_least, at_most, counted_in
 from report.quantity.verdicts import Statement
-from report.statistics.estimates import CONFIDENCE, Estimate
-from report.studies.conv_scaling import figures, reconciled, theory
-from report.studies.conv_scaling.runs import Block, Run
+from report.statistics.estimates import CONFIDENCE
+from report.studies.conv_scaling import figures, results, theory
+from report.studies.conv_scaling.runs import Run
 from report.studies.conv_scaling.source import Source
 from report.studies.conv_scaling.subject import SHOWN_BATCH, check_subject
 from report.text.escape import markdown
@@ -26,18 +25,8 @@ from report.theory.reconciliation import Reconciliation, without_idle_terms
 
 #: Times that differ by less than this share are no finding: runs of a machine differ by as much.
 MARGIN: Final = 0.1
-#: Pages follow theory within this share: the ends of blocks share pages with their neighbours.
-PAGES_WITHIN: Final = 0.02
-#: A batch size at which the outputs are mapped by themselves and the copy of the input is not.
-OUTPUTS_ALONE: Final = 256
-#: The size of a page on both CPUs.
-PAGE: Final = exact("page", "B", 4096)
 #: Where a shell lets the value of a variable go on in the next line of a narrow page.
 _AT_COLON: Final = re.compile(r"(?<=:)(?=[a-z])")
-
-
-def _uncompared(name: str) -> Quantity:
-    return absent(name, "1", "no two memory policies were measured")
 
 
 class Paper:
@@ -53,236 +42,331 @@ class Paper:
         self.cpu = self.counted if self.counted and self.counted.compares else None
         self.second = other if self.cpu and other and other.compares else None
         self.both = [run for run in (self.cpu, self.second) if run]
-        #: From theory to what was counted: the source, lackey, counters, and the allocator's sums.
-        self.work = reconciled.source_work(self.source)
-        self.reserved = reconciled.source_reserved(inputs, self.source)
-        self.executed = list(reconciled.executed(self.counted)) if self.counted else []
-        self.variants = reconciled.variants(self.counted) if self.counted else {}
-        self.device_work = list(reconciled.device_work(self.gpu)) if self.gpu else []
+        self.work = results.source_work(self.source)
+        self.reserved = results.source_reserved(inputs, self.source)
+        self.variants = results.variants(self.counted) if self.counted else {}
         self.replays = list(replays(self.gpu).values()) if self.gpu else []
 
+    def reconciliations(self) -> Iterator[Reconciliation]:
+        """All of the paper: the source, lackey, counters, and the allocator's sums."""
+        yield from self.work.values()
+        yield from self.reserved.values()
+        if self.counted:
+            yield from results.executed(self.counted)
+        yield from self.variants.values()
+        if self.gpu:
+            yield from results.device_work(self.gpu)
+        for replay in self.replays:
+            if not replay.explained:
+                yield replay
 
-def _slowdown(run: Run) -> Quantity:
-    return run.gain() if run.compares else _uncompared("slowdown")
 
-
-def _reconciliations(p: Paper) -> Iterator[Reconciliation]:
-    yield from p.work.values()
-    yield from p.reserved.values()
-    yield from p.executed
-    yield from p.variants.values()
-    yield from p.device_work
-    yield from (each for each in p.replays if not each.explained)
+def slowdown(run: Run) -> Quantity:
+    """How many times as long a call takes where freed memory is returned."""
+    if run.compares:
+        return run.gain()
+    return absent("slowdown", "1", "no two memory policies were measured")
 
 
 study = Study(
     Paper,
     check_subject,
-    Comparison(Run, "Slowdown", _slowdown, reference=1.0),
-    reconciliations=_reconciliations,
+    Comparison(Run, "Slowdown", slowdown, reference=1.0),
+    reconciliations=Paper.reconciliations,
 )
 findings = study.findings
+cpu: Part[Run] = study.part("cpu")
+counted: Part[Run] = study.part("counted", "cpu")
+gpu: Part[Run] = study.part("gpu")
+source: Part[Source] = study.part("source")
+second: Part[Run] = study.part("second", "pair")
+drawn: Part[list[Run]] = study.part("both", "cpu")
+pair: Part[list[Run]] = study.part("both", "pair")
 
 
 # -------------------------------------------------------------------------------------- texts
 
-study.texts(
-    {
-        "source_device": lambda p: markdown(p.inputs.reported.device),
-        "source_software": lambda p: markdown(p.inputs.reported.software),
-        "gpu": lambda p: markdown(p.gpu.short) if p.gpu else "",
-        "cpu": lambda p: markdown(p.counted.short) if p.counted else "",
-        "second": lambda p: markdown(p.second.short) if p.second else "",
-        "c_library": lambda p: _c_library(p.counted),
-        "settings": lambda p: _settings(p.counted),
-    }
-)
+
+@study.text()
+def source_device(p: Paper) -> str:
+    return markdown(p.inputs.reported.device)
 
 
-def _c_library(run: Run | None) -> str:
-    host = run.stored.record.environment.host if run else None
+@study.text()
+def source_software(p: Paper) -> str:
+    return markdown(p.inputs.reported.software)
+
+
+def _device(run: Run) -> str:
+    return markdown(run.short)
+
+
+gpu.texts(gpu=_device)
+counted.texts(cpu=_device)
+second.texts(second=_device)
+
+
+@counted.text()
+def c_library(run: Run) -> str:
+    host = run.stored.record.environment.host
     return markdown(host.c_library or "") if host else ""
 
 
-def _settings(run: Run | None) -> dict[str, list[str]]:
+@study.text()
+def settings(p: Paper) -> dict[str, list[str]]:
     """The variables that set each memory policy, as a shell takes them."""
-    return {
-        policy.replace("_", " "): [
-            _AT_COLON.sub("\\\n", f"{name}={value}") for name, value in variables.items()
-        ]
-        for policy, variables in (run.stored.record.protocol.variables if run else {}).items()
-        if variables and policy != "traced"
-    }
+    shown = {}
+    policies = p.counted.stored.record.protocol.variables if p.counted else {}
+    for policy, variables in policies.items():
+        if variables and policy != "traced":
+            lines = [f"{name}={value}" for name, value in variables.items()]
+            shown[policy.replace("_", " ")] = [_AT_COLON.sub("\\\n", line) for line in lines]
+    return shown
 
 
 # ------------------------------------------------------------------------------ theory, source
 
-study.values(
-    {
-        "in_channels": lambda p: theory.C_IN,
-        "out_channels": lambda p: theory.C_OUT,
-        "kernel": lambda p: theory.KERNEL,
-        "in_extent": lambda p: theory.H_IN,
-        "out_extent": lambda p: theory.H_OUT,
-        "macs": lambda p: theory.multiply_adds(1),
-        "parameters": lambda p: theory.PARAMETERS,
-        "outputs": lambda p: theory.OUTPUTS,
-        "element": lambda p: theory.ELEMENT,
-        "heap_limit": lambda p: exact("largest block of the heap", "1", theory.HEAP_LIMIT >> 20),
-        "source_rows": lambda p: exact("rows", "1", len(p.source.batches), p.source.file),
-        "adds": lambda p: p.source.per_output(p.source.column("III", "add", "FLOP")),
-        "multiplies": lambda p: p.source.per_output(p.source.column("III", "multiply", "FLOP")),
-        "memory_gap": lambda p: at_least(*p.source.gap.values()),
-        "page": lambda p: PAGE,
-        "replays": lambda p: exact("sums replayed", "1", len(p.replays), *p.inputs.files[:1]),
-    }
+study.constants(
+    in_channels=theory.C_IN,
+    out_channels=theory.C_OUT,
+    kernel=theory.KERNEL,
+    in_extent=theory.H_IN,
+    out_extent=theory.H_OUT,
+    macs=theory.multiply_adds(1),
+    parameters=theory.PARAMETERS,
+    outputs=theory.OUTPUTS,
+    element=theory.ELEMENT,
+    heap_limit=exact("largest block of the heap", "1", theory.HEAP_LIMIT >> 20),
 )
 
 
-study.values(
-    {
-        "confidence": lambda p: exact("confidence, chosen", "1", CONFIDENCE),
-        "excess_share": lambda p: p.source.excess[SHOWN_BATCH] / theory.work(SHOWN_BATCH),
-    },
-    "percent",
-)
+@source.value()
+def source_rows(source: Source) -> Quantity:
+    return exact("rows", "1", len(source.batches), source.file)
+
+
+@source.value()
+def adds(source: Source) -> Quantity:
+    return source.per_output(source.column("III", "add", "FLOP"))
+
+
+@source.value()
+def multiplies(source: Source) -> Quantity:
+    return source.per_output(source.column("III", "multiply", "FLOP"))
+
+
+@source.value()
+def memory_gap(source: Source) -> Quantity:
+    return at_least(*source.gap.values())
+
+
+study.constants(page=results.PAGE)
+
+
+def _replays(p: Paper) -> Quantity:
+    return exact("sums replayed", "1", len(p.replays), "".join(p.inputs.files[:1]))
+
+
+study.values(replays=_replays)
+study.constants("percent", confidence=exact("confidence, chosen", "1", CONFIDENCE))
+
+
+@source.value("percent")
+def excess_share(source: Source) -> Quantity:
+    return source.excess[SHOWN_BATCH] / theory.work(SHOWN_BATCH)
 
 
 # ---------------------------------------------------------------------------------- measured
 
 
-def _median(run: Run, name: str, quantities: list[Quantity]) -> list[Quantity]:
-    """The medians alone, of which the text names the smallest and the largest."""
-    found = [number(each) for each in quantities]
-    values = [e.value for e in found if isinstance(e, Estimate)]
-    return [exact(name, "1", value, run.file) for value in values] or [_uncompared(name)]
+@cpu.value()
+def first(run: Run) -> Quantity:
+    return exact("first batch that maps pages", "1", run.mapping[0], run.file)
 
 
-def _explained(run: Run) -> list[Quantity]:
-    return _median(run, "explained share", [run.explained(batch) for batch in run.doubled])
+@cpu.value()
+def smallest_compared(run: Run) -> Quantity:
+    return exact("compared", "1", run.doubled[0], run.file)
 
 
-def _priced(run: Run) -> list[Quantity]:
-    shares = [run.priced(batch) / run.lost(batch) for batch in run.doubled]
-    return _median(run, "pages ÷ added time", shares)
+@cpu.value()
+def largest_compared(run: Run) -> Quantity:
+    return exact("compared", "1", run.doubled[-1], run.file)
 
 
-def _largest_without(run: Run) -> int:
-    """The largest batch size at which no process maps pages, below those at which any does."""
-    found = [number(run.mapping_share(batch)) for batch in run.timed]
-    first = next((i for i, share in enumerate(found) if share), 1)
-    return run.timed[max(first - 1, 0)]
+cpu.values(gain=Run.gain)
 
 
-def _from(run: Run) -> Quantity:
-    """The batch size from which on outputs, copy and reserve exceed the threshold at the start."""
-    arrived = run.threshold(run.timed[0]) - theory.RESERVE
-    return named("images", arrived / theory.free(1))
+@cpu.value()
+def batch_gain(run: Run) -> Quantity:
+    largest = run.doubled[-1]
+    return run.time(1) / (run.time(largest) / largest)
 
 
-def _always(run: Run) -> Quantity:
-    """The batch size from which on outputs and reserve do."""
-    arrived = run.threshold(run.timed[0]) - theory.RESERVE
-    return named("images", arrived / (2 * theory.output_bytes(1)))
+cpu.values(measurements=Run.measurements)
 
 
-study.values(
-    {
-        "first": lambda run: exact("first batch that maps pages", "1", run.mapping[0], run.file),
-        "smallest_compared": lambda run: exact("compared", "1", run.doubled[0], run.file),
-        "largest_compared": lambda run: exact("compared", "1", run.doubled[-1], run.file),
-        "gain": lambda run: run.gain(),
-        "batch_gain": lambda run: run.time(1) / (run.time(run.doubled[-1]) / run.doubled[-1]),
-        "measurements": lambda run: run.measurements(),
-        "disturbed": lambda run: run.measurements(disturbed=True),
-        "page_price": lambda run: run.page_price,
-        "shown": lambda run: exact("batch size shown", "1", SHOWN_BATCH, run.file),
-        "alone": lambda run: exact("outputs beyond the heap", "1", OUTPUTS_ALONE, run.file),
-        "mmap_alone": lambda run: run.gain("mmap_threshold"),
-        "trim_alone": lambda run: run.gain("trim_threshold"),
-        "both_raised": lambda run: run.gain("thresholds"),
-        "from": _from,
-        "always": _always,
-        "threshold": lambda run: run.threshold(run.timed[0]),
-        "flat_to": lambda run: exact("no process maps pages", "1", _largest_without(run), run.file),
-        "unmapping": lambda run: run.returning(SHOWN_BATCH, result=True) / SHOWN_BATCH,
-        "added": lambda run: run.lost(SHOWN_BATCH) / SHOWN_BATCH,
-    },
-    of=lambda p: p.cpu,
-)
-study.values(
-    {
-        "share_kept": lambda run: run.share(SHOWN_BATCH),
-        "share_returned": lambda run: run.under("default").share(SHOWN_BATCH),
-        "explained": lambda run: run.explained(SHOWN_BATCH),
-        "explained_least": lambda run: at_most(*_explained(run)),
-        "explained_most": lambda run: at_least(*_explained(run)),
-    },
-    "percent",
-    of=lambda p: p.cpu,
-)
-study.values(
-    {
-        "second_gain": lambda run: run.gain(),
-        "second_jemalloc": lambda run: run.gain("jemalloc"),
-        "second_page_price": lambda run: run.page_price,
-    },
-    of=lambda p: p.second,
-)
-study.values(
-    {
-        "second_priced_least": lambda run: at_most(*_priced(run)),
-        "second_priced_most": lambda run: at_least(*_priced(run)),
-    },
-    "percent",
-    of=lambda p: p.second,
-)
+@cpu.value()
+def disturbed(run: Run) -> Quantity:
+    return run.measurements(disturbed=True)
+
+
+cpu.values(page_price=Run.page_price)
+
+
+@cpu.value()
+def shown(run: Run) -> Quantity:
+    return exact("batch size shown", "1", SHOWN_BATCH, run.file)
+
+
+@cpu.value()
+def alone(run: Run) -> Quantity:
+    return exact("outputs beyond the heap", "1", results.OUTPUTS_ALONE, run.file)
+
+
+@cpu.value()
+def mmap_alone(run: Run) -> Quantity:
+    return run.gain("mmap_threshold")
+
+
+@cpu.value()
+def trim_alone(run: Run) -> Quantity:
+    return run.gain("trim_threshold")
+
+
+@cpu.value()
+def both_raised(run: Run) -> Quantity:
+    return run.gain("thresholds")
+
+
+cpu.values(**{"from": results.first_mapping_batch, "always": results.all_mapping_batch})
+
+
+@cpu.value()
+def threshold(run: Run) -> Quantity:
+    return run.threshold(run.timed[0])
+
+
+@cpu.value()
+def flat_to(run: Run) -> Quantity:
+    return exact("no process maps pages", "1", results.largest_without_pages(run), run.file)
+
+
+@cpu.value()
+def unmapping(run: Run) -> Quantity:
+    return run.returning(SHOWN_BATCH, result=True) / SHOWN_BATCH
+
+
+@cpu.value()
+def added(run: Run) -> Quantity:
+    return run.lost(SHOWN_BATCH) / SHOWN_BATCH
+
+
+@cpu.value("percent")
+def share_kept(run: Run) -> Quantity:
+    return run.share(SHOWN_BATCH)
+
+
+@cpu.value("percent")
+def share_returned(run: Run) -> Quantity:
+    return run.under("default").share(SHOWN_BATCH)
+
+
+@cpu.value("percent")
+def explained(run: Run) -> Quantity:
+    return run.explained(SHOWN_BATCH)
+
+
+@cpu.value("percent")
+def explained_least(run: Run) -> Quantity:
+    return at_most(*results.explained_shares(run))
+
+
+@cpu.value("percent")
+def explained_most(run: Run) -> Quantity:
+    return at_least(*results.explained_shares(run))
+
+
+@cpu.value()
+def jemalloc(run: Run) -> Quantity:
+    return run.gain("jemalloc")
+
+
+@cpu.value("percent")
+def priced_least(run: Run) -> Quantity:
+    return at_most(*results.priced_shares(run))
+
+
+@cpu.value("percent")
+def priced_most(run: Run) -> Quantity:
+    return at_least(*results.priced_shares(run))
+
+
+study.show("second", "gain", "jemalloc", "page_price", "priced_least", "priced_most")
 
 
 # -------------------------------------------------------------------------------------- claims
 
 
-def _counted(p: Paper) -> list[Quantity]:
-    """The source's counted operations an image."""
-    counted = p.source.column("III", "total_flops", "FLOP")
-    return [each / batch for batch, each in counted.items()]
+@source.claim("The source's theoretical work and memory follow from the shapes")
+def source_theory(source: Source) -> Iterator[Statement]:
+    for ratio in source.theory_ratios():
+        yield ratio.exactly(1)
 
 
-def _profiler_overhead(p: Paper) -> Statement:
+@source.claim("The source's counted work grows in proportion to the batch size")
+def linear_work(source: Source) -> Statement:
+    per_image = [
+        operations / batch
+        for batch, operations in source.column("III", "total_flops", "FLOP").items()
+    ]
+    return (at_least(*per_image) / at_most(*per_image)).exactly(1)
+
+
+@source.claim("Tensor cores take multiply-adds out of the source's count")
+def tensor_cores(source: Source) -> Statement:
+    # The counters of fused multiply-adds do not see what tensor cores do.
+    shares = [n / theory.multiply_adds(batch) for batch, n in source.fused.items()]
+    return at_most(*shares) < 1
+
+
+@source.claim("The source's counts above theory come from profiling overhead or rounding")
+def profiler_overhead(source: Source) -> Statement:
     # An overhead of the profiler would not be the same number for each output element.
-    each = [more / theory.output_bytes(batch) for batch, more in p.source.excess.items()]
-    return at_least(*each) / at_most(*each) > 1
+    excess = [more / theory.output_bytes(batch) for batch, more in source.excess.items()]
+    return at_least(*excess) / at_most(*excess) > 1
 
 
-study.claims(
-    {
-        "source-theory": lambda p: (ratio.exactly(1) for ratio in p.source.theory_ratios()),
-        "linear-work": lambda p: (at_least(*_counted(p)) / at_most(*_counted(p))).exactly(1),
-        # What tensor cores do, the counters of fused multiply-adds would lack.
-        "tensor-cores": lambda p: (
-            at_most(*(n / theory.multiply_adds(b) for b, n in p.source.fused.items())) < 1
-        ),
-        "profiler-overhead": _profiler_overhead,
-        # Compressed activations would leave a gap that grows with the batch.
-        "compressed-memory": lambda p: p.source.gap_growth > 0,
-        "upper-bound": lambda p: (gap / theory.memory(b) > 0 for b, gap in p.source.gap.items()),
-        "gap-is-parameters": lambda p: (
-            (gap / theory.PARAMETER_BYTES).exactly(1) for gap in p.source.gap.values()
-        ),
-    }
-)
+@source.claim("The source's memory below theory comes from compression or reduced precision")
+def compressed_memory(source: Source) -> Statement:
+    # Compressed activations would leave a gap that grows with the batch.
+    return source.gap_growth > 0
 
 
-def _without_residual(found: Iterable[Reconciliation], source: str = "") -> Iterator[Statement]:
-    """That the terms of each give what was counted, to the unit."""
-    for each in found:
-        if not isinstance(each.measured, Missing):
-            rest = exact("residual", each.unit, each.measured.amount - each.end, source)
-            yield rest.exactly(0)
+@source.claim("Theory is an upper bound of the memory that the source's allocator reports")
+def upper_bound(source: Source) -> Iterator[Statement]:
+    for batch, gap in source.gap.items():
+        yield gap / theory.memory(batch) > 0
 
 
-def _epilogue(run: Run) -> Iterator[Statement]:
-    # Without a bias, additions cannot come from it.
+@source.claim("The bytes that the source misses are exactly the parameters")
+def gap_is_parameters(source: Source) -> Iterator[Statement]:
+    for gap in source.gap.values():
+        yield (gap / theory.PARAMETER_BYTES).exactly(1)
+
+
+@source.claim("Two operations for each output element explain the source's counts to the unit")
+def work_explained(source: Source) -> Iterator[Statement]:
+    return results.without_residual(results.source_work(source).values(), source.file)
+
+
+@gpu.claim("Two operations for each output element explain the counts of a GPU to the unit")
+def device_work_explained(run: Run) -> Iterator[Statement]:
+    return results.without_residual(results.device_work(run), run.file)
+
+
+@gpu.claim("A GPU adds and multiplies once for each output element without a bias, too")
+def epilogue(run: Run) -> Iterator[Statement]:
     variant = {"subject": "variant", "variant": "no bias", "pass": "forward"}
     for batch in run.levels("batch", **variant):
         for kind in ("additions", "multiplications"):
@@ -291,135 +375,109 @@ def _epilogue(run: Run) -> Iterator[Statement]:
             yield (count / (theory.OUTPUTS * int(batch))).exactly(1)
 
 
-study.claims(
-    {
-        "work-explained": lambda p: _without_residual(p.work.values(), p.source.file),
-        "device-work-explained": lambda p: _without_residual(p.device_work, *p.inputs.files[:1]),
-    }
-)
-study.claims({"epilogue": _epilogue}, of=lambda p: p.gpu)
-study.claims(
-    {
-        "replays-exact": lambda p: _without_residual(p.replays, *p.inputs.files[:1]),
-        "executed-exactly": lambda p: _without_residual(p.executed, *p.inputs.files[:1]),
-        "both-slower": lambda p: (run.gain() > 1 + MARGIN for run in p.both),
-    }
-)
+@gpu.claim("A model of PyTorch's allocator reproduces the reserved bytes of a GPU exactly")
+def replays_exact(run: Run) -> Iterator[Statement]:
+    return results.without_residual(replays(run).values(), run.file)
 
 
-def _cliff_predicted(run: Run) -> Iterator[Statement]:
-    """That no process maps pages below the predicted start, and every one does above its end."""
-    low, high = point(_from(run)), point(_always(run))
-    if isinstance(low, Missing) or isinstance(high, Missing):
-        yield _from(run) > 0
-        return
-    for batch in run.timed:
-        if batch < low or batch > high:
-            yield run.mapping_share(batch).exactly(batch > high)
+@counted.claim("A CPU executes exactly the multiply-adds of theory, forward and backward")
+def executed_exactly(run: Run) -> Iterator[Statement]:
+    return results.without_residual(results.executed(run), run.file)
 
 
-def _pages_follow(run: Run) -> Iterator[Statement]:
-    for batch in run.doubled[1:]:
-        if batch != OUTPUTS_ALONE:
-            pages = run.under("default").faults(batch) * PAGE
-            yield (pages / theory.free(batch)).near(1, within=PAGES_WITHIN)
+@pair.claim("Returning freed memory slows a call by more than a tenth, on both CPUs")
+def both_slower(runs: list[Run]) -> Iterator[Statement]:
+    for run in runs:
+        yield run.gain() > 1 + MARGIN
 
 
-study.claims(
-    {
-        "one-threshold-fails": lambda run: (
-            run.gain(policy) > 1 + MARGIN for policy in ("mmap_threshold", "trim_threshold")
-        ),
-        "cliff-predicted": _cliff_predicted,
-        "pages-follow": _pages_follow,
-    },
-    of=lambda p: p.cpu,
-)
+@cpu.claim("Returning freed memory slows a call by more than a tenth")
+def slower(run: Run) -> Statement:
+    return run.gain() > 1 + MARGIN
+
+
+@cpu.claim("Raising one of glibc's thresholds alone still slows a call by more than a tenth")
+def one_threshold_fails(run: Run) -> Iterator[Statement]:
+    for policy in ("mmap_threshold", "trim_threshold"):
+        yield run.gain(policy) > 1 + MARGIN
+
+
+@cpu.claim("The cliff begins at the batch size that one threshold and the blocks predict")
+def cliff_predicted(run: Run) -> Iterator[Statement]:
+    return results.starts_as_predicted(run)
+
+
+@cpu.claim("A call maps the pages of two outputs and a copy of the input, within 2 %")
+def pages_follow(run: Run) -> Iterator[Statement]:
+    return results.pages_as_predicted(run)
 
 
 # ------------------------------------------------------------------------------------- figures
 
-study.figure("fig-cliff", of=lambda p: p.both, height=3.4, rows=2, wide=True, same_axes=True)(
-    figures.cliff
-)
-study.figure("fig-thresholds", of=lambda p: p.cpu, height=2.0, wide=True)(figures.thresholds)
-study.figure("fig-start", of=lambda p: p.cpu, height=2.0)(figures.start)
-study.figure("fig-cost", of=lambda p: p.cpu, height=2.0)(figures.cost)
+drawn.figure(key=True, height=3.4, rows=2, wide=True, same_axes=True)(figures.cliff)
+cpu.figure(height=2.0, wide=True)(figures.thresholds)
+cpu.figure(height=2.0)(figures.start)
+cpu.figure(height=2.0)(figures.cost)
 
 
 # -------------------------------------------------------------------------------------- tables
 
 
-@study.table("tbl-work", rows=lambda p: p.source.batches, wide=True)
-def _work(p: Paper, batch: int) -> dict[str, Content]:
-    row: dict[str, Content] = {
-        "Batch": batch,
-        "Theory": theory.multiply_adds(batch),
-        "Source, fused": p.source.fused[batch],
-        "Source, excess": p.source.excess[batch],
-    }
-    if not p.gpu:
-        return row
-    fused, adds, multiplies = (
-        p.gpu.repeated(f"ncu_fp32_{kind}", p.gpu.factors(batch))
-        for kind in ("multiply_adds", "additions", "multiplications")
-    )
-    return row | {
-        "Own, fused": counted_in("MAC", fused),
-        "Own, additions": adds,
-        "Own, multiplications": multiplies,
-    }
+@study.table(wide=True)
+def work(p: Paper) -> Iterator[Mapping[str, Content]]:
+    for batch in p.source.batches:
+        row: dict[str, Content] = {
+            "Batch": batch,
+            "Theory": theory.multiply_adds(batch),
+            "Source, fused": p.source.fused[batch],
+            "Source, excess": p.source.excess[batch],
+        }
+        if p.gpu:
+            factors = p.gpu.factors(batch)
+            fused = p.gpu.repeated("ncu_fp32_multiply_adds", factors)
+            row["Own, fused"] = counted_in("MAC", fused)
+            row["Own, additions"] = p.gpu.repeated("ncu_fp32_additions", factors)
+            row["Own, multiplications"] = p.gpu.repeated("ncu_fp32_multiplications", factors)
+        yield row
 
 
-#: What a call takes and frees, in this order.
-EVENTS: Final = (
-    "take the copy of the input",
-    "take the copy of the weights",
-    "take the output in blocks",
-    "free the copy of the weights",
-    "free the copy of the input",
-    "take the output",
-    "free the output in blocks",
-    "free the output, after the call",
-)
+@cpu.table(digits={"Block (MB)": 3, "Change (MB)": 3})
+def blocks(run: Run) -> Iterator[Mapping[str, Content]]:
+    for event, block in results.events(run, SHOWN_BATCH):
+        yield {
+            "Event": event,
+            "Block (MB)": exact("block", "B", block.bytes, run.file),
+            "Change (MB)": exact("change", "B", block.change, run.file),
+        }
 
 
-def _events(run: Run) -> list[tuple[str, Block]]:
-    """The events of a call, unless another library makes others."""
-    blocks = run.blocks(SHOWN_BATCH)
-    return list(zip(EVENTS, blocks, strict=True)) if len(blocks) == len(EVENTS) else []
+@study.table(wide=True)
+def memory(p: Paper) -> Iterator[Mapping[str, Content]]:
+    reserved = p.source.column("IV", "reserved_memory", "B")
+    for batch, allocated in p.source.allocated.items():
+        own = p.counted.retained(batch) if p.counted else absent("bytes", "B", "no run")
+        yield {
+            "Batch": batch,
+            "Theory": theory.memory(batch),
+            "Own": own,
+            "Allocated": allocated,
+            "Allocated − theory": allocated - theory.memory(batch),
+            "Reserved": reserved[batch],
+        }
 
 
-@study.table("tbl-blocks", _events, of=lambda p: p.cpu, digits={"Block (MB)": 3, "Change (MB)": 3})
-def _blocks(run: Run, event: tuple[str, Block]) -> dict[str, Content]:
-    what, block = event
-    return {
-        "Event": what,
-        "Block (MB)": exact("block", "B", block.bytes, run.file),
-        "Change (MB)": exact("change", "B", block.change, run.file),
-    }
+@study.shared_table()
+def machines(p: Paper) -> Table:
+    return setup(p.runs)
 
 
-@study.table("tbl-memory", rows=lambda p: p.source.batches, wide=True)
-def _memory(p: Paper, batch: int) -> dict[str, Content]:
-    allocated = p.source.allocated[batch]
-    own = p.counted.retained(batch) if p.counted else absent("bytes", "B", "no run")
-    return {
-        "Batch": batch,
-        "Theory": theory.memory(batch),
-        "Own": own,
-        "Allocated": allocated,
-        "Allocated − theory": allocated - theory.memory(batch),
-        "Reserved": p.source.column("IV", "reserved_memory", "B")[batch],
-    }
+@study.shared_table()
+def explained_reserved(p: Paper) -> Table | None:
+    reserved = without_idle_terms(p.reserved)
+    return series_table("tbl-explained-reserved", reserved, p.source.file)
 
 
-study.add_table(lambda p: setup(p.runs))
-study.add_table(
-    lambda p: series_table("tbl-explained-reserved", without_idle_terms(p.reserved), p.source.file)
-)
-study.add_table(
-    lambda p: series_table(
-        "tbl-variants", without_idle_terms(p.variants), *p.inputs.files[:1], factor="Variant"
-    )
-)
+@study.shared_table()
+def variants(p: Paper) -> Table | None:
+    reconciled = without_idle_terms(p.variants)
+    return series_table("tbl-variants", reconciled, *p.inputs.files[:1], factor="Variant")

@@ -11,7 +11,8 @@ import numpy as np
 from figures.panels import Bars, BarSeries, Curve, Dots, DotSeries, Points, Scaling
 from report.missing import Missing
 from report.paper.findings import Inputs
-from report.paper.study import Content, Study
+from report.paper.study import Content
+from report.paper.study import OldStudy as Study
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.verdicts import Statement
 from report.records import OPERATORS

@@ -9,7 +9,8 @@ from typing import Final
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.machines import setup
-from report.paper.study import Content, Study, audit_row
+from report.paper.study import Content, audit_row
+from report.paper.study import OldStudy as Study
 from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import at_least, at_most

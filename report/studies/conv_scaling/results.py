@@ -1,0 +1,285 @@
+"""Results of conv_scaling: theory led to counts term by term, and a cliff's start and price."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from report.errors import StudyError
+from report.evidence import executed as evidence
+from report.missing import Missing
+from report.paper.findings import Inputs
+from report.quantity.evaluation import number, point
+from report.quantity.expression import Quantity, absent, exact, named
+from report.quantity.verdicts import Statement
+from report.records.layers import Convolution, Dropout, Flatten, Layer, at_batch
+from report.records.record import PASSES
+from report.statistics.estimates import Estimate
+from report.studies.conv_scaling import theory
+from report.studies.conv_scaling.runs import Block, Run
+from report.studies.conv_scaling.source import Source
+from report.studies.conv_scaling.subject import LAYOUTS, multiply_adds, subject
+from report.text.format import NO_BREAK
+from report.theory.allocator import NOTHING, Allocate, Free, Snapshot, after
+from report.theory.reconciliation import Reconciliation, Term
+from report.theory.shapes import bias_count, weight_count
+from report.theory.terms import (
+    allocator_rounding,
+    as_flops,
+    for_each_output,
+    segment_granularity,
+    theory_macs,
+    theory_output,
+)
+from report.theory.work import element_bytes, input_bytes, output_bytes
+
+#: Pages follow theory within this share: the ends of blocks share pages with their neighbours.
+PAGES_WITHIN: Final = 0.02
+#: A batch size at which the outputs are mapped by themselves and the copy of the input is not.
+OUTPUTS_ALONE: Final = 256
+#: The size of a page on both CPUs.
+PAGE: Final = exact("page", "B", 4096)
+#: The events of a traced call in order.
+EVENTS: Final = (
+    "take the copy of the input",
+    "take the copy of the weights",
+    "take the output in blocks",
+    "free the copy of the weights",
+    "free the copy of the input",
+    "take the output",
+    "free the output in blocks",
+    "free the output, after the call",
+)
+
+
+def source_work(source: Source) -> dict[int, Reconciliation]:
+    """The source's counted operations by batch size, from the theoretical work."""
+    columns = (source.counts("III", key) for key in ("add", "multiply", "total_flops"))
+    found = {}
+    for batch, add, multiply, total in zip(source.batches, *columns, strict=True):
+        layer = subject(batch)
+        added, scaled = for_each_output("additions", layer), for_each_output("scaling", layer)
+        found[batch] = Reconciliation(
+            f"reported-work-{batch}",
+            f"Counted operations of the source at batch {batch}",
+            "FLOP",
+            as_flops(theory_macs(layer)),
+            (
+                replace(added, evidence=_seen(added.amount == add, "additions")),
+                replace(scaled, evidence=_seen(scaled.amount == multiply, "multiplications")),
+            ),
+            Term("Counted", total, "add + 2 · multiply-add + multiply", "the source's Table III"),
+        )
+    return found
+
+
+def _seen(equal: bool, what: str) -> str:
+    """Whether the source's own column of single operations shows the term."""
+    return f"{'' if equal else 'not '}equal to the counted {what} of the source's Table III"
+
+
+def source_reserved(inputs: Inputs, source: Source) -> dict[int, Reconciliation]:
+    """The source's reserved bytes by batch size, from the output, by a model of the allocator.
+
+    The model replays the requests of the whole network up to its second convolution; without a
+    record that holds such a network there is nothing to replay.
+    """
+    layers = network(inputs)
+    convolutions = [layer.name for layer in layers if isinstance(layer, Convolution)]
+    if len(convolutions) < 2:
+        return {}
+    found, why = {}, "replay of the network's requests up to the layer"
+    for batch, reserved in zip(source.batches, source.counts("IV", "reserved_memory"), strict=True):
+        before, then = around(at_batch(layers, batch), convolutions[1])
+        found[batch] = Reconciliation(
+            f"reported-reserved-{batch}",
+            f"Reserved bytes of the source at batch {batch}",
+            "B",
+            theory_output(subject(batch)),
+            (allocator_rounding(before, then, why), *segment_granularity(before, then, why)),
+            Term("Reserved", reserved, "after − before", "the source's Table IV"),
+        )
+    return found
+
+
+def network(inputs: Inputs) -> tuple[Layer, ...]:
+    """The layers of the network in the newest record that holds it."""
+    return next(
+        (
+            case.layers
+            for stored in inputs.records
+            for case in stored.record.cases
+            if case.factors.get("subject") == "network" and case.layers
+        ),
+        (),
+    )
+
+
+def executed(run: Run) -> Iterator[Reconciliation]:
+    """The multiply-adds that lackey saw of both kinds of call, in both layouts."""
+    for layout in LAYOUTS:
+        seen = run.in_layout(layout)
+        for pass_ in PASSES:
+            cases = {batch: seen.factors(batch, pass_) for batch in seen.batches}
+            for batch, count in evidence.counts(seen, cases).items():
+                yield evidence.executed(
+                    f"executed-{run.key}-{layout}-{pass_}-{batch}",
+                    f"Executed multiply-adds on {run.label} at batch {batch}",
+                    replace(theory_macs(subject(batch)), amount=multiply_adds(batch, pass_)),
+                    *count,
+                )
+
+
+def variants(run: Run) -> dict[str, Reconciliation]:
+    """What was counted of other convolutions than the study's, by name and batch size."""
+    found = {}
+    for case in run.stored.record.cases:
+        counted, layers = case.samples(evidence.COUNTED), case.layers
+        if "variant" in case.factors and counted and isinstance(layers[0], Convolution):
+            name, batch = case.factors["variant"], case.factors["batch"]
+            found[f"{name}, batch {batch}".replace(" ", NO_BREAK)] = evidence.executed(
+                f"variant-{run.key}-{name}-{batch}",
+                f"Executed multiply-adds of {name} on {run.label}",
+                theory_macs(layers[0]),
+                int(counted[-1]),
+                None,
+                *evidence.padding_terms(layers[0]),
+            )
+    return found
+
+
+def device_work(run: Run) -> Iterator[Reconciliation]:
+    """What the counters of a GPU's CUDA cores saw of forward calls."""
+    for batch in run.batches:
+        found = evidence.device_work(
+            run,
+            run.factors(batch),
+            subject(batch),
+            multiply_adds(batch),
+            f"device-work-{run.key}-{batch}",
+            f"Operations of the CUDA cores on {run.label} at batch {batch}",
+        )
+        if found is not None:
+            yield found
+
+
+# ------------------------------------------------------------------- requests of CUDA memory
+
+
+def requests(layers: Sequence[Layer]) -> Iterator[Allocate | Free]:
+    """Those of inference through a chain of ``layers`` in a new process, eager PyTorch.
+
+    First weights and biases in the order in which ``Module.to`` moves them, without statistics of
+    batch normalisation, which are not parameters.  Then each output is allocated while its input is
+    still there, and the input is freed afterwards, except that of the network, which the caller
+    holds.  A flatten is a view and dropout does nothing in inference, so that neither allocates.
+    Workspaces are not tensors and not among them.
+    """
+    for layer in layers:
+        for part, count in (("weight", weight_count(layer)), ("bias", bias_count(layer))):
+            if count:
+                yield Allocate(f"{layer.name}.{part}", count * element_bytes(layer))
+    held = None
+    for layer in layers:
+        if layer is layers[0]:
+            yield Allocate("input", input_bytes(layer))
+        if isinstance(layer, Flatten | Dropout):
+            continue
+        yield Allocate(layer.name, output_bytes(layer))
+        if held:
+            yield Free(held)
+        held = layer.name
+
+
+def around(layers: Sequence[Layer], name: str) -> tuple[Snapshot, Snapshot]:
+    """The allocator's states right before and after it gives the output of the layer ``name``.
+
+    Raises ``StudyError`` if no layer of that name allocates one.
+    """
+    state = NOTHING
+    for request in requests(layers):
+        following = after(state, request)
+        if isinstance(request, Allocate) and request.id == name:
+            return state, following
+        state = following
+    raise StudyError(f"layer {name}: no layer of that name allocates its output.")
+
+
+# ------------------------------------------------------------------------------------- the cliff
+
+
+def medians(run: Run, name: str, quantities: Iterable[Quantity]) -> list[Quantity]:
+    """Medians without their intervals, of which the text names the smallest and the largest."""
+    estimates = [number(quantity) for quantity in quantities]
+    exact_medians: list[Quantity] = [
+        exact(name, "1", estimate.value, run.file)
+        for estimate in estimates
+        if isinstance(estimate, Estimate)
+    ]
+    return exact_medians or [absent(name, "1", "no two memory policies were measured")]
+
+
+def explained_shares(run: Run) -> list[Quantity]:
+    """The share of the added time that pages and unmapping explain, at each batch size."""
+    return medians(run, "explained share", (run.explained(batch) for batch in run.doubled))
+
+
+def priced_shares(run: Run) -> list[Quantity]:
+    """The share of the added time that pages at their price make, at each batch size."""
+    shares = (run.priced(batch) / run.lost(batch) for batch in run.doubled)
+    return medians(run, "pages ÷ added time", shares)
+
+
+def largest_without_pages(run: Run) -> int:
+    """The largest batch size at which no process maps pages, below those at which any does."""
+    shares = [number(run.mapping_share(batch)) for batch in run.timed]
+    first = next((index for index, share in enumerate(shares) if share), 1)
+    return run.timed[max(first - 1, 0)]
+
+
+def first_mapping_batch(run: Run) -> Quantity:
+    """The batch size from which outputs, copy and reserve exceed the threshold at the start."""
+    arrived = run.threshold(run.timed[0]) - theory.RESERVE
+    return named("images", arrived / theory.free(1))
+
+
+def all_mapping_batch(run: Run) -> Quantity:
+    """The batch size from which outputs and reserve alone exceed the threshold at the start."""
+    arrived = run.threshold(run.timed[0]) - theory.RESERVE
+    return named("images", arrived / (2 * theory.output_bytes(1)))
+
+
+def events(run: Run, batch: int) -> list[tuple[str, Block]]:
+    """The events of a traced call with their blocks, unless another library makes others."""
+    blocks = run.blocks(batch)
+    return list(zip(EVENTS, blocks, strict=True)) if len(blocks) == len(EVENTS) else []
+
+
+def without_residual(
+    reconciliations: Iterable[Reconciliation], source: str = ""
+) -> Iterator[Statement]:
+    """State for each reconciliation that its terms give what was counted, to the unit."""
+    for item in reconciliations:
+        if not isinstance(item.measured, Missing):
+            rest = exact("residual", item.unit, item.measured.amount - item.end, source)
+            yield rest.exactly(0)
+
+
+def starts_as_predicted(run: Run) -> Iterator[Statement]:
+    """State that no process maps pages below the predicted start, and each does above its end."""
+    low, high = point(first_mapping_batch(run)), point(all_mapping_batch(run))
+    if isinstance(low, Missing) or isinstance(high, Missing):
+        yield first_mapping_batch(run) > 0
+        return
+    for batch in run.timed:
+        if batch < low or batch > high:
+            yield run.mapping_share(batch).exactly(batch > high)
+
+
+def pages_as_predicted(run: Run) -> Iterator[Statement]:
+    """State for each batch size that a call maps the pages of two outputs and a copied input."""
+    for batch in run.doubled[1:]:
+        if batch != OUTPUTS_ALONE:
+            pages = run.under("default").faults(batch) * PAGE
+            yield (pages / theory.free(batch)).near(1, within=PAGES_WITHIN)
