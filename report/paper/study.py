@@ -155,15 +155,20 @@ class Part(Generic[Subject]):
         return declared
 
     def table(
-        self, *, wide: bool = False, digits: Mapping[str, int] = MappingProxyType({})
+        self,
+        name: str = "",
+        *,
+        wide: bool = False,
+        digits: Mapping[str, int] = MappingProxyType({}),
     ) -> Callable[[Callable[[Subject], Rows]], Callable[[Subject], Rows]]:
         """Declare a table, whose function yields the cells of each row by their headings.
 
-        ``digits`` are the significant ones of columns whose numbers have no interval.
+        ``name`` stands for the function's where a value has that; ``digits`` are the significant
+        ones of columns whose numbers have no interval.
         """
 
         def declared(function: Callable[[Subject], Rows]) -> Callable[[Subject], Rows]:
-            id = f"tbl-{_id(function)}"
+            id = f"tbl-{name or _id(function)}"
 
             def table(subject: Subject) -> Table:
                 return table_of(id, tuple(function(subject)), wide=wide, digits=digits)
@@ -374,7 +379,7 @@ class OldStudy(Study[Any]):
             _add(self._declarations.texts, _Declared(self, id, function))
 
     def table(  # type: ignore[override]
-        self, id: str, rows: Any, of: Any = lambda p: p, *, wide: bool = False,
+        self, id: str, rows: Any = None, of: Any = lambda p: p, *, wide: bool = False,
         digits: Any = MappingProxyType({}),
     ) -> Any:  # fmt: skip
         def declared(function: Any) -> Any:

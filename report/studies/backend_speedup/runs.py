@@ -89,21 +89,20 @@ class Run(any_study.Run):
         """The rate of whole iterations at the widest size (FLOP/s)."""
         return theory.work(WIDEST) / self.time(WIDEST, library)
 
-    @property
-    def floor(self) -> Quantity:
+    def floor_time(self) -> Quantity:
         """The time (s) of CuPy's iteration with the least work."""
         return self.time(SMALL, "cupy")
 
     @property
     def at_floor(self) -> dict[Size, float]:
         """By how much longer than that CuPy takes, at the sizes where it is hardly longer."""
-        times = {size: point(self.time(size, "cupy") / self.floor) for size in self.sizes}
+        times = {size: point(self.time(size, "cupy") / self.floor_time()) for size in self.sizes}
         return {size: t for size, t in times.items() if isinstance(t, float) and t <= AT_FLOOR}
 
     @property
     def model(self) -> tuple[float, float] | None:
         """CuPy's floor (s) and its rate (FLOP/s) at the largest work; None where one is missing."""
-        floor, rate = point(self.floor), point(self.rate("cupy"))
+        floor, rate = point(self.floor_time()), point(self.rate("cupy"))
         if isinstance(floor, Missing) or isinstance(rate, Missing):
             return None
         return floor, rate

@@ -1,31 +1,26 @@
-"""All that the paper of backend_speedup prints."""
+"""backend_speedup as its paper and its reports print it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import product
+from functools import partial
 from typing import Final
 
-import msgspec
-
 from report.evidence.audit import Check, count_by_verdict
-from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.machines import Comparison, setup
-from report.paper.study import Content, audit_row
-from report.paper.study import OldStudy as Study
+from report.paper.study import Content, Part, Study, audit_row
 from report.paper.tables import Table
-from report.quantity.evaluation import point, to_digits
+from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, absent, exact, recorded
 from report.quantity.operations import at_least, at_most
 from report.quantity.verdicts import Statement
-from report.records.strict import parse_json
-from report.studies.backend_speedup import figures, theory
+from report.studies.backend_speedup import figures, results, theory
+from report.studies.backend_speedup.results import PRODUCTS, Pair
 from report.studies.backend_speedup.runs import Run
 from report.studies.backend_speedup.source import OPERATIONS, PERFORMANCE, Source
 from report.studies.backend_speedup.subject import (
-    CALLS,
     KAGGLE,
     LARGE,
     NAMES,
@@ -46,7 +41,6 @@ ALIKE_LOSS: Final = 1e-3
 LESS_WIDE, NARROW, FEWER = Size(512, 1_438), Size(10, 16_000), Size(128, 16_000)
 #: The widest of all with fewer images.
 WIDE: Final = Size(2_048, 1_438)
-_PRODUCTS: Final = "matrix_product_time"
 
 
 class Paper:
@@ -57,9 +51,14 @@ class Paper:
         self.source = Source(inputs)
         runs = inputs.runs(Run)
         self.cpu, self.gpu, self.earlier = (runs.get(role) for role in ("cpu", "gpu", "third"))
-        #: The CPU and the GPU, where both are there.
+        #: The CPU and the GPU, the GPU and the source, and two sessions, where both are there.
         self.both = (self.cpu, self.gpu) if self.cpu and self.gpu else None
+        self.beside_source = (self.gpu, self.source) if self.gpu else None
         self.sessions = (self.earlier, self.gpu) if self.earlier and self.gpu else None
+
+    def audit(self) -> tuple[Check, ...]:
+        """The checks of what the source printed."""
+        return self.source.audit()
 
 
 def _over_numpy(run: Run) -> Quantity:
@@ -70,472 +69,473 @@ study: Study[Paper] = Study(
     Paper,
     check_subject,
     Comparison(Run, "PyTorch over NumPy", _over_numpy, reference=1.0),
-    audits=lambda p: p.source.audit(),
+    audits=Paper.audit,
 )
 findings = study.findings
+source: Part[Source] = study.part("source")
+cpu: Part[Run] = study.part("cpu")
+gpu: Part[Run] = study.part("gpu")
+both: Part[Pair] = study.part("both", "pair")
+sessions: Part[Pair] = study.part("sessions", "pair")
+beside_source: Part[tuple[Run, Source]] = study.part("beside_source", "pair")
+drawn: Part[tuple[Run, Source]] = study.part("beside_source", "gpu")
 
 
-study.texts(
-    {
-        "gpu": lambda p: markdown(_gpu_name(p.gpu)),
-        "host": lambda p: markdown(p.gpu.stored.record.environment.cpu.model) if p.gpu else "",
-        "cpu": lambda p: markdown(p.cpu.short) if p.cpu else "",
-        "host_name": lambda p: _family(p.gpu),
-        "cpu_name": lambda p: _family(p.cpu),
-        "gpu_versions": lambda p: _versions(p, p.gpu),
-        "cpu_versions": lambda p: _versions(p, p.cpu),
-    }
-)
+# -------------------------------------------------------------------------------------- texts
 
 
-class _Library(msgspec.Struct):
-    """What a file beside a record tells of a library."""
+def _gpu_name(run: Run) -> str:
+    return markdown(results.gpu_name(run))
 
-    name: str
-    version: str
-    matrix_products: str = ""
+
+gpu.texts(gpu=_gpu_name)
+
+
+@gpu.text()
+def host(run: Run) -> str:
+    return markdown(run.stored.record.environment.cpu.model)
+
+
+def _cpu_name(run: Run) -> str:
+    return markdown(run.short)
+
+
+cpu.texts(cpu=_cpu_name)
+gpu.texts(host_name=results.processor_family)
+cpu.texts(cpu_name=results.processor_family)
 
 
 def _versions(p: Paper, run: Run | None) -> str:
-    """The libraries of a run with their versions; raises ``RecordError`` for a file of others."""
-    found = []
-    for name, content in sorted((p.inputs.attachments.get(run.file, {}) if run else {}).items()):
-        if isinstance(content, Missing):
-            found.append(f"unknown, since {content.reason}")
-            continue
-        where = f"data/{run.file if run else ''}: {name}"
-        told = parse_json(content, _Library, where, "run the experiment again")
-        blas = f" ({told.matrix_products})" if told.matrix_products else ""
-        found.append(f"{NAMES.get(told.name, told.name)} {told.version}{blas}")
-    return markdown(", ".join(found))
+    attachments = p.inputs.attachments.get(run.file, {}) if run else {}
+    return results.library_versions(run, attachments) if run else ""
 
 
-def _family(run: Run | None) -> str:
-    """A CPU without its vendor."""
-    return markdown(run.stored.record.environment.cpu.model.rpartition(" ")[2]) if run else ""
+@study.text()
+def gpu_versions(p: Paper) -> str:
+    return _versions(p, p.gpu)
 
 
-def _gpu_name(run: Run | None) -> str:
-    gpu = run.stored.record.environment.gpu if run else None
-    return gpu.model if gpu else ""
+@study.text()
+def cpu_versions(p: Paper) -> str:
+    return _versions(p, p.cpu)
 
 
 # ------------------------------------------------------------------------------ theory, source
 
-study.values(
-    {
-        "pixels": lambda p: theory.D,
-        "hidden": lambda p: theory.H,
-        "classes": lambda p: theory.K,
-        "parameters": lambda p: theory.PARAMETERS,
-        "calls": lambda p: theory.ALL_CALLS,
-        "second_products": lambda p: exact("products of the second layer", "1", 3),
-        "few_images": lambda p: exact("images, fewest", "1", SMALL.images),
-        "many_images": lambda p: exact("images, most", "1", SOURCE.images),
-        "most_neurons": lambda p: exact("neurons, most", "1", WIDEST.hidden),
-        "large_neurons": lambda p: exact("neurons", "1", LARGE.hidden),
-        "fewer_images": lambda p: exact("images", "1", NARROW.images),
-        "shared_images": lambda p: exact("images", "1", LESS_WIDE.images),
-        "learned": lambda p: p.source.value("training"),
-        "weights": lambda p: theory.D * theory.H + theory.H * theory.K,
-        "source_speedup": lambda p: p.source.value("total_speedup"),
-        "audited": lambda p: exact("audited", "1", len(p.source.audit()), p.source.file),
-        "differing": lambda p: exact(
-            "that differ", "1", count_by_verdict(p.source.audit())["differs"], p.source.file
-        ),
-    }
+study.constants(
+    pixels=theory.D,
+    hidden=theory.H,
+    classes=theory.K,
+    parameters=theory.PARAMETERS,
+    calls=theory.ALL_CALLS,
+    second_products=exact("products of the second layer", "1", 3),
+    few_images=exact("images, fewest", "1", SMALL.images),
+    many_images=exact("images, most", "1", SOURCE.images),
+    most_neurons=exact("neurons, most", "1", WIDEST.hidden),
+    large_neurons=exact("neurons", "1", LARGE.hidden),
+    fewer_images=exact("images", "1", NARROW.images),
+    shared_images=exact("images", "1", LESS_WIDE.images),
 )
-study.values(
-    {
-        "source_cpu": lambda p: p.source.number("3", "time", "cpu"),
-        "source_gpu": lambda p: p.source.number("3", "time", "gpu"),
-        "source_work": lambda p: to_digits(theory.work(SOURCE), 2),
-        "kaggle_work": lambda p: to_digits(theory.work(KAGGLE), 2),
-        "source_held": lambda p: (
-            p.source.number("5", "framework", "gpu") / p.source.number("5", "framework", "cpu")
-        ),
-        "source_products": lambda p: p.source.number("4", _PRODUCTS, "cpu"),
-        "source_total": lambda p: p.source.value("total_time_cpu"),
-        "source_gradients": lambda p: p.source.number("4", "gradient_time", "gpu"),
-        "source_backward": lambda p: p.source.number("3", "backward_time", "gpu"),
-        "printed_parameters": lambda p: p.source.number("5", "parameters", "cpu"),
-        "byte_input": lambda p: to_digits(theory.image_bytes(SOURCE) / 4, 2),
-    },
+
+
+@source.value()
+def learned(source: Source) -> Quantity:
+    return source.value("training")
+
+
+study.constants(weights=theory.D * theory.H + theory.H * theory.K)
+
+
+@source.value()
+def source_speedup(source: Source) -> Quantity:
+    return source.value("total_speedup")
+
+
+@source.value()
+def audited(source: Source) -> Quantity:
+    return exact("audited", "1", len(source.audit()), source.file)
+
+
+@source.value()
+def differing(source: Source) -> Quantity:
+    count = count_by_verdict(source.audit())["differs"]
+    return exact("that differ", "1", count, source.file)
+
+
+@source.value("measured")
+def source_cpu(source: Source) -> Quantity:
+    return source.number("3", "time", "cpu")
+
+
+@source.value("measured")
+def source_gpu(source: Source) -> Quantity:
+    return source.number("3", "time", "gpu")
+
+
+study.constants(
     "measured",
+    source_work=to_digits(theory.work(SOURCE), 2),
+    kaggle_work=to_digits(theory.work(KAGGLE), 2),
 )
+
+
+@source.value("measured")
+def source_held(source: Source) -> Quantity:
+    return source.number("5", "framework", "gpu") / source.number("5", "framework", "cpu")
+
+
+@source.value("measured")
+def source_products(source: Source) -> Quantity:
+    return source.number("4", PRODUCTS, "cpu")
+
+
+@source.value("measured")
+def source_total(source: Source) -> Quantity:
+    return source.value("total_time_cpu")
+
+
+@source.value("measured")
+def source_gradients(source: Source) -> Quantity:
+    return source.number("4", "gradient_time", "gpu")
+
+
+@source.value("measured")
+def source_backward(source: Source) -> Quantity:
+    return source.number("3", "backward_time", "gpu")
+
+
+@source.value("measured")
+def printed_parameters(source: Source) -> Quantity:
+    return source.number("5", "parameters", "cpu")
+
+
+study.constants("measured", byte_input=to_digits(theory.image_bytes(SOURCE) / 4, 2))
 
 
 # ------------------------------------------------------------------------------------- the GPU
 
 
-def _flat(run: Run) -> Quantity:
-    """The largest work at the floor."""
-    if not run.at_floor:
-        return absent("work", "FLOP", "no time of CuPy")
-    return to_digits(theory.work([*run.at_floor][-1]), 2)
+@gpu.value()
+def threads(run: Run) -> Quantity:
+    return exact("threads", "1", run.threads, run.file)
 
 
-def _products_at_source(run: Run) -> Quantity:
-    """CuPy's time in its products, less a call of each: what launching and waiting take."""
-    calls = CALLS["matrix_product"] * run.measured("call_time", SMALL, "cupy")
-    return run.measured(_PRODUCTS, SOURCE, "cupy") - calls
-
-
-def _product_share(run: Run) -> Quantity:
-    return _products_at_source(run) / run.time(SOURCE, "cupy")
-
-
-def _calls_share(library: str) -> Callable[[Run], Quantity]:
-    """The calls of an iteration, each waited for, over the smallest iteration."""
-    return lambda run: (
-        theory.ALL_CALLS * run.measured("call_time", SMALL, library) / run.time(SMALL, library)
-    )
-
-
-def _share_at_most_work(library: str) -> Callable[[Run], Quantity]:
-    """The share of an iteration in its products at the largest work."""
-    return lambda run: run.measured(_PRODUCTS, WIDEST, library) / run.time(WIDEST, library)
-
-
-def _at_rate_of(size: Size, fewer: Size) -> Callable[[Run], Quantity]:
-    """The speed-up if NumPy kept the rate of the same width with fewer images."""
-
-    def speedup(run: Run) -> Quantity:
-        time = run.time(fewer, "numpy") * theory.work(size) / theory.work(fewer)
-        return to_digits(time / run.time(size, "cupy"), 1)
-
-    return speedup
-
-
-def _spread_of_parts(run: Run) -> Quantity:
-    return _spread(run, 0, quantities=[f"{kind}_time" for kind in CALLS])
-
-
-def _products_ahead(run: Run) -> Quantity:
-    """The gain of the products over the largest gain of the other operations that are printed."""
-    others = (name for name in OPERATIONS if name != _PRODUCTS)
-    largest = at_least(*(run.speedup(SOURCE, "cupy", name) for name in others))
-    return run.speedup(SOURCE, "cupy", _PRODUCTS) / largest
-
-
-def _gain(size: Size) -> Callable[[Run], Quantity]:
-    return lambda run: run.gain(size)
-
-
-study.values(
-    {
-        "threads": lambda run: exact("threads", "1", run.threads, run.file),
-        "small": _gain(SMALL),
-        "at_source": _gain(SOURCE),
-        "large": _gain(LARGE),
-        "widest": _gain(WIDEST),
-        "less_wide": _gain(LESS_WIDE),
-        "wide": _gain(WIDE),
-        "floor": lambda run: run.floor,
-        "narrow_gpu_rate": lambda run: theory.work(SOURCE) / _products_at_source(run),
-        "products": _products_at_source,
-        "gpu_rate": lambda run: run.rate("cupy"),
-    },
-    of=lambda p: p.gpu,
+gpu.values(
+    small=partial(Run.gain, size=SMALL),
+    at_source=partial(Run.gain, size=SOURCE),
+    large=partial(Run.gain, size=LARGE),
+    widest=partial(Run.gain, size=WIDEST),
+    less_wide=partial(Run.gain, size=LESS_WIDE),
+    wide=partial(Run.gain, size=WIDE),
+    floor=Run.floor_time,
 )
-study.values(
-    {
-        "flat": _flat,
-        "flat_growth": lambda run: _flat(run) / theory.work(SMALL),
-        "flat_sizes": lambda run: exact("sizes", "1", len(run.at_floor), run.file),
-        "sizes": lambda run: exact("sizes", "1", len(run.sizes), run.file),
-        "spread": lambda run: to_digits(_spread(run, 0), 3),
-        "spread_gpu": lambda run: to_digits(_spread(run, 0, libraries=["cupy"]), 3),
-        "spread_parts": _spread_of_parts,
-        "pairs": lambda run: _spread(run, 1),
-        "longer_on_cpu": lambda run: run.time(SOURCE, "numpy") / run.time(LESS_WIDE, "numpy"),
-        "products_ahead": _products_ahead,
-        "scatter_of_gains": lambda run: _spread_of_parts(run) * _spread_of_parts(run),
-        "without_faults": _at_rate_of(LARGE, FEWER),
-        "widest_without_faults": _at_rate_of(WIDEST, WIDE),
-        # The first loss of a training stands before its iterations.
-        "iterations": lambda run: exact(
-            "iterations", "1", max(len(run.of_training("train_loss", "cupy")) - 1, 0), run.file
-        ),
-        "faults": lambda run: _faults(run, LARGE),
-        "faults_widest": lambda run: _faults(run, WIDEST),
-    },
+
+
+@gpu.value()
+def narrow_gpu_rate(run: Run) -> Quantity:
+    return theory.work(SOURCE) / results.products_at_source(run)
+
+
+gpu.values(products=results.products_at_source, gpu_rate=partial(Run.rate, library="cupy"))
+gpu.values("measured", flat=results.flat_work)
+
+
+@gpu.value("measured")
+def flat_growth(run: Run) -> Quantity:
+    return results.flat_work(run) / theory.work(SMALL)
+
+
+@gpu.value("measured")
+def flat_sizes(run: Run) -> Quantity:
+    return exact("sizes", "1", len(run.at_floor), run.file)
+
+
+@gpu.value("measured")
+def sizes(run: Run) -> Quantity:
+    return exact("sizes", "1", len(run.sizes), run.file)
+
+
+@gpu.value("measured")
+def spread(run: Run) -> Quantity:
+    return to_digits(results.largest_spread(run), 3)
+
+
+@gpu.value("measured")
+def spread_gpu(run: Run) -> Quantity:
+    return to_digits(results.largest_spread(run, libraries=["cupy"]), 3)
+
+
+gpu.values("measured", spread_parts=results.spread_of_parts, pairs=results.compared_pairs)
+
+
+@gpu.value("measured")
+def longer_on_cpu(run: Run) -> Quantity:
+    return run.time(SOURCE, "numpy") / run.time(LESS_WIDE, "numpy")
+
+
+gpu.values("measured", products_ahead=results.products_ahead)
+
+
+@gpu.value("measured")
+def scatter_of_gains(run: Run) -> Quantity:
+    return results.spread_of_parts(run) * results.spread_of_parts(run)
+
+
+gpu.values(
     "measured",
-    of=lambda p: p.gpu,
+    without_faults=partial(results.speedup_at_rate_of, size=LARGE, fewer=FEWER),
+    widest_without_faults=partial(results.speedup_at_rate_of, size=WIDEST, fewer=WIDE),
 )
-study.values(
-    {
-        "floor_error": lambda run: recorded("largest excess", "1", _excess(run), run.file),
-        "rate_error": lambda run: recorded("error", "1", _error(run, LARGE), run.file),
-        "cupy_calls": _calls_share("cupy"),
-        "torch_calls": _calls_share("torch_cuda"),
-        "numpy_products": _share_at_most_work("numpy"),
-        "cupy_products": _share_at_most_work("cupy"),
-        "product_share": lambda run: to_digits(_product_share(run), 1),
-        "product_share_least": lambda run: to_digits(
-            _product_share(run) / _spread_of_parts(run), 1
-        ),
-    },
+
+
+@gpu.value("measured")
+def iterations(run: Run) -> Quantity:
+    return exact("iterations", "1", results.iterations(run), run.file)
+
+
+gpu.values(
+    "measured",
+    faults=partial(results.page_faults, size=LARGE),
+    faults_widest=partial(results.page_faults, size=WIDEST),
+)
+
+
+@gpu.value("percent")
+def floor_error(run: Run) -> Quantity:
+    return recorded("largest excess", "1", results.floor_excess(run), run.file)
+
+
+@gpu.value("percent")
+def rate_error(run: Run) -> Quantity:
+    return recorded("error", "1", results.model_error(run, LARGE), run.file)
+
+
+gpu.values(
     "percent",
-    of=lambda p: p.gpu,
+    cupy_calls=partial(results.calls_share, library="cupy"),
+    torch_calls=partial(results.calls_share, library="torch_cuda"),
+    numpy_products=partial(results.products_at_most_work, library="numpy"),
+    cupy_products=partial(results.products_at_most_work, library="cupy"),
 )
 
 
-def _spread(run: Run, place: int, **of: Sequence[str]) -> Quantity:
-    found = run.spread(**of)
-    value = Missing("no case has two processes") if found is None else found[place]
-    return recorded("pairs of processes" if place else "largest ratio", "1", value, run.file)
+@gpu.value("percent")
+def product_share(run: Run) -> Quantity:
+    return to_digits(results.product_share(run), 1)
 
 
-def _faults(run: Run, size: Size) -> Quantity:
-    """The page faults of NumPy in an iteration, to two digits."""
-    return to_digits(run.measured("page_faults", size, "numpy"), 2)
-
-
-def _excess(run: Run) -> float | Missing:
-    """By what share the floor's longest time exceeds that of the least work."""
-    return max(run.at_floor.values()) - 1 if run.at_floor else Missing("no time of CuPy")
-
-
-def _error(run: Run, size: Size) -> float | Missing:
-    """By how much of it CuPy's time exceeds the model."""
-    time = point(run.time(size, "cupy"))
-    if isinstance(time, Missing) or run.model is None:
-        return Missing("no model")
-    floor, rate = run.model
-    return time / max(floor, 2 * size.multiply_adds / rate) - 1
-
-
-def _image_time(p: Paper) -> Quantity:
-    """The time (s) in which our GPU can read the source's images twice, by its data sheet."""
-    device = p.inputs.devices.find(_gpu_name(p.gpu))
-    peak = device.peak("memory") if device else None
-    if device is None or peak is None:
-        return absent("time of reading", "s", f"no data sheet of {_gpu_name(p.gpu)}")
-    bandwidth = exact(f"bandwidth of {device.name}", "B/s", peak.rate, "devices.yaml")
-    return 2 * theory.image_bytes(SOURCE) / bandwidth
+@gpu.value("percent")
+def product_share_least(run: Run) -> Quantity:
+    return to_digits(results.product_share(run) / results.spread_of_parts(run), 1)
 
 
 # ---------------------------------------------------------------- the source and other baselines
 
 
-def _beside_source(p: Paper) -> tuple[Run, Source] | None:
-    """The GPU and the source, where both are there."""
-    return (p.gpu, p.source) if p.gpu else None
+@study.value("measured")
+def image_time(p: Paper) -> Quantity:
+    name = results.gpu_name(p.gpu) if p.gpu else ""
+    return results.image_time(name, p.inputs.devices)
 
 
-def _slower_than_ours(side: str, library: str) -> Callable[[tuple[Run, Source]], Quantity]:
-    """How many times as long the source's iteration takes."""
-    return lambda both: both[1].number("3", "time", side) / both[0].time(SOURCE, library)
+@beside_source.value("measured")
+def source_slower(pair: tuple[Run, Source]) -> Quantity:
+    run, source = pair
+    return source.number("3", "time", "gpu") / run.time(SOURCE, "cupy")
 
 
-study.values({"image_time": _image_time}, "measured")
-study.values(
-    {
-        "source_slower": _slower_than_ours("gpu", "cupy"),
-        "source_cpu_slower": _slower_than_ours("cpu", "numpy"),
-    },
+@beside_source.value("measured")
+def source_cpu_slower(pair: tuple[Run, Source]) -> Quantity:
+    run, source = pair
+    return source.number("3", "time", "cpu") / run.time(SOURCE, "numpy")
+
+
+@cpu.value()
+def double(run: Run) -> Quantity:
+    return run.time(SOURCE, "numpy", "float64") / run.time(SOURCE, "numpy")
+
+
+cpu.values(measurements=Run.measurements, disturbed=partial(Run.measurements, disturbed=True))
+
+
+@both.value()
+def small_over_cpu(pair: Pair) -> Quantity:
+    cpu, gpu = pair
+    return gpu.gain_over(cpu, SMALL)
+
+
+@both.value()
+def least_shift(pair: Pair) -> Quantity:
+    return at_most(*results.host_shifts(pair))
+
+
+@both.value()
+def most_shift(pair: Pair) -> Quantity:
+    return at_least(*results.host_shifts(pair))
+
+
+@both.value()
+def least_allowed(pair: Pair) -> Quantity:
+    return at_most(*results.host_shifts(pair)) / results.largest_spread(pair[1])
+
+
+@both.value()
+def most_allowed(pair: Pair) -> Quantity:
+    return at_least(*results.host_shifts(pair)) * results.largest_spread(pair[1])
+
+
+sessions.values(
     "measured",
-    of=_beside_source,
-)
-study.values(
-    {
-        "double": lambda run: run.time(SOURCE, "numpy", "float64") / run.time(SOURCE, "numpy"),
-        "measurements": lambda run: run.measurements(),
-        "disturbed": lambda run: run.measurements(disturbed=True),
-    },
-    of=lambda p: p.cpu,
-)
-study.values(
-    {
-        "small_over_cpu": lambda both: both[1].gain_over(both[0], SMALL),
-        "least_shift": lambda both: at_most(*_shifts(both)),
-        "most_shift": lambda both: at_least(*_shifts(both)),
-        "least_allowed": lambda both: at_most(*_shifts(both)) / _spread(both[1], 0),
-        "most_allowed": lambda both: at_least(*_shifts(both)) * _spread(both[1], 0),
-    },
-    of=lambda p: p.both,
-)
-study.values(
-    {
-        "earlier_least": lambda both: _slower(both, min),
-        "earlier_most": lambda both: _slower(both, max),
-        # What the slower session would leave of two statements; a growth has two speed-ups.
-        "small_by_sessions": lambda both: both[1].speedup(SMALL, "cupy") * _slower(both, max),
-        "neurons_by_sessions": lambda both: (
-            _gain_growth(both[1], LARGE, SOURCE) / _slower(both, max) / _slower(both, max)
-        ),
-    },
-    "measured",
-    of=lambda p: p.sessions,
+    earlier_least=partial(results.products_over_later, end=min),
+    earlier_most=partial(results.products_over_later, end=max),
 )
 
 
-def _slower(both: tuple[Run, Run], end: Callable[[Iterator[float]], float]) -> Quantity:
-    """NumPy's time in products at the source's size over the later session's, of all pairs."""
-    first, second = (run.by_process(_PRODUCTS, run.factors(SOURCE, "numpy")) for run in both)
-    ratio: float | Missing = Missing("not timed in both sessions")
-    if not isinstance(first, Missing) and not isinstance(second, Missing):
-        ratio = end(a.median / b.median for a, b in product(first, second))
-    return recorded("products of an earlier session over ours", "1", ratio, both[0].file)
+@sessions.value("measured")
+def small_by_sessions(pair: Pair) -> Quantity:
+    """The speed-up at the smallest size that the slower session would leave."""
+    return pair[1].speedup(SMALL, "cupy") * results.products_over_later(pair, max)
 
 
-def _gain_growth(run: Run, size: Size, base: Size) -> Quantity:
-    return run.speedup(size, "cupy") / run.speedup(base, "cupy")
-
-
-def _shifts(both: tuple[Run, Run]) -> list[Quantity]:
-    """NumPy's time on the CPU over that on the GPU's host, at each size that both timed."""
-    cpu, gpu = both
-    shared = [size for size in gpu.sizes if size in cpu.sizes]
-    found = [gpu.bounded(cpu.time(s, "numpy") / gpu.time(s, "numpy")) for s in shared]
-    return found or [absent("time over the host's", "1", "no size was timed on both CPUs")]
+@sessions.value("measured")
+def neurons_by_sessions(pair: Pair) -> Quantity:
+    """The growth of the gap with the neurons that it would leave; a growth has two speed-ups."""
+    slower = results.products_over_later(pair, max)
+    return results.gain_growth(pair[1], LARGE, SOURCE) / slower / slower
 
 
 # -------------------------------------------------------------------------------------- claims
 
 
-def _at_one_level(run: Run) -> Statement:
-    """That the GPU takes less than twice as long up to the largest work at its floor."""
-    # Up to there the work grows by two orders of magnitude.
+@gpu.claim("With the least work the GPU is more than a tenth slower than the CPU beside it")
+def small_slower(run: Run) -> Statement:
+    return run.gain(SMALL) < 1 - MARGIN
+
+
+@gpu.claim("With much work the GPU is more than a tenth faster than the CPU beside it")
+def large_faster(run: Run) -> Iterator[Statement]:
+    for size in (LARGE, WIDEST):
+        yield run.gain(size) > 1 + MARGIN
+
+
+@gpu.claim("Over two orders of magnitude of work the GPU's iteration takes less than twice as long")
+def floor(run: Run) -> Statement:
     last = [SMALL, *run.at_floor][-1]
-    return run.bounded(run.time(last, "cupy") / run.floor) < 2
+    return run.bounded(run.time(last, "cupy") / run.floor_time()) < 2
 
 
-def _growth(run: Run, size: Size, base: Size) -> Statement:
-    return run.bounded(_gain_growth(run, size, base)) > 1 + MARGIN
+@gpu.claim("On the source's network the GPU is more than a tenth faster than the CPU beside it")
+def gpu_faster(run: Run) -> Statement:
+    return run.gain(SOURCE) > 1 + MARGIN
 
 
-def _alike(run: Run) -> Statement:
-    theirs, ours = (run.of_training("train_loss", name) for name in ("cupy", "numpy"))
-    name = "largest difference of losses"
-    if not theirs or len(theirs) != len(ours):
-        return absent(name, "1", f"not recorded on {run.label}") < ALIKE_LOSS
-    apart = max(abs(a - b) / b for a, b in zip(theirs, ours, strict=True))
-    return to_digits(exact(name, "1", apart, run.file), 2) < ALIKE_LOSS
-
-
-def _printed_bytes(p: Paper, row: str, shapes: Quantity) -> Statement:
-    """The memory that the source prints over that of shapes."""
-    return to_digits(p.source.number("5", row, "cpu") / shapes, 2).near(1, within=MARGIN)
-
-
-def _same_speedup(both: tuple[Run, Source]) -> Statement:
-    run, source = both
+@beside_source.claim("The GPU's speed-up is that which the source prints, within a tenth")
+def same_speedup(pair: tuple[Run, Source]) -> Statement:
+    run, source = pair
     ratio = run.speedup(SOURCE, "cupy") / source.value("total_speedup")
     return run.bounded(ratio).near(1, within=MARGIN)
 
 
-study.claims(
-    {
-        "small-slower": lambda run: run.gain(SMALL) < 1 - MARGIN,
-        "large-faster": lambda run: (run.gain(size) > 1 + MARGIN for size in (LARGE, WIDEST)),
-        "floor": _at_one_level,
-        "gpu-faster": lambda run: run.gain(SOURCE) > 1 + MARGIN,
-    },
-    of=lambda p: p.gpu,
-)
-study.claims({"same-speedup": _same_speedup}, of=_beside_source)
-study.claims(
-    {"baseline-matters": lambda both: (shift > 1 + MARGIN for shift in _shifts(both))},
-    of=lambda p: p.both,
-)
-study.claims(
-    {
-        "gap-grows-images": lambda run: _growth(run, SOURCE, SMALL),
-        "gap-grows-neurons": lambda run: _growth(run, LARGE, SOURCE),
-        "alike": _alike,
-    },
-    of=lambda p: p.gpu,
-)
-study.claims(
-    {
-        "parameter-bytes": lambda p: _printed_bytes(
-            p, "parameters", theory.ELEMENT * theory.PARAMETERS
-        ),
-        "input-bytes": lambda p: _printed_bytes(p, "input", theory.image_bytes(SOURCE)),
-    }
-)
+@both.claim("NumPy on one thread of another CPU is more than a tenth slower at every size")
+def baseline_matters(pair: Pair) -> Iterator[Statement]:
+    for shift in results.host_shifts(pair):
+        yield shift > 1 + MARGIN
+
+
+@gpu.claim("The GPU's speed-up grows by more than a tenth with the images")
+def gap_grows_images(run: Run) -> Statement:
+    return run.bounded(results.gain_growth(run, SOURCE, SMALL)) > 1 + MARGIN
+
+
+@gpu.claim("The GPU's speed-up grows by more than a tenth with the neurons")
+def gap_grows_neurons(run: Run) -> Statement:
+    return run.bounded(results.gain_growth(run, LARGE, SOURCE)) > 1 + MARGIN
+
+
+@gpu.claim("Losses of the GPU's training differ from NumPy's by less than a thousandth")
+def alike(run: Run) -> Statement:
+    return results.largest_loss_difference(run) < ALIKE_LOSS
+
+
+@source.claim("The source's parameters take the memory that it prints, within a tenth")
+def parameter_bytes(source: Source) -> Statement:
+    shapes = theory.ELEMENT * theory.PARAMETERS
+    printed = source.number("5", "parameters", "cpu")
+    return to_digits(printed / shapes, 2).near(1, within=MARGIN)
+
+
+@source.claim("The source's images in single precision take the memory that it prints")
+def input_bytes(source: Source) -> Statement:
+    printed = source.number("5", "input", "cpu")
+    return to_digits(printed / theory.image_bytes(SOURCE), 2).near(1, within=MARGIN)
 
 
 # ------------------------------------------------------------------------------------- figures
 
-
-study.figure("fig-curve", of=_beside_source, height=2.3, wide=True)(figures.curve)
+drawn.figure(key=True, height=2.3, wide=True)(figures.curve)
 
 
 # -------------------------------------------------------------------------------------- tables
 
-
 _MARKS: Final = (
     "A call (µs)", "Smallest iteration (ms)", "Product (TFLOP/s)", "Iteration (TFLOP/s)",
 )  # fmt: skip
-
-
-@study.table(
-    "tbl-marks", lambda run: run.libraries, of=lambda p: p.gpu, digits=dict.fromkeys(_MARKS, 2)
-)
-def _marks(run: Run, library: str) -> dict[str, Content]:
-    cells = (
-        run.measured("call_time", SMALL, library),
-        run.time(SMALL, library),
-        run.product_rate(WIDEST, library),
-        run.rate(library),
-    )
-    brief = (to_digits(cell, 2) for cell in cells)
-    return {"Library": NAMES[library], **dict(zip(_MARKS, brief, strict=True))}
-
-
 _SIZES: Final = ("Host (ms)", "CuPy (ms)", "Speed-up", "Other CPU (ms)")
-
-
-@study.table(
-    "tbl-sizes",
-    rows=lambda p: p.gpu.sizes if p.gpu else (),
-    digits={"Work (GFLOP)": 2, **dict.fromkeys(_SIZES, 2)},
-    wide=True,
-)
-def _sizes(p: Paper, size: Size) -> dict[str, Content]:
-    run = p.gpu
-    assert run is not None
-    other = p.cpu.time(size, "numpy") if p.cpu else absent("time", "s", "no other CPU ran")
-    cells = (run.time(size, "numpy"), run.time(size, "cupy"), run.speedup(size, "cupy"), other)
-    brief = (to_digits(cell, 2) for cell in cells)
-    return {
-        "Neurons": size.hidden,
-        "Images": size.images,
-        "Work (GFLOP)": to_digits(theory.work(size), 2),
-        **dict(zip(_SIZES, brief, strict=True)),
-        "Page faults": _faults(run, size),
-    }
-
-
 _OURS: Final = ("Ours: CPU (ms)", "Ours: GPU (ms)", "Ours: gain")
 
 
-@study.table(
-    "tbl-times",
-    rows=lambda p: [*PERFORMANCE, *OPERATIONS],
-    wide=True,
-    digits=dict.fromkeys(_OURS, 2),
-)
-def _times_table(p: Paper, row: str) -> dict[str, Content]:
-    names = PERFORMANCE | OPERATIONS
-    cpu, gpu, gain = (
-        p.source.number("3" if row in PERFORMANCE else "4", row, column)
-        for column in ("cpu", "gpu", "speedup")
-    )
-    part = "Iteration" if row == "time" else names[row].removesuffix(" time")
-    cells: dict[str, Content] = {"Part": part}
-    cells |= {"Source: CPU (ms)": cpu, "Source: GPU (ms)": gpu, "Source: gain": gain}
-    if p.gpu:
-        ours = (
-            p.gpu.measured(row, SOURCE, "numpy"),
-            p.gpu.measured(row, SOURCE, "cupy"),
-            p.gpu.speedup(SOURCE, "cupy", row),
+@gpu.table(digits=dict.fromkeys(_MARKS, 2))
+def marks(run: Run) -> Iterator[Mapping[str, Content]]:
+    for library in run.libraries:
+        cells = (
+            run.measured("call_time", SMALL, library),
+            run.time(SMALL, library),
+            run.product_rate(WIDEST, library),
+            run.rate(library),
         )
-        cells |= zip(_OURS, (to_digits(cell, 2) for cell in ours), strict=True)
-    return cells
+        brief = [to_digits(cell, 2) for cell in cells]
+        yield {"Library": NAMES[library], **dict(zip(_MARKS, brief, strict=True))}
+
+
+def _by_size(p: Paper) -> Iterator[Mapping[str, Content]]:
+    for size in p.gpu.sizes if p.gpu else ():
+        assert p.gpu is not None
+        other = p.cpu.time(size, "numpy") if p.cpu else absent("time", "s", "no other CPU ran")
+        host, cupy = p.gpu.time(size, "numpy"), p.gpu.time(size, "cupy")
+        cells = (host, cupy, p.gpu.speedup(size, "cupy"), other)
+        brief = [to_digits(cell, 2) for cell in cells]
+        yield {
+            "Neurons": size.hidden,
+            "Images": size.images,
+            "Work (GFLOP)": to_digits(theory.work(size), 2),
+            **dict(zip(_SIZES, brief, strict=True)),
+            "Page faults": results.page_faults(p.gpu, size),
+        }
+
+
+study.table("sizes", digits={"Work (GFLOP)": 2, **dict.fromkeys(_SIZES, 2)}, wide=True)(_by_size)
+
+
+@study.table(wide=True, digits=dict.fromkeys(_OURS, 2))
+def times(p: Paper) -> Iterator[Mapping[str, Content]]:
+    names = PERFORMANCE | OPERATIONS
+    for row in names:
+        table = "3" if row in PERFORMANCE else "4"
+        cells: dict[str, Content] = {
+            "Part": "Iteration" if row == "time" else names[row].removesuffix(" time"),
+            "Source: CPU (ms)": p.source.number(table, row, "cpu"),
+            "Source: GPU (ms)": p.source.number(table, row, "gpu"),
+            "Source: gain": p.source.number(table, row, "speedup"),
+        }
+        if p.gpu:
+            ours = (
+                p.gpu.measured(row, SOURCE, "numpy"),
+                p.gpu.measured(row, SOURCE, "cupy"),
+                p.gpu.speedup(SOURCE, "cupy", row),
+            )
+            brief = [to_digits(cell, 2) for cell in ours]
+            cells |= zip(_OURS, brief, strict=True)
+        yield cells
 
 
 #: Every table and figure of the source, what became of it, and what we find.
@@ -553,30 +553,27 @@ _ACCOUNT: Final = (
 )
 
 
-@study.table("tbl-account", rows=lambda p: _ACCOUNT)
-def _account(p: Paper, row: tuple[str, str, str]) -> dict[str, Content]:
-    return dict(zip(("Item", "Result", "Finding"), row, strict=True))
+@study.table()
+def account(p: Paper) -> Iterator[Mapping[str, Content]]:
+    for row in _ACCOUNT:
+        yield dict(zip(("Item", "Result", "Finding"), row, strict=True))
 
 
-@study.table(
-    "tbl-audit",
-    rows=lambda p: [c for c in p.source.audit() if c.verdict == "differs"],
-    wide=True,
-    digits={"Printed ÷ recomputed": 3},
-)
-def _audit_table(p: Paper, item: Check) -> dict[str, Content]:
-    return audit_row(p, item) | ({} if item.known else {"Finding": "no formula found"})
+@study.table(wide=True, digits={"Printed ÷ recomputed": 3})
+def audit(p: Paper) -> Iterator[Mapping[str, Content]]:
+    for item in p.audit():
+        if item.verdict == "differs":
+            row = audit_row(p, item)
+            yield row if item.known else {**row, "Finding": "no formula found"}
 
 
 #: What is left out of the set-up: nothing that we measure depends on it.
 _LEFT_OUT: Final = ("Memory", "C library", "Vector extensions", "Arithmetic")
 
 
-def _setup(p: Paper) -> Table:
+@study.shared_table()
+def machines(p: Paper) -> Table:
     """The runs that sentences are about; of a GPU its model is name enough."""
-    gpu = replace(p.gpu, label=_gpu_name(p.gpu)) if p.gpu else None
+    gpu = replace(p.gpu, label=results.gpu_name(p.gpu)) if p.gpu else None
     table = setup([run for run in (p.cpu, gpu) if run])
     return replace(table, rows=tuple(row for row in table.rows if row[0] not in _LEFT_OUT))
-
-
-study.add_table(_setup)
