@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import chain, product
-from typing import Any, Final
+from typing import Final
 
 from report.evidence.audit import Check, count_by_verdict
 from report.paper.findings import Inputs
 from report.paper.machines import setup
-from report.paper.study import Content, audit_row
-from report.paper.study import OldStudy as Study
+from report.paper.study import Content, Part, Study, audit_row
+from report.paper.tables import Table
 from report.quantity.evaluation import estimate, to_digits
 from report.quantity.expression import Quantity, exact
 from report.quantity.operations import at_least, at_most
 from report.quantity.verdicts import Statement, all_of
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline import figures, theory
-from report.studies.training_roofline.audit import RATE, audit
+from report.studies.training_roofline.results import RATE, audit
 from report.studies.training_roofline.runs import DEPTHWISE, Run
 from report.studies.training_roofline.source import (
     CLOCKS,
@@ -26,8 +27,6 @@ from report.studies.training_roofline.source import (
     T4,
     T4_CLOCK,
     Case,
-    Correction,
-    Row,
     Source,
 )
 from report.studies.training_roofline.subject import (
@@ -59,19 +58,35 @@ class Paper:
         self.fell = next(filter(self.source.collapsed, self.source.cases))
         self.remainders = {each.name: each for each in self.source.remainders()}
         self.checks = tuple(chain.from_iterable(self.audit.values()))
+        self.beside_source = (self.gpu, self.source) if self.gpu else None
+
+    def audited(self) -> tuple[Check, ...]:
+        """The checks of what the source printed."""
+        return self.checks
 
 
-study = Study(Paper, check_subject, audits=lambda p: p.checks)
+study = Study(Paper, check_subject, audits=Paper.audited)
 findings = study.findings
+#: What the source printed, as the paper reads it; its first part is all data of the paper.
+source: Part[Paper] = study.part("", "source")
+cpu: Part[Run] = study.part("cpu")
+gpu: Part[Run] = study.part("gpu")
+shares: Part[Source] = study.part("source")
+beside_source: Part[tuple[Run, Source]] = study.part("beside_source", "pair")
 
 
-study.texts(
-    {
-        "source_device": lambda p: markdown(p.inputs.reported.device),
-        "gpu": lambda p: markdown(p.gpu.short) if p.gpu else "",
-        "cpu": lambda p: markdown(p.cpu.short) if p.cpu else "",
-    }
-)
+@source.text()
+def source_device(p: Paper) -> str:
+    return markdown(p.inputs.reported.device)
+
+
+def _device(run: Run) -> str:
+    return markdown(run.short)
+
+
+gpu.texts(gpu=_device)
+cpu.texts(cpu=_device)
+
 
 # ---------------------------------------------------------------------------- source and theory
 
@@ -108,180 +123,418 @@ def _bias(p: Paper, end: str) -> Quantity:
     return variance / (extreme * (mean - variance / (extreme - mean)))
 
 
-def _of_table(table: str, name: str) -> Callable[[Paper], Quantity]:
+def _of_table(p: Paper, table: str, name: str) -> Quantity:
     """A number of the first row of a table that the source did not print."""
-    return lambda p: p.source.exact(p.source.rows(table)[0].printed(name), "1")
+    return p.source.exact(p.source.rows(table)[0].printed(name), "1")
 
 
-def _of_roof(device: str, network: str, by_print: bool = False) -> Callable[[Paper], Quantity]:
-    """What a network reaches of the roofs of its layers."""
-    return lambda p: p.source.of_roof(p.source.compared(device, network, by_print))
+def _of_roof(p: Paper, device: str, network: str, by_print: bool = False) -> Quantity:
+    """The share that a network reaches of the roofs of its layers."""
+    return p.source.of_roof(p.source.compared(device, network, by_print))
 
 
-def _lead(network: str) -> Callable[[Paper], Quantity]:
-    """How many times as many images a second the laptop trains."""
-    return lambda p: p.source.compared(RTX, network).images / p.source.compared(T4, network).images
+def _lead(p: Paper, network: str) -> Quantity:
+    """The laptop's images a second over the T4's."""
+    return p.source.compared(RTX, network).images / p.source.compared(T4, network).images
 
 
-study.values(
-    {
-        "audited": lambda p: exact("audited numbers", "1", len(p.checks), p.source.file),
-        "differing": lambda p: exact(
-            "numbers that differ", "1", count_by_verdict(p.checks)["differs"], p.source.file
-        ),
-        "paradox_printed": lambda p: p.source.value("paradox"),
-        "source_batch": lambda p: exact("batch", "1", theory.SOURCE_BATCH),
-        "image": lambda p: exact("side of an image", "1", IMAGE),
-        "half_batch": lambda p: exact("batch", "1", p.source.compared(RTX, HEAVY).batch),
-        "collapse_factor": lambda p: p.source.value("collapse_factor"),
-        "iterations": lambda p: p.source.value("iterations"),
-        "warmup": lambda p: p.source.value("warmup"),
-        "images": _of_table("dataset", "images"),
-        "t4_top": lambda p: exact("clock", "1", T4_CLOCK),
-        "t4_low": lambda p: to_digits(T4_CLOCK * p.source.needed_clock, 3),
-        "t4_needed": lambda p: to_digits(
-            T4_CLOCK * p.source.share(p.source.compared(T4, SMALL)), 3
-        ),
-        "even_clock": lambda p: to_digits(
-            _of_table("cores", "nominal")(p) / p.remainders[SMALL].by_print, 2
-        ),
-        "laptop_cores": _of_table("cores", "cores"),
-        "bus": _of_table("bus", "width"),
-        "lane": _of_table("bus", "rate"),
-    }
-    | {f"{name}_clock": _of_table("cores", name) for name in CLOCKS[RTX]}
+@source.value()
+def audited(p: Paper) -> Quantity:
+    return exact("audited numbers", "1", len(p.checks), p.source.file)
+
+
+@source.value()
+def differing(p: Paper) -> Quantity:
+    return exact("numbers that differ", "1", count_by_verdict(p.checks)["differs"], p.source.file)
+
+
+@source.value()
+def paradox_printed(p: Paper) -> Quantity:
+    return p.source.value("paradox")
+
+
+@source.value()
+def source_batch(p: Paper) -> Quantity:
+    return exact("batch", "1", theory.SOURCE_BATCH)
+
+
+@source.value()
+def image(p: Paper) -> Quantity:
+    return exact("side of an image", "1", IMAGE)
+
+
+@source.value()
+def half_batch(p: Paper) -> Quantity:
+    return exact("batch", "1", p.source.compared(RTX, HEAVY).batch)
+
+
+@source.value()
+def collapse_factor(p: Paper) -> Quantity:
+    return p.source.value("collapse_factor")
+
+
+@source.value()
+def iterations(p: Paper) -> Quantity:
+    return p.source.value("iterations")
+
+
+@source.value()
+def warmup(p: Paper) -> Quantity:
+    return p.source.value("warmup")
+
+
+source.values(images=partial(_of_table, table="dataset", name="images"))
+
+
+@source.value()
+def t4_top(p: Paper) -> Quantity:
+    return exact("clock", "1", T4_CLOCK)
+
+
+@source.value()
+def t4_low(p: Paper) -> Quantity:
+    return to_digits(T4_CLOCK * p.source.needed_clock, 3)
+
+
+@source.value()
+def t4_needed(p: Paper) -> Quantity:
+    return to_digits(T4_CLOCK * p.source.share(p.source.compared(T4, SMALL)), 3)
+
+
+@source.value()
+def even_clock(p: Paper) -> Quantity:
+    return to_digits(_of_table(p, "cores", "nominal") / p.remainders[SMALL].by_print, 2)
+
+
+source.values(
+    laptop_cores=partial(_of_table, table="cores", name="cores"),
+    bus=partial(_of_table, table="bus", name="width"),
+    lane=partial(_of_table, table="bus", name="rate"),
 )
-study.values(
-    {
-        "inflation": lambda p: _factor(p, 0, 3),
-        "inflation_by_print": lambda p: _factor(p, 0, 3, by_print=True),
-        "peak_factor": lambda p: _factor(p, 1, 2),
-        "inflation_replaced": lambda p: p.corrections[0].ratio / p.source.replaced().ratio,
-        "run_factor": lambda p: to_digits(_factor(p, 2, 3), 2),
-        "between": lambda p: to_digits(p.remainders[SMALL].ratio / p.remainders[HEAVY].ratio, 2),
-        "between_by_print": lambda p: to_digits(
-            p.remainders[SMALL].by_print / p.remainders[HEAVY].by_print, 2
-        ),
-        "laptop_between": lambda p: p.source.of_other_roof(RTX, SMALL, HEAVY),
-        "paradox": lambda p: p.corrections[3].ratio,
-        "paradox_slow": lambda p: p.corrections[4].by_print,
-        "small_ratio": lambda p: p.remainders[SMALL].ratio,
-        "small_by_print": lambda p: p.remainders[SMALL].by_print,
-        "heavy_ratio": lambda p: p.remainders[HEAVY].ratio,
-        "startup_least": lambda p: at_most(*_startups(p)),
-        "startup_most": lambda p: at_least(*_startups(p)),
-        "rtx_peak": lambda p: p.source.printed_peak(RTX),
-        "laptop_peak": lambda p: to_digits(p.source.peak(RTX), 3),
-        "laptop_bandwidth": lambda p: p.source.bandwidth(RTX),
-        "t4_bandwidth": lambda p: p.source.bandwidth(T4),
-        "loader_cap": lambda p: p.source.compared(RTX, SMALL).images,
-        "lead_small": _lead(SMALL),
-        "lead_heavy": _lead(HEAVY),
-        "heavy_traffic": lambda p: theory.traffic(HEAVY),
-        "t4_ridge": lambda p: p.source.ridge(T4),
-        "rtx_ridge": lambda p: p.source.ridge(RTX),
-        "laptop_memory": lambda p: to_digits(p.source.memory(RTX), 3),
-        "printed_memory": lambda p: p.source.memory(RTX) * 1e9 / 2**30,
-        "fastest_step": lambda p: p.source.value("collapse_fastest", "s", 1e-3),
-        "usual_step": lambda p: theory.SOURCE_BATCH / p.source.compared(RTX, HEAVY).images,
-    },
-    "measured",
+
+
+source.values(
+    **{f"{name}_clock": partial(_of_table, table="cores", name=name) for name in CLOCKS[RTX]}
 )
-study.values(
-    {
-        "bias_least": lambda p: to_digits(_bias(p, "collapse_slowest"), 2),
-        "bias_most": lambda p: to_digits(_bias(p, "collapse_fastest"), 2),
-        "bias_needed": lambda p: to_digits(_gap(p, p.fell), 2),
-        "bias_small": lambda p: to_digits(_gap(p, p.source.compared(T4, SMALL)), 2),
-        "t4_small_arithmetic": lambda p: p.source.share(p.source.compared(T4, SMALL)),
-        "t4_small_by_throughput": lambda p: to_digits(_of_roof(T4, SMALL)(p), 3),
-        "t4_small_by_print": _of_roof(T4, SMALL, by_print=True),
-        "t4_small_slow": lambda p: to_digits(
-            p.source.of_roof(p.source.compared(T4, SMALL, True), "low"), 3
-        ),
-        "t4_light_arithmetic": lambda p: p.source.share(p.source.compared(T4, LIGHT)),
-        "t4_light_bandwidth": lambda p: p.source.of_bandwidth(p.source.compared(T4, LIGHT)),
-        "t4_light_memory": lambda p: p.source.memory_share(T4, LIGHT),
-        "rtx_light_arithmetic": lambda p: p.source.share(p.source.compared(RTX, LIGHT), "nominal"),
-        "rtx_light_bandwidth": lambda p: p.source.of_bandwidth(p.source.compared(RTX, LIGHT)),
-    }
-    | {
-        f"{name}_{word}_roof": _of_roof(device, network)
+
+
+@source.value("measured")
+def inflation(p: Paper) -> Quantity:
+    return _factor(p, 0, 3)
+
+
+@source.value("measured")
+def inflation_by_print(p: Paper) -> Quantity:
+    return _factor(p, 0, 3, by_print=True)
+
+
+@source.value("measured")
+def peak_factor(p: Paper) -> Quantity:
+    return _factor(p, 1, 2)
+
+
+@source.value("measured")
+def inflation_replaced(p: Paper) -> Quantity:
+    return p.corrections[0].ratio / p.source.replaced().ratio
+
+
+@source.value("measured")
+def run_factor(p: Paper) -> Quantity:
+    return to_digits(_factor(p, 2, 3), 2)
+
+
+@source.value("measured")
+def between(p: Paper) -> Quantity:
+    return to_digits(p.remainders[SMALL].ratio / p.remainders[HEAVY].ratio, 2)
+
+
+@source.value("measured")
+def between_by_print(p: Paper) -> Quantity:
+    return to_digits(p.remainders[SMALL].by_print / p.remainders[HEAVY].by_print, 2)
+
+
+@source.value("measured")
+def laptop_between(p: Paper) -> Quantity:
+    return p.source.of_other_roof(RTX, SMALL, HEAVY)
+
+
+@source.value("measured")
+def paradox(p: Paper) -> Quantity:
+    return p.corrections[3].ratio
+
+
+@source.value("measured")
+def paradox_slow(p: Paper) -> Quantity:
+    return p.corrections[4].by_print
+
+
+@source.value("measured")
+def small_ratio(p: Paper) -> Quantity:
+    return p.remainders[SMALL].ratio
+
+
+@source.value("measured")
+def small_by_print(p: Paper) -> Quantity:
+    return p.remainders[SMALL].by_print
+
+
+@source.value("measured")
+def heavy_ratio(p: Paper) -> Quantity:
+    return p.remainders[HEAVY].ratio
+
+
+@source.value("measured")
+def startup_least(p: Paper) -> Quantity:
+    return at_most(*_startups(p))
+
+
+@source.value("measured")
+def startup_most(p: Paper) -> Quantity:
+    return at_least(*_startups(p))
+
+
+@source.value("measured")
+def rtx_peak(p: Paper) -> Quantity:
+    return p.source.printed_peak(RTX)
+
+
+@source.value("measured")
+def laptop_peak(p: Paper) -> Quantity:
+    return to_digits(p.source.peak(RTX), 3)
+
+
+@source.value("measured")
+def laptop_bandwidth(p: Paper) -> Quantity:
+    return p.source.bandwidth(RTX)
+
+
+@source.value("measured")
+def t4_bandwidth(p: Paper) -> Quantity:
+    return p.source.bandwidth(T4)
+
+
+@source.value("measured")
+def loader_cap(p: Paper) -> Quantity:
+    return p.source.compared(RTX, SMALL).images
+
+
+source.values(
+    "measured", lead_small=partial(_lead, network=SMALL), lead_heavy=partial(_lead, network=HEAVY)
+)
+
+
+@source.value("measured")
+def heavy_traffic(p: Paper) -> Quantity:
+    return theory.traffic(HEAVY)
+
+
+@source.value("measured")
+def t4_ridge(p: Paper) -> Quantity:
+    return p.source.ridge(T4)
+
+
+@source.value("measured")
+def rtx_ridge(p: Paper) -> Quantity:
+    return p.source.ridge(RTX)
+
+
+@source.value("measured")
+def laptop_memory(p: Paper) -> Quantity:
+    return to_digits(p.source.memory(RTX), 3)
+
+
+@source.value("measured")
+def printed_memory(p: Paper) -> Quantity:
+    return p.source.memory(RTX) * 1e9 / 2**30
+
+
+@source.value("measured")
+def fastest_step(p: Paper) -> Quantity:
+    return p.source.value("collapse_fastest", "s", 1e-3)
+
+
+@source.value("measured")
+def usual_step(p: Paper) -> Quantity:
+    return theory.SOURCE_BATCH / p.source.compared(RTX, HEAVY).images
+
+
+@source.value("percent")
+def bias_least(p: Paper) -> Quantity:
+    return to_digits(_bias(p, "collapse_slowest"), 2)
+
+
+@source.value("percent")
+def bias_most(p: Paper) -> Quantity:
+    return to_digits(_bias(p, "collapse_fastest"), 2)
+
+
+@source.value("percent")
+def bias_needed(p: Paper) -> Quantity:
+    return to_digits(_gap(p, p.fell), 2)
+
+
+@source.value("percent")
+def bias_small(p: Paper) -> Quantity:
+    return to_digits(_gap(p, p.source.compared(T4, SMALL)), 2)
+
+
+@source.value("percent")
+def t4_small_arithmetic(p: Paper) -> Quantity:
+    return p.source.share(p.source.compared(T4, SMALL))
+
+
+@source.value("percent")
+def t4_small_by_throughput(p: Paper) -> Quantity:
+    return to_digits(_of_roof(p, T4, SMALL), 3)
+
+
+source.values(
+    "percent", t4_small_by_print=partial(_of_roof, device=T4, network=SMALL, by_print=True)
+)
+
+
+@source.value("percent")
+def t4_small_slow(p: Paper) -> Quantity:
+    return to_digits(p.source.of_roof(p.source.compared(T4, SMALL, True), "low"), 3)
+
+
+@source.value("percent")
+def t4_light_arithmetic(p: Paper) -> Quantity:
+    return p.source.share(p.source.compared(T4, LIGHT))
+
+
+@source.value("percent")
+def t4_light_bandwidth(p: Paper) -> Quantity:
+    return p.source.of_bandwidth(p.source.compared(T4, LIGHT))
+
+
+@source.value("percent")
+def t4_light_memory(p: Paper) -> Quantity:
+    return p.source.memory_share(T4, LIGHT)
+
+
+@source.value("percent")
+def rtx_light_arithmetic(p: Paper) -> Quantity:
+    return p.source.share(p.source.compared(RTX, LIGHT), "nominal")
+
+
+@source.value("percent")
+def rtx_light_bandwidth(p: Paper) -> Quantity:
+    return p.source.of_bandwidth(p.source.compared(RTX, LIGHT))
+
+
+source.values(
+    "percent",
+    **{
+        f"{name}_{word}_roof": partial(_of_roof, device=device, network=network)
         for name, device in (("rtx", RTX), ("t4", T4))
         for word, network in (("heavy", HEAVY), ("light", LIGHT))
     },
-    "percent",
 )
+
 
 # ------------------------------------------------------------------------------------- measured
 
 
 def _peak(
+    run: Run,
     size: str,
     network: str = HEAVY,
     batch: int = theory.SOURCE_BATCH,
     precision: Precision = "tfloat32",
-) -> Callable[[Run], Quantity]:
-    """What a step of a GPU allocates or reserves at most (B)."""
-    step = Step(network, IMAGE, batch, precision)
-    return lambda run: run.bytes(f"{size}_peak", step)
+) -> Quantity:
+    """The largest size (B) that a step of a GPU allocates or reserves."""
+    return run.bytes(f"{size}_peak", Step(network, IMAGE, batch, precision))
 
 
-_half: Final = _peak("allocated", batch=theory.SOURCE_BATCH // 2, precision="float32")
-
-study.values(
-    {
-        "allocated": lambda run: to_digits(_peak("allocated")(run), 2),
-        "allocated_full": lambda run: to_digits(_peak("allocated", precision="float32")(run), 2),
-        "reserved": lambda run: to_digits(_peak("reserved")(run), 2),
-        "light_allocated": lambda run: to_digits(_peak("allocated", LIGHT)(run), 2),
-        "half_allocated": lambda run: to_digits(_half(run), 2),
-    },
-    "measured",
-    of=lambda p: p.gpu,
-)
+def _half(run: Run) -> Quantity:
+    return _peak(run, "allocated", batch=theory.SOURCE_BATCH // 2, precision="float32")
 
 
-study.values(
-    {
-        "heavy_narrow": lambda run: run.gained(HEAVY),
-        "light_narrow": lambda run: 1 / run.gained(LIGHT),
-        "layers_batch": lambda run: run.of_profiles("batch"),
-        "layers_image": lambda run: run.of_profiles("image"),
-    },
-    of=lambda p: p.cpu,
-)
-study.values(
-    {
-        "dense_share": lambda run: run.share(HEAVY, "3 × 3"),
-        "pointwise_share": lambda run: run.share(HEAVY, "1 × 1"),
-        "depthwise_share": lambda run: run.share(LIGHT, DEPTHWISE, of_memory=True),
-    },
-    "percent",
-    of=lambda p: p.cpu,
-)
+@gpu.value("measured")
+def allocated(run: Run) -> Quantity:
+    return to_digits(_peak(run, "allocated"), 2)
+
+
+@gpu.value("measured")
+def allocated_full(run: Run) -> Quantity:
+    return to_digits(_peak(run, "allocated", precision="float32"), 2)
+
+
+@gpu.value("measured")
+def reserved(run: Run) -> Quantity:
+    return to_digits(_peak(run, "reserved"), 2)
+
+
+@gpu.value("measured")
+def light_allocated(run: Run) -> Quantity:
+    return to_digits(_peak(run, "allocated", LIGHT), 2)
+
+
+@gpu.value("measured")
+def half_allocated(run: Run) -> Quantity:
+    return to_digits(_half(run), 2)
+
+
+@cpu.value()
+def heavy_narrow(run: Run) -> Quantity:
+    return run.gained(HEAVY)
+
+
+@cpu.value()
+def light_narrow(run: Run) -> Quantity:
+    return 1 / run.gained(LIGHT)
+
+
+@cpu.value()
+def layers_batch(run: Run) -> Quantity:
+    return run.of_profiles("batch")
+
+
+@cpu.value()
+def layers_image(run: Run) -> Quantity:
+    return run.of_profiles("image")
+
+
+@cpu.value("percent")
+def dense_share(run: Run) -> Quantity:
+    return run.share(HEAVY, "3 × 3")
+
+
+@cpu.value("percent")
+def pointwise_share(run: Run) -> Quantity:
+    return run.share(HEAVY, "1 × 1")
+
+
+@cpu.value("percent")
+def depthwise_share(run: Run) -> Quantity:
+    return run.share(LIGHT, DEPTHWISE, of_memory=True)
 
 
 # -------------------------------------------------------------------------------------- claims
 
 
-def _compute_bound(p: Paper) -> Iterator[Statement]:
+@source.claim("All three networks lie right of the T4's ridge")
+def compute_bound(p: Paper) -> Iterator[Statement]:
     return (theory.intensity(name) / p.source.ridge(T4) > 1 for name in NETWORKS)
 
 
-def _faster(p: Paper) -> Iterator[Statement]:
+@source.claim("The laptop trains more than a tenth faster where neither GPU collapsed")
+def hardware(p: Paper) -> Iterator[Statement]:
     """That the laptop trains faster wherever neither GPU collapsed."""
     slow = {(c.network, c.batch): c.images for c in p.source.steady(T4)}
     steady = p.source.steady(RTX)
     return (c.images / slow[c.network, c.batch] > 1 + MARGIN for c in steady)
 
 
-def _laptop_ahead(p: Paper) -> Iterator[Statement]:
+@source.claim("The laptop reaches a tenth more of its layers' roofs than the T4")
+def laptop_ahead(p: Paper) -> Iterator[Statement]:
     for reading in (HEAVY, False), (HEAVY, True), (LIGHT, False):
-        yield _of_roof(RTX, *reading)(p) / _of_roof(T4, *reading)(p) > 1 + MARGIN
+        yield _of_roof(p, RTX, *reading) / _of_roof(p, T4, *reading) > 1 + MARGIN
 
 
-def _readings_differ(p: Paper) -> tuple[Statement, Statement]:
+@source.claim("The T4's ResNet-18 exceeds its roof by its throughput and not by its rate")
+def readings_differ(p: Paper) -> tuple[Statement, Statement]:
     cases = (p.source.compared(T4, SMALL, by_print) for by_print in (False, True))
     by_throughput, by_rate = (p.source.of_roof(case, "nominal") for case in cases)
     return by_throughput > 1 + MARGIN, by_rate < 1
@@ -293,41 +546,48 @@ def _memory_shares(p: Paper, network: str) -> Iterator[Quantity]:
     return (p.source.memory_share(device, network, clock) for device, clock in clocks)
 
 
-def _needs_most(run: Run) -> Iterator[Statement]:
+@gpu.claim("ResNet-50 at batch 128 needs a tenth more memory than smaller steps")
+def needs_most(run: Run) -> Iterator[Statement]:
     for size, network in product(("allocated", "reserved"), (LIGHT, SMALL)):
-        yield _peak(size)(run) / _peak(size, network)(run) > 1 + MARGIN
-    yield _peak("allocated")(run) / _half(run) > 1 + MARGIN
+        yield _peak(run, size) / _peak(run, size, network) > 1 + MARGIN
+    yield _peak(run, "allocated") / _half(run) > 1 + MARGIN
 
 
-study.claims(
-    {
-        "inflated": lambda p: (
-            *(_factor(p, 0, 3, by_print) > 1.5 for by_print in (False, True)),
-            _factor(p, 1, 2) > 1 + MARGIN,
-        ),
-        "small-remains": lambda p: (
-            left > 1 + MARGIN for left in (p.remainders[SMALL].ratio, p.remainders[SMALL].by_print)
-        ),
-        "laptop-ahead": _laptop_ahead,
-        "readings-differ": _readings_differ,
-        "hardware": _faster,
-        "compute-bound": _compute_bound,
-        "light-memory": lambda p: (share > 0.5 for share in _memory_shares(p, LIGHT)),
-        "heavy-arithmetic": lambda p: (share < 0.5 for share in _memory_shares(p, HEAVY)),
-    }
-)
-study.claims({"needs-most": _needs_most}, of=lambda p: p.gpu)
+@source.claim("A wrong peak and a collapsed run raise the source's ratio 1.5 times")
+def inflated(p: Paper) -> Iterator[Statement]:
+    for by_print in (False, True):
+        yield _factor(p, 0, 3, by_print) > 1.5
+    yield _factor(p, 1, 2) > 1 + MARGIN
+
+
+@source.claim("After correction the T4 is still more than a tenth more efficient on ResNet-18")
+def small_remains(p: Paper) -> Iterator[Statement]:
+    for left in (p.remainders[SMALL].ratio, p.remainders[SMALL].by_print):
+        yield left > 1 + MARGIN
+
+
+@source.claim("Memory is the nearer roof in over half of MobileNetV2's least time on both GPUs")
+def light_memory(p: Paper) -> Iterator[Statement]:
+    for share in _memory_shares(p, LIGHT):
+        yield share > 0.5
+
+
+@source.claim("Arithmetic is the nearer roof in over half of ResNet-50's least time on both GPUs")
+def heavy_arithmetic(p: Paper) -> Iterator[Statement]:
+    for share in _memory_shares(p, HEAVY):
+        yield share < 0.5
 
 
 # ------------------------------------------------------------------------------------- figures
 
-study.figure("fig-shares", of=lambda p: p.source, height=2.1)(figures.shares)
-study.figure("fig-memory", of=lambda p: (p.gpu, p.source) if p.gpu else None, height=3.2)(
-    figures.memory
-)
-study.figure("fig-layers", of=lambda p: p.cpu, height=2.0, wide=True, same_axes=True)(
-    figures.layers
-)
+
+shares.figure(key=True, height=2.1)(figures.shares)
+
+
+beside_source.figure(height=3.2)(figures.memory)
+
+
+cpu.figure(height=2.0, wide=True, same_axes=True)(figures.layers)
 
 
 # -------------------------------------------------------------------------------------- tables
@@ -347,60 +607,62 @@ def _short(found: Quantity) -> Quantity:
     return to_digits(found, 4)
 
 
-@study.table("tbl-paradox", rows=lambda p: p.corrections, digits=_TWO)
-def _paradox(p: Paper, step: Correction) -> dict[str, Content]:
-    return {
-        "Mean efficiency": step.name,
-        "T4 (%)": _short(step.t4),
-        "Laptop (%)": _short(step.rtx),
-        "By throughputs": _short(step.ratio),
-        "By rates": _short(step.by_print),
-    }
+@source.table("paradox", digits=_TWO)
+def corrections(p: Paper) -> Iterator[Mapping[str, Content]]:
+    for step in p.corrections:
+        yield {
+            "Mean efficiency": step.name,
+            "T4 (%)": _short(step.t4),
+            "Laptop (%)": _short(step.rtx),
+            "By throughputs": _short(step.ratio),
+            "By rates": _short(step.by_print),
+        }
 
 
-@study.table("tbl-networks", rows=lambda p: p.remainders.values(), digits=_TWO)
-def _networks(p: Paper, found: Correction) -> dict[str, Content]:
-    return {
-        "Network": found.name,
-        "By throughputs": _short(found.ratio),
-        "By rates": _short(found.by_print),
-        "At the lower clock": _short(found.by_print / p.source.needed_clock),
-    }
+@source.table(digits=_TWO)
+def networks(p: Paper) -> Iterator[Mapping[str, Content]]:
+    for found in p.remainders.values():
+        yield {
+            "Network": found.name,
+            "By throughputs": _short(found.ratio),
+            "By rates": _short(found.by_print),
+            "At the lower clock": _short(found.by_print / p.source.needed_clock),
+        }
 
 
-@study.table(
-    "tbl-readings",
-    rows=lambda p: [case for case in p.source.cases if case.row],
-    digits={"By rate (1/s)": 3, "Rate ÷ throughput": 2, "Start-up (s)": 2},
-    wide=True,
-)
-def _readings_table(p: Paper, case: Case) -> dict[str, Content]:
-    printed, implied = to_digits(case.images, 4), p.source.by_print(case).images
-    return {
-        "Device": "laptop" if case.device == RTX else case.device,
-        "Network": case.network,
-        "Batch": case.batch,
-        "Printed (1/s)": printed,
-        "By rate (1/s)": to_digits(implied, 3),
-        "Rate ÷ throughput": to_digits(implied / printed, 2),
-        "Start-up (s)": to_digits(_startup(p, case), 2),
-    }
+@source.table(digits={"By rate (1/s)": 3, "Rate ÷ throughput": 2, "Start-up (s)": 2}, wide=True)
+def readings(p: Paper) -> Iterator[Mapping[str, Content]]:
+    for case in [case for case in p.source.cases if case.row]:
+        printed, implied = to_digits(case.images, 4), p.source.by_print(case).images
+        yield {
+            "Device": "laptop" if case.device == RTX else case.device,
+            "Network": case.network,
+            "Batch": case.batch,
+            "Printed (1/s)": printed,
+            "By rate (1/s)": to_digits(implied, 3),
+            "Rate ÷ throughput": to_digits(implied / printed, 2),
+            "Start-up (s)": to_digits(_startup(p, case), 2),
+        }
 
 
-@study.table("tbl-intensity", rows=lambda p: p.source.rows("bound"), digits=_TWO)
-def _intensity(p: Paper, row: Row) -> dict[str, Content]:
-    network = row.text("network")
-    return {
-        "Network": network,
-        "Printed": p.source.exact(row.printed("intensity"), "FLOP/B"),
-        "Layer by layer": theory.intensity(network),
-        "Perfect cache": theory.intensity(network, cached=True),
-        "T4 (%)": p.source.memory_share(T4, network),
-        "Laptop (%)": p.source.memory_share(RTX, network),
-    }
+@source.table(digits=_TWO)
+def intensity(p: Paper) -> Iterator[Mapping[str, Content]]:
+    for row in p.source.rows("bound"):
+        network = row.text("network")
+        yield {
+            "Network": network,
+            "Printed": p.source.exact(row.printed("intensity"), "FLOP/B"),
+            "Layer by layer": theory.intensity(network),
+            "Perfect cache": theory.intensity(network, cached=True),
+            "T4 (%)": p.source.memory_share(T4, network),
+            "Laptop (%)": p.source.memory_share(RTX, network),
+        }
 
 
-study.add_table(lambda p: setup([run for run in (p.cpu, p.gpu) if run]))
+@study.shared_table()
+def machines(p: Paper) -> Table:
+    return setup([run for run in (p.cpu, p.gpu) if run])
+
 
 #: Why printed numbers differ from what a formula gives, by the formula's first words.
 _REASONS: Final = {
@@ -415,15 +677,13 @@ _REASONS: Final = {
 
 
 # The rates have a table of their own.
-@study.table(
-    "tbl-audit",
-    rows=lambda p: [c for c in p.checks if c.verdict == "differs" and c.formula != RATE],
-    wide=True,
-    digits={"Printed ÷ recomputed": 2},
-)
-def _audit_table(p: Paper, item: Check) -> dict[str, Content]:
-    reasons = [why for words, why in _REASONS.items() if item.formula.startswith(words)]
-    return audit_row(p, item) | ({"Finding": reasons[0]} if reasons else {})
+
+
+@source.table("audit", wide=True, digits={"Printed ÷ recomputed": 2})
+def audit_table(p: Paper) -> Iterator[Mapping[str, Content]]:
+    for item in [c for c in p.checks if c.verdict == "differs" and c.formula != RATE]:
+        reasons = [why for words, why in _REASONS.items() if item.formula.startswith(words)]
+        yield audit_row(p, item) | ({"Finding": reasons[0]} if reasons else {})
 
 
 #: The items of the source: how each is treated, and by which audit, which claim, or in words.
@@ -432,8 +692,8 @@ _ITEMS: Final = (
     ("Sections 4.2, 4.3: rates, efficiencies", "audited", ("achieved",)),
     ("Sections 3.2, 5: steps, gains", "audited", ("iterations", "throughput", "batches")),
     ("Averages, ratios and ranges in the text", "audited", ("text",)),
-    ("Sections 2.3, 5.2: all lie right of both ridges", "traffic layer by layer", _compute_bound),
-    ("H1: the laptop is faster, but for the collapse", "its throughputs", _faster),
+    ("Sections 2.3, 5.2: all lie right of both ridges", "traffic layer by layer", compute_bound),
+    ("H1: the laptop is faster, but for the collapse", "its throughputs", hardware),
     ("H2: MobileNetV2 is memory-bound", "nearer roof by time", "consistent; T4 reaches no roof"),
     ("H2: ResNet-50 is compute-bound", "nearer roof by time", "consistent on the T4 alone"),
     ("H3: gains shrink with the batch", "its throughputs", "too small for single runs"),
@@ -443,14 +703,15 @@ _ITEMS: Final = (
 )
 
 
-@study.table("tbl-account", rows=lambda p: _ITEMS, wide=True)
-def _account(p: Paper, item: tuple[str, str, Any]) -> dict[str, Content]:
-    name, treated, result = item
-    if isinstance(result, tuple):
-        counts = count_by_verdict([check for kind in result for check in p.audit[kind]])
-        differ = "differs" if counts["differs"] == 1 else "differ"
-        result = f"{sum(counts.values())} numbers, {counts['differs']} {differ}"
-    elif callable(result):
-        verdict = all_of(*result(p)).judge()
-        result = {"supported": "holds", "refuted": "fails"}.get(verdict, "undecided")
-    return {"The source's item": name, "Decided by": treated, "Result": result}
+@source.table(wide=True)
+def account(p: Paper) -> Iterator[Mapping[str, Content]]:
+    for item in _ITEMS:
+        name, treated, result = item
+        if isinstance(result, tuple):
+            counts = count_by_verdict([check for kind in result for check in p.audit[kind]])
+            differ = "differs" if counts["differs"] == 1 else "differ"
+            result = f"{sum(counts.values())} numbers, {counts['differs']} {differ}"
+        elif callable(result):
+            verdict = all_of(*result(p)).judge()
+            result = {"supported": "holds", "refuted": "fails"}.get(verdict, "undecided")
+        yield {"The source's item": name, "Decided by": treated, "Result": result}
