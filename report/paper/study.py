@@ -189,17 +189,18 @@ class Part(Generic[Subject]):
         return declared
 
     def figure(
-        self, *, key: bool = False, **size: Any
+        self, name: str = "", *, key: bool = False, **size: Any
     ) -> Callable[[Callable[[Subject], Iterable[Panel]]], Callable[[Subject], Iterable[Panel]]]:
         """Declare a figure, whose function yields its panels; ``size`` are fields of ``Drawing``.
 
+        ``name`` stands for the function's where that is taken.
         The ``key`` figure stands for the paper where papers are listed.
         """
 
         def declared(
             function: Callable[[Subject], Iterable[Panel]],
         ) -> Callable[[Subject], Iterable[Panel]]:
-            id = f"fig-{_id(function)}"
+            id = f"fig-{name or _id(function)}"
             place = f"{function.__module__}.{function.__name__}"
 
             def figure(subject: Subject) -> Figure:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain, product
 from typing import Final
 
 from figures.panels import Panel
+from report.evidence.audit import Check
 from report.evidence.executed import residual
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.machines import setup
 from report.paper.reconciliations import as_figure
-from report.paper.study import Content
-from report.paper.study import OldStudy as Study
+from report.paper.study import Content, Part, Study
+from report.paper.tables import Table
 from report.quantity.expression import Quantity, absent, exact, recorded
 from report.quantity.operations import at_least, at_most
 from report.quantity.verdicts import Statement
 from report.records.record import Pass
-from report.studies.conv_profiling import reconciled, source, theory
+from report.studies.conv_profiling import results, source, theory
 from report.studies.conv_profiling.runs import Call, Run, kernels_of, tile_of
 from report.studies.conv_profiling.subject import BASE, SHOWN_BATCH, Dimensions, check_subject
 from report.text.escape import markdown
@@ -47,15 +48,19 @@ class Paper:
         #: The GPU with TF32 on, which another record may hold.
         self.fast = next((r for r in self.runs if not r.workspace(SHOWN_BATCH).missing), None)
         #: From theory or an estimate to what was recorded: the source, lackey, peaks, counters.
-        self.estimate = reconciled.source_estimate(self.reported)
-        self.counts = reconciled.executed(self.cpu) if self.cpu else {}
-        self.backward = list(reconciled.backward(self.cpu)) if self.cpu else []
+        self.estimate = results.source_estimate(self.reported)
+        self.counts = results.executed(self.cpu) if self.cpu else {}
+        self.backward = list(results.backward(self.cpu)) if self.cpu else []
         self.peaks, self.second_peaks = (
-            reconciled.peaks(run) if run else {} for run in (self.cpu, self.second)
+            results.peaks(run) if run else {} for run in (self.cpu, self.second)
         )
-        self.tiled = reconciled.tiled(inputs, self.gpu) if self.gpu else {}
+        self.tiled = results.tiled(inputs, self.gpu) if self.gpu else {}
         #: Calls on the tensor cores of an A100, which others traced.
         self.tensor = source.tensor_calls(inputs)
+
+    def audit(self) -> tuple[Check, ...]:
+        """The checks of what the source printed."""
+        return tuple(source.audit(self.reported))
 
     def printed(self, name: str) -> Quantity:
         """A size of the source's table (B), of the convolution or, by its name, the workspace."""
@@ -87,28 +92,47 @@ study = Study(
     Paper,
     check_subject,
     reconciliations=_reconciliations,
-    audits=lambda p: source.audit(p.reported),
+    audits=Paper.audit,
 )
 findings = study.findings
+#: The source, the trace of others, and one CPU or GPU, each seen through all data of the paper.
+printed: Part[Paper] = study.part("", "source")
+others: Part[Paper] = study.part("", "others")
+cpu_calls: Part[Paper] = study.part("", "cpu")
+gpu_calls: Part[Paper] = study.part("", "gpu")
+pair: Part[Paper] = study.part("", "pair")
+cpu: Part[Run] = study.part("cpu")
+gpu: Part[Run] = study.part("gpu")
+fast: Part[Run] = study.part("fast", "gpu")
+second: Part[Run] = study.part("second", "pair")
 
 
 # -------------------------------------------------------------------------------------- texts
 
-study.texts(
-    {
-        "source_device": lambda p: markdown(p.reported.device),
-        "source_software": lambda p: markdown(p.reported.software),
-        "cpu": lambda p: markdown(p.cpu.short) if p.cpu else "",
-        "second": lambda p: markdown(p.second.short) if p.second else "",
-        "gpu": lambda p: markdown(_model(p.gpu)) if p.gpu else "",
-    }
-)
+
+@printed.text()
+def source_device(p: Paper) -> str:
+    return markdown(p.reported.device)
+
+
+@printed.text()
+def source_software(p: Paper) -> str:
+    return markdown(p.reported.software)
+
+
+def _device(run: Run) -> str:
+    return markdown(run.short)
 
 
 def _model(run: Run) -> str:
     """The GPU as it names itself, since two of our records are of one model."""
     gpu = run.stored.record.environment.gpu
-    return gpu.model if gpu else run.short
+    return markdown(gpu.model if gpu else run.short)
+
+
+cpu.texts(cpu=_device)
+second.texts(second=_device)
+gpu.texts(gpu=_model)
 
 
 # ------------------------------------------------------------------------------ theory, source
@@ -119,47 +143,99 @@ def _kept(p: Paper) -> Quantity:
     return p.printed("size_increase") / theory.OUTPUT_BYTES
 
 
-study.values(
-    {
-        "in_channels": lambda p: theory.C_IN,
-        "out_channels": lambda p: theory.C_OUT,
-        "in_extent": lambda p: theory.EXTENT,
-        "macs": lambda p: theory.MULTIPLY_ADDS,
-        "parameters": lambda p: theory.PARAMETERS,
-        "outputs": lambda p: theory.OUTPUTS,
-        "source_batch": lambda p: exact("batch", "1", p.reported.count("profiled_batch"), p.file),
-        "source_kept": lambda p: p.printed("size_increase"),
-        "table_batch": _kept,
-        "weights": lambda p: theory.WEIGHTS,
-        "weight_average": lambda p: p.legible(1),
-        "partitions": lambda p: theory.WEIGHTS / p.legible(1),
-        "bias_images": lambda p: p.legible(3) / theory.OUTPUTS,
-        "bias_share": lambda p: p.legible(3) / (SHOWN_BATCH * theory.OUTPUTS),
-        "kernels": lambda p: exact("kernels", "1", p.reported.count("profiled_kernels"), p.file),
-        "alignment": lambda p: exact("alignment", "B", SCRATCHPAD_ALIGNMENT),
-        "small_input": lambda p: exact("largest unfolded input", "1", SMALL_INPUT),
-        "ordinary_batch": lambda p: exact("batch on ordinary units", "1", max(ON_CUDA_CORES)),
-        "many_images": lambda p: exact("images that go to oneDNN", "1", MANY_IMAGES),
-    }
+study.constants(
+    in_channels=theory.C_IN,
+    out_channels=theory.C_OUT,
+    in_extent=theory.EXTENT,
+    macs=theory.MULTIPLY_ADDS,
+    parameters=theory.PARAMETERS,
+    outputs=theory.OUTPUTS,
 )
-study.values(
-    {
-        "source_estimate": lambda p: exact("estimate", "B", p.estimate.start.amount, p.file),
-        "source_allocated": lambda p: p.printed("allocation_size"),
-        "source_workspace": lambda p: p.printed("workspace"),
-        "copies": lambda p: theory.copies(SHOWN_BATCH),
-        "square": lambda p: exact("side of a square", "1", theory.SQUARE),
-        "largest_square": lambda p: exact("largest square tried", "1", theory.LARGEST_SQUARE),
-        "largest_batch": lambda p: exact("largest batch tried", "1", theory.LARGEST_BATCH),
-        "source_measured": lambda p: exact(
-            "source: measured memory",
-            "B",
-            round(source.MB * p.reported.value("measured_memory").number),
-            p.file,
-        ),
-    },
+
+
+@printed.value()
+def source_batch(p: Paper) -> Quantity:
+    return exact("batch", "1", p.reported.count("profiled_batch"), p.file)
+
+
+@printed.value()
+def source_kept(p: Paper) -> Quantity:
+    return p.printed("size_increase")
+
+
+printed.values(table_batch=_kept)
+
+
+study.constants(
+    weights=theory.WEIGHTS,
+)
+
+
+@printed.value()
+def weight_average(p: Paper) -> Quantity:
+    return p.legible(1)
+
+
+@printed.value()
+def partitions(p: Paper) -> Quantity:
+    return theory.WEIGHTS / p.legible(1)
+
+
+@printed.value()
+def bias_images(p: Paper) -> Quantity:
+    return p.legible(3) / theory.OUTPUTS
+
+
+@printed.value()
+def bias_share(p: Paper) -> Quantity:
+    return p.legible(3) / (SHOWN_BATCH * theory.OUTPUTS)
+
+
+@printed.value()
+def kernels(p: Paper) -> Quantity:
+    return exact("kernels", "1", p.reported.count("profiled_kernels"), p.file)
+
+
+study.constants(
+    alignment=exact("alignment", "B", SCRATCHPAD_ALIGNMENT),
+    small_input=exact("largest unfolded input", "1", SMALL_INPUT),
+    ordinary_batch=exact("batch on ordinary units", "1", max(ON_CUDA_CORES)),
+    many_images=exact("images that go to oneDNN", "1", MANY_IMAGES),
+)
+
+
+@printed.value("measured")
+def source_estimate(p: Paper) -> Quantity:
+    return exact("estimate", "B", p.estimate.start.amount, p.file)
+
+
+@printed.value("measured")
+def source_allocated(p: Paper) -> Quantity:
+    return p.printed("allocation_size")
+
+
+@printed.value("measured")
+def source_workspace(p: Paper) -> Quantity:
+    return p.printed("workspace")
+
+
+study.constants(
     "measured",
+    copies=theory.copies(SHOWN_BATCH),
+    square=exact("side of a square", "1", theory.SQUARE),
+    largest_square=exact("largest square tried", "1", theory.LARGEST_SQUARE),
+    largest_batch=exact("largest batch tried", "1", theory.LARGEST_BATCH),
 )
+
+
+@printed.value("measured")
+def source_measured(p: Paper) -> Quantity:
+    return exact(
+        "source: measured memory",
+        "B",
+        round(source.MB * p.reported.value("measured_memory").number),
+        p.file,
+    )
 
 
 # ---------------------------------------------------------------------------------- operations
@@ -178,21 +254,47 @@ def _calls(run: Run | None) -> tuple[Call, ...]:
     return run.calls if run else ()
 
 
-study.values(
-    {
-        "shown_batch": lambda p: exact("batch", "1", SHOWN.batch),
-        "shown_inputs": lambda p: exact("channels", "1", SHOWN.shape.inputs),
-        "shown_outputs": lambda p: exact("channels", "1", SHOWN.shape.outputs),
-        "tile_channels": lambda p: _tile_side(p, 1),
-        "tiled_cases": lambda p: _count(p.gpu, "calls with a tile", len(p.tiled)),
-        "tiled_shapes": lambda p: _count(p.gpu, "shapes", len({c.shape for c in p.tiled})),
-        "padded_cases": lambda p: _count(
-            p.gpu, "calls with padded tiles", sum(r.terms[0].amount > 0 for r in p.tiled.values())
-        ),
-        "forward_cases": lambda p: _count(p.gpu, "forward calls", len(_calls(p.gpu))),
-        "untiled_cases": lambda p: _count(p.gpu, "other calls", len(_calls(p.gpu)) - len(p.tiled)),
-        "tensor_layers": lambda p: exact("layers on tensor cores", "1", len(theory.ALEXNET)),
-    }
+study.constants(
+    shown_batch=exact("batch", "1", SHOWN.batch),
+    shown_inputs=exact("channels", "1", SHOWN.shape.inputs),
+    shown_outputs=exact("channels", "1", SHOWN.shape.outputs),
+)
+
+
+@gpu_calls.value()
+def tile_channels(p: Paper) -> Quantity:
+    return _tile_side(p, 1)
+
+
+@gpu_calls.value()
+def tiled_cases(p: Paper) -> Quantity:
+    return _count(p.gpu, "calls with a tile", len(p.tiled))
+
+
+@gpu_calls.value()
+def tiled_shapes(p: Paper) -> Quantity:
+    return _count(p.gpu, "shapes", len({c.shape for c in p.tiled}))
+
+
+@gpu_calls.value()
+def padded_cases(p: Paper) -> Quantity:
+    return _count(
+        p.gpu, "calls with padded tiles", sum(r.terms[0].amount > 0 for r in p.tiled.values())
+    )
+
+
+@gpu_calls.value()
+def forward_cases(p: Paper) -> Quantity:
+    return _count(p.gpu, "forward calls", len(_calls(p.gpu)))
+
+
+@gpu_calls.value()
+def untiled_cases(p: Paper) -> Quantity:
+    return _count(p.gpu, "other calls", len(_calls(p.gpu)) - len(p.tiled))
+
+
+study.constants(
+    tensor_layers=exact("layers on tensor cores", "1", len(theory.ALEXNET)),
 )
 
 
@@ -203,39 +305,75 @@ def _seen_of(p: Paper, choose: Callable[..., Quantity]) -> Quantity:
     return theory.seen(SHOWN_BATCH, scaling) / theory.work(SHOWN_BATCH)
 
 
-study.values(
-    {
-        "winograd_products": lambda p: theory.WINOGRAD_PRODUCTS,
-        "seen_least": lambda p: _seen_of(p, at_most),
-        "seen_most": lambda p: _seen_of(p, at_least),
-        "printed_least": lambda p: theory.C_OUT * _seen_of(p, at_most),
-        "printed_most": lambda p: theory.C_OUT * _seen_of(p, at_least),
-    },
+study.constants(
     "percent",
+    winograd_products=theory.WINOGRAD_PRODUCTS,
 )
-study.values(
-    {"own_seen": lambda fast: fast.seen(SHOWN_BATCH) / theory.work(SHOWN_BATCH)},
-    "percent",
-    of=lambda p: p.fast,
-)
-study.values(
-    {
-        "fourier_fused": lambda run: run.fused(FOURIER.shape, FOURIER.batch),
-        "fourier_executed": lambda run: run.executed(FOURIER.shape, FOURIER.batch),
-        "fourier_peak": lambda run: run.peak_share(FOURIER),
-        "forward_most": lambda run: at_least(*run.shares("forward")),
-        "backward_least": lambda run: at_most(*run.shares("forward_backward")),
-        "backward_most": lambda run: at_least(*run.shares("forward_backward")),
-    },
-    "measured",
-    of=lambda p: p.gpu,
-)
-study.values({"bias_number": lambda p: p.legible(3)}, "exact")
-study.values(
-    {"beside_copies": lambda fast: fast.workspace(SHOWN_BATCH) - theory.copies(SHOWN_BATCH)},
-    "exact",
-    of=lambda p: p.fast,
-)
+
+
+@others.value("percent")
+def seen_least(p: Paper) -> Quantity:
+    return _seen_of(p, at_most)
+
+
+@others.value("percent")
+def seen_most(p: Paper) -> Quantity:
+    return _seen_of(p, at_least)
+
+
+@others.value("percent")
+def printed_least(p: Paper) -> Quantity:
+    return theory.C_OUT * _seen_of(p, at_most)
+
+
+@others.value("percent")
+def printed_most(p: Paper) -> Quantity:
+    return theory.C_OUT * _seen_of(p, at_least)
+
+
+@fast.value("percent")
+def own_seen(fast: Run) -> Quantity:
+    return fast.seen(SHOWN_BATCH) / theory.work(SHOWN_BATCH)
+
+
+@gpu.value("measured")
+def fourier_fused(run: Run) -> Quantity:
+    return run.fused(FOURIER.shape, FOURIER.batch)
+
+
+@gpu.value("measured")
+def fourier_executed(run: Run) -> Quantity:
+    return run.executed(FOURIER.shape, FOURIER.batch)
+
+
+@gpu.value("measured")
+def fourier_peak(run: Run) -> Quantity:
+    return run.peak_share(FOURIER)
+
+
+@gpu.value("measured")
+def forward_most(run: Run) -> Quantity:
+    return at_least(*run.shares("forward"))
+
+
+@gpu.value("measured")
+def backward_least(run: Run) -> Quantity:
+    return at_most(*run.shares("forward_backward"))
+
+
+@gpu.value("measured")
+def backward_most(run: Run) -> Quantity:
+    return at_least(*run.shares("forward_backward"))
+
+
+@printed.value("exact")
+def bias_number(p: Paper) -> Quantity:
+    return p.legible(3)
+
+
+@fast.value("exact")
+def beside_copies(fast: Run) -> Quantity:
+    return fast.workspace(SHOWN_BATCH) - theory.copies(SHOWN_BATCH)
 
 
 # --------------------------------------------------------------------------------- the CPUs
@@ -247,37 +385,60 @@ def _held(p: Paper, name: str, number: Callable[[list[Call]], int]) -> Quantity:
     return _count(p.cpu, name, number(held) if held else Missing("no shape was held out"))
 
 
-study.values(
-    {
-        "known_shapes": lambda p: _count(
-            p.cpu, "shapes", len({call.shape for call in p.counts if not call.held_out})
-        ),
-        "held_shapes": lambda p: _held(
-            p, "shapes held out", lambda held: len({call.shape for call in held})
-        ),
-        "held_calls": lambda p: _held(p, "calls held out", len),
-        "held_tests": lambda p: _held(
-            p, "beside theory", lambda held: sum(reconciled.says_more(p.counts[c]) for c in held)
-        ),
-        "all_calls": lambda p: _count(p.cpu, "calls with a peak", len(p.peaks)),
-        "second_calls": lambda p: _count(p.second, "calls with a peak", len(p.second_peaks)),
-    }
-)
-study.values(
-    {
-        "ratio_least": lambda p: at_most(*reconciled.ratios(p.cpu, p.counts)),
-        "ratio_most": lambda p: at_least(*reconciled.ratios(p.cpu, p.counts)),
-        "peak_most": lambda p: at_least(*reconciled.ratios(p.cpu, p.peaks)),
-    },
-    "measured",
-)
-study.values({"block": Run.block}, of=lambda p: p.cpu)
-study.values(
-    {"listed_peak": lambda run: recorded("peak", "B", run.peak(SHOWN), run.file)},
-    "exact",
-    of=lambda p: p.cpu,
-)
-study.values({"second_block": Run.block}, of=lambda p: p.second)
+@cpu_calls.value()
+def known_shapes(p: Paper) -> Quantity:
+    return _count(p.cpu, "shapes", len({call.shape for call in p.counts if not call.held_out}))
+
+
+@cpu_calls.value()
+def held_shapes(p: Paper) -> Quantity:
+    return _held(p, "shapes held out", lambda held: len({call.shape for call in held}))
+
+
+@cpu_calls.value()
+def held_calls(p: Paper) -> Quantity:
+    return _held(p, "calls held out", len)
+
+
+@cpu_calls.value()
+def held_tests(p: Paper) -> Quantity:
+    return _held(p, "beside theory", lambda held: sum(results.says_more(p.counts[c]) for c in held))
+
+
+@cpu_calls.value()
+def all_calls(p: Paper) -> Quantity:
+    return _count(p.cpu, "calls with a peak", len(p.peaks))
+
+
+@pair.value()
+def second_calls(p: Paper) -> Quantity:
+    return _count(p.second, "calls with a peak", len(p.second_peaks))
+
+
+@cpu_calls.value("measured")
+def ratio_least(p: Paper) -> Quantity:
+    return at_most(*results.ratios(p.cpu, p.counts))
+
+
+@cpu_calls.value("measured")
+def ratio_most(p: Paper) -> Quantity:
+    return at_least(*results.ratios(p.cpu, p.counts))
+
+
+@cpu_calls.value("measured")
+def peak_most(p: Paper) -> Quantity:
+    return at_least(*results.ratios(p.cpu, p.peaks))
+
+
+cpu.values(block=Run.block)
+
+
+@cpu.value("exact")
+def listed_peak(run: Run) -> Quantity:
+    return recorded("peak", "B", run.peak(SHOWN), run.file)
+
+
+second.values(second_block=Run.block)
 
 
 # -------------------------------------------------------------------------------------- claims
@@ -288,13 +449,15 @@ def _without_residual(run: Run | None, found: Iterable[Reconciliation]) -> Itera
     return (residual([each], each.unit, run.file).exactly(0) for each in found if run)
 
 
-def _not_per_image(p: Paper) -> Statement:
+@printed.claim("The source's memory of a batch is that of one image times its size")
+def parameters_per_image(p: Paper) -> Statement:
     """That the bytes without the workspace are those of an image for every image."""
     without = p.printed("allocation_size") - p.printed("workspace")
     return (without / theory.for_every_image(p.reported.count("profiled_batch"))).exactly(1)
 
 
-def _winograd(p: Paper) -> Iterator[Statement]:
+@printed.claim("The source's workspace is what Winograd's algorithm keeps, and by one choice alone")
+def workspace_is_winograd(p: Paper) -> Iterator[Statement]:
     """That the printed workspace is what Winograd's algorithm keeps, and by one choice alone."""
     size = source.operator_bytes(p.reported, source.WORKSPACE, "self_allocation_size")
     batch = p.reported.count("profiled_batch")
@@ -303,7 +466,8 @@ def _winograd(p: Paper) -> Iterator[Statement]:
     yield exact("choices that fit", "1", theory.winograds_of(size)).exactly(1)
 
 
-def _batch_in_product(p: Paper) -> Statement:
+@printed.claim("The source's printed product is the work of one image times its batch size")
+def batch_in_product(p: Paper) -> Statement:
     work = exact("printed result", "FLOP", p.reported.count("flops"), p.file)
     return (work / theory.work(1)).exactly(p.reported.count("printed_batch"))
 
@@ -318,89 +482,124 @@ def _tensor(p: Paper, number: int, *counts: tuple[str, str]) -> Iterator[Stateme
         yield (count / call.written(kernel)).exactly(number)
 
 
-study.claims(
-    {
-        "batch-in-product": _batch_in_product,
-        "table-of-one-image": lambda p: _kept(p).exactly(1),
-        "parameters-per-image": _not_per_image,
-        "temporary-storage": lambda p: residual([p.estimate], "B", p.file).exactly(0),
-        "workspace-is-winograd": _winograd,
-        "keeps-its-output": lambda p: (_kept(p) / SHOWN_BATCH).exactly(1),
-        "counters-blind": lambda p: _tensor(p, 0, ("product", "multiply_adds")),
-        "copies-multiply": lambda p: _tensor(p, 1, *_COPIES, ("bias", "multiply_adds")),
-    }
-)
-study.claims(
-    {
-        "seen-as-predicted": lambda run: (
-            (run.seen(b) / theory.seen(b, 2)).exactly(1) for b in ON_TENSOR_CORES
-        ),
-        "scaled-otherwise": lambda run: (
-            (run.fast(f"ncu_fp32_{kind}", b) / (b * theory.OUTPUTS)).exactly(1)
-            for b, kind in product(ON_TENSOR_CORES, ("additions", "multiply_adds"))
-        ),
-        "tensor-cores-are-theory": lambda run: (
-            (run.fast("ncu_tensor_core_flops", b) / theory.work(b)).exactly(1)
-            for b in ON_TENSOR_CORES
-        ),
-        "small-batches-seen": lambda run: (run.seen(b) / theory.work(b) > 1 for b in ON_CUDA_CORES),
-        "workspace-is-copies": lambda run: (
-            run.workspace(SHOWN_BATCH) / theory.copies(SHOWN_BATCH)
-        ).near(1, within=1e-4),
-    },
-    of=lambda p: p.fast,
-)
-study.claims({"tiles-explain": lambda p: _without_residual(p.gpu, p.tiled.values())})
-study.claims(
-    {
-        "nothing-saved-forward": lambda run: (each > 1 for each in run.shares("forward")),
-        "saved-backward": lambda run: (
-            each < 1 - MARGIN for each in run.shares("forward_backward")
-        ),
-        "only-output": lambda run: (
-            run.peak_share(call).exactly(1) for call in run.calls if call.shape == BASE
-        ),
-    },
-    of=lambda p: p.gpu,
-)
+@printed.claim("The source's operator table is of one image")
+def table_of_one_image(p: Paper) -> Statement:
+    return _kept(p).exactly(1)
+
+
+@printed.claim("Shapes and Winograd's workspace explain the source's memory to the byte")
+def temporary_storage(p: Paper) -> Statement:
+    return residual([p.estimate], "B", p.file).exactly(0)
+
+
+@printed.claim("The source's call keeps the output of its whole batch and nothing else")
+def keeps_its_output(p: Paper) -> Statement:
+    return (_kept(p) / SHOWN_BATCH).exactly(1)
+
+
+@others.claim("Counters of CUDA cores see no multiply-add of a product on tensor cores")
+def counters_blind(p: Paper) -> Iterator[Statement]:
+    return _tensor(p, 0, ("product", "multiply_adds"))
+
+
+@others.claim("Copies into another layout multiply once for each element that they write")
+def copies_multiply(p: Paper) -> Iterator[Statement]:
+    return _tensor(p, 1, *_COPIES, ("bias", "multiply_adds"))
+
+
+@fast.claim("With TF32 the counters of CUDA cores see exactly what copies, scaling and bias do")
+def seen_as_predicted(run: Run) -> Iterator[Statement]:
+    for b in ON_TENSOR_CORES:
+        yield (run.seen(b) / theory.seen(b, 2)).exactly(1)
+
+
+@fast.claim("With TF32 a GPU adds once and multiplies-adds once for each output element")
+def scaled_otherwise(run: Run) -> Iterator[Statement]:
+    for b, kind in product(ON_TENSOR_CORES, ("additions", "multiply_adds")):
+        yield (run.fast(f"ncu_fp32_{kind}", b) / (b * theory.OUTPUTS)).exactly(1)
+
+
+@fast.claim("The counter of tensor cores shows exactly the theoretical work")
+def tensor_cores_are_theory(run: Run) -> Iterator[Statement]:
+    for b in ON_TENSOR_CORES:
+        yield (run.fast("ncu_tensor_core_flops", b) / theory.work(b)).exactly(1)
+
+
+@fast.claim("Small batches run on ordinary units although TF32 is allowed")
+def small_batches_seen(run: Run) -> Iterator[Statement]:
+    for b in ON_CUDA_CORES:
+        yield run.seen(b) / theory.work(b) > 1
+
+
+@fast.claim("With TF32 the workspace is a copy of input and weights, within 0.01 %")
+def workspace_is_copies(run: Run) -> Statement:
+    return (run.workspace(SHOWN_BATCH) / theory.copies(SHOWN_BATCH)).near(1, within=1e-4)
+
+
+@gpu_calls.claim("The tile in a kernel's name explains its counted operations to the unit")
+def tiles_explain(p: Paper) -> Iterator[Statement]:
+    return _without_residual(p.gpu, p.tiled.values())
+
+
+@gpu.claim("A GPU's forward call executes more operations than theory")
+def nothing_saved_forward(run: Run) -> Iterator[Statement]:
+    for each in run.shares("forward"):
+        yield each > 1
+
+
+@gpu.claim("A GPU's backward pass saves more than a tenth of the operations")
+def saved_backward(run: Run) -> Iterator[Statement]:
+    for each in run.shares("forward_backward"):
+        yield each < 1 - MARGIN
+
+
+@gpu.claim("A GPU's forward call of the example allocates its output alone")
+def only_output(run: Run) -> Iterator[Statement]:
+    for call in run.calls:
+        if call.shape == BASE:
+            yield run.peak_share(call).exactly(1)
 
 
 def _counts(p: Paper, counted: Callable[[Call], bool]) -> list[Reconciliation]:
     return [found for call, found in p.counts.items() if counted(call)]
 
 
-def _predicted(p: Paper) -> Iterator[Statement]:
+@cpu_calls.claim("Rules written beforehand give counts and peaks of held-out shapes to the unit")
+def predicted(p: Paper) -> Iterator[Statement]:
     held = [r for found in (p.counts, p.peaks) for call, r in found.items() if call.held_out]
     return _without_residual(p.cpu, held)
 
 
-study.claims(
-    {
-        "example-is-theory": lambda p: _without_residual(
-            p.cpu, [*_counts(p, lambda call: call.shape == BASE), *p.backward]
-        ),
-        "counts-explained": lambda p: _without_residual(
-            p.cpu, _counts(p, lambda call: not call.held_out)
-        ),
-        "predicted": _predicted,
-        "peaks-explained": lambda p: chain(
-            _without_residual(p.cpu, p.peaks.values()),
-            _without_residual(p.second, p.second_peaks.values()),
-        ),
-    }
-)
+@cpu_calls.claim("A CPU executes exactly the multiply-adds of theory for the example")
+def example_is_theory(p: Paper) -> Iterator[Statement]:
+    return _without_residual(p.cpu, [*_counts(p, lambda call: call.shape == BASE), *p.backward])
+
+
+@cpu_calls.claim("Rules of the library explain the counts of all known shapes to the unit")
+def counts_explained(p: Paper) -> Iterator[Statement]:
+    return _without_residual(p.cpu, _counts(p, lambda call: not call.held_out))
+
+
+@pair.claim("Rules of the library explain all peaks of memory to the byte, on both CPUs")
+def peaks_explained(p: Paper) -> Iterator[Statement]:
+    return chain(
+        _without_residual(p.cpu, p.peaks.values()),
+        _without_residual(p.second, p.second_peaks.values()),
+    )
 
 
 # ------------------------------------------------------------------------------------- figures
 
 
-@study.figure("fig-bytes", height=2.6)
-def _fig_bytes(p: Paper) -> Iterator[Panel]:
+@printed.figure("bytes", key=True, height=2.6)
+def bytes_of_the_source(p: Paper) -> Iterator[Panel]:
+
     yield replace(as_figure(p.estimate), x_label="Memory (MB)", residual="")
 
 
-@study.figure("fig-operations", height=2.6)
-def _fig_operations(p: Paper) -> Iterator[Panel]:
+@gpu_calls.figure(height=2.6)
+def operations(p: Paper) -> Iterator[Panel]:
+
     if SHOWN in p.tiled:
         drawn = as_figure(p.tiled[SHOWN])
         yield replace(drawn, x_label=drawn.x_label.replace("From zero", "Operations"))
@@ -417,7 +616,6 @@ _KERNELS: Final = (
 )
 
 
-@study.table("tbl-kernels", rows=lambda p: _KERNELS if p.tensor else ())
 def _kernels(p: Paper, kernel: tuple[str, str, str]) -> dict[str, Content]:
     name, task, field = kernel
 
@@ -434,6 +632,12 @@ def _kernels(p: Paper, kernel: tuple[str, str, str]) -> dict[str, Content]:
         "Multiply": each("multiplications"),
         "Fused": each("multiply_adds"),
     }
+
+
+@others.table("kernels")
+def kernels_table(p: Paper) -> Iterator[Mapping[str, Content]]:
+    for kernel in _KERNELS if p.tensor else ():
+        yield _kernels(p, kernel)
 
 
 def _algorithms(p: Paper) -> list[tuple[Dimensions, int, Pass]]:
@@ -453,44 +657,49 @@ _SHOWN_BOTH: Final = (1, 8, 32, 64, 512)
 _WORDS: Final = {"fft": "Fourier", "winograd": "Winograd", "dgrad": "direct", "gemm": "product"}
 
 
-@study.table("tbl-algorithms", rows=_algorithms, digits={"Fused": 3, "Whole sum": 3})
-def _algorithm_rows(p: Paper, call: tuple[Dimensions, int, Pass]) -> dict[str, Content]:
-    assert p.gpu is not None
-    shape, batch, pass_ = call
-    names = kernels_of(p.inputs, p.gpu, shape.factors(batch, pass_))
-    missing = names if isinstance(names, Missing) else Missing("no kernel was kept")
-    kernels = () if isinstance(names, Missing) else names
-    special = {word for name in kernels for part, word in _WORDS.items() if part in name}
-    return {
-        "Kernel size": f"{shape.kernel}×{shape.kernel}",
-        "Batch": batch,
-        "Pass": "forward" if pass_ == "forward" else "both",
-        "Kernels": ", ".join(sorted(special)) or missing,
-        "Fused": p.gpu.fused(*call),
-        "Whole sum": p.gpu.executed(*call),
-    }
+@gpu_calls.table(digits={"Fused": 3, "Whole sum": 3})
+def algorithms(p: Paper) -> Iterator[Mapping[str, Content]]:
+    for call in _algorithms(p):
+        assert p.gpu is not None
+        shape, batch, pass_ = call
+        names = kernels_of(p.inputs, p.gpu, shape.factors(batch, pass_))
+        missing = names if isinstance(names, Missing) else Missing("no kernel was kept")
+        kernels = () if isinstance(names, Missing) else names
+        special = {word for name in kernels for part, word in _WORDS.items() if part in name}
+        yield {
+            "Kernel size": f"{shape.kernel}×{shape.kernel}",
+            "Batch": batch,
+            "Pass": "forward" if pass_ == "forward" else "both",
+            "Kernels": ", ".join(sorted(special)) or missing,
+            "Fused": p.gpu.fused(*call),
+            "Whole sum": p.gpu.executed(*call),
+        }
 
 
-@study.table("tbl-predicted", rows=lambda p: [c for c in p.counts if c.held_out], wide=True)
-def _predicted_rows(p: Paper, call: Call) -> dict[str, Content]:
-    work, peak, run = p.counts[call], p.peaks.get(call), p.cpu
-    assert run is not None
-    unknown = absent("peak", "B", "no peak was recorded, or no rule gives it")
-    return {
-        "Shape, batch": call.name,
-        "Theory (MAC)": exact("theory", "MAC", work.start.amount),
-        "Predicted": exact("predicted", "MAC", work.end),
-        "Counted": reconciled.recorded_in(run, work),
-        "Output (B)": exact("output", "B", peak.start.amount) if peak else unknown,
-        "Peak, predicted": exact("predicted", "B", peak.end) if peak else unknown,
-        "Peak, recorded": reconciled.recorded_in(run, peak) if peak else unknown,
-    }
+@cpu_calls.table("predicted", wide=True)
+def held_out(p: Paper) -> Iterator[Mapping[str, Content]]:
+    for call in [c for c in p.counts if c.held_out]:
+        work, peak, run = p.counts[call], p.peaks.get(call), p.cpu
+        assert run is not None
+        unknown = absent("peak", "B", "no peak was recorded, or no rule gives it")
+        yield {
+            "Shape, batch": call.name,
+            "Theory (MAC)": exact("theory", "MAC", work.start.amount),
+            "Predicted": exact("predicted", "MAC", work.end),
+            "Counted": results.recorded_in(run, work),
+            "Output (B)": exact("output", "B", peak.start.amount) if peak else unknown,
+            "Peak, predicted": exact("predicted", "B", peak.end) if peak else unknown,
+            "Peak, recorded": results.recorded_in(run, peak) if peak else unknown,
+        }
 
 
-@study.table("tbl-account", rows=lambda p: source.account(p.reported), wide=True)
-def _account(p: Paper, row: tuple[str, str, str]) -> dict[str, Content]:
-    name, outcome, audited = row
-    return {"Part of the source": name, "What became of it": outcome, "Its numbers": audited}
+@printed.table(wide=True)
+def account(p: Paper) -> Iterator[Mapping[str, Content]]:
+    for row in source.account(p.reported):
+        name, outcome, audited = row
+        yield {"Part of the source": name, "What became of it": outcome, "Its numbers": audited}
 
 
-study.add_table(lambda p: setup(p.runs))
+@study.shared_table()
+def machines(p: Paper) -> Table:
+    return setup(p.runs)
