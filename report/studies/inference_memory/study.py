@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import product
 from typing import Final
 
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.machines import setup
-from report.paper.study import Content, audit_row
-from report.paper.study import OldStudy as Study
+from report.paper.study import Content, Part, Study, audit_row
+from report.paper.tables import Table
 from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import at_least, at_most
@@ -40,14 +41,13 @@ from report.studies.inference_memory.subject import (
     SHOWN,
     TILED,
     Call,
-    Limit,
     Precision,
     check_subject,
     small,
 )
 from report.text.escape import markdown
 from report.theory.conditions import Layout
-from report.theory.fits import Fits, least
+from report.theory.fits import least
 from report.theory.networks import layers_of
 from report.theory.reconciliation import Reconciliation
 
@@ -71,41 +71,72 @@ class Paper:
         self.cpu = cpu if cpu and not cpu.on_gpu else None
         self.second = second if second and not second.on_gpu else None
         self.gpu = gpu if gpu and gpu.on_gpu else None
+        #: The CPU whose limits were measured, and the one on which layouts and tiles were tried.
+        self.limited = self.cpu if self.cpu and self.cpu.limits else None
+        self.varied = self.second or self.cpu
         self.allocated = Allocated([run for run in (self.gpu, third) if run and run.on_gpu])
 
+    def reconciliations(self) -> Iterator[Reconciliation]:
+        """The peaks of both CPUs."""
+        for run in (self.cpu, self.second):
+            if run:
+                yield from reconciled(run, "float32", REDUCED).values()
 
-def _reconciliations(p: Paper) -> Iterator[Reconciliation]:
-    for run in (p.cpu, p.second):
-        if run:
-            yield from reconciled(run, "float32", REDUCED).values()
 
-
-study = Study(Paper, check_subject, reconciliations=_reconciliations)
+study = Study(Paper, check_subject, reconciliations=Paper.reconciliations)
 findings = study.findings
+printed: Part[Paper] = study.part("", "source")
+on_gpu: Part[Paper] = study.part("", "gpu")
+cpu: Part[Run] = study.part("cpu")
+limited: Part[Run] = study.part("limited", "cpu")
+varied: Part[Run] = study.part("varied", "cpu")
+second: Part[Run] = study.part("second", "pair")
+gpu: Part[Run] = study.part("gpu")
+allocated: Part[Allocated] = study.part("allocated", "gpu")
 
 
-study.texts(
-    {
-        "source_device": lambda p: markdown(p.inputs.reported.device),
-        "source_software": lambda p: markdown(p.inputs.reported.software),
-        "cpu": lambda p: markdown(p.cpu.short) if p.cpu else "",
-        "second": lambda p: markdown(p.second.short) if p.second else "",
-        # Without the key of the device, which tells two machines with this GPU apart.
-        "gpu": lambda p: markdown(p.gpu.short.partition(" (")[0]) if p.gpu else "",
-        "learned": lambda p: ", ".join(LEARNED),
-        "held_out": lambda p: ", ".join(n for n in NETWORKS if n not in LEARNED),
-        "source_saved": lambda p: "–".join(
-            f"{p.inputs.reported.value(f'amc_saving_{end}').number:g}" for end in ("low", "high")
-        ),
-        "missed": lambda p: _missed_networks(p.cpu),
-    }
-)
+@printed.text()
+def source_device(p: Paper) -> str:
+    return markdown(p.inputs.reported.device)
 
 
-def _missed_networks(run: Run | None) -> str:
+@printed.text()
+def source_software(p: Paper) -> str:
+    return markdown(p.inputs.reported.software)
+
+
+@study.text()
+def learned(p: Paper) -> str:
+    return ", ".join(LEARNED)
+
+
+@study.text()
+def held_out(p: Paper) -> str:
+    return ", ".join(n for n in NETWORKS if n not in LEARNED)
+
+
+@printed.text()
+def source_saved(p: Paper) -> str:
+    return "–".join(
+        f"{p.inputs.reported.value(f'amc_saving_{end}').number:g}" for end in ("low", "high")
+    )
+
+
+def _device(run: Run) -> str:
+    # Without the key of the device, which tells two machines with one GPU apart.
+    return markdown(run.short.partition(" (")[0] if run.on_gpu else run.short)
+
+
+cpu.texts(cpu=_device)
+second.texts(second=_device)
+gpu.texts(gpu=_device)
+
+
+@cpu.text()
+def missed(run: Run) -> str:
     """The networks, layouts and batches whose prediction is a bound that was not met."""
     batches: dict[str, list[str]] = {}
-    for call in peaks_of(run).misses if run else ():
+    for call in peaks_of(run).misses:
         name = f"{call.network} in {call.layout.replace('_', ' ')}"
         batches.setdefault(name, []).append(str(call.batch))
     return "; ".join(f"{name} (batch {', '.join(of)})" for name, of in batches.items())
@@ -114,55 +145,89 @@ def _missed_networks(run: Run | None) -> str:
 # ------------------------------------------------------------------------------- peaks on a CPU
 
 
-def _at(batch: int) -> Callable[[Paper], Quantity]:
-    return lambda p: exact("batch size", "1", batch)
+def _at(batch: int) -> Quantity:
+    return exact("batch size", "1", batch)
 
 
-study.values(
-    {
-        "exact": lambda run: peaks_of(run).exact,
-        "compared": lambda run: peaks_of(run).compared,
-        "bounds": lambda run: peaks_of(run).bounds,
-        "held_exact": lambda run: peaks_of(run).held_out.exact,
-        "held_compared": lambda run: peaks_of(run).held_out.compared,
-        "vgg_exact": lambda run: peaks_of(run).of("VGG-16").exact,
-        "vgg_compared": lambda run: peaks_of(run).of("VGG-16").compared,
-        "fall": lambda run: run.peak(small(SHOWN, 1)) / run.peak(small(SHOWN, 2)),
-    },
-    of=lambda p: p.cpu,
-)
-study.values(
-    {
-        "layout_saved": lambda run: _settings(run, "float32, channels last")[0],
-    },
-    "percent",
-    of=lambda p: p.cpu,
-)
-study.values(
-    {
-        "second_exact": lambda run: peaks_of(run).exact,
-        "second_compared": lambda run: peaks_of(run).compared,
-    },
-    of=lambda p: p.second,
-)
-study.values({"confidence": lambda p: exact("confidence, chosen", "1", CONFIDENCE)}, "percent")
-study.values({"shown_batch": _at(SHOWN_BATCH), **{f"at_{n}": _at(n) for n in TABLED}})
+def _exact_peaks(run: Run) -> Quantity:
+    return peaks_of(run).exact
 
 
-study.claims(
-    {
-        "peaks-exact": lambda run: (rest.exactly(0) for rest in peaks_of(run).rests(bounded=False)),
-        "bounds-hold": lambda run: (rest > -1 for rest in peaks_of(run).rests(bounded=True)),
-    },
-    of=lambda p: p.cpu,
-)
+cpu.values(exact=_exact_peaks)
+
+
+@cpu.value()
+def compared(run: Run) -> Quantity:
+    return peaks_of(run).compared
+
+
+@cpu.value()
+def bounds(run: Run) -> Quantity:
+    return peaks_of(run).bounds
+
+
+@cpu.value()
+def held_exact(run: Run) -> Quantity:
+    return peaks_of(run).held_out.exact
+
+
+@cpu.value()
+def held_compared(run: Run) -> Quantity:
+    return peaks_of(run).held_out.compared
+
+
+@cpu.value()
+def vgg_exact(run: Run) -> Quantity:
+    return peaks_of(run).of("VGG-16").exact
+
+
+@cpu.value()
+def vgg_compared(run: Run) -> Quantity:
+    return peaks_of(run).of("VGG-16").compared
+
+
+@cpu.value()
+def fall(run: Run) -> Quantity:
+    return run.peak(small(SHOWN, 1)) / run.peak(small(SHOWN, 2))
+
+
+@cpu.value("percent")
+def layout_saved(run: Run) -> Quantity:
+    return _settings(run, "float32, channels last")[0]
+
+
+@second.value()
+def second_exact(run: Run) -> Quantity:
+    return peaks_of(run).exact
+
+
+@second.value()
+def second_compared(run: Run) -> Quantity:
+    return peaks_of(run).compared
+
+
+study.constants("percent", confidence=exact("confidence, chosen", "1", CONFIDENCE))
+
+
+study.constants(shown_batch=_at(SHOWN_BATCH))
+
+
+study.constants(**{f"at_{n}": _at(n) for n in TABLED})
+
+
+@cpu.claim("Peaks of memory on a CPU are the predicted ones to the byte")
+def peaks_exact(run: Run) -> Iterator[Statement]:
+    for rest in peaks_of(run).rests(bounded=False):
+        yield rest.exactly(0)
+
+
+@cpu.claim("Where theory gives a bound, no peak on a CPU exceeds it")
+def bounds_hold(run: Run) -> Iterator[Statement]:
+    for rest in peaks_of(run).rests(bounded=True):
+        yield rest > -1
 
 
 # -------------------------------------------------------------------------- limits of memory
-
-
-def _limited(p: Paper) -> Run | None:
-    return p.cpu if p.cpu and p.cpu.limits else None
 
 
 def _limits_met(run: Run) -> Quantity:
@@ -170,114 +235,163 @@ def _limits_met(run: Run) -> Quantity:
     return exact("limits met", "1", met, run.file)
 
 
-study.values(
-    {
-        "limits": lambda run: exact("limits", "1", len(limits(run)), run.file),
-        "limits_met": _limits_met,
-    },
-    of=_limited,
-)
-study.values(
-    {"beyond": lambda run: to_digits(at_least(*beyond(run) or [NO_BYTES]), 2)},
-    "measured",
-    of=_limited,
-)
-study.values({"room": lambda p: exact("slack (KiB)", "1", theory.ROOM >> 10)})
+def _limits(run: Run) -> Quantity:
+    return exact("limits", "1", len(limits(run)), run.file)
 
 
-def _limits_within(run: Run) -> Iterator[Statement]:
+limited.values(limits=_limits)
+
+
+limited.values(limits_met=_limits_met)
+
+
+def _beyond(run: Run) -> Quantity:
+    return to_digits(at_least(*beyond(run) or [NO_BYTES]), 2)
+
+
+limited.values("measured", beyond=_beyond)
+
+
+study.constants(room=exact("slack (KiB)", "1", theory.ROOM >> 10))
+
+
+@limited.claim("Under a real limit of memory the predicted largest batch runs, within the slack")
+def limits_within(run: Run) -> Iterator[Statement]:
     # An image more may run where it exceeds the limit by less than the room; none less may.
     for limit, fits in limits(run):
         yield exact("images off", "1", limit.ran - fits.largest, run.file) > -1
     yield from (size < theory.ROOM + 1 for size in beyond(run))
 
 
-study.claims({"limits-within": _limits_within}, of=_limited)
-
-
-@study.table(
-    "tbl-limits", limits, of=lambda p: p.cpu, digits={"Left (MB)": 2, "Next above by (MB)": 2}
-)
-def _tbl_limits(run: Run, row: tuple[Limit, Fits]) -> dict[str, Content]:
-    (limit, fits), file = row, run.file
-    size = {n: least(at) for n, at in fits.predicted.items()}
-    return {
-        "Network": limit.network,
-        "Layout": limit.layout.replace("_", " "),
-        "Limit (MB)": exact("limit", "B", limit.bytes, file),
-        "Predicted": fits.largest,
-        "Ran": limit.ran,
-        "Refused": limit.refused,
-        "Left (MB)": exact("left", "B", limit.bytes - size.get(fits.largest, 0), file),
-        "Next above by (MB)": exact("above", "B", size[fits.largest + 1] - limit.bytes, file),
-    }
+@cpu.table("limits", digits={"Left (MB)": 2, "Next above by (MB)": 2})
+def limits_of_memory(run: Run) -> Iterator[Mapping[str, Content]]:
+    for row in limits(run):
+        (limit, fits), file = row, run.file
+        size = {n: least(at) for n, at in fits.predicted.items()}
+        yield {
+            "Network": limit.network,
+            "Layout": limit.layout.replace("_", " "),
+            "Limit (MB)": exact("limit", "B", limit.bytes, file),
+            "Predicted": fits.largest,
+            "Ran": limit.ran,
+            "Refused": limit.refused,
+            "Left (MB)": exact("left", "B", limit.bytes - size.get(fits.largest, 0), file),
+            "Next above by (MB)": exact("above", "B", size[fits.largest + 1] - limit.bytes, file),
+        }
 
 
 # ----------------------------------------------------------------------------------- on a GPU
 
 
-def _copy_values(halved: bool, layout: Layout, part: str) -> Callable[[Paper], Quantity]:
-    def value(p: Paper) -> Quantity:
-        found = p.allocated.copies(halved, layout)
-        if not found.convolutions:
-            return absent("workspaces", "1", "no history of a GPU's allocator was recorded")
-        return exact("workspaces", "1", getattr(found, part), p.allocated.file)
-
-    return value
+def _copies(p: Paper, halved: bool, layout: Layout, part: str) -> Quantity:
+    copies = p.allocated.copies(halved, layout)
+    if not copies.convolutions:
+        return absent("workspaces", "1", "no history of a GPU's allocator was recorded")
+    return exact("workspaces", "1", getattr(copies, part), p.allocated.file)
 
 
-def _right(precision: Precision) -> Callable[[Run], Quantity]:
-    return lambda run: exact("recognized", "1", sum(run.correct(precision)), run.file)
+def _right(run: Run, precision: Precision) -> Quantity:
+    return exact("recognized", "1", sum(run.correct(precision)), run.file)
 
 
-study.values(
-    {
-        "saved_256": lambda p: p.allocated.saved(256),
-        "saved_512": lambda p: p.allocated.saved(512),
-        "saved_1024": lambda p: p.allocated.saved(1024),
-        "saved_4096": lambda p: p.allocated.saved(4096),
-        "saved_16384": lambda p: p.allocated.saved(16_384),
-        "saved_vgg": lambda p: p.allocated.saved(2048, network="VGG-16"),
-    },
-    "percent",
-)
-study.values(
-    {
-        "workspaces": _copy_values(True, "contiguous", "taken"),
-        "copies": _copy_values(True, "contiguous", "copies"),
-        "last_workspaces": _copy_values(False, COALESCED, "taken"),
-        "last_copies": _copy_values(False, COALESCED, "copies"),
-        "last_peak": lambda p: p.allocated.peak(64, layout=COALESCED) / p.allocated.peak(64),
-        "more_128": lambda p: p.allocated.peak(128, REDUCED) / p.allocated.peak(128),
-        "most_128": lambda p: p.allocated.peak(128, "float16") / p.allocated.peak(128),
-        "spike": lambda p: p.allocated.peak(256) / p.allocated.peak(128),
-        "spike_most": lambda p: p.allocated.peak(16_384) / p.allocated.peak(4096),
-        "kept_large": lambda p: exact("workspace of cuBLAS", "1", theory.KEPT[0] >> 20),
-        "kept_small": lambda p: exact("workspace of cuBLASLt", "1", theory.KEPT[1] >> 20),
-        "split": lambda p: exact("calls with a map of more", "1", len(p.allocated.split)),
-    }
-)
-study.values(
-    {
-        "digits": lambda run: exact("digits", "1", len(run.correct("float32")), run.file),
-        **{f"right_{p}": _right(p) for p in PRECISIONS},
-    },
-    of=lambda p: p.gpu,
-)
-study.values(
-    {"kept": lambda run: at_most(*(run.kept(small(SHOWN, batch)) for batch in (64, 1024)))},
-    "measured",
-    of=lambda p: p.gpu,
+@on_gpu.value("percent")
+def saved_256(p: Paper) -> Quantity:
+    return p.allocated.saved(256)
+
+
+@on_gpu.value("percent")
+def saved_512(p: Paper) -> Quantity:
+    return p.allocated.saved(512)
+
+
+@on_gpu.value("percent")
+def saved_1024(p: Paper) -> Quantity:
+    return p.allocated.saved(1024)
+
+
+@on_gpu.value("percent")
+def saved_4096(p: Paper) -> Quantity:
+    return p.allocated.saved(4096)
+
+
+@on_gpu.value("percent")
+def saved_16384(p: Paper) -> Quantity:
+    return p.allocated.saved(16_384)
+
+
+@on_gpu.value("percent")
+def saved_vgg(p: Paper) -> Quantity:
+    return p.allocated.saved(2048, network="VGG-16")
+
+
+on_gpu.values(
+    workspaces=partial(_copies, halved=True, layout="contiguous", part="taken"),
+    copies=partial(_copies, halved=True, layout="contiguous", part="copies"),
+    last_workspaces=partial(_copies, halved=False, layout=COALESCED, part="taken"),
+    last_copies=partial(_copies, halved=False, layout=COALESCED, part="copies"),
 )
 
 
-def _requested(p: Paper) -> Iterator[Statement]:
+@on_gpu.value()
+def last_peak(p: Paper) -> Quantity:
+    return p.allocated.peak(64, layout=COALESCED) / p.allocated.peak(64)
+
+
+@on_gpu.value()
+def more_128(p: Paper) -> Quantity:
+    return p.allocated.peak(128, REDUCED) / p.allocated.peak(128)
+
+
+@on_gpu.value()
+def most_128(p: Paper) -> Quantity:
+    return p.allocated.peak(128, "float16") / p.allocated.peak(128)
+
+
+@on_gpu.value()
+def spike(p: Paper) -> Quantity:
+    return p.allocated.peak(256) / p.allocated.peak(128)
+
+
+@on_gpu.value()
+def spike_most(p: Paper) -> Quantity:
+    return p.allocated.peak(16_384) / p.allocated.peak(4096)
+
+
+study.constants(kept_large=exact("workspace of cuBLAS", "1", theory.KEPT[0] >> 20))
+
+
+study.constants(kept_small=exact("workspace of cuBLASLt", "1", theory.KEPT[1] >> 20))
+
+
+@on_gpu.value()
+def split(p: Paper) -> Quantity:
+    return exact("calls with a map of more", "1", len(p.allocated.split))
+
+
+@gpu.value()
+def digits(run: Run) -> Quantity:
+    return exact("digits", "1", len(run.correct("float32")), run.file)
+
+
+gpu.values(**{f"right_{p}": partial(_right, precision=p) for p in PRECISIONS})
+
+
+@gpu.value("measured")
+def kept(run: Run) -> Quantity:
+    return at_most(*(run.kept(small(SHOWN, batch)) for batch in (64, 1024)))
+
+
+@on_gpu.claim("Every allocator history of a GPU holds the tensors of theory, in order")
+def tensors_requested(p: Paper) -> Iterator[Statement]:
     """That every history holds the tensors of theory, in order."""
     for each in p.allocated.histories():
         yield exact("found", "1", not isinstance(each, Missing)).exactly(1)
 
 
-def _layout_copies(p: Paper) -> Iterator[Statement]:
+@on_gpu.claim(
+    "Most workspaces of a GPU copy tensors into its layout, and none do where they lie so"
+)
+def layout_copies(p: Paper) -> Iterator[Statement]:
     """Most workspaces are copies where the layout is not the kernels', and none where it is."""
     strange = [p.allocated.copies(*each) for each in ((True, LAYOUTS[0]), (False, COALESCED))]
     plain = p.allocated.copies(False, LAYOUTS[0])
@@ -287,64 +401,59 @@ def _layout_copies(p: Paper) -> Iterator[Statement]:
     yield exact("copies", "1", plain.copies).exactly(0)
 
 
-def _precision_costs(p: Paper) -> Iterator[Statement]:
+@on_gpu.claim("Half precision costs more than a tenth of memory at batch 128 on a GPU")
+def precision_costs(p: Paper) -> Iterator[Statement]:
     base = p.allocated.peak(128)
     return (p.allocated.peak(128, each) / base > 1 + MARGIN for each in (REDUCED, "float16"))
 
 
-study.claims(
-    {
-        "tensors-requested": _requested,
-        "layout-copies": _layout_copies,
-        # A large batch takes copies of as many images as an index names, within a thousandth.
-        "batch-split": lambda p: (
-            exact("over a part", "1", size / part).near(1, 1e-3) for size, part in p.allocated.split
-        ),
-        "precision-costs": _precision_costs,
-        "memory-monotone": lambda p: trend(
-            {batch: p.allocated.peak(batch) for batch in TABLED[:5]}, rising=True
-        ),
-    }
-)
+@on_gpu.claim("A large batch copies as many images as an index can name, within a thousandth")
+def batch_split(p: Paper) -> Iterator[Statement]:
+    for size, part in p.allocated.split:
+        yield exact("over a part", "1", size / part).near(1, 1e-3)
 
 
-@study.table(
-    "tbl-copies",
-    rows=lambda p: [
+@on_gpu.claim("A GPU's peak of memory grows with every batch size of the source")
+def memory_monotone(p: Paper) -> Several:
+    return trend({batch: p.allocated.peak(batch) for batch in TABLED[:5]}, rising=True)
+
+
+@on_gpu.table()
+def copies(p: Paper) -> Iterator[Mapping[str, Content]]:
+    for row in [
         (network, *each)
         for network in NETWORKS
         for each in product((False, True), LAYOUTS)
         if p.allocated.copies(*each, network).convolutions
-    ],
-)
-def _tbl_copies(p: Paper, row: tuple[str, bool, Layout]) -> dict[str, Content]:
-    network, halved, layout = row
-    found = p.allocated.copies(halved, layout, network)
-    return {
-        "Network": network,
-        "Precision": "half" if halved else "float32",
-        "Layout": layout.replace("_", " "),
-        "Calls": found.calls,
-        "Convolutions": found.convolutions,
-        "Workspace": found.taken,
-        "Copies": found.copies,
-    }
+    ]:
+        network, halved, layout = row
+        found = p.allocated.copies(halved, layout, network)
+        yield {
+            "Network": network,
+            "Precision": "half" if halved else "float32",
+            "Layout": layout.replace("_", " "),
+            "Calls": found.calls,
+            "Convolutions": found.convolutions,
+            "Workspace": found.taken,
+            "Copies": found.copies,
+        }
 
 
-@study.table("tbl-workspace", rows=lambda p: TABLED if p.allocated.runs else (), wide=True)
-def _tbl_workspace(p: Paper, batch: int) -> dict[str, Content]:
-    row: dict[str, Content] = {"Batch": batch}
-    for precision in PRECISIONS:
-        found = p.allocated.history(batch, precision)
-        for name in ("tensors", "workspace"):
-            row[f"{precision}, {name} (MB)"] = (
-                absent(name, "B", found.reason)
-                if isinstance(found, Missing)
-                else exact(name, "B", getattr(found, name), p.allocated.file)
-            )
-        if precision != "float32":
-            row[f"{precision}, saved (%)"] = p.allocated.saved(batch, precision)
-    return row
+@on_gpu.table(wide=True)
+def workspace(p: Paper) -> Iterator[Mapping[str, Content]]:
+    for batch in TABLED if p.allocated.runs else ():
+        row: dict[str, Content] = {"Batch": batch}
+        for precision in PRECISIONS:
+            found = p.allocated.history(batch, precision)
+            for name in ("tensors", "workspace"):
+                row[f"{precision}, {name} (MB)"] = (
+                    absent(name, "B", found.reason)
+                    if isinstance(found, Missing)
+                    else exact(name, "B", getattr(found, name), p.allocated.file)
+                )
+            if precision != "float32":
+                row[f"{precision}, saved (%)"] = p.allocated.saved(batch, precision)
+        yield row
 
 
 # ------------------------------------------------------------- layout and precision on a CPU
@@ -364,47 +473,42 @@ def _settings(run: Run, name: str, predicted: bool = False) -> list[Quantity]:
     return [1 - of(call) / of(small(call.network, SHOWN_BATCH)) for call in calls]
 
 
-@study.table(
-    "tbl-layout",
-    lambda run: _SETTINGS,
-    of=lambda p: p.second,
-    digits={f"{what} {end} (%)": 2 for what in ("Predicted", "Measured") for end in ("from", "to")},
+@varied.table(
+    digits={f"{what} {end} (%)": 2 for what in ("Predicted", "Measured") for end in ("from", "to")}
 )
-def _tbl_layout(run: Run, name: str) -> dict[str, Content]:
-    row: dict[str, Content] = {"Setting": name}
-    for what, predicted in (("Predicted", True), ("Measured", False)):
-        saved = _settings(run, name, predicted)
-        row |= {f"{what} from (%)": at_most(*saved), f"{what} to (%)": at_least(*saved)}
-    return row
+def layout(run: Run) -> Iterator[Mapping[str, Content]]:
+    for name in _SETTINGS:
+        row: dict[str, Content] = {"Setting": name}
+        for what, predicted in (("Predicted", True), ("Measured", False)):
+            saved = _settings(run, name, predicted)
+            row |= {f"{what} from (%)": at_most(*saved), f"{what} to (%)": at_least(*saved)}
+        yield row
 
 
-def _layout_predicted(run: Run) -> Iterator[Statement]:
+@varied.claim("Peaks of every layout and precision on a CPU are the predicted ones to the byte")
+def layout_predicted(run: Run) -> Iterator[Statement]:
     """That every peak behind the table is the predicted one, to the byte."""
     for network, how in product(RESNETS, _SETTINGS.values()):
         call = small(network, SHOWN_BATCH, *how)
         yield (run.peak(call) - run.predicted_peak(call)).exactly(0)
 
 
-def _both_save(run: Run) -> Iterator[Statement]:
+@varied.claim("Layout and precision together save over a tenth more than either, of every network")
+def both_save(run: Run) -> Iterator[Statement]:
     """That layout and precision together save more than either, of every network."""
     *others, both = (_settings(run, name) for name in _SETTINGS)
     for other in reversed(others):
         yield from (new / old > 1 + MARGIN for new, old in zip(both, other, strict=True))
 
 
-study.claims(
-    {"layout-predicted": _layout_predicted, "both-save": _both_save}, of=lambda p: p.second
-)
-
-
 # -------------------------------------------------------------------------------------- tiles
 
 
 def _of_tile(
-    of: Callable[[Run, Call], Quantity], tile: int, form: str = "tiled_stages"
-) -> Callable[[Run], Quantity]:
-    """The same of tiles of one size, through a whole stage where no other form is named."""
-    return lambda run: over_whole(run, of, form, tile)[0]
+    run: Run, of: Callable[[Run, Call], Quantity], tile: int, form: str = "tiled_stages"
+) -> Quantity:
+    """A tiled call over the whole one, through a whole stage where no other form is named."""
+    return over_whole(run, of, form, tile)[0]
 
 
 def _of_tiled(run: Run, name: str) -> Quantity:
@@ -413,31 +517,52 @@ def _of_tiled(run: Run, name: str) -> Quantity:
     return exact(name, "1", getattr(calls[0], name), run.file) if calls else NO_RATIO
 
 
-study.values(
-    {
-        "tile_small_peak": _of_tile(Run.peak, 8),
-        "tile_large_peak": _of_tile(Run.peak, 64),
-        "layers_least": lambda run: 1 - at_least(*over_whole(run, Run.peak, "tiled_layers")),
-        "layers_most": lambda run: 1 - at_most(*over_whole(run, Run.peak, "tiled_layers")),
-    },
+varied.values(
     "percent",
-    of=lambda p: p.second,
-)
-study.values(
-    {
-        "tile_side": lambda run: _of_tiled(run, "image"),
-        "tile_batch": lambda run: _of_tiled(run, "batch"),
-        "tile_least": lambda run: exact("tile", "1", 8, run.file),
-        "tile_most": lambda run: exact("tile", "1", 64, run.file),
-        "tile_layer_time": _of_tile(Run.time, 8, "tiled_layers"),
-        "tile_small_time": _of_tile(Run.time, 8),
-        "tile_large_time": _of_tile(Run.time, 64),
-    },
-    of=lambda p: p.second,
+    tile_small_peak=partial(_of_tile, of=Run.peak, tile=8),
+    tile_large_peak=partial(_of_tile, of=Run.peak, tile=64),
 )
 
 
-def _tile_time(run: Run) -> Iterator[Statement | Several]:
+@varied.value("percent")
+def layers_least(run: Run) -> Quantity:
+    return 1 - at_least(*over_whole(run, Run.peak, "tiled_layers"))
+
+
+@varied.value("percent")
+def layers_most(run: Run) -> Quantity:
+    return 1 - at_most(*over_whole(run, Run.peak, "tiled_layers"))
+
+
+@varied.value()
+def tile_side(run: Run) -> Quantity:
+    return _of_tiled(run, "image")
+
+
+@varied.value()
+def tile_batch(run: Run) -> Quantity:
+    return _of_tiled(run, "batch")
+
+
+@varied.value()
+def tile_least(run: Run) -> Quantity:
+    return exact("tile", "1", 8, run.file)
+
+
+@varied.value()
+def tile_most(run: Run) -> Quantity:
+    return exact("tile", "1", 64, run.file)
+
+
+varied.values(
+    tile_layer_time=partial(_of_tile, of=Run.time, tile=8, form="tiled_layers"),
+    tile_small_time=partial(_of_tile, of=Run.time, tile=8),
+    tile_large_time=partial(_of_tile, of=Run.time, tile=64),
+)
+
+
+@varied.claim("In all forms of tiling a larger tile is faster")
+def tile_time(run: Run) -> Iterator[Statement | Several]:
     """That in all forms of tiling a larger tile is faster."""
     for form in TILED:
         over = {call.tile: run.time(call) for call in tiled(run, form) if call.tile}
@@ -445,44 +570,51 @@ def _tile_time(run: Run) -> Iterator[Statement | Several]:
             yield from trend(over, rising=False).statements
 
 
-study.claims(
-    {
-        "tile-time": _tile_time,
-        "tile-pays": lambda run: any_of(*(t < 1 - MARGIN for t in over_whole(run, Run.time))),
-        "tile-trades": lambda run: (
-            _of_tile(Run.peak, 8)(run) < 1 - MARGIN,
-            _of_tile(Run.time, 8)(run) > 1 + MARGIN,
-        ),
-    },
-    of=lambda p: p.second,
-)
+@varied.claim("Some form of tiling saves more than a tenth of the time")
+def tile_pays(run: Run) -> Several:
+    return any_of(*(t < 1 - MARGIN for t in over_whole(run, Run.time)))
+
+
+@varied.claim("Small tiles save over a tenth of the peak and cost over a tenth of the time")
+def tile_trades(run: Run) -> Iterator[Statement]:
+    yield _of_tile(run, Run.peak, 8) < 1 - MARGIN
+    yield _of_tile(run, Run.time, 8) > 1 + MARGIN
 
 
 # ------------------------------------------------------------------------------------- figures
 
-study.figure("fig-peaks", of=lambda p: p.cpu, height=1.9)(figures.peaks)
-study.figure("fig-workspace", of=lambda p: p.allocated, height=2.2, wide=True)(figures.workspace)
-study.figure("fig-tiling", of=lambda p: p.second, height=2.0)(figures.tiling)
+
+cpu.figure(height=1.9)(figures.peaks)
+
+
+allocated.figure(key=True, height=2.2, wide=True)(figures.workspace)
+
+
+varied.figure(height=2.0)(figures.tiling)
 
 
 # ---------------------------------------------------------------------------------- supplement
 
 
-@study.table("tbl-networks", rows=lambda p: NETWORKS, wide=True)
-def _tbl_networks(p: Paper, name: str) -> dict[str, Content]:
-    found = theory.network(small(name, 1))
-    assert not isinstance(found, Missing)
-    return {
-        "Network": name,
-        "Image (pixels a side)": small(name, 1).image,
-        "Channels": layers_of(name, small(name, 1).image)[0].input_shape[1],
-        "Parameters": found.network.parameter_count,
-        "Multiply-adds": exact("multiply-adds", "MAC", found.per_image),
-        "Rules found on it": "yes" if name in LEARNED else "no, held out",
-    }
+@study.table(wide=True)
+def networks(p: Paper) -> Iterator[Mapping[str, Content]]:
+    for name in NETWORKS:
+        found = theory.network(small(name, 1))
+        assert not isinstance(found, Missing)
+        yield {
+            "Network": name,
+            "Image (pixels a side)": small(name, 1).image,
+            "Channels": layers_of(name, small(name, 1).image)[0].input_shape[1],
+            "Parameters": found.network.parameter_count,
+            "Multiply-adds": exact("multiply-adds", "MAC", found.per_image),
+            "Rules found on it": "yes" if name in LEARNED else "no, held out",
+        }
 
 
-study.table("tbl-audit", rows=lambda p: source.checks(p.inputs.reported), wide=True)(audit_row)
+@study.table(wide=True)
+def audit(p: Paper) -> Iterator[Mapping[str, Content]]:
+    for row in source.checks(p.inputs.reported):
+        yield audit_row(p, row)
 
 
 #: Everything that the source shows, what we did with it, and what we found.
@@ -502,9 +634,12 @@ _ACCOUNT: Final = (
 )
 
 
-@study.table("tbl-source", rows=lambda p: _ACCOUNT, wide=True)
-def _tbl_source(p: Paper, row: tuple[str, str, str]) -> dict[str, Content]:
-    return dict(zip(("In the source", "Here", "Result"), row, strict=True))
+@study.table("source", wide=True)
+def account(p: Paper) -> Iterator[Mapping[str, Content]]:
+    for row in _ACCOUNT:
+        yield dict(zip(("In the source", "Here", "Result"), row, strict=True))
 
 
-study.add_table(lambda p: setup(p.runs))
+@study.shared_table()
+def machines(p: Paper) -> Table:
+    return setup(p.runs)
