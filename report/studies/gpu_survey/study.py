@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final, Literal
 
 import numpy as np
@@ -11,8 +12,7 @@ import numpy as np
 from figures.panels import Bars, BarSeries, Curve, Dots, DotSeries, Points, Scaling
 from report.missing import Missing
 from report.paper.findings import Inputs
-from report.paper.study import Content
-from report.paper.study import OldStudy as Study
+from report.paper.study import Content, Part, Study
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.verdicts import Statement
 from report.records import OPERATORS
@@ -75,6 +75,7 @@ MICRO: Final = 1e6
 
 study = Study(Survey)
 findings = study.findings
+survey: Part[Survey] = study.part("", "others")
 
 
 # -------------------------------------------------------------------------------------- values
@@ -95,93 +96,164 @@ def _slower_grouped(p: Survey) -> Quantity:
     )
 
 
-study.values(
-    {
-        "tables": lambda p: exact("tables", "1", len(p.tables)),
-        "batch": lambda p: exact("usual batch", "1", p.batch),
-        "captured": lambda p: exact("CNNs captured", "1", len(p.networks.captured)),
-        "first_count": lambda p: p.pairs["first"].over(WAYS["first"]).count,
-        "compile_last_count": lambda p: p.pairs["compile_last"].gain.count,
-        "slower": _slower,
-        "slower_grouped": _slower_grouped,
-    }
-)
+@survey.value()
+def tables(p: Survey) -> Quantity:
+    return exact("tables", "1", len(p.tables))
 
 
-def _each(
-    name: str, ids: Iterable[str], what: Callable[[Pairs, Way], Quantity]
-) -> dict[str, Callable[[Survey], Quantity]]:
-    """A number of the networks of several comparisons, as they ran."""
-
-    def of(id: str) -> Callable[[Survey], Quantity]:
-        return lambda p: what(p.pairs[id], WAYS.get(id, "operators"))
-
-    return {f"{id}_{name}": of(id) for id in ids}
+@survey.value()
+def batch(p: Survey) -> Quantity:
+    return exact("usual batch", "1", p.batch)
 
 
-study.values(
-    _each(
-        "gain", (*STEPS, "compile_last", "instead", "unchanged"), lambda pair, way: pair.gain.median
-    )
-    | _each("order", ("first", "compiled"), lambda pair, way: pair.order(pair.predicted(way)))
-    | _each("intensity_order", ("first", "compiled"), lambda pair, way: pair.order(pair.intensity))
-    | _each("over", ("second",), lambda pair, way: pair.over(way).median)
-    | {
-        "first_bandwidth": lambda p: p.growth("first", "bandwidth"),
-        "first_peak": lambda p: p.growth("first", "peak"),
-        "unchanged_q5": lambda p: p.pairs["unchanged"].gain.quantile(5),
-        "unchanged_q95": lambda p: p.pairs["unchanged"].gain.quantile(95),
-    },
-    "measured",
-)
-study.values(
-    _each("error", ("first", "compiled"), lambda pair, way: pair.error(way).median)
-    | _each("network_error", ("first", "second"), lambda pair, way: pair.error("network").median)
-    | _each("reached", ("first", "second"), lambda pair, way: pair.reached(EXAMPLE[0]))
-    | _each("half_error", STEPS, lambda pair, way: pair.error("half").median)
-    | {
-        "margin": lambda p: exact("smallest effect that matters", "1", MARGIN),
-        "confidence": lambda p: exact("confidence, chosen", "1", CONFIDENCE),
-        # Without the rule of merged operators, and what the last cache changes of a median.
-        "compiled_unmerged_error": lambda p: p.pairs["compiled"].error("operators").median,
-        "cached_change": lambda p: p.pairs["first"].cached_change.median,
-    },
+@survey.value()
+def captured(p: Survey) -> Quantity:
+    return exact("CNNs captured", "1", len(p.networks.captured))
+
+
+@survey.value()
+def first_count(p: Survey) -> Quantity:
+    return p.pairs["first"].over(WAYS["first"]).count
+
+
+@survey.value()
+def compile_last_count(p: Survey) -> Quantity:
+    return p.pairs["compile_last"].gain.count
+
+
+survey.values(slower=_slower, slower_grouped=_slower_grouped)
+
+
+def _gain(p: Survey, id: str) -> Quantity:
+    return p.pairs[id].gain.median
+
+
+def _order(p: Survey, id: str) -> Quantity:
+    """The rank correlation of measured gains with those of the roofline of operators."""
+    pair = p.pairs[id]
+    return pair.order(pair.predicted(WAYS[id]))
+
+
+def _intensity_order(p: Survey, id: str) -> Quantity:
+    """The rank correlation of measured gains with arithmetic intensity."""
+    pair = p.pairs[id]
+    return pair.order(pair.intensity)
+
+
+def _error(p: Survey, id: str, way: Way | Literal["half"]) -> Quantity:
+    """The median error of one way of predicting."""
+    return p.pairs[id].error(way).median
+
+
+def _reached(p: Survey, id: str) -> Quantity:
+    """The share of its roofline that the example reaches."""
+    return p.pairs[id].reached(EXAMPLE[0])
+
+
+for _id in (*STEPS, "compile_last", "instead", "unchanged"):
+    survey.values("measured", **{f"{_id}_gain": partial(_gain, id=_id)})
+for _id in ("first", "compiled"):
+    survey.values("measured", **{f"{_id}_order": partial(_order, id=_id)})
+for _id in ("first", "compiled"):
+    survey.values("measured", **{f"{_id}_intensity_order": partial(_intensity_order, id=_id)})
+
+
+@survey.value("measured")
+def second_over(p: Survey) -> Quantity:
+    return p.pairs["second"].over(WAYS["second"]).median
+
+
+@survey.value("measured")
+def first_bandwidth(p: Survey) -> Quantity:
+    return p.growth("first", "bandwidth")
+
+
+@survey.value("measured")
+def first_peak(p: Survey) -> Quantity:
+    return p.growth("first", "peak")
+
+
+@survey.value("measured")
+def unchanged_q5(p: Survey) -> Quantity:
+    return p.pairs["unchanged"].gain.quantile(5)
+
+
+@survey.value("measured")
+def unchanged_q95(p: Survey) -> Quantity:
+    return p.pairs["unchanged"].gain.quantile(95)
+
+
+for _id in ("first", "compiled"):
+    survey.values("percent", **{f"{_id}_error": partial(_error, id=_id, way=WAYS[_id])})
+for _id in ("first", "second"):
+    survey.values("percent", **{f"{_id}_network_error": partial(_error, id=_id, way="network")})
+for _id in ("first", "second"):
+    survey.values("percent", **{f"{_id}_reached": partial(_reached, id=_id)})
+for _id in STEPS:
+    survey.values("percent", **{f"{_id}_half_error": partial(_error, id=_id, way="half")})
+
+study.constants(
     "percent",
+    margin=exact("smallest effect that matters", "1", MARGIN),
+    confidence=exact("confidence, chosen", "1", CONFIDENCE),
 )
+
+
+@survey.value("percent")
+def compiled_unmerged_error(p: Survey) -> Quantity:
+    """The error of compiled networks without the rule of merged operators."""
+    return p.pairs["compiled"].error("operators").median
+
+
+@survey.value("percent")
+def cached_change(p: Survey) -> Quantity:
+    """The share by which the last cache changes a median gain."""
+    return p.pairs["first"].cached_change.median
 
 
 # -------------------------------------------------------------------------------------- claims
 
 
-def _neither(p: Survey) -> tuple[Statement, ...]:
+@survey.claim("The median gain follows neither bandwidth nor peak within a tenth")
+def neither_number(p: Survey) -> Iterator[Statement]:
     first, second = (p.pairs[id].gain.median for id in ("first", "second"))
-    return (
-        first / p.growth("first", "bandwidth") > 1 + MARGIN,
-        first / p.growth("first", "peak") < 1 - MARGIN,
-        second / p.growth("second", "bandwidth") < 1 - MARGIN,
-    )
+    yield first / p.growth("first", "bandwidth") > 1 + MARGIN
+    yield first / p.growth("first", "peak") < 1 - MARGIN
+    yield second / p.growth("second", "bandwidth") < 1 - MARGIN
 
 
-study.claims(
-    {
-        "neither-number": _neither,
-        "operators-predict": lambda p: (
-            p.pairs[id].error(WAYS[id]).median < MARGIN for id in ("first", "compiled")
-        ),
-        "network-fails": lambda p: (p.pairs[id].error("network").median > MARGIN for id in STEPS),
-        "eager-falls-short": lambda p: p.pairs["second"].over("operators").median > 1 + MARGIN,
-        "cache-changes-nothing": lambda p: (
-            p.pairs[id].cached_change.median < MARGIN for id in ("first", "second")
-        ),
-        "compiling-beats-card": lambda p: p.pairs["instead"].gain.median > 1 + MARGIN,
-    }
-)
+@survey.claim("The median error of the roofline of operators is below a tenth")
+def operators_predict(p: Survey) -> Iterator[Statement]:
+    for id in ("first", "compiled"):
+        yield p.pairs[id].error(WAYS[id]).median < MARGIN
+
+
+@survey.claim("The roofline of the whole network errs by more than a tenth in every step")
+def network_fails(p: Survey) -> Iterator[Statement]:
+    for id in STEPS:
+        yield p.pairs[id].error("network").median > MARGIN
+
+
+@survey.claim("The roofline of operators predicts over a tenth too much for the newest card, eager")
+def eager_falls_short(p: Survey) -> Statement:
+    return p.pairs["second"].over("operators").median > 1 + MARGIN
+
+
+@survey.claim("The last cache moves the predicted median gain by less than a tenth")
+def cache_changes_nothing(p: Survey) -> Iterator[Statement]:
+    for id in ("first", "second"):
+        yield p.pairs[id].cached_change.median < MARGIN
+
+
+@survey.claim("Compiling on the old card beats the next card, eager, by more than a tenth")
+def compiling_beats_card(p: Survey) -> Statement:
+    return p.pairs["instead"].gain.median > 1 + MARGIN
 
 
 # ------------------------------------------------------------------------------------- figures
 
 
-@study.figure("fig-scatter", height=2.3, wide=True)
+@survey.figure(height=2.3, wide=True)
 def scatter(p: Survey) -> Iterator[Scaling]:
     """Predicted and measured gains of every network, step by step."""
     for id, step in STEPS.items():
@@ -204,7 +276,7 @@ def scatter(p: Survey) -> Iterator[Scaling]:
         )
 
 
-@study.figure("fig-errors", height=1.75, wide=True, same_axes=True)
+@survey.figure(key=True, height=1.75, wide=True, same_axes=True)
 def errors(p: Survey) -> Iterator[Dots]:
     """Predicted over measured gain by each way of predicting, step by step."""
     for id, step in STEPS.items():
@@ -215,7 +287,7 @@ def errors(p: Survey) -> Iterator[Dots]:
         yield replace(panel, names=tuple(SHOWN), named=id == "first")
 
 
-@study.figure("fig-example", height=1.9)
+@survey.figure(height=1.9)
 def example(p: Survey) -> Iterator[Bars]:
     """What bounds the operators of one network on each card, and how long it took."""
     name, words = EXAMPLE
@@ -253,7 +325,7 @@ def _bounded(networks: Networks, place: int, batch: int, card: Card) -> list[flo
     return bounded
 
 
-@study.figure("fig-compiling", height=1.4)
+@survey.figure(height=1.4)
 def compiling(p: Survey) -> Iterator[Dots]:
     """What compiling and the next card gain."""
     gains = {f"Compile, {pair.name}": p.pairs[id].gain for id, pair in COMPILING.items()}
@@ -282,50 +354,48 @@ def _distributions(title: str, rows: Mapping[str, Distribution], x_label: str) -
 # -------------------------------------------------------------------------------------- tables
 
 
-@study.table("tbl-cards", rows=lambda p: p.cards.values(), digits={"L2 (MB)": 3, "Ridge": 3})
-def the_cards(p: Survey, card: Card) -> dict[str, Content]:
-    return {
-        "Card": card.device.removeprefix("NVIDIA GeForce "),
-        "Peak (TFLOP/s)": card.quantity("peak"),
-        "Bandwidth (GB/s)": card.quantity("bandwidth"),
-        "L2 (MB)": card.quantity("cache"),
-        "Ridge": card.quantity("peak") / card.quantity("bandwidth"),
-    }
+@survey.table("cards", digits={"L2 (MB)": 3, "Ridge": 3})
+def data_sheets(p: Survey) -> Iterator[Mapping[str, Content]]:
+    for card in p.cards.values():
+        yield {
+            "Card": card.device.removeprefix("NVIDIA GeForce "),
+            "Peak (TFLOP/s)": card.quantity("peak"),
+            "Bandwidth (GB/s)": card.quantity("bandwidth"),
+            "L2 (MB)": card.quantity("cache"),
+            "Ridge": card.quantity("peak") / card.quantity("bandwidth"),
+        }
 
 
-@study.table(
-    "tbl-steps",
-    rows=lambda p: () if p.pairs["first"].known.empty else STEPS,
-    wide=True,
-    digits={"Rank, op.": 2, "Rank, FLOP/B": 2},
-)
-def steps(p: Survey, id: str) -> dict[str, Content]:
-    pair, way = p.pairs[id], WAYS[id]
-    return {
-        "Step": STEPS[id].name,
-        "CNNs": pair.over(way).count,
-        "Measured": pair.gain.median,
-        "Predicted": pair.predicted(way).median,
-        "Operators (%)": pair.error(way).median,
-        "Half and half (%)": pair.error("half").median,
-        "Network (%)": pair.error("network").median,
-        "Rank, op.": pair.order(pair.predicted(way)),
-        "Rank, FLOP/B": pair.order(pair.intensity),
-    }
+@survey.table(wide=True, digits={"Rank, op.": 2, "Rank, FLOP/B": 2})
+def steps(p: Survey) -> Iterator[Mapping[str, Content]]:
+    for id in () if p.pairs["first"].known.empty else STEPS:
+        pair, way = p.pairs[id], WAYS[id]
+        yield {
+            "Step": STEPS[id].name,
+            "CNNs": pair.over(way).count,
+            "Measured": pair.gain.median,
+            "Predicted": pair.predicted(way).median,
+            "Operators (%)": pair.error(way).median,
+            "Half and half (%)": pair.error("half").median,
+            "Network (%)": pair.error("network").median,
+            "Rank, op.": pair.order(pair.predicted(way)),
+            "Rank, FLOP/B": pair.order(pair.intensity),
+        }
 
 
-@study.table("tbl-norms", rows=lambda p: () if p.pairs["second"].known.empty else NORMS)
-def norms(p: Survey, norm: str) -> dict[str, Content]:
-    eager, compiled = (
-        p.pairs[id].over(WAYS[id]).among(p.pairs[id].known["norm"] == norm)
-        for id in ("second", "compiled")
-    )
-    return {
-        "Normalization": NORMS[norm],
-        "CNNs": eager.count,
-        "Eager": eager.median,
-        "Compiled": compiled.median,
-    }
+@survey.table()
+def norms(p: Survey) -> Iterator[Mapping[str, Content]]:
+    for norm in () if p.pairs["second"].known.empty else NORMS:
+        eager, compiled = (
+            p.pairs[id].over(WAYS[id]).among(p.pairs[id].known["norm"] == norm)
+            for id in ("second", "compiled")
+        )
+        yield {
+            "Normalization": NORMS[norm],
+            "CNNs": eager.count,
+            "Eager": eager.median,
+            "Compiled": compiled.median,
+        }
 
 
 def _conditions(each: StoredImport) -> dict[str, Content]:
@@ -346,6 +416,6 @@ def _published(p: Survey) -> list[dict[str, Content]]:
     return sorted(rows, key=lambda row: [*map(str, row.values())])
 
 
-@study.table("tbl-imported", rows=_published, wide=True)
-def imported(p: Survey, row: dict[str, Content]) -> dict[str, Content]:
-    return row
+@survey.table(wide=True)
+def imported(p: Survey) -> Iterator[Mapping[str, Content]]:
+    yield from _published(p)
