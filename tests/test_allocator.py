@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from report.errors import StudyError
-from report.studies.conv_scaling.requests import around
+from report.studies.conv_scaling.results import around
 from report.theory.allocator import (
     DEFAULT,
     LARGE_SEGMENT,

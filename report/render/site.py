@@ -73,12 +73,12 @@ class Paper:
 
     @property
     def claims(self) -> list[Mapping[str, Any]]:
-        """The claims in the words of the paper; one that it does not state by its id."""
-        claims = self.values.get("claims", {}).items()
-        return [
-            {**claim, "sentence": _plain_words(claim["sentence"] or id.replace("-", " "))}
-            for id, claim in claims
-        ]
+        """The claims with their titles as ``sentence``."""
+        claims: list[Mapping[str, Any]] = []
+        for id, claim in self.values.get("claims", {}).items():
+            words = claim.get("title") or claim["sentence"] or id.replace("-", " ")
+            claims.append({**claim, "sentence": _plain_words(words)})
+        return claims
 
     @property
     def audits(self) -> list[Mapping[str, Any]]:

@@ -45,7 +45,6 @@ class _Front(msgspec.Struct, forbid_unknown_fields=True, rename="kebab", kw_only
     number_sections: bool = True
     print_style: Literal["ieee", "acm", "report", "article"] = DEFAULT_STYLE
     question: str = ""
-    key_figure: str = ""
     headline: dict[str, Any] = {}
     toc: bool = True
 
