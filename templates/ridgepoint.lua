@@ -26,6 +26,7 @@ local READING = { standalone = true, abbreviations = abbreviations }
 local parsed = {}
 local function parse(text)
   if not parsed[text] then
+    checks.source(text)
     parsed[text] = pandoc.read(text, READ_AS, READING)
     checks.document(parsed[text], text)
   end
@@ -47,11 +48,12 @@ local function written(edition)
   local text = files.content(edition.document)
   local doc = visibility.only_shown(parse(text), text, format)
   doc.meta.bibliography = edition.bibliography
-  doc = filtered(doc, format, require("filter." .. format))
+  local writer = require("filter." .. format)
+  doc = filtered(doc, format, writer)
   if edition.cites then
     doc.meta.csl = edition.csl
     doc.meta["link-citations"] = true
-    doc = pandoc.utils.citeproc(doc)
+    doc = pandoc.utils.citeproc(doc):walk(writer.in_references or {})
   end
   local options = edition.options
   if format == "docx" then

@@ -360,9 +360,18 @@ GOOD = rb"""% a comment
 % }
 @stringent{third,}
 """
+PARENT = b"\n@misc{child, crossref = {book}}\n@book{book, title = {B}}\n"
 
 
-@pytest.mark.parametrize("content", [GOOD, GOOD.replace(b"\n", b"\r\n"), b"\xef\xbb\xbf" + GOOD])
+@pytest.mark.parametrize(
+    "content",
+    [
+        GOOD + PARENT,
+        GOOD.replace(b"\n", b"\r\n"),
+        b"\xef\xbb\xbf" + GOOD,
+        b"@misc{long, title = {" + b"x" * 500_000 + b"}}\n",
+    ],
+)
 def test_whole_entries_are_accepted(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "references.bib").write_bytes(content)
     (tmp_path / "paper").mkdir()
@@ -382,6 +391,21 @@ def test_whole_entries_are_accepted(content: bytes, tmp_path: Path) -> None:
         (b"Other", rb"\input{/etc/passwd}", r"entry second: title: found \input, where only"),
         (b"Other", b"^^5cinput{x}", "entry second: title: found ^^"),
         (b"Other}", b"Other}, Title = {x}", "entry second: found the field title twice"),
+        (b"{Other},", rb"{\input{/etc/passwd}}", r"entry second: title: found \input, where only"),
+        (b"{Other},", b"{x}, TITLE = {y}", "entry second: found the field title twice"),
+        (b"{Other},", rb"{a \}, note = {b},", "entry second: expected name = {text}"),
+        (b"{Other},", rb'"a\", note = "b"', "entry second: expected name = {text}"),
+        (b"title = {Other}", b"url = {Java\tScript:x}", "url: found JavaScript:x, which is no"),
+        (b"Other", rb"At \url{data:x}", "title: found data:x, which is no address"),
+        (b"Other", rb"At \url|data:x|", "title: found , which is no address"),
+        (b"title = {Other}", b"doi = {javascript:x}", "doi: found javascript:x, which is no"),
+        (b"title = {Other}", b"xdata = {first}", "found xdata, which BibTeX does not read"),
+        (b"title = {Other}", b"crossref = {first}", "crossref leads to first, which is no entry"),
+        (
+            b"{book, title = {B}",
+            b"{book, crossref = {child}",
+            "entry child: crossref leads to book, which has a crossref itself",
+        ),
         (b"{Other}", b'"open', "entry second: expected name = {text}"),
         (b"Other", b"{" * 99 + b"}" * 99, "and a brace that closes it"),
         (b"% a comment", b"no comment", "line 1, between entries: found text"),
@@ -391,10 +415,31 @@ def test_whole_entries_are_accepted(content: bytes, tmp_path: Path) -> None:
 def test_a_damaged_entry_is_refused_by_name(
     old: bytes, new: bytes, found: str, tmp_path: Path
 ) -> None:
-    assert old in GOOD
-    (tmp_path / "references.bib").write_bytes(GOOD.replace(old, new, 1))
+    assert old in GOOD + PARENT
+    (tmp_path / "references.bib").write_bytes((GOOD + PARENT).replace(old, new, 1))
     remedy = "; fix the entry, or restore the file with git."
     expected = rf"^data/references\.bib: .*{re.escape(found)}.*{re.escape(remedy)}$"
     with pytest.raises(RecordError, match=expected):
         copy_bibliography(tmp_path, tmp_path / "paper")
     assert not (tmp_path / "paper").exists()
+
+
+@pytest.mark.parametrize(
+    ("exported", "plain"),
+    [
+        (r"doi={10.1007/978-3-032-00942-5\_12}", "doi={10.1007/978-3-032-00942-5_12}"),
+        (r"doi={10.1007/978-3-032-00942-5{\_}12}", "doi={10.1007/978-3-032-00942-5_12}"),
+        (r"doi={doi:10.1002/a{\textless}1::B\textgreater 3\textunderscore{}c}",
+         "doi={10.1002/a<1::B>3_c}"),
+        (r"doi={http://dx.doi.org/10.1002/a$<$1::B&gt;3\#c}", "doi={10.1002/a<1::B>3#c}"),
+        (r"url={\url{https://x.org/a\%20b\&c$\sim$d\textasciitilde{}e\~{}f}}",
+         "url={https://x.org/a%20b&c~d~e~f}"),
+        (r"note={\'E \_ \url{https://x.org/a\_b}}", r"note={\'E \_ \url{https://x.org/a_b}}"),
+    ],
+)  # fmt: skip
+def test_addresses_lose_the_escapes_of_databases(exported: str, plain: str, tmp_path: Path) -> None:
+    (tmp_path / "references.bib").write_text(f"@misc{{a, {exported}}}", "utf-8")
+    (tmp_path / "paper").mkdir()
+    copy_bibliography(tmp_path, tmp_path / "paper")
+    copied = (tmp_path / "paper" / "references.bib").read_text("utf-8")
+    assert copied == f"@misc{{a, {plain}}}"

@@ -248,12 +248,12 @@ def write_source(task: Task) -> tuple[dict[str, Any], Findings]:
 
 def copy_bibliography(data: Path, folder: Path) -> None:
     """Put the bibliography beside the manuscript; raises ``RecordError`` if it cannot be used."""
-    from report.paper.bibliography import check_bibliography
+    from report.paper.bibliography import check_bibliography, with_plain_addresses
 
     path = shared("references.bib", data)
     content = read_file(path, "data/references.bib", "restore it with git", path.parent)
     check_bibliography(content, "data/references.bib")
-    text = visible(content.decode("utf-8-sig"))
+    text = visible(with_plain_addresses(content.decode("utf-8-sig")))
     (folder / "references.bib").write_text(text, "utf-8", newline="\n")
 
 
@@ -316,7 +316,7 @@ def _write_page(task: Task, paper: Source) -> None:
     write_page(paper, page, publication, (folder / PAGE).read_text("utf-8"))
 
 
-def pdf(task: Task) -> None:
+def pdf(task: Task) -> tuple[str, ...]:
     """Make the PDF, and pack the LaTeX source, with the bibliography if LaTeX has set one."""
     from report.records.files import gzipped
     from report.render.bundle import bundle
@@ -325,8 +325,9 @@ def pdf(task: Task) -> None:
     from report.render.typst import render_typst
 
     tex, bibliography = task.stage / "tex" / task.study, b""
+    notes: tuple[str, ...] = ()
     if task.settings["engine"] == "latex":
-        content, bibliography = compile_latex(tex, task.study)
+        content, bibliography, notes = compile_latex(tex, task.study)
     else:
         text = (task.artifacts() / TYPST).read_text("utf-8")
         content = render_typst(read_source(task.source, task.study), text)
@@ -335,6 +336,7 @@ def pdf(task: Task) -> None:
         (task.stage / name).write_bytes(content)
     archive = gzipped(bundle(tex, task.study, bibliography))
     (task.stage / "tex" / f"{task.study}.tar.gz").write_bytes(archive)
+    return notes
 
 
 def docx(task: Task) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from report.errors import RecordError
 from report.records.strict import byte_at
@@ -16,33 +16,99 @@ from report.records.strict import byte_at
 _REMEDY: Final = "fix the entry, or restore the file with git"
 #: TeX's way around a backslash, and commands that are no letters, accents, signs or type.
 _FOREIGN: Final = re.compile(
-    r"\^\^|\\(?!(?:AA|AE|L|OE?|aa|ae|b|c|d|dh|dj|emph|i|j|k|l|mathrm|mu|ng|oe?|pi|r|ss|t|th|times|"
-    r"text(?:bf|it|sc|tt|superscript|subscript|endash|backslash|asciitilde|trademark)|u|url|v)"
-    r"(?![A-Za-z]))[A-Za-z]+"
+    r"\^\^|\\(?!(?:AA|AE|L|OE?|aa|ae|b|c|d|dh|dj|emph|i|j|k|l|mathrm|mu|ng|oe?|pi|r|sim|ss|t|th|"
+    r"times|text(?:bf|it|sc|tt|superscript|subscript|endash|backslash|asciitilde|trademark|less|"
+    r"greater|underscore)|u|url|v)(?![A-Za-z]))[A-Za-z]+"
 )
 _DEEPEST: Final = 16
 
-
-def _nested() -> str:
-    """Text whose braces close, up to a depth; BibTeX counts every brace."""
-    text = r"[^{}]*+"
-    for _ in range(_DEEPEST):
-        text = rf"(?:[^{{}}]++|\{{{text}\}})*+"
-    return text
-
-
-_TEXT: Final = _nested()
 _BLANK: Final = r"(?:[ \t]*(?:%[^\n]*)?(?:\n|\Z))*"
-_FIELD: Final = (
-    r"\s*([A-Za-z-]+)\s*=\s*"
-    rf'(\{{{_TEXT}\}}|"(?:[^{{}}"]++|\{{{_TEXT}\}})*+"|\d+)\s*(?:,|(?=\}}))\s*'
-)
 _START: Final = re.compile(r"^(?=@)", re.MULTILINE)
 _HEAD: Final = re.compile(
-    r"@(?!(?:string|preamble|comment)\{)[A-Za-z]+\{\s*([A-Za-z0-9][\w:./+-]*)\s*,", re.IGNORECASE
+    r"@(?!(?:string|preamble|comment)\{)[A-Za-z]+\{\s*([A-Za-z0-9][\w:./+-]*)\s*,\s*", re.IGNORECASE
 )
-_REST: Final = re.compile(rf"((?:{_FIELD})*+)\s*\}}{_BLANK}")
-_PARENT: Final = re.compile(r"\bcrossref\s*=\s*[{\"]?\s*([^}\",\s]+)", re.IGNORECASE)
+_NAME: Final = re.compile(r"([A-Za-z-]+)\s*=\s*")
+_NUMBER: Final = re.compile("[0-9]+")
+_MARK: Final = re.compile(r'\\?[{}"]')
+_COMMA: Final = re.compile(r"\s*,\s*")
+_END: Final = re.compile(rf"\s*\}}{_BLANK}")
+
+#: Addresses in text, and how databases export the characters of an address for TeX.
+_LINKED: Final = re.compile(r"\\url(?![A-Za-z])\s*(\{(?:[^{}]|\{[^{}]*\})*\})?")
+_ESCAPED: Final = re.compile(
+    r"\\text(asciitilde|less|greater|underscore)(?![A-Za-z])(?: |\{\})?|\$\\?([_<>]|sim)\$|"
+    r"\\([_%&#$~])(?:\{\})?|&(lt|gt|amp);|\\url(?![A-Za-z])|[{}\s]"
+)
+_CHARACTERS: Final = {
+    "asciitilde": "~", "sim": "~", "less": "<", "lt": "<", "greater": ">", "gt": ">",
+    "underscore": "_", "amp": "&",
+}  # fmt: skip
+_DOI_PREFIX: Final = re.compile(r"(?:https?://(?:dx\.)?doi\.org/|doi:)(?=10\.)", re.IGNORECASE)
+#: The form of an address and an example, by the name of its field.
+_ADDRESSES: Final = {
+    "url": (re.compile(r"https?://\S+", re.IGNORECASE), "https://example.org"),
+    "doi": (re.compile(r"10\.\d[\d.]*/\S+"), "10.1000/182"),
+}
+
+
+class Field(NamedTuple):
+    """A field of an entry: name in small letters, value, and where name and value stand."""
+
+    name: str
+    value: str
+    begin: int
+    start: int
+    end: int
+
+
+def entries_of(bibliography: str) -> list[str]:
+    """Split a bibliography before each entry; the first piece is what stands before them."""
+    return _START.split(bibliography)
+
+
+def fields_of(entry: str) -> tuple[list[Field], int]:
+    """List the fields of an entry, in linear time.
+
+    Returns the fields and the place of the first text that belongs to none.
+    """
+    head, fields = _HEAD.match(entry), list[Field]()
+    position = head.end() if head else 0
+    while name := _NAME.match(entry, position):
+        end = _value_end(entry, name.end())
+        if end < 0:
+            break
+        value = entry[name.end() : end]
+        inner = value if value.isdecimal() else value[1:-1]
+        fields.append(Field(name[1].lower(), inner, position, name.end(), end))
+        comma = _COMMA.match(entry, end)
+        position = comma.end() if comma else end
+        if comma is None:
+            break
+    return fields, position
+
+
+def _value_end(entry: str, start: int) -> int:
+    """Find where the value ends that begins at ``start``; -1 if BibTeX and pandoc would disagree.
+
+    BibTeX counts every brace, and pandoc none behind a backslash.
+    """
+    if number := _NUMBER.match(entry, start):
+        return number.end()
+    first, opened = entry[start : start + 1], list[str]()
+    for mark in _MARK.finditer(entry, start) if first in ("{", '"') else ():
+        sign = mark[0]
+        if sign.endswith("{"):
+            opened.append(sign)
+        elif sign.endswith("}"):
+            if not opened or opened.pop() != sign.replace("}", "{"):
+                return -1
+            if first == "{" and not opened:
+                return mark.end()
+        elif not opened and mark.start() > start:
+            return mark.end() if sign == '"' else -1
+        if len(opened) > _DEEPEST:
+            return -1
+    return -1
 
 
 def check_bibliography(content: bytes, place: str) -> None:
@@ -55,19 +121,58 @@ def check_bibliography(content: bytes, place: str) -> None:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise RecordError(f"{place}: line {line}: found {byte_at(error)}; {_REMEDY}.") from error
-    before, *entries = _START.split(text)
+    before, *entries = entries_of(text)
     if not re.fullmatch(_BLANK, before):
         what = "between entries: found text that is neither an entry nor a comment after %"
         raise RecordError(f"{place}: line 1, {what}; {_REMEDY}.")
     line, keys = 1 + before.count("\n"), set[str]()
+    lines, parents = dict[str, int](), dict[str, str]()
     for entry in entries:
-        key, fault = _examined(entry)
+        key, fields, fault = _examined(entry)
         if key.lower() in keys:
             fault = "found this key twice"
         if fault:
             raise RecordError(f"{place}: line {line}, entry {key}: {fault}; {_REMEDY}.")
         keys.add(key.lower())
+        lines[key] = line
         line += entry.count("\n")
+        for field in fields:
+            if field.name == "crossref":
+                parents[key] = field.value
+    for key, parent in parents.items():
+        fault = "has a crossref itself" if parent in parents else "is no entry below this one"
+        if parent in parents or lines.get(parent, 0) <= lines[key]:
+            fault = f"crossref leads to {parent}, which {fault}"
+            raise RecordError(f"{place}: line {lines[key]}, entry {key}: {fault}; {_REMEDY}.")
+
+
+def with_plain_addresses(bibliography: str) -> str:
+    """Write each DOI and address in its own characters, without the escapes that TeX needs."""
+    written = list[str]()
+    for entry in entries_of(bibliography):
+        text = entry
+        for field in reversed(fields_of(entry)[0]):
+            value = _LINKED.sub(_plain_link, entry[field.start : field.end])
+            if field.name in _ADDRESSES:
+                value = f"{{{_plain_address(field.name, field.value)}}}"
+            text = text[: field.start] + value + text[field.end :]
+        written.append(text)
+    return "".join(written)
+
+
+def _plain_link(link: re.Match[str]) -> str:
+    return rf"\url{{{_plain_address('url', link[1] or '')}}}"
+
+
+def _plain_address(name: str, value: str) -> str:
+    """An address without TeX's escapes; of a DOI, also without the address of its resolver."""
+    plain = _ESCAPED.sub(_unescaped, value)
+    return _DOI_PREFIX.sub("", plain, count=1) if name == "doi" else plain
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    name = match[1] or match[2] or match[3] or match[4] or ""
+    return _CHARACTERS.get(name, name)
 
 
 def cited_entries(
@@ -77,29 +182,47 @@ def cited_entries(
 
     With ``keep_lines`` each stands in the same line as before, after lines that are empty.
     """
-    before, *entries = _START.split(bibliography)
+    before, *entries = entries_of(bibliography)
     keyed = [(head[1] if (head := _HEAD.match(entry)) else "", entry) for entry in entries]
     wanted = {key for key, _ in keyed if cites(key)}
-    wanted |= {parent for key, entry in keyed if key in wanted for parent in _PARENT.findall(entry)}
+    for key, entry in keyed:
+        if key in wanted:
+            wanted |= {field.value for field in fields_of(entry)[0] if field.name == "crossref"}
     return before + "".join(
         entry if key in wanted else "\n" * entry.count("\n") if keep_lines else ""
         for key, entry in keyed
     )
 
 
-def _examined(entry: str) -> tuple[str, str]:
-    """The key of an entry and what is wrong with it; where it has no key, how it begins."""
+def _examined(entry: str) -> tuple[str, list[Field], str]:
+    """The key of an entry, its fields, and a fault; an entry without a key by its first letters."""
     head = _HEAD.match(entry)
     if head is None:
-        return entry[:30].partition("\n")[0], "expected @type{key, with a key of letters and digits"
-    rest, names = _REST.fullmatch(entry, head.end()), set[str]()
-    if rest is None:
-        return head[1], "expected name = {text} for each field, and a brace that closes it"
-    for field in re.finditer(_FIELD, rest[1]):
-        name, foreign = field[1].lower(), _FOREIGN.search(field[2])
-        if name in names:
-            return head[1], f"found the field {name} twice"
-        if foreign:
-            return head[1], f"{name}: found {foreign[0]}, where only accents and signs may be TeX"
-        names.add(name)
-    return head[1], ""
+        first = entry[:30].partition("\n")[0]
+        return first, [], "expected @type{key, with a key of letters and digits"
+    (fields, position), names = fields_of(entry), set[str]()
+    if _END.fullmatch(entry, position) is None:
+        return head[1], [], "expected name = {text} for each field, and a brace that closes it"
+    for field in fields:
+        fault = f"found the field {field.name} twice" if field.name in names else _fault_of(field)
+        if fault:
+            return head[1], [], fault
+        names.add(field.name)
+    return head[1], fields, ""
+
+
+def _fault_of(field: Field) -> str:
+    """Describe the first thing that no value of a field may hold."""
+    if field.name == "xdata":
+        return "found xdata, which BibTeX does not read"
+    if foreign := _FOREIGN.search(field.value):
+        return f"{field.name}: found {foreign[0]}, where only accents and signs may be TeX"
+    addresses = [("url", link[1] or "") for link in _LINKED.finditer(field.value)]
+    if field.name in _ADDRESSES:
+        addresses.append((field.name, field.value))
+    for name, address in addresses:
+        form, example = _ADDRESSES[name]
+        plain = _plain_address(name, address)
+        if not form.fullmatch(plain):
+            return f"{field.name}: found {plain[:30]}, which is no address such as {example}"
+    return ""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from report.errors import RenderError
+from report.paper.bibliography import entries_of, fields_of
 from report.render.pandoc import TEMPLATES, Edition
 from report.render.problems import (
     BIBLIOGRAPHY,
@@ -54,9 +56,12 @@ _ONE_COLUMN_FILES: Final = ("onecolumn.sty",)
 
 _ERROR = re.compile(r"^(?:\./)?([^\s:]+):(\d+): (.+)$", re.MULTILINE)
 _ABSENT = re.compile(r"LaTeX Error: File `([^']+\.(?:sty|cls))' not found")
-#: A field that IEEEtran.bst does not print.
-_DOI = re.compile(r"^(\s*)doi(\s*)=\s*\{([^{}]+)\}", re.MULTILINE)
 _BIBTEX = re.compile(r"^(.+)---line (\d+) of file references\.bib$", re.MULTILINE)
+#: Code points of a text and of a bibliography, as ``report.text.escape`` writes them.
+_CODE_POINTS = re.compile(r"(?:‹|\\guilsinglleft )(U\+[0-9A-F]+(?: U\+[0-9A-F]+)*)")
+_OVERFULL = re.compile(r"^Overfull \\hbox \(([\d.]+)pt too wide\)", re.MULTILINE)
+#: Points by which a line may stick out before a reader sees it.
+_TOO_WIDE_PT: Final = 2.0
 _UNDEFINED = re.compile(r"LaTeX Warning: (Reference|Citation) [`']([^']+)'")
 
 
@@ -98,14 +103,22 @@ def _copy_used(text: str, source: Path, target: Path) -> None:
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source / name, target / name)
     if (source / BIBLIOGRAPHY).is_file():
-        entries = _with_dois(bibtex((source / BIBLIOGRAPHY).read_text("utf-8")))
-        (target / BIBLIOGRAPHY).write_text(entries, "utf-8", newline="\n")
+        entries = entries_of(bibtex((source / BIBLIOGRAPHY).read_text("utf-8")))
+        text = "".join(map(_with_doi, entries))
+        (target / BIBLIOGRAPHY).write_text(text, "utf-8", newline="\n")
 
 
-def _with_dois(bibliography: str) -> str:
-    """The same with each DOI as a note, linked, since BibTeX's styles drop the field."""
-    linked = r"\1note\2= {doi: \\href{https://doi.org/\3}{\\nolinkurl{\3}}}"
-    return _DOI.sub(linked, bibliography)
+def _with_doi(entry: str) -> str:
+    """An entry with its DOI, linked, in its note, since BibTeX's styles drop the field."""
+    fields = {field.name: field for field in fields_of(entry)[0]}
+    doi, note = fields.get("doi"), fields.get("note")
+    if doi is None:
+        return entry
+    link = rf"doi: \href{{https://doi.org/{doi.value}}}{{\nolinkurl{{{doi.value}}}}}"
+    if note:
+        return f"{entry[: note.start]}{{{note.value}; {link}}}{entry[note.end :]}"
+    name = entry[doi.begin : doi.start].lower().replace("doi", "note")
+    return f"{entry[: doi.begin]}{name}{{{link}}}{entry[doi.end :]}"
 
 
 def latex_lacks() -> str:
@@ -144,11 +157,11 @@ def tex_version() -> str:
     return finished.stdout.partition("\n")[0]
 
 
-def compile_latex(folder: Path, study: str) -> tuple[bytes, bytes]:
-    """The PDF of a folder that ``write_latex`` made, and its bibliography as BibTeX set it.
+def compile_latex(folder: Path, study: str) -> tuple[bytes, bytes, tuple[str, ...]]:
+    """The PDF of a folder that ``write_latex`` made, its bibliography by BibTeX, and notes.
 
-    The latter is empty where nothing is cited.  Works on a copy, so that the folder stays a clean
-    source.  Raises ``RenderError`` with the first error of LaTeX, or with the references and
+    The bibliography is empty where nothing is cited.  Works on a copy, so that the folder stays a
+    clean source.  Raises ``RenderError`` with the first error of LaTeX, or with the references and
     citations that it does not know.
     """
     with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
@@ -161,7 +174,27 @@ def compile_latex(folder: Path, study: str) -> tuple[bytes, bytes]:
         if finished.returncode != 0 or not pdf.is_file():
             raise _refusal(main, said, finished.stdout + finished.stderr)
         _check_references(main, said)
-        return pdf.read_bytes(), bibliography.read_bytes() if bibliography.is_file() else b""
+        entries = bibliography.read_bytes() if bibliography.is_file() else b""
+        texts = [path.read_text("utf-8") for path in sorted(work.rglob("*.tex"))]
+        notes = notes_of(name_of(folder / main.name), "".join((*texts, entries.decode())), said)
+        return pdf.read_bytes(), entries, tuple(notes)
+
+
+def notes_of(place: str, text: str, log: str) -> Iterator[str]:
+    """Name the characters that pdfLaTeX does not print, and lines that are too long."""
+    codes = [code for group in _CODE_POINTS.findall(text) for code in group.split()]
+    letters = [code for code in codes if chr(int(code.removeprefix("U+"), 16)).isprintable()]
+    if letters:
+        yield (
+            f"{place}: pdfLaTeX prints {len(letters)} characters as code points, such as "
+            f"‹{letters[0]}›; build with --engine typst, which prints most scripts."
+        )
+    widths = [width for width in map(float, _OVERFULL.findall(log)) if width >= _TOO_WIDE_PT]
+    if widths:
+        yield (
+            f"{place}: LaTeX sets text up to {max(widths):.0f} pt outside its column (lines: "
+            f"{len(widths)}); shorten what does not break there."
+        )
 
 
 def _read_log(path: Path) -> str:

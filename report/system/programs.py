@@ -1,10 +1,12 @@
-"""Runs pandoc and the programs that render, all in the same environment and with a time limit."""
+"""Runs pandoc and the programs that render, in one environment, with limits of time and memory."""
 
 from __future__ import annotations
 
 import functools
 import os
+import resource
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -25,7 +27,12 @@ _FIXED: Final[Mapping[str, str]] = {
     "TZ": "UTC",
     "SOURCE_DATE_EPOCH": "0",
     "FORCE_SOURCE_DATE": "1",
+    # TeX reads and writes no file beyond its own folders and the one where it runs.
+    "openin_any": "p",
+    "openout_any": "p",
 }
+#: Memory that a program may fill, seven times what the largest paper needs.
+_MEMORY_B: Final = 2 << 30
 
 #: To print its version, a program may take this long.
 _TIME_LIMIT_S: Final = 60.0
@@ -37,8 +44,9 @@ def run(
     """Run ``command`` in ``folder`` with the text ``stdin`` as its input.
 
     A program that is not done after ``limit_s`` seconds is ended together with the programs that
-    it started.  Raises ``RenderError`` then, and if it cannot be started, of the ``place`` that it
-    works for; its exit status is the caller's to judge.
+    it started; none gets more memory than ``_MEMORY_B``.  Raises ``RenderError`` for the
+    ``place`` that it works for if it is ended or cannot be started; its exit status is the
+    caller's to judge.
     """
     kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     try:
@@ -52,6 +60,9 @@ def run(
             encoding="utf-8",
             errors="replace",
         ) as process:
+            if sys.platform == "linux":
+                # pandoc reserves a terabyte of addresses, so that only what is filled is limited.
+                resource.prlimit(process.pid, resource.RLIMIT_DATA, (_MEMORY_B, _MEMORY_B))
             stdout, stderr = process.communicate(stdin, timeout=limit_s)
     except subprocess.TimeoutExpired:
         raise RenderError(

@@ -54,6 +54,8 @@ _LIGATURES: Final = re.compile("[\ufb00-\ufb06]")
 
 #: A comment before, between or right behind the entries of a bibliography.
 _COMMENT: Final = re.compile(r"(?:^|\})[ \t]*%.*", re.MULTILINE)
+#: A formula of a title, whose letters BibTeX would make small.
+_FORMULA: Final = re.compile(r"(?<![\\{])\$(?:[^$\\{}]|\\.|\{[^{}]*\})+\$")
 #: Code points, and all but ASCII and the quotation marks and dashes of a title.
 _BEYOND_ASCII: Final = re.compile("‹([^›]*)›|([^\\x00-\\x7f–—‘’“”])")
 
@@ -91,6 +93,7 @@ def bibtex(text: str) -> str:
     a command in braces it takes for one letter.  To BibTeX each @ begins an entry, also behind a %.
     """
     without = _COMMENT.sub(lambda line: line[0].replace("@", ""), latex_source(text))
+    without = _FORMULA.sub(r"{\g<0>}", without)
     return _BEYOND_ASCII.sub(_in_bibtex, without)
 
 

@@ -88,6 +88,24 @@ function Collector:check_width(tbl, id, in_one_column, spans)
   return line
 end
 
+--- Moves the notes in the cells of a table below it, each text once, since a table that floats has
+--- no foot of the page. Returns the table, and the notes as a paragraph behind their letters.
+local function notes_below(tbl, notes)
+  local marks, used, text = {}, 0, pandoc.Inlines({})
+  notes:walk({ Superscript = function() used = used + 1 end })
+  local noted = tbl:walk({ Note = function(note)
+    local words = pandoc.utils.stringify(note.content)
+    if not marks[words] then
+      marks[words], used = pandoc.Superscript({ string.char(97 + used % 26):rep(used // 26 + 1) }), used + 1
+      text:extend(#text > 0 and { pandoc.Space() } or {})
+      text:extend({ marks[words], pandoc.Space() })
+      text:extend(note.content[1].content)
+    end
+    return marks[words]
+  end })
+  return noted, #text > 0 and { pandoc.Para(text) } or {}
+end
+
 --- Adds what depends on the style: `spans` says that a float takes both columns of text.
 function Collector:styled(float)
   float.one_column = self.one_column
@@ -95,6 +113,9 @@ function Collector:styled(float)
   float.spans = float.wide and not self.one_column and not float.here
   float.long = float.table and self:breaks(float.table, self.one_column or float.here)
   if float.table then
+    local table_, below = notes_below(float.table, float.notes)
+    float.table = table_
+    float.notes:extend(below)
     float.line = self:check_width(float.table, float.id, self.one_column or float.here, float.spans)
   end
   return float
@@ -152,6 +173,12 @@ function Collector:figure_div(div)
   local parts = parts_in(body)
   if #parts == 0 then
     problems.add("#" .. div.identifier, div.identifier .. " holds no image; add one")
+  end
+  local function nothing() return {} end
+  local rest = body:walk({ Image = nothing, Figure = nothing })
+  if pandoc.utils.stringify(rest):find("%S") then
+    problems.add("#" .. div.identifier, div.identifier .. " holds more than images and its caption; "
+      .. "write the rest before or behind it")
   end
   self:subfigures(parts, number)
   return self.writer.figure(self:styled({
@@ -311,7 +338,9 @@ function floats.collect(doc, writer)
       if writer.has_pages then
         collector:check_width(tbl, "", collector.one_column or collector.in_supplement)
       end
-      return once(writer.bare_table(tbl, collector:breaks(tbl, collector.one_column)))
+      local noted, below = notes_below(tbl, pandoc.Blocks({}))
+      local blocks = pandoc.Blocks(writer.bare_table(noted, collector:breaks(noted, collector.one_column)))
+      return once(blocks .. below)
     end,
     Div = function(div)
       if div.identifier:match("^fig%-") then

@@ -269,10 +269,12 @@ end
 
 --- One that takes less than half a column stays in one.
 local function listing(code)
+  code = words.in_code(code)
   local _, breaks = code.text:gsub("\n", "")
   if breaks < 24 then
     return { block("\\begin{ridgepointlisting}"), code, block("\\end{ridgepointlisting}") }
   end
+  return code
 end
 
 function latex.plain(text)

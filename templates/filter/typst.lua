@@ -213,9 +213,12 @@ function typst.plain_list(texts)
   return pandoc.MetaInlines({ raw("(" .. table.concat(literals) .. ")") })
 end
 
+--- Titles in the list of references hold formulas too.
+typst.in_references = { Math = math }
+
 function typst.finish(doc)
   doc = words.in_text(bibliography.with_heading(doc), place)
-  return doc:walk({ Math = math, Image = inline_image })
+  return doc:walk({ Math = math, Image = inline_image, CodeBlock = words.in_code })
 end
 
 return typst

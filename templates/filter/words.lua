@@ -2,9 +2,9 @@
 
 local words = {}
 
---- Characters of a word that may always stand on one line of text, and of a cell of a table; letters
---- after which a word without signs breaks.
-local in_text, in_cell, step = 45, 20, 12
+--- Characters of a word that may always stand on one line of text, of code, and of a cell of a table;
+--- letters after which a word without signs breaks.
+local in_text, in_code, in_cell, step = 45, 48, 20, 12
 
 local function is_sign(char)
   return char:match("^[_:./;=+@\\-]$") ~= nil
@@ -68,6 +68,14 @@ function words.in_text(doc, place)
     return doc
   end
   return doc:walk(filter(in_text, place))
+end
+
+--- A block of code whose long words may break, at a space of no width.
+function words.in_code(code)
+  code.text = code.text:gsub("%S+", function(word)
+    return table.concat(pieces(word, in_code), "\u{200b}")
+  end)
+  return code
 end
 
 --- The same for the inlines of a cell in a narrow column of a table.

@@ -83,6 +83,12 @@ WRITTEN: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
          r"\cite[sec.~3]{paszke2019}", r"\bibliography{ridgepoint,references}"),
         ("Williams et al.",),
     ),
+    "notes of cells": (
+        ("again<sup>a</sup></td>", '<p><sup>a</sup> Noted <em>alpha</em>.</p>'),
+        (r"broken\textsuperscript{a} & 1,000 \\ again\textsuperscript{a} & 2",
+         r"\begin{ridgepointnotes} \textsuperscript{a} Noted \emph{alpha}. \end{ridgepointnotes}"),
+        ("notes: [#super[a] Noted #emph[alpha].]",),
+    ),
     "footnotes": (
         ('role="doc-endnotes"',), (r"\footnote{A footnote with",), ("#footnote[A footnote with",),
     ),
@@ -153,6 +159,28 @@ def test_all_problems_are_named_at_once_in_every_format(write: Write) -> None:
         lines = [line.split(":", 2)[1] for line in str(caught.value).split("\n")]
         assert lines == ["9", "11", "11"]
     assert not (folder / "tex").exists()
+
+
+def test_long_words_of_code_may_break(write: Write) -> None:
+    token = "nounbreakablewords" * 7 + "END"
+    folder = write(f"```\nshort {token}\n```\n")
+    pieces = "\u200b".join(token[i : i + 12] for i in range(0, len(token), 12))
+    assert f"short {pieces}\n" in latex(folder) and f"short {pieces}\n" in typst_of(folder)
+    assert token in page_of(folder)
+
+
+def test_entries_keep_their_dois_and_formulas_in_latex(write: Write) -> None:
+    """IEEEtran.bst drops the field, and makes letters small that are in no braces."""
+    folder = write("Known [@a].\n")
+    entry = "@misc{a, title={On $O(n^2)$ and $K_{A}L$}, note={Undated}, doi={10.1/x_12}}\n"
+    (folder / "references.bib").write_text(entry, "utf-8")
+    tex_of(folder)
+    assert (folder / "tex" / "references.bib").read_text("utf-8") == (
+        "@misc{a, title={On {$O(n^2)$} and {$K_{A}L$}}, "
+        r"note={Undated; doi: \href{https://doi.org/10.1/x_12}{\nolinkurl{10.1/x_12}}}, "
+        "doi={10.1/x_12}}\n"
+    )
+    assert typst_pdf(folder).startswith(b"%PDF")
 
 
 def test_letters_of_figures_are_outlines_for_typst(write: Write) -> None:

@@ -21,7 +21,7 @@ from report.errors import RenderError
 from report.paper.tables import Column, Table, to_latex, to_markdown
 from report.render import STYLES
 from report.render.bundle import bundle
-from report.render.latex import compile_latex
+from report.render.latex import compile_latex, notes_of
 from report.render.source import in_style, read_source
 from report.text.escape import markdown
 from tests.render.conftest import HEAD, needs_latex, page_of, tex_of, typst_pdf
@@ -136,8 +136,9 @@ def test_latex_runs_no_program_and_names_what_it_does_not_know(
 ) -> None:
     main, ran = tex_of(write("Fine.\n")), tmp_path / "ran"
     bad = rf"\immediate\write18{{touch {ran}}} See \ref{{fig-lost}}."
+    bad += r"\newread\f \openin\f=/etc/passwd \ifeof\f\else\ref{fig-read}\fi"
     main.write_text(main.read_text("utf-8").replace("Fine.", bad), "utf-8")
-    with pytest.raises(RenderError, match="does not know reference fig-lost"):
+    with pytest.raises(RenderError, match="does not know reference fig-lost;"):
         compile_latex(main.parent, "p")
     assert not ran.exists()
 
@@ -158,11 +159,18 @@ def test_a_supplement_begins_where_the_references_end(
 
 
 @needs_latex
+@pytest.mark.parametrize(("style", "needed"), [("ieee", "cite.sty"), ("acm", "hyperxmp.sty")])
 def test_an_archive_is_flat_the_same_each_time_and_made_by_latexmk_alone(
-    paper: Path, tmp_path: Path
+    paper: Path, style: str, needed: str, tmp_path: Path
 ) -> None:
-    folder = tex_of(paper, "sample", tmp_path / "tex").parent
-    pdf, bibliography = compile_latex(folder, "sample")
+    if subprocess.run(["kpsewhich", needed], check=False, capture_output=True).returncode:
+        pytest.skip(f"{needed} is not installed")
+    source = shutil.copytree(paper, tmp_path / "source")
+    document = source / "sample.qmd"
+    document.write_text(in_style(document.read_text("utf-8"), style), "utf-8")
+    folder = tex_of(source, "sample", tmp_path / "tex").parent
+    pdf, bibliography, notes = compile_latex(folder, "sample")
+    assert notes == ()
     content = bundle(folder, "sample", bibliography)
     assert content == bundle(folder, "sample", bibliography)
     target = tmp_path / "unpacked"
@@ -173,7 +181,16 @@ def test_an_archive_is_flat_the_same_each_time_and_made_by_latexmk_alone(
     assert not [name for name in names if "/" in name]
     assert len(names) == 1 + len([p for p in folder.rglob("*") if p.is_file()])
     subprocess.run(["latexmk"], cwd=target, check=True, capture_output=True)
-    assert pages_of((target / "sample.pdf").read_bytes()) == pages_of(pdf)
+    assert (target / "sample.pdf").read_bytes() == pdf
+
+
+def test_what_latex_does_not_print_is_noted() -> None:
+    log = "Overfull \\hbox (23.18pt too wide) in paragraph\nOverfull \\hbox (1.9pt too wide) in x\n"
+    text = r"‹U+0416 U+0418› ‹U+202E› \guilsinglleft U+4E2D\guilsinglright"
+    scripts, width = notes_of("p", text, log)
+    assert scripts.startswith("p: pdfLaTeX prints 3 characters as code points, such as ‹U+0416›")
+    assert "up to 23 pt" in width and "lines: 1" in width
+    assert not [*notes_of("p", "plain", "")]
 
 
 # ----------------------------------------------------------------------------------------- styles

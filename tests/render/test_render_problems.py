@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -79,6 +80,22 @@ PROBLEMS: tuple[tuple[str, int, str], ...] = (
     ("A [value](#v-none){.value}.", 0, "#v-none leads nowhere"),
     ("Take [the numbers](tables/none.csv).", 0, "the link leads to tables/none.csv"),
     ('::: {.content-visible when-format="epub"}\nA\n:::', 0, "format epub is not known"),
+    ("See [x](JavaScript:alert(1)).", 0, "leads to JavaScript:"),
+    ("See [x](data:text/html,y).", 0, "leads to data:"),
+    ("Let $\\href{javascript:x}{y}$.", 0, "holds \\href"),
+    ("| a |\n|---|\n| 1 |\n\n: S.[^c] {#tbl-s}\n\n[^c]: Gamma.", 4, "a note stands in a caption"),
+    ('![C^[n]](figures/time){#fig-x fig-alt="x"}', 0, "a note stands in a caption"),
+    ("::: {#tbl-x}\n\n| a |\n|---|\n| 1 |\n\nC.^[n]\n:::", 0, "a note stands in a caption"),
+    ("# Heading^[n]", 0, "a note stands in a heading"),
+    ("Term^[n]\n:   Text.", 0, "a note stands in a term"),
+    ("It is.[^c]\n\n[^c]: Code:\n\n        x = 1", 2, "a note holds a CodeBlock"),
+    ("| a |\n|---|\n| noted[^c] |\n\n[^c]: One.\n\n    Two.", 2, "no single paragraph"),
+    ("\n".join("    " * n + f"- level {n}" for n in range(7)), 4, "more than 4 levels"),
+    ('::: {#fig-x}\n\n![](figures/time){fig-alt="x"}\n\n| a |\n|---|\n| 1 |\n\nCaption.\n:::', 0,
+     "more than images"),
+    ("| a |\n|---|\n" + "| 1 |\n" * 501, 0, "more than 500 rows"),
+    ("+---+\n| a |\n+===+\n" + "| 1 |\n+---+\n" * 501, 0, "more than 500 rows"),
+    ("a b\n-- --\n" + "1 2\n" * 501, 0, "more than 500 rows"),
 )  # fmt: skip
 #: Another entry of the bibliography, of which all are cited, who notices, the place and some words.
 ENTRIES: tuple[tuple[str, Callable[[Path], object], str, str], ...] = (
@@ -141,6 +158,16 @@ def test_another_pandoc_than_pinned_is_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(programs, "PANDOC_VERSION", "3.1")
     with pytest.raises(RenderError, match=r"found pandoc 3\.9 where 3\.1 is needed"):
         programs.pandoc_path.__wrapped__()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits another process")
+def test_a_program_gets_no_more_memory_than_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "_MEMORY_B", 256 << 20, raising=False)
+    code = "import time; time.sleep(0.5); len(bytearray(512 << 20))"
+    finished = programs.run([sys.executable, "-c", code], tmp_path, 60)
+    assert finished.returncode == 1 and "MemoryError" in finished.stderr
 
 
 def test_a_program_that_takes_too_long_is_told_of_the_paper(
