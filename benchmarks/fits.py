@@ -26,9 +26,9 @@ import pandas as pd
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from experiments.harness.operators import DEFAULT, Input, Policy, Step
 from experiments.theory.checked import checked
 from experiments.theory.networks import import_timm, network
+from experiments.theory.operators import DEFAULT, Input, Policy, Step
 from report.theory.allocator import Options
 from report.theory.fits import PROBE, least, scaling, searched
 from report.theory.network import Theory

@@ -14,10 +14,10 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parent.parent
 #: Room → its budget in lines, and how the names of its files begin; the first that fits counts.
 ROOMS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
-    "report/studies": (7_500, ("report/studies/",)),
+    "report/studies": (6_300, ("report/studies/",)),
     "report/theory": (3_200, ("report/theory/",)),
     "report/records": (2_500, ("report/records/",)),
-    "report/engine": (1_800, ("report/engine/",)),
+    "report/engine": (1_900, ("report/engine/",)),
     "report/commands": (1_100, ("report/commands/",)),
     "report/paper + text": (2_200, ("report/paper/", "report/text/")),
     "report/evidence": (1_900, ("report/evidence/",)),
@@ -26,18 +26,21 @@ ROOMS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "report/quantity + statistics": (1_900, ("report/quantity/", "report/statistics/")),
     "report/system, errors, missing": (300, ("report/",)),
     "figures + build.py": (1_900, ("figures/", "build.py")),
-    "experiments/harness": (4_400, ("experiments/harness/",)),
+    "experiments/machine": (720, ("experiments/machine/",)),
+    "experiments/counters": (340, ("experiments/counters/",)),
+    "experiments/commands": (400, ("experiments/commands/",)),
+    "experiments/harness": (2_900, ("experiments/harness/",)),
     "experiments/importers": (700, ("experiments/importers/",)),
     "experiments/backends": (900, ("experiments/backends/",)),
     "experiments/networks + datasets": (1_300, ("experiments/networks/", "experiments/datasets.")),
-    "experiments/theory": (700, ("experiments/theory/",)),
+    "experiments/theory": (1_460, ("experiments/theory/",)),
     "experiments/cluster": (150, ("experiments/cluster/",)),
     "experiments: command line": (300, ("experiments/__", "experiments/registry.")),
     "experiments: studies": (1_650, ("experiments/",)),
-    "tests": (15_000, ("tests/",)),
+    "tests": (16_000, ("tests/",)),
     "benchmarks": (1_000, ("benchmarks/",)),
 }
-BUDGET: Final = 53_500
+BUDGET: Final = 54_000
 
 
 def report() -> str:

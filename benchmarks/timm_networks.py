@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 
 import pandas as pd
 
-from experiments.harness.operators import Input, built, capture
 from experiments.theory.checked import of_capture
 from experiments.theory.networks import import_timm, network
+from experiments.theory.operators import Input, built, capture
 from report.errors import MeasurementError
 from report.records import OPERATORS
 from report.records.network_operators import (

@@ -22,14 +22,14 @@ from msgspec import Meta
 
 from experiments import registry
 from experiments.cluster.submit import ASKED, export_script, submit
+from experiments.commands.checks import check_records, doctor
+from experiments.commands.status import status
 from experiments.gpu_session import measure_all
-from experiments.harness.checks import check_records, doctor
 from experiments.harness.progress import Observer, outcome
 from experiments.harness.request import Request
 from experiments.harness.run import close, run
-from experiments.harness.runtime import INSTALL, INSTALLS
-from experiments.harness.status import status
 from experiments.importers.command import import_files
+from experiments.machine.runtime import INSTALL, INSTALLS
 from experiments.theory.command import OPTIONS as THEORY
 from experiments.theory.command import theory
 from report.errors import RidgepointError, UsageError

@@ -49,8 +49,8 @@ from experiments.harness.study import (
     Session,
     Study,
 )
-from experiments.harness.text import text_of
 from experiments.harness.timing import Workload, collector_off, cpu_clock, repeated
+from experiments.machine.text import text_of
 from report.records.layers import DType, Layer
 from report.records.quantities import QUANTITIES
 from report.records.record import Measured, Protocol, Sample

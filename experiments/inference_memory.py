@@ -29,7 +29,6 @@ from typing import Final
 
 import msgspec
 
-from experiments.harness.limits import is_out_of_memory, limited
 from experiments.harness.measure import build, measure_memory, measure_time
 from experiments.harness.memory import measure_cpu
 from experiments.harness.study import (
@@ -44,6 +43,7 @@ from experiments.harness.study import (
     Subject,
 )
 from experiments.harness.timing import Workload
+from experiments.machine.limits import is_out_of_memory, limited
 from experiments.networks import catalogue
 from report.records.record import Factor as Level
 from report.records.record import Measured

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from experiments.harness.study import Study
-from experiments.harness.text import period_text
+from experiments.machine.text import period_text
 from report.errors import UsageError
 
 #: Study → module: every file beside this one that defines ``STUDY``.

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, Final, TypeAlias
 
 from experiments.harness.study import UnavailableError
-from experiments.harness.text import first_line
+from experiments.machine.text import first_line
 
 #: An array of any library; the array API standard has no type that checkers know.
 Array: TypeAlias = Any

@@ -18,10 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from experiments.harness import status
+from experiments.commands import status
 from experiments.harness.progress import Observer
 from experiments.harness.request import Request
-from experiments.harness.text import last_line, text_of
+from experiments.machine.text import last_line, text_of
 from report.errors import MeasurementError
 from report.records.pooling import OPTION
 

@@ -35,10 +35,12 @@ from functools import partial
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from experiments.harness import machine, runtime, timing
+from experiments.harness import timing
 from experiments.harness.journal import Ceilings
 from experiments.harness.study import SEED, CeilingSize, Device
 from experiments.harness.timing import Duration, Workload
+from experiments.machine import processor as machine
+from experiments.machine import runtime
 from report.instruments.gates import BEYOND_CACHES
 from report.records.record import (
     Cache,

@@ -17,11 +17,11 @@ import msgspec
 
 from experiments import registry
 from experiments.harness import policies, worker
-from experiments.harness.code import ROOT
 from experiments.harness.journal import Last, Message
 from experiments.harness.study import Factors, Session, Study
-from experiments.harness.text import last_line
 from experiments.harness.worker import Role, Task
+from experiments.machine.code import ROOT
+from experiments.machine.text import last_line
 from report.errors import MeasurementError
 from report.records.record import Policy
 from report.system.processes import started

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from statistics import median
 
-from experiments.harness.text import factors_text, period_text
+from experiments.machine.text import factors_text, period_text
 from report.instruments import gates
 from report.records.record import Case, Record
 from report.text.format import NO_BREAK, quantity_text

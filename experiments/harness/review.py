@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from experiments.harness.progress import outcome_text, shown
-from experiments.harness.text import factors_text
+from experiments.machine.text import factors_text
 from report.instruments import gates
 from report.records.quantities import QUANTITIES
 from report.records.record import Case, Policy, Record

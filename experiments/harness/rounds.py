@@ -21,7 +21,7 @@ from experiments.harness.journal import Ended, Journal
 from experiments.harness.processes import measured, task_of
 from experiments.harness.progress import Observer, shown
 from experiments.harness.study import Factors, Session, Study
-from experiments.harness.text import factors_text
+from experiments.machine.text import factors_text
 from report.records.pooling import measures_process
 from report.records.record import Policy
 

@@ -11,7 +11,8 @@ from typing import Final
 import msgspec
 
 from experiments import registry
-from experiments.harness import code, counting, environment, policies, quiet, rounds, runtime
+from experiments.counters import counting
+from experiments.harness import policies, rounds
 from experiments.harness.journal import (
     Ceilings,
     Header,
@@ -25,8 +26,9 @@ from experiments.harness.processes import measured, task_of, working
 from experiments.harness.progress import Observer, outcome_text
 from experiments.harness.request import Request, possible
 from experiments.harness.study import CaseFile, CeilingSize, Factors, Session, Study
-from experiments.harness.text import factors_text, flat, last_line
 from experiments.harness.worker import Task
+from experiments.machine import code, environment, quiet, runtime
+from experiments.machine.text import factors_text, flat, last_line
 from report.errors import MeasurementError, RidgepointError
 from report.records import events
 from report.records.filed import encode, parse

@@ -37,9 +37,8 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from experiments.harness import ceilings, measure, policies, quiet, runtime
+from experiments.harness import ceilings, measure, policies
 from experiments.harness.journal import Count, Ended, Finish, Last, Message, Ready
-from experiments.harness.limits import is_out_of_memory
 from experiments.harness.study import (
     CaseFile,
     CeilingSize,
@@ -49,7 +48,9 @@ from experiments.harness.study import (
     Study,
     UnavailableError,
 )
-from experiments.harness.text import first_line
+from experiments.machine import quiet, runtime
+from experiments.machine.limits import is_out_of_memory
+from experiments.machine.text import first_line
 from report.errors import MeasurementError
 from report.instruments.counters.ncu import case_range, products
 from report.records.record import Case, Measured, Moment, Policy, Round, Status

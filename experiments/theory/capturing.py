@@ -11,9 +11,9 @@ import msgspec
 import torch
 
 from experiments.harness.capture import layers_of
-from experiments.harness.operators import Input, Policy, capture
 from experiments.networks.catalogue import INPUT_SHAPES, network
 from experiments.theory.command import prepared
+from experiments.theory.operators import Input, Policy, capture
 from report.errors import MeasurementError
 from report.records.operations import Network
 from report.theory.networks import BATCH, Captured, Kept, Way, file_of

@@ -8,7 +8,7 @@ from functools import partial
 
 import torch
 
-from experiments.harness.operators import DEFAULT, Build, Captured, Input, Policy, capture
+from experiments.theory.operators import DEFAULT, Build, Captured, Input, Policy, capture
 from report.errors import MeasurementError
 from report.records.operations import Operator
 from report.theory.allocator import Options

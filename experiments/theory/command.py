@@ -15,7 +15,7 @@ from report.records.operations import ITEM_BYTES
 from report.theory.allocator import Options, options_of
 
 if TYPE_CHECKING:
-    from experiments.harness.operators import Build, Input
+    from experiments.theory.operators import Build, Input
     from report.theory.network import Theory
 
 _INPUT: Final = re.compile(r"(?:([a-z0-9]+):)?((?:\d+|N)(?:,(?:\d+|N))*)")
@@ -107,8 +107,8 @@ def asking(
     **policy: Any,
 ) -> Callable[..., Theory]:
     """Makes the theory of a network as options say, at the batch of the inputs or at another."""
-    from experiments.harness.operators import Policy
     from experiments.theory.checked import checked
+    from experiments.theory.operators import Policy
     from experiments.theory.roofs import named_roof
 
     return partial(
@@ -199,7 +199,7 @@ def shaped(
     shapes: Sequence[Sequence[int | str]], types: Sequence[str], channels_last: bool, batch: int = 1
 ) -> list[Input]:
     """Inputs of these shapes; ``N`` stands for the batch, else it is the first extent."""
-    from experiments.harness.operators import Input
+    from experiments.theory.operators import Input
 
     marked = any("N" in shape for shape in shapes)
     return [

@@ -10,11 +10,11 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from experiments.harness.runtime import INSTALLS, import_torch
+from experiments.machine.runtime import INSTALLS, import_torch
 from report.errors import MeasurementError, RidgepointError, UsageError, words_of
 
 if TYPE_CHECKING:
-    from experiments.harness.operators import Build
+    from experiments.theory.operators import Build
 
 FORMS: Final = "torchvision:resnet50, timm:resnet50, study:ResNet-20, or my_file.py:function"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.harness.code import ROOT
+from experiments.machine.code import ROOT
 from report.errors import UsageError
 from report.evidence.ceilings import MeasuredDevice
 from report.evidence.devices import read_devices

@@ -12,7 +12,7 @@ from conftest import make_environment
 from experiments import registry
 from experiments.__main__ import command
 from experiments.cluster import submit
-from experiments.harness import environment, runtime
+from experiments.machine import environment, runtime
 
 # A test run that was itself started in the background inherits an ignored SIGINT.
 signal.signal(signal.SIGINT, signal.default_int_handler)

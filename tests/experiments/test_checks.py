@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from experiments.__main__ import main
-from experiments.harness import checks
-from experiments.harness.checks import Check, checks_of
+from experiments.commands import checks
+from experiments.commands.checks import Check, checks_of
 from experiments.harness.progress import instability, table
 from report.records.record import Case, Record, Round, Shard
 from report.records.store import Stored, read_record, write_record

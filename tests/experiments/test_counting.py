@@ -17,12 +17,13 @@ import pytest
 from counted_study import STUDY
 
 from experiments import registry
-from experiments.harness import counting, lackey, machine, ncu
+from experiments.counters import counting, lackey, ncu
 from experiments.harness.journal import Count, Finish, Journal, read_journal
 from experiments.harness.processes import task_of
 from experiments.harness.run import case_of
 from experiments.harness.study import CounterChoice, Session, Study
 from experiments.harness.worker import Task
+from experiments.machine import processor as machine
 from report.instruments.counters import ncu_logs
 from report.instruments.counters.logs import unpack
 from report.instruments.counters.ncu import products

@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from experiments.harness import code, environment, limits, machine, runtime
-from experiments.harness.environment import anonymous, device_key, variables
-from experiments.harness.text import flat, without_paths
+from experiments.machine import code, environment, limits, runtime
+from experiments.machine import processor as machine
+from experiments.machine.environment import anonymous, device_key, variables
+from experiments.machine.text import flat, without_paths
 from report.records.record import Cache
 from report.records.store import read_record
 from tests import factory
@@ -251,9 +252,9 @@ def test_only_what_measures_a_study_decides_whether_runs_pool() -> None:
         {path.relative_to(ROOT).as_posix() for path in code.measuring_sources(study, ROOT)}
         for study in ("conv_scaling", "training_roofline")
     )
-    for name in ("worker", "memory", "quiet"):
-        assert f"experiments/harness/{name}.py" in scaling & roofline
-    for name in ("harness/checks", "harness/run", "harness/environment", "importers/command"):
+    for name in ("harness/worker", "harness/memory", "machine/quiet"):
+        assert f"experiments/{name}.py" in scaling & roofline
+    for name in ("commands/checks", "harness/run", "machine/environment", "importers/command"):
         assert f"experiments/{name}.py" not in scaling | roofline
     assert "experiments/conv_scaling.py" in scaling - roofline
     assert "experiments/networks/catalogue.py" in roofline - scaling

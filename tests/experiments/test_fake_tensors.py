@@ -15,12 +15,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.utils._pytree import tree_map_only  # noqa: E402
 
-from experiments.harness.fake_tensors import (  # noqa: E402
-    RULES,
-    DispatchMode,
-    FakeMode,
-    tensors_in,
-)
+from experiments.theory.fake_tensors import RULES, DispatchMode, FakeMode, tensors_in  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -188,7 +183,7 @@ ASK = """
 import sys
 from functools import partial
 from experiments.__main__ import main
-from experiments.harness.operators import Input, capture
+from experiments.theory.operators import Input, capture
 from experiments.networks.catalogue import network
 words = "theory study:ResNet-50 --image 64 --train --optimizer adamw --fits 1GB"
 assert main(words.split()) == 0

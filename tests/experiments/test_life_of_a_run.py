@@ -21,7 +21,7 @@ from tiny_failing import FILES, LAYER, REASONS
 
 from experiments import registry
 from experiments.__main__ import main
-from experiments.harness import environment, runtime, worker
+from experiments.harness import worker
 from experiments.harness.journal import (
     Ceilings,
     Finish,
@@ -33,6 +33,7 @@ from experiments.harness.journal import (
 )
 from experiments.harness.progress import Observer
 from experiments.harness.run import close
+from experiments.machine import environment, runtime
 from report.errors import MeasurementError
 from report.records.pooling import missing_shards, runs_of
 from report.records.record import Case, Record

@@ -20,9 +20,10 @@ from typing import Any, NamedTuple, get_args
 import pytest
 
 from experiments import inference_memory, registry
+from experiments.commands.checks import checks_of
 from experiments.conv_profiling import HELD_OUT, KNOWN
-from experiments.harness import counting, measure, memory
-from experiments.harness.checks import checks_of
+from experiments.counters import counting
+from experiments.harness import measure, memory
 from experiments.harness.journal import Journal
 from experiments.harness.measure import layers_of_case
 from experiments.harness.request import Request

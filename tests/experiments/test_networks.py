@@ -20,13 +20,13 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from experiments.harness.capture import layers_of
-from experiments.harness.operators import Input, capture
 from experiments.networks.catalogue import INPUT_SHAPES, network
 from experiments.networks.chains import mnist_cnn
 from experiments.networks.residual import basic, cifar_resnet, option_a
 from experiments.networks.tiled import Form, Tiled, tiled
 from experiments.theory.capturing import at_batch
 from experiments.theory.checked import checked
+from experiments.theory.operators import Input, capture
 from report.errors import MeasurementError
 from report.records.layers import Activation, Convolution, Linear
 from report.records.record import Case

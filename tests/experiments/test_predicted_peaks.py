@@ -18,11 +18,11 @@ from torch.distributed._tools.mem_tracker import MemTracker  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from experiments.harness import memory  # noqa: E402
-from experiments.harness.operators import Input, Policy, Step, capture  # noqa: E402
 from experiments.harness.timing import Workload  # noqa: E402
 from experiments.networks import catalogue  # noqa: E402
 from experiments.theory.checked import checked  # noqa: E402
 from experiments.theory.command import prepared  # noqa: E402
+from experiments.theory.operators import Input, Policy, Step, capture  # noqa: E402
 from report.instruments.memory_timeline import highest_bytes  # noqa: E402
 from report.theory import networks, peaks  # noqa: E402
 from report.theory.allocator import DEFAULT  # noqa: E402

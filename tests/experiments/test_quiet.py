@@ -12,8 +12,8 @@ from random import Random
 
 import pytest
 
-from experiments.harness import quiet
-from experiments.harness.quiet import Reading, disturbance
+from experiments.machine import quiet
+from experiments.machine.quiet import Reading, disturbance
 from tests.experiments.conftest import Notes
 
 

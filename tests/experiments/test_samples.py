@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments import registry
-from experiments.harness import limits, memory, policies, rounds, timing, worker
+from experiments.harness import memory, policies, rounds, timing, worker
 from experiments.harness.ceilings import page_problem, working_sets
 from experiments.harness.journal import Ended, Finish, Journal
 from experiments.harness.measure import training
@@ -31,6 +31,7 @@ from experiments.harness.rounds import affordable, shuffled, to_repeat, turns
 from experiments.harness.run import case_of
 from experiments.harness.study import FULL, Session, Subject
 from experiments.harness.timing import Duration, Workload
+from experiments.machine import limits
 from report.records.pooling import outcome
 from report.records.quantities import QUANTITIES
 from report.records.record import Cache, Case, Policy, Protocol, Round

@@ -20,9 +20,9 @@ import tiny_study
 from experiments import gpu_session, registry
 from experiments.__main__ import main
 from experiments.cluster import submit
+from experiments.commands.status import Part, queued, shards, sweeps, tag
 from experiments.harness.journal import Finish, begun
 from experiments.harness.request import Request
-from experiments.harness.status import Part, queued, shards, sweeps, tag
 from report.errors import MeasurementError
 from report.records.pooling import missing_shards, runs_of
 from report.records.record import Case, Protocol, Shard

@@ -14,8 +14,8 @@ from tiny_study import CRASHING, LOUD
 from tiny_study import STUDY as PLAIN
 from tiny_study import measure as logged
 
-from experiments.harness import quiet
 from experiments.harness.study import Factors, Session
+from experiments.machine import quiet
 from report.records.record import Measured
 
 

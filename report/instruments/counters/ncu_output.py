@@ -1,6 +1,6 @@
 """What Nsight Compute (``ncu``) prints: its table as rows, and its complaints as sentences.
 
-Pure: text in, values out; ``experiments.harness.ncu`` runs the program.  What cannot be read is a
+Pure: text in, values out; ``experiments.counters.ncu`` runs the program.  What cannot be read is a
 ``RecordError`` with one sentence that says why and what to do.
 """
 

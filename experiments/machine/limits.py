@@ -17,7 +17,7 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from experiments.harness.text import text_of
+from experiments.machine.text import text_of
 
 #: Left to the system and to what is no tensor (B).
 RESERVE: Final = 2**29

@@ -17,13 +17,15 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from experiments import registry
-from experiments.harness import limits, machine, policies, quiet, runtime
-from experiments.harness.counting import TOOLS
-from experiments.harness.environment import variables
+from experiments.counters.counting import TOOLS
+from experiments.harness import policies
 from experiments.harness.journal import unfinished
 from experiments.harness.progress import instability
 from experiments.harness.review import finding, review
-from experiments.harness.text import factors_text
+from experiments.machine import limits, quiet, runtime
+from experiments.machine import processor as machine
+from experiments.machine.environment import variables
+from experiments.machine.text import factors_text
 from report.errors import MeasurementError, RidgepointError
 from report.instruments import gates
 from report.missing import Missing

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from experiments import registry
-from experiments.harness import code
 from experiments.harness.journal import is_written, unfinished
-from experiments.harness.text import last_line
+from experiments.machine import code
+from experiments.machine.text import last_line
 from report.errors import MeasurementError
 from report.records.pooling import OPTION, unlike, without_option
 from report.records.record import Head, Shard

@@ -9,7 +9,7 @@ from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import Final
 
-from experiments.harness.text import printed
+from experiments.machine.text import printed
 from report.records.record import Code
 
 ROOT: Final = Path(__file__).parents[2]

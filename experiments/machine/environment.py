@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from experiments.harness import limits, machine, quiet
 from experiments.harness.study import Device
-from experiments.harness.text import flat, printed, without_paths
+from experiments.machine import limits, quiet
+from experiments.machine import processor as machine
+from experiments.machine.text import flat, printed, without_paths
 from report.records.record import Environment, Gpu, Precision, Torch
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from experiments.harness.runtime import cores_available
-from experiments.harness.text import text_of
+from experiments.machine.runtime import cores_available
+from experiments.machine.text import text_of
 
 _PROC: Final = Path("/proc")
 #: Shares above which a stretch of time is disturbed, see ``disturbance``.

@@ -22,8 +22,8 @@ import msgspec
 from experiments.harness.journal import Count
 from experiments.harness.processes import working
 from experiments.harness.study import Study
-from experiments.harness.text import last_line, text_of
 from experiments.harness.worker import CALLS, Task
+from experiments.machine.text import last_line, text_of
 from report.errors import MeasurementError, RecordError
 from report.instruments.counters.ncu import case_range
 from report.instruments.counters.ncu_logs import QUANTITIES, counted, logs_of

@@ -33,18 +33,13 @@ from torch.nn.modules.module import (
 )
 from torch.utils.flop_counter import flop_registry
 
-from experiments.harness.fake_tensors import (
-    DispatchMode,
-    FakeMode,
-    is_in_place,
-    tensors_in,
-)
+from experiments.theory.fake_tensors import DispatchMode, FakeMode, is_in_place, tensors_in
 from report.errors import MeasurementError
 from report.records import operations
 from report.records.operations import ITEM_BYTES, Network, Operator, Setting, Tensor
 
 if TYPE_CHECKING:
-    from experiments.harness.operators import Step
+    from experiments.theory.operators import Step
 
 #: They ask for a device or mark a place in a profile, and compute nothing.
 _SILENT: Final = frozenset({"prim", "profiler"})

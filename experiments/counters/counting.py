@@ -3,8 +3,8 @@
 Nothing here is timed, and nothing that is timed runs meanwhile.  What has been counted of a case
 stands in the journal before the next one ends, so that an interrupted run is continued here too.
 
-On a GPU that is ncu (``experiments.harness.ncu``), on a processor valgrind's lackey
-(``experiments.harness.lackey``).
+On a GPU that is ncu (``experiments.counters.ncu``), on a processor valgrind's lackey
+(``experiments.counters.lackey``).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any, Final
 
 import msgspec
 
-from experiments.harness import lackey, ncu
+from experiments.counters import lackey, ncu
 from experiments.harness.journal import Journal
 from experiments.harness.measure import layers_of_case, subject_of
 from experiments.harness.processes import task_of
 from experiments.harness.progress import Observer
 from experiments.harness.study import CaseFile, Device, Factors, Session, Study
-from experiments.harness.text import factors_text
 from experiments.harness.worker import Task
+from experiments.machine.text import factors_text
 from report.errors import RidgepointError
 from report.instruments.counters import ncu_logs
 from report.instruments.counters.logs import CaseLogs, attachment_name, pack

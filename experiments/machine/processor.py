@@ -14,8 +14,8 @@ from typing import Final
 
 import msgspec
 
-from experiments.harness.runtime import cores_available
-from experiments.harness.text import printed, text_of
+from experiments.machine.runtime import cores_available
+from experiments.machine.text import printed, text_of
 from report.records.record import Cache, Cpu, Host
 
 _CPUINFO: Final = Path("/proc/cpuinfo")

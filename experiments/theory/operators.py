@@ -27,15 +27,15 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils.checkpoint import checkpoint
 
-from experiments.harness.fake_tensors import (
+from experiments.harness.timing import collector_off
+from experiments.theory.fake_tensors import (
     DispatchMode,
     FakeMode,
     is_in_place,
     put_into,
     tensors_in,
 )
-from experiments.harness.operator_recorder import Recorder, places
-from experiments.harness.timing import collector_off
+from experiments.theory.operator_recorder import Recorder, places
 from report.errors import MeasurementError, UsageError, shorten, words_of
 from report.records.operations import Network, Operator, Phase
 from report.theory.networks import signature

@@ -1,0 +1,1 @@
+"""Commands that look at records and at the machine without measuring."""
