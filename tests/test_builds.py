@@ -80,11 +80,11 @@ EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
     ),
     "LaTeX style": (
         replace("templates/latex/ridgepoint.sty", "\n", "\n% a comment\n"),
-        WRITTEN,
+        ("document", "editions", "pdf"),
     ),
     "filter": (
         replace("templates/filter/html.lua", "\n", "\n-- a comment\n"),
-        ("document", "site/quarto"),
+        ("document",),
     ),
     "package": (another_typst, ("study", "figures", *WRITTEN)),
 }

@@ -34,7 +34,8 @@ what is built, from what, and where
 --pdf  –  make PDFs; default: PDFs and pages
 --html  –  make HTML pages
 --docx  –  make Word documents
---engine  auto|latex|typst [auto]  what makes the PDFs; auto takes LaTeX where it is complete
+--engine  auto|latex|typst|quarto [auto]  what makes the PDFs; auto takes LaTeX where it is
+  complete; quarto makes a site of its own too
 --style  {"|".join(STYLES)}  print in this style instead of that of each paper
 --out  DIR  where to write; default: out, beside build.py
 --data  DIR  where records lie; default: data, beside build.py

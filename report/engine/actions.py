@@ -208,7 +208,7 @@ def write_source(task: Task) -> tuple[dict[str, Any], Findings]:
     from report.paper.details import summary_of
     from report.paper.manuscript import render_manuscript
     from report.paper.tables import to_csv, to_latex
-    from report.render.pandoc import TEMPLATES
+    from report.render.quarto import write_settings
     from report.render.source import in_style, read_source
 
     study, folder, style = task.study, task.source, task.settings["style"]
@@ -219,8 +219,8 @@ def write_source(task: Task) -> tuple[dict[str, Any], Findings]:
     (folder / "tables").mkdir(parents=True)
     text = in_style(manuscript.text, style) if style else manuscript.text
     (folder / f"{study}.qmd").write_text(text, encoding="utf-8")
-    shutil.copyfile(TEMPLATES / "quarto" / "paper.yml", folder / "_quarto.yml")
     paper, findings = read_source(folder, study), manuscript.findings
+    write_settings(paper)
     copy_bibliography(task.data, folder)
     for table in findings.tables.values():
         for ending, content in (
@@ -321,16 +321,18 @@ def pdf(task: Task) -> tuple[str, ...]:
     from report.records.files import gzipped
     from report.render.bundle import bundle
     from report.render.latex import compile_latex
+    from report.render.quarto import render_paper
     from report.render.source import read_source
     from report.render.typst import render_typst
 
-    tex, bibliography = task.stage / "tex" / task.study, b""
-    notes: tuple[str, ...] = ()
+    tex, paper = task.stage / "tex" / task.study, read_source(task.source, task.study)
+    bibliography, notes = b"", tuple[str, ...]()
     if task.settings["engine"] == "latex":
         content, bibliography, notes = compile_latex(tex, task.study)
+    elif task.settings["engine"] == "quarto":
+        content, notes = render_paper(paper, task.settings["to"])
     else:
-        text = (task.artifacts() / TYPST).read_text("utf-8")
-        content = render_typst(read_source(task.source, task.study), text)
+        content = render_typst(paper, (task.artifacts() / TYPST).read_text("utf-8"))
     for name in paper_files(task.study):
         (task.stage / name).parent.mkdir(parents=True, exist_ok=True)
         (task.stage / name).write_bytes(content)
@@ -357,6 +359,14 @@ def quarto(task: Task) -> None:
     sources = {study: task.stage / "qmd" / study for study in task.settings["studies"].split()}
     entries = {study: _read(task.artifacts(study) / ENTRY) for study in sources}
     write_project(sources, task.stage / "quarto", entries)
+
+
+def quarto_site(task: Task) -> tuple[str, ...]:
+    """Let Quarto make the website of its project."""
+    from report.render.quarto import render_site
+
+    project = task.stage / "quarto"
+    return render_site(project, project / "_site")
 
 
 def index(task: Task) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
@@ -42,6 +43,8 @@ _WORDS: Final = {
     "papers": "the studies with a PDF",
     "engine": "the engine of the PDF",
     "tex": "LaTeX",
+    "quarto": "Quarto",
+    "to": "what Quarto prints by",
     "python": "Python",
 }
 #: Lists the new files of a study in the manifest until all of them are in place.
@@ -120,10 +123,16 @@ def build(request: Request, announce: Announce) -> Summary:
 def choose_engine(engine: Engine, lacking: str) -> tuple[Engine, str]:
     """The engine that makes the PDFs, and the sentence that says why it is this one.
 
-    ``lacking`` says what of LaTeX is missing; raises ``RenderError`` if it was asked for by name.
+    ``lacking`` says what of LaTeX is missing; raises ``RenderError`` if an engine was asked for by
+    name that cannot be used.
     """
     if engine == "typst":
         return "typst", "PDF by Typst, as asked."
+    if engine == "quarto":
+        from report.render.quarto import quarto_version
+
+        by = "Typst, for LaTeX is not complete here" if lacking else "LaTeX"
+        return "quarto", f"PDF by Quarto {quarto_version()} with {by}; its site: quarto/_site."
     if not lacking:
         tagged = "--engine typst makes the tagged edition, PDF/UA-1"
         return "latex", f"PDF by LaTeX, without tags; {tagged}."
@@ -145,7 +154,7 @@ class World:
         self.made = read_manifest(str(request.out))
         self.files = sorted(self._files())
         self._paths = {name: self.source(name) for name in self.files}
-        self._versions, self._tex = installed(), str(self.index.tex.get("version", "none"))
+        self._versions = installed()
 
     def _files(self) -> Iterator[str]:
         """The templates, the code and the data that there may be, as the project names them."""
@@ -158,6 +167,24 @@ class World:
             yield from (f"data/{study}/{name}" for name in names)
         yield from (f"data/{name}" for name in _COMMON)
         yield from (f"data/reported/{study}.json" for study in STUDIES)
+
+    def _programs(self, engine: str) -> dict[str, str]:
+        """The programs that a PDF by ``engine`` depends on."""
+        by_latex = {"tex": str(self.index.tex.get("version", "none"))}
+        if engine == "quarto":
+            printer = (
+                {"to": "typst"} if self.index.tex.get("lacking") else {"to": "pdf", **by_latex}
+            )
+            return {"quarto": self._quarto(), **printer}
+        return by_latex if engine == "latex" else {}
+
+    def _quarto(self) -> str:
+        """The version of Quarto, "none" where it cannot be used: then it was not asked for."""
+        from report.render.quarto import quarto_version
+
+        with suppress(RenderError):
+            return quarto_version()
+        return "none"
 
     def source(self, name: str) -> str:
         """The path of an input file, which is named as in the project."""
@@ -195,7 +222,8 @@ class World:
         }
         if "pdf" in outputs:
             built = self.made.get(f"{study}/pdf", Entry({})).inputs.get("engine", "auto")
-            settings["pdf"] = {"engine": built if request.engine == "auto" else request.engine}
+            engine = built if request.engine == "auto" else request.engine
+            settings["pdf"] = {"engine": engine, **self._programs(engine)}
         if "docx" in outputs:
             settings["docx"] = {}
         return [make_step(study, kind, [study], self.files, s) for kind, s in settings.items()]
@@ -212,6 +240,9 @@ class World:
         wanted = {"quarto": (written, {"studies": " ".join(written)})}
         if "html" in self.request.outputs:
             wanted["index"] = pages, {"studies": " ".join(pages), "papers": papers}
+            by_quarto = f"{SITE}/quarto_site" in self.made and self.request.engine == "auto"
+            if written and (by_quarto or self.request.engine == "quarto"):
+                wanted["quarto_site"] = [SITE], {"quarto": self._quarto()}
         steps = ((kind, *asked) for kind, asked in wanted.items() if asked[0])
         return [make_step(SITE, kind, studies, self.files, told) for kind, studies, told in steps]
 
@@ -233,8 +264,7 @@ class World:
         found = {name: self.index.digest(self._paths[name]) for name in step.files}
         read = {f"out/{n}": made[id].outputs[n] for id, n in outputs_read(step, made)}
         there = {name: digest for name, digest in found.items() if digest is not None}
-        tex = {"tex": self._tex} if step.settings.get("engine") == "latex" else {}
-        return {**there, **read, **self._versions, **tex, **step.settings}
+        return {**there, **read, **self._versions, **step.settings}
 
     def reasons(self, step: Step, now: Mapping[str, str]) -> str:
         """Why a step has to run with these inputs, in words; nothing if it is fresh."""

@@ -7,10 +7,11 @@
 ``<study>/document``  the document with tables and bibliography, what pandoc writes of it for each
                       format, and what lists of studies say; it needs no drawing
 ``<study>/editions``  the page and the sources of LaTeX, with figures and downloads
-``<study>/pdf``       the paper by LaTeX or Typst, also beside its page, so that the page can be
+``<study>/pdf``       the paper by LaTeX, Typst or Quarto, also beside its page, which can then be
                       published with it; and the LaTeX source in one archive
 ``<study>/docx``      the paper as a Word document
 ``site/quarto``       the Quarto project of all studies
+``site/quarto_site``  the website that Quarto makes of it
 ``site/index``        the list of all studies, the pages over all of them, and the search
 ====================  =======================================================================
 
@@ -30,7 +31,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from report.records import OPERATORS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-Engine: TypeAlias = Literal["auto", "latex", "typst"]
+Engine: TypeAlias = Literal["auto", "latex", "typst", "quarto"]
 Output: TypeAlias = Literal["html", "pdf", "docx"]
 
 #: Where a step leaves what only later steps read.
@@ -87,14 +88,15 @@ _FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "document": (
         *_COMPUTING, *_FILTER, *_TYPST, "report/render/", "data/references.bib", "data/site.yaml",
         f"templates/papers/{_STUDY}.qmd.j2", f"templates/papers/{_STUDY}/", "templates/shared/",
-        "templates/quarto/paper.yml", "templates/latex/", "templates/html/page.html",
+        "templates/quarto/", "templates/latex/", "templates/html/page.html",
         "templates/html/head.html.j2", "templates/html/header.html.j2",
         "templates/html/footer.html.j2",
     ),
     "editions": (*_PRINTING, "templates/latex/", "data/site.yaml"),
     "pdf": (*_PRINTING, *_TYPST),
     "docx": (*_PRINTING, "templates/docx/"),
-    "quarto": (*_PRINTING, *_FILTER, "templates/quarto/", "templates/latex/ridgepoint.sty"),
+    "quarto": (*_PRINTING, "templates/quarto/"),
+    "quarto_site": _PRINTING,
     "index": (*_PRINTING, "templates/html/", f"data/reported/{_STUDY}.json", "data/site.yaml"),
 }  # fmt: skip
 #: The other kinds of steps that they read, and how the names of those outputs begin or end.
@@ -110,6 +112,7 @@ _READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "pdf": {"figures": ("qmd/",), "document": ("qmd/", TYPST), "editions": ("tex/",)},
     "docx": {"figures": ("qmd/",), "document": ("qmd/", WORD)},
     "quarto": {"figures": ("qmd/",), "document": ("qmd/", ENTRY)},
+    "quarto_site": {"quarto": ("quarto/",)},
     "index": {
         "study": (RECORDS, DETAILS),
         "document": (ENTRY, "values/"),

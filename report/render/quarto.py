@@ -1,22 +1,71 @@
-"""The project of all papers that ``quarto render`` makes a website and PDFs of."""
+"""Papers for Quarto: the settings of one, the project of all, and both rendered by its command."""
 
 from __future__ import annotations
 
+import functools
 import json
+import os
+import re
 import shutil
+import tempfile
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+from report.errors import RenderError
 from report.render.pandoc import TEMPLATES
+from report.render.problems import BIBLIOGRAPHY, name_of, place_like, place_of_line, refusal
 from report.render.shell import Settings
-from report.render.source import Source, read_source
+from report.render.source import Source
+from report.system.programs import run
+from report.text.escape import latex_source
 
-#: The settings of the project and the classes of its PDFs, the extension and the preamble.
 _TEMPLATES: Final = TEMPLATES / "quarto"
-_PREAMBLE: Final = "../ridgepoint.tex"
+#: What the settings of a paper name, in a folder beside its document.
+_FILES: Final = (
+    *("quarto/ridgepoint.lua", "quarto/ridgepoint.tex", "filter/tabular.lua", "numeric.csl"),
+)
+_DECLARED: Final = re.compile(r"^\\DeclareUnicodeCharacter.*\n", re.MULTILINE)
+_PAPER: Final = "_quarto.yml"
+#: The first version with one model for all cross references.
+_OLDEST: Final = (1, 4)
+_HOW: Final = (
+    "install Quarto 1.4 or newer from https://quarto.org or by 'pip install .[quarto]', or set "
+    "QUARTO_PATH to its command"
+)
+_TIME_LIMIT_S: Final = 900.0
+#: The line at which LaTeX or Typst stopped, or which Quarto names; what they say is wrong.
+_STOPPED: Final = re.compile(r"^l\.\d+ (.+)$|^ *\d+ │ (.+)$", re.MULTILINE)
+_NUMBER: Final = re.compile(r"\bline (\d+)")
+_ERRORS: Final = (
+    re.compile(r"\berror: (\S.*)|^compilation failed.*\n(.+)", re.MULTILINE),
+    re.compile(r"^(?:ERROR|FATAL)\b:? *(\S.*)", re.MULTILINE),
+)
+_ABSENT: Final = re.compile(r"File `(\S+\.(?:sty|cls))' not found")
+_WARNING: Final = re.compile(r"^(?:WARNING|WARN|warning)\b:? *(.+)$", re.MULTILINE)
+_DOCUMENT: Final = re.compile(r"([\w-]+/)?([\w-]+)\.qmd")
+
+
+def write_settings(paper: Source) -> None:
+    """Write beside the document what Quarto needs to render it by itself, in every format."""
+    folder = paper.folder / "quarto"
+    folder.mkdir(exist_ok=True)
+    for name in _FILES:
+        shutil.copyfile(TEMPLATES / name, folder / Path(name).name)
+    style = (TEMPLATES / "latex" / "ridgepoint.sty").read_text("utf-8")
+    with (folder / "ridgepoint.tex").open("a", encoding="utf-8") as preamble:
+        preamble.writelines(_DECLARED.findall(style))
+    settings = _read("paper.yml")
+    # Quarto finds no document by itself below a folder whose name begins with a full stop.
+    settings["project"]["render"] = [paper.document.name]
+    settings["format"]["html"]["toc"] = paper.contents_in(page=True)
+    settings["format"]["pdf"] |= _read("styles.yml")[paper.style]
+    if paper.one_column:
+        settings["format"]["pdf"]["toc"] = paper.contents_in(page=False)
+    _write(paper.folder / _PAPER, settings)
 
 
 def write_project(
@@ -27,47 +76,124 @@ def write_project(
     ``entries`` are the ``title`` and the ``abstract`` of each.  Returns the path of its
     ``_quarto.yml``; raises ``RenderError``.
     """
-    project: dict[str, Any] = yaml.safe_load((_TEMPLATES / "_quarto.yml").read_text("utf-8"))
+    project = _read("_quarto.yml")
     pages = {f"{study}/{study}.qmd": entry for study, entry in entries.items()}
     project["project"]["render"] += pages
     project["website"]["title"] = Settings().title
     project["website"]["sidebar"]["contents"] = [
         {"href": page, "text": entry["title"]} for page, entry in pages.items()
     ]
+    project["format"] = {"html": _read("paper.yml")["format"]["html"]}
     for study, folder in sources.items():
-        kept_here = shutil.ignore_patterns("values.json", "_quarto.yml")
-        shutil.copytree(folder, target / study, ignore=kept_here, dirs_exist_ok=True)
-        metadata = _metadata(read_source(folder, study), project["format"]["html"])
-        _write(target / study / "_metadata.yml", _yaml(metadata))
-    extension = target / "_extensions" / "ridgepoint"
-    extension.mkdir(parents=True, exist_ok=True)
-    for name in ("quarto/_extension.yml", "quarto/ridgepoint.lua", "filter/tabular.lua"):
-        shutil.copyfile(TEMPLATES / name, extension / Path(name).name)
-    for name in ("numeric.csl", "quarto/ridgepoint.tex"):
-        shutil.copyfile(TEMPLATES / name, target / Path(name).name)
+        kept_there = shutil.ignore_patterns("values.json", _PAPER)
+        shutil.copytree(folder, target / study, ignore=kept_there, dirs_exist_ok=True)
+        settings = yaml.safe_load((folder / _PAPER).read_text("utf-8"))
+        del settings["project"]
+        _write(target / study / "_metadata.yml", settings)
     papers = (f"## [{e['title']}]({page})\n\n{e['abstract']}\n\n" for page, e in pages.items())
     head = f"---\ntitle: {json.dumps(Settings().title)}\n---\n\n{Settings().lead}\n\n"
-    _write(target / "index.qmd", head + "".join(papers))
-    return _write(target / "_quarto.yml", _yaml(project))
+    (target / "index.qmd").write_text(head + "".join(papers), "utf-8", newline="\n")
+    return _write(target / "_quarto.yml", project)
 
 
-def _metadata(paper: Source, html: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of a paper's ``_metadata.yml``: its formats, with the class of its style."""
-    classes = yaml.safe_load((_TEMPLATES / "styles.yml").read_text("utf-8"))
-    pdf = {
-        "default-image-extension": "pdf",
-        "include-in-header": _PREAMBLE,
-        "keep-tex": True,
-        **classes[paper.style],
-        **({"toc": paper.contents_in(page=False)} if paper.one_column else {}),
-    }
-    return {"format": {"html": {**html, "toc": paper.contents_in(page=True)}, "pdf": pdf}}
+def _read(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load((_TEMPLATES / name).read_text("utf-8"))
+    return content
 
 
-def _yaml(content: Mapping[str, Any]) -> str:
-    return yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True, width=1000)
-
-
-def _write(path: Path, text: str) -> Path:
+def _write(path: Path, content: Mapping[str, Any]) -> Path:
+    text = yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True, width=1000)
     path.write_text(text, "utf-8", newline="\n")
     return path
+
+
+def find_quarto() -> Path:
+    """Return the ``quarto`` command: ``QUARTO_PATH``, on the PATH, or of the package quarto-cli.
+
+    Raises ``RenderError`` if there is none.
+    """
+    if named := os.environ.get("QUARTO_PATH"):
+        if found := shutil.which(named):
+            return Path(found)
+        raise RenderError(f"QUARTO_PATH={named}: is no program; {_HOW}.")
+    package = find_spec("quarto_cli")
+    folders = package.submodule_search_locations if package else None
+    own = [str(Path(folder, "bin")) for folder in folders or ()]
+    found = shutil.which("quarto") or shutil.which("quarto", path=os.pathsep.join(own))
+    if found is None:
+        raise RenderError(f"--engine quarto: no quarto command was found; {_HOW}.")
+    return Path(found)
+
+
+@functools.cache
+def quarto_version() -> str:
+    """Return the version of the ``quarto`` command; raises ``RenderError`` if it is too old."""
+    path = find_quarto()
+    printed = run([path, "--version"], path.parent, 60.0).stdout.strip()
+    version = re.match(r"(\d+)\.(\d+)", printed)
+    if version is None or (int(version[1]), int(version[2])) < _OLDEST:
+        raise RenderError(f"{path}: found version {printed or 'none'!r}; {_HOW}.")
+    return printed
+
+
+def render_paper(paper: Source, to: str) -> tuple[bytes, tuple[str, ...]]:
+    """Make the PDF of one paper ``to`` LaTeX ("pdf") or Typst; returns it with Quarto's warnings.
+
+    Works on a copy, since Quarto writes beside the document.  Raises ``RenderError``.
+    """
+    with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
+        folder = shutil.copytree(paper.folder, Path(scratch) / "paper")
+        if to == "pdf":
+            for path in (folder / paper.document.name, folder / BIBLIOGRAPHY):
+                path.write_text(latex_source(path.read_text("utf-8")), "utf-8")
+        warnings = _render(folder, paper.document.name, to)
+        return (folder / f"{paper.study}.pdf").read_bytes(), warnings
+
+
+def render_site(project: Path, target: Path) -> tuple[str, ...]:
+    """Make the website of a project that ``write_project`` wrote; returns Quarto's warnings.
+
+    Works on a copy, since Quarto writes into the project.  Raises ``RenderError``.
+    """
+    with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
+        folder = shutil.copytree(project, Path(scratch) / "project")
+        warnings = _render(folder, ".", "html")
+        shutil.copytree(folder / "_site", target)
+        return warnings
+
+
+def _render(folder: Path, what: str, to: str) -> tuple[str, ...]:
+    """Let Quarto render ``what`` in ``folder``, a document or all; returns its warnings."""
+    command = (find_quarto(), "render", what, "--to", to)
+    finished = run(command, folder, _TIME_LIMIT_S, place="out/quarto")
+    words = finished.stderr + finished.stdout
+    if finished.returncode == 0:
+        shown = "site" if what == "." else name_of(folder / what)
+        warnings = dict.fromkeys(_WARNING.findall(words))
+        return tuple(f"{shown}: Quarto warns: {warning}" for warning in warnings)
+    # Of a project, the document that was named last was being rendered.
+    names = ["".join(name) for name in _DOCUMENT.findall(words)]
+    name = what if to != "html" else f"{names[-1]}.qmd" if names else "index.qmd"
+    raise _refusal(folder / name, finished.returncode, words)
+
+
+def _refusal(document: Path, code: int, words: str) -> RenderError:
+    """Describe Quarto's first error, with the place in the template that it comes from."""
+    stopped, number = _STOPPED.search(words), _NUMBER.search(words)
+    place = name_of(document)
+    if stopped:
+        place = place_like(document, [stopped[1] or stopped[2]])
+    elif number:
+        place = place_of_line(document, int(number[1]))
+    if absent := _ABSENT.search(words):
+        return RenderError(
+            f"{place}: this TeX has no {absent[1]}, which Quarto needs; on Debian run 'apt-get "
+            "install --no-install-recommends texlive-latex-extra texlive-fonts-extra'."
+        )
+    said = words.strip().rpartition("\n")[2] or "no reason given"
+    errors = [error for error in (pattern.search(words) for pattern in _ERRORS) if error]
+    if errors:
+        said = errors[0][errors[0].lastindex or 0]
+    elif code < 0 or code > 128:
+        said = "it was killed, as systems do for want of memory"
+    return refusal(place, "Quarto", said)

@@ -30,6 +30,7 @@ _FIXED: Final[Mapping[str, str]] = {
     # TeX reads and writes no file beyond its own folders and the one where it runs.
     "openin_any": "p",
     "openout_any": "p",
+    "NO_COLOR": "1",
 }
 #: Memory that a program may fill, seven times what the largest paper needs.
 _MEMORY_B: Final = 2 << 30

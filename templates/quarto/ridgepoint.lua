@@ -1,7 +1,8 @@
---- What Quarto itself does not do for a ridgepoint paper in LaTeX: tables as booktabs `tabular`
---- instead of `longtable`, which two-column classes refuse; wide floats over both columns; and, in
---- every print format, values and downloads as plain text, since what they link to is on the page
---- only.
+--- What Quarto itself does not do for a ridgepoint paper. In LaTeX: tables as booktabs `tabular`
+--- instead of `longtable`, which two-column classes refuse, and wide floats over both columns. In
+--- Typst: figures as SVG, and tables in small type that go over pages. In every format but HTML:
+--- columns as wide as their words, values and downloads as plain text, since what they link to is on
+--- the page only.
 
 local tabular = dofile(quarto.utils.resolve_path("tabular.lua"))
 
@@ -60,6 +61,9 @@ end
 
 --- On a page a table that is wider than its column scrolls by itself.
 local function bare_table(tbl)
+  tbl.colspecs = tbl.colspecs:map(function(spec)
+    return { spec[1], nil }
+  end)
   if quarto.doc.is_format("html") then
     return pandoc.Div({ tbl }, { class = "table-responsive" })
   end
@@ -69,10 +73,22 @@ local function bare_table(tbl)
     blocks:insert(pandoc.RawBlock("latex", "\\end{center}"))
     return blocks
   end
+  return tbl
 end
 
 local function read_style(meta)
   two_columns = pandoc.utils.stringify(meta["print-style"] or "") == "ieee"
+  if quarto.doc.is_format("typst") then
+    quarto.doc.include_text("in-header", "#show table: set text(size: 8pt)\n"
+      .. '#show figure.where(kind: "quarto-float-tbl"): set block(breakable: true)')
+  end
+end
+
+local function image(element)
+  if quarto.doc.is_format("typst") then
+    element.src = element.src:gsub("^(figures/.+)%.png$", "%1.svg")
+    return element
+  end
 end
 
 --- Links that print cannot follow: to values, and to files beside the page.
@@ -94,5 +110,5 @@ end
 return {
   { Meta = read_style },
   { FloatRefTarget = float_target },
-  { Table = bare_table, Link = link_in_print },
+  { Table = bare_table, Link = link_in_print, Image = image },
 }

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 from PIL import Image
 
 from report.errors import RenderError
-from report.render.quarto import write_project
 from tests.render.conftest import HEAD, page_of, tex_of, typst_of, typst_pdf
 
 Write = Callable[..., Path]
@@ -223,20 +220,3 @@ def test_an_author_may_be_reached_and_others_are_printed_as_before(write: Write)
             text = printed(write("Text.\n", head.replace("Ada Example", f"Ada Example{more}")))
             assert link in text and "corresponding author, equal contribution" in text
             assert "mailto" not in printed(write("Text.\n", head))
-
-
-def test_the_quarto_project_is_complete(paper: Path, tmp_path: Path) -> None:
-    """Quarto itself renders it where it is installed."""
-    sources = dict.fromkeys(("sample", "course"), paper)
-    entries = {study: {"title": "A paper", "abstract": ""} for study in sources}
-    project = write_project(sources, tmp_path / "quarto", entries).parent
-    config = yaml.safe_load((project / "_quarto.yml").read_text("utf-8"))
-    assert config["project"]["type"] == "website" and config["filters"] == ["ridgepoint"]
-    pages = ["index.qmd", "sample/sample.qmd", "course/course.qmd"]
-    assert config["project"]["render"] == pages
-    files = ("figures/time.svg", "figures/time.pdf", "tables/tbl-work.tex", "references.bib")
-    for name in (*pages, config["csl"], *(f"sample/{file}" for file in files)):
-        assert (project / name).is_file()
-    if shutil.which("quarto"):
-        subprocess.run(["quarto", "render", project, "--to", "html"], check=True)
-        assert (project / "_site" / "sample" / "sample.html").is_file()
