@@ -70,6 +70,18 @@ class StudyError(RidgepointError):
     """A study cannot be computed from the data that were read."""
 
 
+class StudyCodeError(StudyError):
+    """The code of a study asks for what does not exist, whatever the data are."""
+
+
+def reason_of(error: Exception) -> str:
+    """Why a record cannot be used, in a sentence, also where no check foresaw it."""
+    if isinstance(error, RidgepointError):
+        return str(error)
+    what = f"{type(error).__name__}: {error}"
+    return f"holds what no check foresees ({what}); restore it with git, or measure again."
+
+
 class TemplateError(RidgepointError):
     """A paper's template asks for something that does not exist, or types a result by hand."""
 

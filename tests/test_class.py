@@ -83,6 +83,7 @@ def test_a_class_with_bad_records_is_built_and_the_check_names_them(
         for path, why in reasons.items():
             (note,) = [x for x in said.splitlines() if "left out" in x and path.name in x]
             assert why in note and "; " in note, "place, and what to do"
+            assert note.count(path.stem) == 1, "the place stands once"
     pages = tmp_path / "out" / "html"
     assert all(path.stem in (pages / "records.html").read_text("utf-8") for path in reasons)
     for page in ("machines.html", f"{STUDY}/index.html"):

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,13 +22,16 @@ from report.engine.gather import choose, compute, compute_usable
 from report.errors import LONGEST, RecordError, RenderError, RidgepointError, StudyError
 from report.evidence.devices import read_devices
 from report.evidence.reported import Unreported, read_reported
+from report.evidence.runs import Run
 from report.paper.findings import Inputs
 from report.paper.manuscript import render_manuscript
+from report.paper.tables import table_of
+from report.quantity.expression import exact
 from report.records.editions import read_editions
 from report.records.filed import encode, parse
 from report.records.imported import ImportedRecord
 from report.records.record import Head, Record
-from report.records.store import read_records, record_name, write_record
+from report.records.store import Stored, read_records, record_name, write_record
 from report.records.strict import SyntaxFaultError, parse_yaml
 from report.render.shell import script_of
 from report.render.source import read_source
@@ -390,6 +394,7 @@ IMPOSSIBLE: tuple[tuple[str, str, Any, str], ...] = (
     *(("conv_scaling", "cases.0.factors.batch", level, "batch")
       for level in ("64", True, 1.5, 0, 10**20)),
     ("backend_speedup", "cases.0.factors.samples", 10**20, "samples"),
+    ("conv_profiling", "cases.0.layers", GONE, "layers: found none of a case that ran"),
 )  # fmt: skip
 
 
@@ -447,6 +452,53 @@ def test_a_slip_in_code_is_named_by_its_line_and_no_record_is_blamed(
         monkeypatch.setattr("report.engine.gather.find_study", Mock(side_effect=slip))
         with pytest.raises(StudyError, match=f"^{said}"):
             compute_usable("conv_scaling", data)
+
+
+def test_a_misspelt_quantity_or_unit_is_a_slip_in_the_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = factory.data_folder(tmp_path, small("conv_scaling"))
+    misspelt = r"'tiem' is no quantity of .*quantities.py \(did you mean time\?\)"
+    asked: tuple[tuple[Callable[[Run], Any], str], ...] = (
+        (lambda run: run.series("tiem", {}), misspelt),
+        (lambda run: run.samples("tiem", {}), misspelt),
+        (
+            lambda run: table_of("tbl-x", [{"Time (parsec)": exact("time", "s", 1)}]),
+            r"the heading 'Time \(parsec\)': parsec is not s with a decimal prefix",
+        ),
+    )
+    for ask, said in asked:
+        study = partial(lambda ask, inputs: ask(Run(inputs.records[0], "x")), ask)
+        monkeypatch.setattr("report.engine.gather.find_study", lambda name, study=study: study)
+        with pytest.raises(
+            StudyError, match=f"^report/studies/conv_scaling: {said}; correct the study"
+        ):
+            compute_usable("conv_scaling", data)
+
+
+def test_a_record_that_no_check_foresees_or_without_a_case_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its place stands once, whatever the data directory is called."""
+    data = factory.data_folder(tmp_path, small("conv_scaling")).rename(tmp_path / "class")
+    odd = factory.record(machine=factory.environment("odd-1t"))
+    for bad, said in (
+        (msgspec.structs.replace(odd, cases=()), "cases: found none; measure again."),
+        (odd, "holds what no check foresees (ValueError: odd); restore it with git, or measure"),
+    ):
+        path = write_record(bad, data)
+
+        def fails(stored: Stored, name: str = path.name) -> Stored:
+            if name in stored.file:
+                raise ValueError("odd")
+            return stored
+
+        monkeypatch.setattr("report.engine.gather.check_layers", fails)
+        chosen = choose("conv_scaling", data)
+        (notice,) = (notice for notice in chosen.notices if path.name in notice)
+        assert notice.startswith(f"left out: data/conv_scaling/{path.name}: {said}")
+        assert notice.count("conv_scaling") == 1
+        path.unlink()
 
 
 @pytest.mark.parametrize("lacking", ["", "conditions.precision"])

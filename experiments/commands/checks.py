@@ -26,7 +26,7 @@ from experiments.machine import limits, quiet, runtime
 from experiments.machine import processor as machine
 from experiments.machine.environment import variables
 from experiments.machine.text import factors_text
-from report.errors import MeasurementError, RidgepointError
+from report.errors import MeasurementError, reason_of
 from report.instruments import gates
 from report.missing import Missing
 from report.records.record import Record
@@ -209,8 +209,10 @@ def _looked_at(path: Path, into: Path | None) -> tuple[Stored | None, list[Check
                 there = {name: file for name, file in files if not isinstance(file, Missing)}
                 write_files(target, path.read_bytes(), there)
             checks.append(Check("copy", f"{target}"))
-    except (RidgepointError, OSError) as error:
+    except OSError as error:
         checks.append(Check(topic, str(error), "problem"))
+    except Exception as error:  # so that a class's other records are looked at
+        checks.append(Check(topic, reason_of(error), "problem"))
     return stored, checks
 
 

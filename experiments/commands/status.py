@@ -20,7 +20,7 @@ from experiments.machine.text import last_line
 from report.errors import MeasurementError
 from report.records.pooling import OPTION, unlike, without_option
 from report.records.record import Head, Shard
-from report.records.store import digest, read_records
+from report.records.store import digest, survey
 
 
 class Part(NamedTuple):
@@ -54,7 +54,7 @@ def sweeps(study: str, records: Path) -> list[tuple[Head, dict[int, Part]]]:
         kept = len(journal.finished) + len(journal.rounds)
         take(journal.header, Part(state, journal.path.name, kept))
     # Records come last, since of a shard that is measured nothing else matters.
-    for stored in read_records(study, records, Head):
+    for stored in survey(study, records, Head)[0]:
         take(stored.record, Part("measured", Path(stored.file).name))
     return sorted(found, key=lambda sweep: sweep[0].started)
 

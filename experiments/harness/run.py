@@ -43,7 +43,7 @@ from report.records.record import (
     Protocol,
     Record,
 )
-from report.records.store import digest, read_record, read_records, write_record
+from report.records.store import digest, read_record, survey, write_record
 
 #: Why a run that was ended early lacks something.
 _ENDED: Final = "the run was ended before this was measured"
@@ -116,7 +116,7 @@ def _header(
 
 def _measured_before(records: Path, header: Header) -> tuple[Record, Path] | None:
     """The newest record of the shard that a run would measure; None where there is none."""
-    for item in reversed(read_records(header.study, records, Head)):
+    for item in reversed(survey(header.study, records, Head)[0]):
         head = item.record
         if head.shard == header.shard is not None and unlike(head, header) is None:
             path = records / item.file

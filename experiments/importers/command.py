@@ -21,7 +21,7 @@ from report.records.filed import encode, parse
 from report.records.files import read_file
 from report.records.imported import IMPORT_SCHEMA, ImportedRecord, Origin
 from report.records.record import Attachment
-from report.records.store import digest, read_records, write_record
+from report.records.store import digest, survey, write_record
 
 #: A published file of at most so many bytes, gzipped if it is text, is kept beside its record.
 LARGEST_KEPT: Final = 150_000
@@ -89,7 +89,7 @@ def read_any(source: Source) -> tuple[str, Imported]:
 def _record(source: Source, options: argparse.Namespace) -> tuple[ImportedRecord, dict[str, bytes]]:
     """A published file as the record that will be read, with the files beside it."""
     sha256 = digest(source.raw)
-    for stored in read_records(options.study, options.records, ImportedRecord):
+    for stored in survey(options.study, options.records, ImportedRecord)[0]:
         if stored.record.origin.sha256 == sha256:
             raise RecordError(f"{source.name}: imported already as {stored.file}; nothing to do.")
     format_, imported = read_any(source)

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
 from report.engine.steps import ROOT
-from report.errors import RecordError, RidgepointError, StudyError
+from report.errors import RecordError, RidgepointError, StudyCodeError, StudyError, reason_of
 from report.evidence.case_checks import check_layers
 from report.evidence.devices import read_devices
 from report.evidence.reported import read_reported
@@ -30,7 +30,7 @@ from report.instruments.counters.logs import joined_logs
 from report.missing import Missing
 from report.paper.details import attributions, listing, unusable
 from report.paper.findings import Findings, Inputs
-from report.records import IMPORTED, OPERATORS
+from report.records import ENDING, IMPORTED, OPERATORS
 from report.records.choice import Choice, Choices, agreeing, choices_of, is_full, kind
 from report.records.editions import EDITIONS, ROLES, Edition, Role, read_editions, write_edition
 from report.records.files import shared
@@ -55,6 +55,9 @@ from report.studies import STUDIES, attachments_of, find_study
 _LARGEST_ATTACHED: Final = 4 * LARGEST_ATTACHED
 _NOBODY: Final = Edition({})
 _REPORT: Final = ROOT / "report"
+#: What to do where a study fails, and where it fails with this record alone.
+_OF_CODE: Final = "correct that line, or restore the data with git"
+_OF_DATA: Final = "the study can be computed from others, so restore this one, or measure again"
 _EDITED: Final = (
     f"data/{{}}: {EDITED}, so it was edited after it was measured; restore it with git, run the "
     f"experiment again, or name it in data/{EDITIONS} to use it as it is."
@@ -129,7 +132,9 @@ def _at_fault(study: str, inputs: Inputs, said: str) -> dict[str, str]:
     theirs, worse = _each(
         inputs.imported, lambda i: compute(study, replace(nothing, imported=(i,)))
     )
-    return bad | worse if own or theirs else {}
+    if not (own or theirs):
+        return {}
+    return {file: why.replace(_OF_CODE, _OF_DATA) for file, why in (bad | worse).items()}
 
 
 def compute(study: str, inputs: Inputs) -> Findings:
@@ -141,6 +146,9 @@ def compute(study: str, inputs: Inputs) -> Findings:
         return find_study(study)(inputs)
     except (NameError, ImportError, SyntaxError) as error:
         raise StudyError(f"{_line(error, _REPORT)}: {error}; correct that line.") from error
+    except StudyCodeError as error:
+        place = _line(error, _REPORT / "studies") or f"report/studies/{study}"
+        raise StudyError(f"{place}: {error}; correct the study.") from error
     except Exception as error:
         said = str(error)
         if isinstance(error, RidgepointError) and said.startswith("data/"):
@@ -148,19 +156,21 @@ def compute(study: str, inputs: Inputs) -> Findings:
         first, more = next(iter(inputs.files), study), len(inputs.files) - 1
         files = f"data/{first} and {more} more" if more > 0 else f"data/{first}"
         if not isinstance(error, RidgepointError):
-            what, remedy = type(error).__name__, "correct that line, or restore the data with git"
-            said = f"{what}: {said} in {_line(error, _REPORT / 'studies', _REPORT)}; {remedy}."
+            what = type(error).__name__
+            said = f"{what}: {said} in {_line(error, _REPORT / 'studies', _REPORT)}; {_OF_CODE}."
         raise StudyError(f"{files}: {said}") from error
 
 
 def _line(error: Exception, *folders: Path) -> str:
-    """The last line that led to ``error`` in the first of ``folders`` that has one."""
+    """The last line that led to ``error`` in the first of ``folders`` that has one, else empty."""
     places = [(Path(frame.filename), frame.lineno) for frame in extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
         places.append((Path(error.filename), error.lineno))
     below = ([place for place in places if folder in place[0].parents] for folder in folders)
-    file, line = next(filter(None, below))[-1]
-    return f"{file.relative_to(ROOT).as_posix()}:{line}"
+    for found in filter(None, below):
+        file, line = found[-1]
+        return f"{file.relative_to(ROOT).as_posix()}:{line}"
+    return ""
 
 
 # --------------------------------------------------------------------------------------- choosing
@@ -293,14 +303,17 @@ def _each(
     for item in items:
         try:
             made[item.file] = use(item)
-        except RidgepointError as error:
-            place, said = f"data/{item.file}", str(error)
-            bad[item.file] = said if place in said else f"{place}: {said}"
+        except Exception as error:
+            said, record = reason_of(error), item.file.removesuffix(ENDING)
+            is_named = record in said.partition(": ")[0]
+            bad[item.file] = said if is_named else f"data/{item.file}: {said}"
     return made, bad
 
 
 def _checked(stored: Stored) -> Stored:
     """The same record; raises ``RidgepointError`` if it says what cannot be."""
+    if not stored.record.cases:
+        raise RecordError(f"data/{stored.file}: cases: found none; measure again.")
     check_layers(stored)
     if why := gates.problem(stored.record):
         raise RecordError(f"data/{stored.file}: {why}, which cannot be; measure again.")

@@ -71,18 +71,21 @@ def _fault(level: Factor | None, levels: Levels) -> str | None:
 def check_ran(
     stored: Stored, expected: Callable[[Mapping[str, Factor]], Layer], subject: str
 ) -> None:
-    """Raise ``StudyError`` for a layer of a ``subject`` that is not the one its factors name.
+    """Raise ``StudyError`` for a layer of a ``subject`` that is missing or not as its factors say.
 
     Its own name a network is free to choose.
     """
     for index, case in enumerate(stored.record.cases):
         if case.factors.get("subject") != subject:
             continue
+        place = f"data/{stored.file}: cases[{index}].layers"
+        if case.status == "ok" and not case.layers:
+            raise StudyError(f"{place}: found none of a case that ran; {_REMEDY}.")
         for ran in case.layers:
             if msgspec.structs.replace(expected(case.factors), name=ran.name) != ran:
                 raise StudyError(
-                    f"data/{stored.file}: cases[{index}].layers: found {ran}, which is not the "
-                    f"layer that this study is about; {_REMEDY}."
+                    f"{place}: found {ran}, which is not the layer that this study is about; "
+                    f"{_REMEDY}."
                 )
 
 

@@ -18,7 +18,7 @@ from report.instruments import gates
 from report.missing import Missing
 from report.quantity.expression import Leaf, Quantity, absent, exact
 from report.quantity.intervals import Process
-from report.records.quantities import FIXED, QUANTITIES
+from report.records.quantities import FIXED, quantity_of
 from report.records.record import Case, Environment, Factor, Head, Policy, Round, Sample
 from report.records.store import Filed, Stored
 from report.statistics.estimates import identical
@@ -133,6 +133,7 @@ class Run(MeasuredDevice):
 
     def samples(self, quantity: str, factors: Factors) -> tuple[Sample, ...] | Missing:
         """The raw samples of a quantity in the record, or why there are none."""
+        quantity_of(quantity)
         case = self.case(factors)
         if isinstance(case, Missing):
             return case
@@ -159,7 +160,7 @@ class Run(MeasuredDevice):
     @cached
     def _series(self, quantity: str, levels: tuple[tuple[str, Factor], ...]) -> Leaf:
         factors = dict(levels)
-        name, unit = self._described(quantity, factors), QUANTITIES[quantity].unit
+        name, unit = self._described(quantity, factors), quantity_of(quantity).unit
         found = self.by_process(quantity, factors)
         if isinstance(found, Missing):
             return absent(name, unit, found.reason)
@@ -228,7 +229,7 @@ class Run(MeasuredDevice):
 
     def repeated(self, quantity: str, factors: Factors) -> Leaf:
         """A deterministic quantity, the same in every repetition, as an exact one."""
-        name, unit = described(quantity, factors), QUANTITIES[quantity].unit
+        name, unit = described(quantity, factors), quantity_of(quantity).unit
         found = self.fixed(quantity, factors)
         if isinstance(found, Missing):
             return absent(name, unit, found.reason)

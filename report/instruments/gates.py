@@ -118,11 +118,11 @@ def problem(record: Record) -> str | None:
             f"a ceiling of {best / 1e9:.0f} GFLOP/s is more than the cores can compute, "
             f"{limit / 1e9:.0f}"
         )
-    rate, case = max(((_rate(each), each) for each in record.cases), key=lambda each: each[0])
-    if rate > SCATTER * best:
-        factors = ", ".join(f"{name}={level}" for name, level in case.factors.items())
-        return f"{factors} computes {rate / 1e9:.0f} GFLOP/s, the best ceiling {best / 1e9:.0f}"
-    return None
+    fastest = max(record.cases, key=_rate, default=None)
+    if fastest is None or (rate := _rate(fastest)) <= SCATTER * best:
+        return None
+    factors = ", ".join(f"{name}={level}" for name, level in fastest.factors.items())
+    return f"{factors} computes {rate / 1e9:.0f} GFLOP/s, the best ceiling {best / 1e9:.0f}"
 
 
 def best_rate(record: Record) -> float | None:

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from figures.characters import visible
-from report.errors import StudyError
+from report.errors import StudyCodeError
 from report.missing import Missing
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity
@@ -197,7 +197,8 @@ def table_of(
     heads = list(rows[0]) if rows else []
     for row in rows:
         if list(row) != heads:
-            raise StudyError(f"{id}: a row has the headings {list(row)}, the first one {heads}.")
+            found = f"a row has the headings {list(row)}, the first one {heads}"
+            raise StudyCodeError(f"{id}: {found}")
     contents = tuple(
         tuple(number(each) if isinstance(each, Quantity) else each for each in row.values())
         for row in rows
@@ -216,10 +217,13 @@ def _column(head: str, contents: Sequence[Content], digits: int | None) -> Colum
     """Raises ``StudyError`` for quantities of two units in one column."""
     units = {_unit(each) for each in contents if not isinstance(each, Missing)}
     if len(units) > 1:
-        raise StudyError(f"The column {head} holds {' and '.join(sorted(units))}.")
+        raise StudyCodeError(f"the column {head!r} holds {' and '.join(sorted(units))}")
     unit, shown = "".join(units), _SHOWN.fullmatch(head)
     if unit and shown:
-        scale_to(shown[2], unit)
+        try:
+            scale_to(shown[2], unit)
+        except ValueError as error:
+            raise StudyCodeError(f"the heading {head!r}: {error}") from error
         return Column(shown[1], unit, shown[2], digits)
     return Column(head, unit if units else "1", None, digits)
 

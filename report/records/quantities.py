@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final
+
+from report.errors import StudyCodeError
 
 #: The largest number that may be measured or counted: what 64 bits hold.
 LARGEST: Final = 2**63 - 1
@@ -165,6 +168,16 @@ def _quantities() -> Iterator[tuple[str, Quantity]]:
 
 
 QUANTITIES: Final = dict(_quantities())
+
+
+def quantity_of(name: str) -> Quantity:
+    """The quantity called ``name``; raises ``StudyCodeError`` where the code misspells it."""
+    if name not in QUANTITIES:
+        near = get_close_matches(name, QUANTITIES, n=1)
+        meant = f" (did you mean {near[0]}?)" if near else ""
+        raise StudyCodeError(f"{name!r} is no quantity of report/records/quantities.py{meant}")
+    return QUANTITIES[name]
+
 
 #: What is the same in every run of one measurement.
 FIXED: Final = frozenset(name for name, quantity in QUANTITIES.items() if quantity.fixed)

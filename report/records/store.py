@@ -19,7 +19,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from report.errors import RecordError
+from report.errors import RecordError, reason_of
 from report.missing import Missing
 from report.records import ENDING, IMPORTED, events
 from report.records.filed import OWN, REMEDY, Kind, encode, parse
@@ -176,7 +176,7 @@ def read_attachments(
         if not any(fnmatchcase(item.name, pattern) for pattern in wanted):
             continue
         path = attachments_folder(data / stored.file) / item.name
-        place = path.relative_to(data).as_posix()
+        place = _place(path, data)
         if not os.path.lexists(path):
             found[item.name] = Missing(f"{item.name} is not beside the record")
             continue
@@ -197,6 +197,8 @@ def read_attachments(
 def read_record(path: Path, data: Path, kind: type[Kind] = OWN) -> Filed[Kind]:
     """Read and check one record in any folder of ``data``; raises ``RecordError``."""
     place, name = _place(path, data), _NAME.fullmatch(path.name)
+    if not os.path.lexists(path):
+        raise RecordError(f"{place}: there is no such file; correct the name.")
     if name is None:
         raise RecordError(
             f"{place}: found a name that is not <UTC time>-<device>-<hash>.json; give the file its "
@@ -204,7 +206,12 @@ def read_record(path: Path, data: Path, kind: type[Kind] = OWN) -> Filed[Kind]:
         )
     text = read_file(path, place, REMEDY, data)
     edited = digest(text)[:8] != name["hash"]
-    record = parse(text, place, kind)
+    try:
+        record = parse(text, place, kind)
+    except RecordError:
+        raise
+    except Exception as error:
+        raise RecordError(f"{place}: {reason_of(error)}") from error
     right = _name(record, text)
     if not edited and path.name != right:
         raise RecordError(

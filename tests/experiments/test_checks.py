@@ -137,6 +137,15 @@ def test_each_fault_changes_its_line_alone() -> None:
         assert before[topic] == "ok" and after == {**before, topic: level}
 
 
+def test_a_fault_that_no_check_foresees_stops_no_other_record(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(checks.gates, "disturbed", lambda records: 1 / 0)
+    assert main(["check", str(FILE), str(FILE)]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.count("no check foresees (ZeroDivisionError: division by zero)") == 2
+
+
 def test_a_record_is_told_in_markdown_for_a_pull_request(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -165,7 +174,13 @@ def test_of_a_class_the_good_ones_are_copied_once_and_the_faults_of_others_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What students hand in, each in a folder of their own, and what is wrong with it."""
-    files, data = {tmp_path / FILE.name: "No such file"}, tmp_path / "data"
+    empty = write_record(changed(read_record(FILE, DATA).record, cases=()), tmp_path / "empty")
+    files = {
+        tmp_path / FILE.name: "there is no such file; correct the name",
+        tmp_path / "nosuch.json": "there is no such file; correct the name",
+        empty: "no case could be measured",
+    }
+    data = tmp_path / "data"
     for student, fault in (
         ("anna", ""),
         ("edited", "hand in the file that the experiment wrote"),
@@ -185,7 +200,7 @@ def test_of_a_class_the_good_ones_are_copied_once_and_the_faults_of_others_told(
             assert f"{path}: {'cannot' if fault else 'can'} be handed in\n" in said
             assert fault in " ".join(said.split())
         assert said.count("\nok       copy") == 1
-        assert said.endswith("\n4 records: 1 can be handed in; 3 cannot.\n")
+        assert said.endswith("\n6 records: 1 can be handed in; 5 cannot.\n")
     (copy,) = data.rglob("*.json")
     assert copy.read_bytes() == FILE.read_bytes()
     copy.write_bytes(b"another")
