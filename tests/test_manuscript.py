@@ -145,6 +145,7 @@ def test_the_check_names_a_sentence_that_no_longer_holds(tmp_path: Path) -> None
         ("a\n{{ v.knee | md }}", 2, "a filter takes a text"),
         ("a\n{% for d in tables %}{{ loop.index }}{% endfor %}", 2, "the number 1 is none"),
         ('a\n{{ "\\U000f0000" }}', 2, "private character"),
+        ("---\nnames: [x7, about 7]\n---\n", 2, "about 7 could be a result"),
         # It ends, within its limits.
         ("a\n" + 12 * '{% for i in "aaaaaaaaaa" %}' + 12 * "{% endfor %}", 2, "too much"),
         (
@@ -284,7 +285,7 @@ def test_a_typed_number_is_found_with_its_line(
         "{{ v.knee }},{{ v.knee }}", "{{ v.knee }}**{{ v.knee }}**", "{{ v.knee }}^{{ v.knee }}^",
         "{{ v.knee }}x", "{{ v.knee }} million", "{{ v.knee }}-thousands", "{{ v.knee.bare }} %",
         "{{ v.knee }}`0`", "{{ v.knee }} `000`", "{{ v.knee }}^[x]", "`-{{ v.knee.plain }}`",
-        "`{{ v.knee }}`", "${{ v.knee }}$", "$-{{ v.knee.math }}$", "$= -{}{{ v.knee.math }}$",
+        "`{{ v.knee }}`", "[{{ v.knee }}](f)", "[x](f{{ v.knee }})", "${{ v.knee }}$",
         r"$\pm {{ v.knee.math }}$", r"$x \times -{{ v.knee.math }}$",
         "$2{{ v.knee.math }}$", r"$2{}\,{{ v.knee.math }}$",
         "${{ v.knee.math }}^2$", r"${{ v.knee.math }}\text{ million}$", r"${{ v.knee.math }}\%$",
@@ -294,7 +295,7 @@ def test_a_typed_number_is_found_with_its_line(
 )  # fmt: skip
 def test_nothing_stands_at_a_number_that_changes_it(text: str, tmp_path: Path) -> None:
     with pytest.raises(
-        TemplateError, match=rf"^{PLACE}(:3: .*reads as|:3: .*prints|: .*attribute)"
+        TemplateError, match=rf"^{PLACE}(:3: .*reads as|:3: .*cannot print|:3: .*attribute)"
     ):
         written(tmp_path, f"a\n\n{text}")
 

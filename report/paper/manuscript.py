@@ -16,7 +16,7 @@ import jinja2
 from figures.characters import visible
 from report.errors import TemplateError
 from report.paper.findings import Findings
-from report.paper.prose import faults, line_of, read_printed
+from report.paper.prose import Fault, faults, line_of, read_printed
 from report.paper.templating import Forms, Page, given, paper_environment
 from report.paper.values import Value
 from report.records.files import read_file
@@ -104,18 +104,20 @@ def _check_printed(text: str, page: Page, source: str) -> None:
     """Refuse numbers that are no study's, or that read as others; raises ``TemplateError``."""
     front = _FRONT_MATTER.match(text)
     head, body = (front[0], text[front.end() :]) if front else ("", text)
-    names, printed = read_printed(head, [body, *page.asides], page.template)
+    texts = [body, *page.asides]
+    names, printed = read_printed(head, texts, page.template)
     try:
-        found = [*faults(printed, names, page.marks)]
+        found = [*faults([head, *texts], printed, names, page.marks)]
     except ValueError as error:
+        line = line_of(Fault("", "names", str(error)), source, ())
         raise TemplateError(
-            f"{page.template}: names: {error} could be a result; names are such as float32, "
-            "ResNet-20, 8-bit, 3 × 3 or RTX 3090."
+            f"{page.template}:{line}: the name {error} could be a result; names are such as "
+            "float32, ResNet-20, 8-bit, 3 × 3 or RTX 3090."
         ) from error
     for fault in found[:1]:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         remedy = "print a value, put it into `code`, or declare a name under names: at the top"
-        why = f"{fault.why}{more}; {remedy if fault.number else 'write other words around it'}"
+        why = f"{fault.why}{more}; {remedy}" if fault.number else fault.why
         raise TemplateError(f"{page.template}:{line_of(fault, source, page.typed)}: {why}.")
 
 
@@ -127,8 +129,8 @@ def _refusal(template: Path, error: Exception) -> TemplateError:
         frames = reversed(traceback.extract_tb(error.__traceback__))
         line = next((f.lineno for f in frames if Path(f.filename) == template), None)
     what = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-    if isinstance(error, RecursionError):
-        what = "a macro or an included file calls itself without end"
+    if isinstance(error, RecursionError | SyntaxError):
+        what = "a macro or an included file calls itself without end, or tags are nested too deeply"
     place = _place(template) + (f":{line}" if line else "")
     return TemplateError(f"{place}: {what}; fix the template or the study's findings.")
 

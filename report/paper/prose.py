@@ -21,14 +21,22 @@ from report.errors import RenderError, TemplateError
 from report.system.programs import pandoc_path, run
 
 _READER: Final = Path(__file__).resolve().parents[2] / "templates" / "filter" / "parsed.lua"
-_TIME_LIMIT_S: Final = 60.0
+_TIME_LIMIT_S: Final = 10.0
 _TAB: Final = 4
 
 #: The private characters that are marks, and what stands for code, formulas and pictures.
 FIRST_MARK: Final = 0xF0000
 MARKS: Final = "\U000f0000-\U0010ffff"
 _MARK: Final = re.compile(f"[{MARKS}]")
+_NEVER: Final = re.compile("(?!)")
 _APART, _APART_NUMBER = "\ufffc", "\ufffd"
+#: Where a text is no words of a paragraph: what it is called, and what a text there must not have.
+_ELSEWHERE: Final = {
+    "code": ("code", re.compile(r"\A\[|`|~~~")),
+    "link": ("a link", re.compile(r"[\[\]()`]")),
+    "math": ("a formula", re.compile(r"[`$\\{}\[]")),
+    "hidden": ("an address, an attribute or a comment", re.compile(r"[^\w.:/#-]")),
+}
 #: Characters around a mark that can change it, and around a number that tell its line.
 _AROUND: Final = 60
 
@@ -53,7 +61,7 @@ _FREE_AFTER: Final = re.compile(
     rf"|–(?=[{MARKS}])|-(?=[^\W\d_])"
 )
 _SHARE_AFTER: Final = re.compile(r"[\s-]+(?:[%‰]|(?i:percent|per\s+cent)\b)")
-_SPOILED_AFTER: Final = re.compile(rf"[\s-]+(?:{_MULTIPLE}|[kKMGT]\b|{_APART_NUMBER})")
+_SPOILED_AFTER: Final = re.compile(rf"[\s×·-]+(?:{_MULTIPLE}|[kKMGT]\b|{_APART_NUMBER})")
 
 #: Commands that print something, which end with ! in what follows, and those that print a space.
 _COMMAND: Final = re.compile(r"\\(?!pm|mp)[A-Za-z]+")
@@ -72,7 +80,7 @@ _ALONE: Final = re.compile(r"[-+−]?([\d.,]+)")
 #: What may stand in a formula at a number of the study.
 _LAW_BEFORE: Final = re.compile(rf"(?:\A|(?<!\d),\s?|[=(\[+/<>^_&!]|[\w)\]}}{MARKS}][-−])\Z")
 _LAW_AFTER: Final = re.compile(
-    rf"\Z|[=)\]}};:+\-−/<>&|A-Za-z]|[.,](?![\d{MARKS}])|(?!\\%|{_WORDS}\{{\s*{_MULTIPLE})\\"
+    rf"\Z|[=)\]}};:+\-−/<>&|A-Za-z]|[.,](?![\d{MARKS}])|(?!\\%|(?:\\cdot!|\\times!)?{_WORDS}\{{\s*{_MULTIPLE})\\"
 )
 
 
@@ -91,7 +99,7 @@ class Fault(NamedTuple):
     """Why a template is refused, and in which line, or what of it stands around."""
 
     why: str
-    around: str
+    around: str = ""
     number: str = ""
     line: int = 0
 
@@ -115,12 +123,21 @@ def read_printed(front: str, texts: Sequence[str], place: str) -> tuple[list[str
 
 
 def faults(
-    texts: Iterable[Sequence[str]], names: Iterable[str], marks: Sequence[Mark]
+    documents: Iterable[str],
+    texts: Sequence[Sequence[str]],
+    names: Iterable[str],
+    marks: Sequence[Mark],
 ) -> Iterator[Fault]:
-    """What is wrong with printed ``texts``; raises ``ValueError`` for a name that is a result."""
+    """What is wrong with the ``texts`` that ``documents`` print.
+
+    Raises ``ValueError`` for a name that is a result.
+    """  # fmt: skip
     named = _pattern_of(names)
-    for kind, text in texts:
-        if kind == "math":
+    hidden = {*_MARK.findall("".join(documents))}.difference(*(text for _, text in texts))
+    for kind, text in (*texts, *(("hidden", char) for char in sorted(hidden))):
+        if kind == "attribute":
+            yield Fault(f"the attribute {text} could turn numbers around; drop it", text)
+        elif kind == "math":
             yield from _typed_in_formula(text)
         elif kind == "words":
             for found in _NUMBER.finditer(named.sub(_blank, _ascii_digits(text))):
@@ -202,13 +219,14 @@ def _touched(kind: str, text: str, marks: Sequence[Mark]) -> Iterator[Fault]:
         else:
             spoils = _spoils_before(before, mark, marks) or _spoils_after(after, mark)
         shown = re.sub(r"\A\[(.*?)\]\(#v-.*", r"\1", mark.text, flags=re.DOTALL)
-        if kind != "words" and shown != mark.text:
+        where, unsafe = _ELSEWHERE.get(kind, ("", _NEVER))
+        if shown != mark.text if kind == "math" and mark.number else unsafe.search(mark.text):
             form = "math" if kind == "math" else "plain"
-            yield Fault(f"{kind} prints the number {shown} as .{form} alone", "", "", mark.line)
+            yield Fault(f"{where} cannot print {shown}; write .{form} of a value", line=mark.line)
         elif spoils:
             beside = _MARK.sub("…", f"{before[-9:]}{shown}{after[:9]}").strip()
-            why = f"the number {shown} reads as another one in «{beside}»"
-            yield Fault(why, "", "", mark.line)
+            why = f"the number {shown} reads as another one in «{beside}»; write words around it"
+            yield Fault(why, line=mark.line)
 
 
 def _spoils_before(before: str, mark: Mark, marks: Sequence[Mark]) -> bool:

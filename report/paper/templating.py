@@ -62,11 +62,14 @@ _REPEATED: Final = (nodes.For, nodes.Macro, nodes.CallBlock, nodes.Block)
 _TIME_LIMIT_S: Final = 8.0
 _CHARACTERS: Final = 20_000_000
 _PASS: Final = 100
+_READING: Final = 40
+#: The most parts of expressions and statements, which take long to compile.
+_NODES: Final = 20_000
 _OPPOSITE: Final = {"supported": "refuted", "refuted": "supported"}
 _AT_END: Final = re.compile(r"\{%(\s*end(?:table|figure|holds|known)\s*)%\}")
 _MARK: Final = re.compile(f"[{MARKS}]")
 _MISSING: Final = f"[{NOT_MEASURED}](#v-"
-_LINK: Final = re.compile(r"\[([^\]]*)\]\(#v-[\w-]*\)\{\.value\}")
+_LINK: Final = re.compile(r"\[((?:\\.|[^\]\\])*)\]\(#v-[\w-]*\)\{\.value\}")
 
 
 @dataclass
@@ -151,6 +154,7 @@ class PaperTags(Extension):
 
         Jinja removes the line's end behind a tag, which would join two paragraphs.
         """
+        self._page.spend(_READING * len(source))
         return _AT_END.sub(r"{%\1 +%}", source)
 
     def parse(self, parser: Parser) -> list[nodes.Node]:
@@ -339,7 +343,9 @@ class PaperEnvironment(ImmutableSandboxedEnvironment):
 
 def _refused(source: nodes.Template) -> Iterator[tuple[int, str]]:
     """What a template may not do, with its line."""
-    for node in source.find_all(nodes.Node):
+    for count, node in enumerate(source.find_all(nodes.Node)):
+        if count > _NODES:
+            yield node.lineno, "the template is too long"
         if isinstance(node, nodes.Name) and node.name in _STUDYS and node.ctx != "load":
             yield node.lineno, f"{node.name} is the study's and cannot be set"
         # Lists of lists would make comparisons that never end.

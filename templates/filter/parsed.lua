@@ -10,7 +10,7 @@ local seen, in_front = pandoc.List(), false
 local visit, words
 
 local function add(kind, text)
-  seen:insert({ in_front and "words" or kind, text })
+  seen:insert({ in_front and kind ~= "attribute" and "words" or kind, text })
 end
 
 --- What stands among words for a text that stands apart of them.
@@ -23,7 +23,7 @@ end
 local function add_attributes(element)
   for name, value in pairs(element.attributes or {}) do
     if name == "style" or name == "dir" then
-      error("the attribute " .. name .. " could turn a number around")
+      add("attribute", name)
     elseif name == "title" or name:match("alt$") or name:match("cap$") then
       add("words", value)
     end
@@ -48,7 +48,11 @@ local inline = {
   end,
   Note = function(x) x.content:walk(visit) return APART end,
   Image = function(x) add("words", x.title) add("words", words(x.caption)) return APART end,
-  Link = function(x) add("words", in_front and x.target or x.title) return words(x.content) end,
+  Link = function(x)
+    add("words", in_front and x.target or x.title)
+    add("link", words(x.content))
+    return words(x.content)
+  end,
   Cite = function(x)
     for _, citation in ipairs(x.citations) do
       add("words", words(citation.prefix) .. " " .. words(citation.suffix))
@@ -102,6 +106,7 @@ for _, text in ipairs(job.texts) do
 end
 in_front = true
 local readable, front = pcall(pandoc.read, job.front, "markdown")
+readable = readable and #front.blocks == 0
 if readable then
   for _, key in ipairs(SHOWN) do add_meta(front.meta[key]) end
 else
