@@ -88,6 +88,8 @@ def test_it_makes_a_whole_paper_without_records_which_says_so(study: str) -> Non
     found = findings(study, "no record")
     assert not found.facts["measured"]
     assert "not measured" in {claim.verdict for claim in found.claims.values()}
+    without = [c.because for c in found.claims.values() if c.because.startswith("no run of")]
+    assert not any("expected" in because for because in without), "a bound that no claim has"
     assert "No run of the experiment is in the data directory" in text
 
 

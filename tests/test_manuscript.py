@@ -255,7 +255,7 @@ NAMED = "---\nnames: [float32, RTX 3090, 3 × 3]\n---\n"
         ("[text](https://example.org/2024/5) and https://example.org/7.", []),
         ("{{ tables[0] }}{% for i in tables %}x{% endfor %} <!-- 5 -->\n\n#. First", []),
         (r"$F(B) = 2 M(B) = B_1 + 0$ and $2n^3$ and $x_{12} = 3 \cdot B$", []),
-        ("$$ V = s (N + B A) $$ {#eq-2}", []),
+        ("$$ V = s (N + B A) $$ {#eq-law}", []),
     ],
 )  # fmt: skip
 def test_a_typed_number_is_found_with_its_line(

@@ -91,7 +91,7 @@ def _place(template: Path) -> str:
 
 
 def _read(template: Path) -> str:
-    """The text of a template; raises ``TemplateError`` if it is none."""
+    """Read the text of a template; raises ``TemplateError`` if it is none."""
     place = _place(template)
     content = read_file(template, place, "restore it with git, or write the study's paper there")
     try:
@@ -101,21 +101,21 @@ def _read(template: Path) -> str:
 
 
 def _check_printed(text: str, page: Page, source: str) -> None:
-    """Refuse numbers that are no study's, or that read as others; raises ``TemplateError``."""
+    """Refuse numbers that no study computed or that read as others; raises ``TemplateError``."""
     front = _FRONT_MATTER.match(text)
     head, body = (front[0], text[front.end() :]) if front else ("", text)
     texts = [body, *page.asides]
     names, printed = read_printed(head, texts, page.template)
     try:
-        found = [*faults([head, *texts], printed, names, page.marks)]
+        problems = [*faults([head, *texts], printed, names, page.marks)]
     except ValueError as error:
         line = line_of(Fault("", "names", str(error)), source, ())
         raise TemplateError(
             f"{page.template}:{line}: the name {error} could be a result; names are such as "
             "float32, ResNet-20, 8-bit, 3 × 3 or RTX 3090."
         ) from error
-    for fault in found[:1]:
-        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    for fault in problems[:1]:
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         remedy = "print a value, put it into `code`, or declare a name under names: at the top"
         why = f"{fault.why}{more}; {remedy}" if fault.number else fault.why
         raise TemplateError(f"{page.template}:{line_of(fault, source, page.typed)}: {why}.")

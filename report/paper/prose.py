@@ -42,8 +42,7 @@ _AROUND: Final = 60
 
 _NUMBER: Final = re.compile(r"\d[\d.,]*(?:\s?%)?")
 _LAST_WORD: Final = re.compile(r"(?:[^\W\d_][\w-]*)?\Z")
-_ADDRESS: Final = rf"https?://[^\s{MARKS}]+"
-_LABEL: Final = rf"\n[{_APART}{_APART_NUMBER}]\s?\{{#eq-[\w-]+\}}"
+_ADDRESS: Final = rf"https?://[A-Za-z][^\s{MARKS}]+"
 #: Names that may be declared: 3 × 3, 2D, 8-bit, a word such as ResNet-20 or float32, RTX 3090.
 _NAME: Final = re.compile(
     r"\d{1,2}(?: ?[×x] ?\d{1,2})+|\d{1,2}(?:D|-bit)|[^\W\d_][\w/+-]*"
@@ -96,7 +95,7 @@ class Mark(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """Why a template is refused, and in which line, or what of it stands around."""
+    """Reason to refuse a template, with its line, or with the words around a typed number."""
 
     why: str
     around: str = ""
@@ -105,9 +104,9 @@ class Fault(NamedTuple):
 
 
 def read_printed(front: str, texts: Sequence[str], place: str) -> tuple[list[str], list[list[str]]]:
-    """The names that ``front`` declares, and of it and markdown ``texts`` all that a reader sees.
+    """Names that ``front`` declares, and the texts that a reader sees in it and in ``texts``.
 
-    Each is a kind (words, code, math) and a text.  Raises ``TemplateError``.
+    A text follows its kind: words, code, math, link or attribute.  Raises ``TemplateError``.
     """
     job = json.dumps({"front": front, "texts": [text.expandtabs(_TAB) for text in texts]})
     try:
@@ -128,9 +127,9 @@ def faults(
     names: Iterable[str],
     marks: Sequence[Mark],
 ) -> Iterator[Fault]:
-    """What is wrong with the ``texts`` that ``documents`` print.
+    """Faults of the ``texts`` that a reader sees in ``documents``, in their order.
 
-    Raises ``ValueError`` for a name that is a result.
+    Raises ``ValueError`` for a name that could be a result.
     """  # fmt: skip
     named = _pattern_of(names)
     hidden = {*_MARK.findall("".join(documents))}.difference(*(text for _, text in texts))
@@ -140,8 +139,8 @@ def faults(
         elif kind == "math":
             yield from _typed_in_formula(text)
         elif kind == "words":
-            for found in _NUMBER.finditer(named.sub(_blank, _ascii_digits(text))):
-                start, end = found.span()
+            for match in _NUMBER.finditer(named.sub(_blank, _ascii_digits(text))):
+                start, end = match.span()
                 before, number = text[max(0, start - _AROUND) : start], text[start:end]
                 around = before + text[start : end + _AROUND]
                 yield _typed(number.rstrip(".,"), around, _LAST_WORD.findall(before)[0])
@@ -149,9 +148,9 @@ def faults(
 
 
 def line_of(fault: Fault, source: str, typed: Sequence[tuple[str, int]]) -> int:
-    """The line of ``source`` that has the number, and most words in common with the fault.
+    """Line of ``source`` with the number, and with most words in common with the fault.
 
-    If none has the number, a text that an expression ``typed`` in some line may have it.
+    Where no line has the number, a text that an expression ``typed`` may have it.
     """
     lines, words = source.split("\n"), {*re.findall(r"\w+", fault.around)}
     printed = [line for text, line in typed if fault.number in text and fault.number not in source]
@@ -161,7 +160,7 @@ def line_of(fault: Fault, source: str, typed: Sequence[tuple[str, int]]) -> int:
 
 
 def _pattern_of(names: Iterable[str]) -> re.Pattern[str]:
-    patterns = [_ADDRESS, _LABEL]
+    patterns = [_ADDRESS]
     for name in sorted(names, key=len, reverse=True):
         if not _NAME.fullmatch(name):
             raise ValueError(name)
@@ -177,7 +176,7 @@ def _blank(name: re.Match[str]) -> str:
 
 
 def _typed_in_formula(tex: str) -> Iterator[Fault]:
-    """The numbers of a formula that are no part of a law."""
+    """Numbers of a formula that are no part of a law."""
     alone = _ALONE.fullmatch(_tight(tex))
     law = _INDEX.sub("", _tight(tex, coefficient="n"))
     numbers = [alone[1]] if alone else [first or other for first, other in _IN_LAW.findall(law)]
@@ -192,9 +191,9 @@ def _typed(number: str, around: str, word: str = "") -> Fault:
 
 
 def _tight(tex: str, coefficient: str = r"\g<0>") -> str:
-    """A formula without white space, but behind commas, and without empty braces.
+    """Drop what a formula does not print: white space, but behind commas, and empty braces.
 
-    Coefficients may be replaced by another text.
+    Each of its coefficients is replaced by ``coefficient``.
     """
     spaced = _COMMAND.sub(r"\g<0>!", _SPACING.sub(" ", tex))
     text = re.sub(r"(?<!,)\s+", "", _COEFFICIENT.sub(coefficient, spaced))
@@ -208,11 +207,10 @@ def _tight(tex: str, coefficient: str = r"\g<0>") -> str:
 
 
 def _touched(kind: str, text: str, marks: Sequence[Mark]) -> Iterator[Fault]:
-    """The numbers of the study that something beside them would change."""
-    for found in _MARK.finditer(text):
-        mark = _mark_of(found[0], marks)
-        before = text[max(0, found.start() - _AROUND) : found.start()]
-        after = text[found.end() : found.end() + _AROUND]
+    """Numbers of the study that something beside them would change."""
+    for match in _MARK.finditer(text):
+        mark, (start, end) = _mark_of(match[0], marks), match.span()
+        before, after = text[max(0, start - _AROUND) : start], text[end : end + _AROUND]
         if kind == "math":
             before, after = before.rstrip("{"), after.lstrip("}")
             spoils = not (_LAW_BEFORE.search(before) and _LAW_AFTER.match(after))
@@ -230,7 +228,7 @@ def _touched(kind: str, text: str, marks: Sequence[Mark]) -> Iterator[Fault]:
 
 
 def _spoils_before(before: str, mark: Mark, marks: Sequence[Mark]) -> bool:
-    """Whether a number would read otherwise behind these words than alone."""
+    """Tell whether a number reads otherwise behind these words than alone."""
     if not mark.number and not re.match(r"[-−+.]?\d", _ascii_digits(mark.text[:2])):
         return False
     last = before.rstrip()[-1:]
@@ -239,7 +237,7 @@ def _spoils_before(before: str, mark: Mark, marks: Sequence[Mark]) -> bool:
 
 
 def _spoils_after(after: str, mark: Mark) -> bool:
-    """Whether a number would read otherwise before these words than alone."""
+    """Tell whether a number reads otherwise before these words than alone."""
     if not _ends_in_digit(mark):
         return False
     # A text of the study may be a share without its sign.
@@ -256,7 +254,7 @@ def _mark_of(char: str, marks: Sequence[Mark]) -> Mark:
 
 
 def _ascii_digits(text: str) -> str:
-    """``text`` with a 7 for each character that prints digits and is no ASCII, such as ½ or Ⅷ."""
+    """Replace each character beyond ASCII that prints digits, such as ½ or Ⅷ, by a 7."""
     strange = {char for char in text if not char.isascii() and _is_numeric(char)}
     return text.translate(dict.fromkeys(map(ord, strange), "7"))
 
@@ -264,4 +262,4 @@ def _ascii_digits(text: str) -> str:
 @cache
 def _is_numeric(char: str) -> bool:
     shown = char + unicodedata.normalize("NFKC", char)
-    return any(unicodedata.category(each).startswith("N") for each in shown)
+    return any(unicodedata.category(part).startswith("N") for part in shown)

@@ -54,9 +54,9 @@ from report.text.escape import markdown
 _PARTS: Final = {"figure": ("alt",), "holds": ("else", "undecided")}
 #: The methods that a template may call.
 _OF_MAPPINGS: Final = ("get", "items", "keys", "values")
-#: The forms in which a template prints a value, and names that are the study's alone.
+#: Forms in which a template prints a value, names that it cannot set, and what may repeat.
 _FORMS: Final = ("about", "bare", "interval", "math", "plain")
-_STUDYS: Final = frozenset({"v", "facts", "claims", "tables", "figures", "provenance"})
+_RESERVED: Final = frozenset({"v", "facts", "claims", "tables", "figures", "provenance"})
 _REPEATED: Final = (nodes.For, nodes.Macro, nodes.CallBlock, nodes.Block)
 #: Seconds and characters that a template may take; a pass of a loop counts as some of these.
 _TIME_LIMIT_S: Final = 8.0
@@ -95,17 +95,17 @@ class Page:
     lacking: list[bool] = field(default_factory=list)
 
     def mark(self, text: str, *, number: bool = False) -> str:
-        """The character that stands for ``text`` until the template is rendered."""
+        """Make a character that stands for ``text`` until the template is rendered."""
         self.spend(2 * _PASS)
         self.marks.append(Mark(text, number, self.line()))
         return chr(FIRST_MARK + len(self.marks) - 1)
 
     def resolved(self, text: str) -> str:
-        """A text with what its marks stand for."""
+        """Replace the marks in a text by what they stand for."""
         return _MARK.sub(lambda mark: self.marks[ord(mark[0]) - FIRST_MARK].text, text)
 
     def line(self) -> int:
-        """The line of the template that is being rendered; 0 if none is."""
+        """Line of the template that is being rendered; 0 if none is."""
         frame: FrameType | None = sys._getframe()
         while frame is not None:
             template = frame.f_globals.get("__jinja_template__")
@@ -132,7 +132,7 @@ class Page:
         return id in there
 
     def plain(self, text: str) -> str:
-        """Words without the links of their values and without escapes, on one line."""
+        """Strip the links of values and the escapes from words, on one line."""
         unlinked = _LINK.sub(r"\1", self.resolved(text))
         return " ".join(re.sub(r"\\(.)", r"\1", unlinked).split())
 
@@ -282,7 +282,7 @@ class Forms(SimpleNamespace):
 
 
 def given(content: Any) -> Any:
-    """What the study gives a template, with a ``Text`` for each text and whole number."""
+    """Content of the study for a template, with a ``Text`` for each text and whole number."""
     if isinstance(content, Mapping):
         return {given(key): given(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
@@ -342,11 +342,11 @@ class PaperEnvironment(ImmutableSandboxedEnvironment):
 
 
 def _refused(source: nodes.Template) -> Iterator[tuple[int, str]]:
-    """What a template may not do, with its line."""
+    """Statements that no template may have, each with its line."""
     for count, node in enumerate(source.find_all(nodes.Node)):
         if count > _NODES:
             yield node.lineno, "the template is too long"
-        if isinstance(node, nodes.Name) and node.name in _STUDYS and node.ctx != "load":
+        if isinstance(node, nodes.Name) and node.name in _RESERVED and node.ctx != "load":
             yield node.lineno, f"{node.name} is the study's and cannot be set"
         # Lists of lists would make comparisons that never end.
         items = node.items if isinstance(node, nodes.List | nodes.Tuple) else ()
@@ -364,7 +364,7 @@ def _refused(source: nodes.Template) -> Iterator[tuple[int, str]]:
 
 @jinja2.pass_context
 def _printed(context: Context, item: Any) -> Any:
-    """What an expression prints: a mark of a text of the study, or words of the template.
+    """Print a text of the study as its mark, and words of the template as they are.
 
     Raises ``jinja2.TemplateRuntimeError`` for what has no words.
     """

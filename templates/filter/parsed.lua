@@ -42,10 +42,7 @@ local inline = {
     return (single and "‘" or "“") .. words(x.content) .. (single and "’" or "”")
   end,
   Code = function(x) add("code", x.text) return apart(x.text) end,
-  Math = function(x)
-    add("math", x.text)
-    return (x.mathtype == "DisplayMath" and "\n" or "") .. apart(x.text)
-  end,
+  Math = function(x) add("math", x.text) return apart(x.text) end,
   Note = function(x) x.content:walk(visit) return APART end,
   Image = function(x) add("words", x.title) add("words", words(x.caption)) return APART end,
   Link = function(x)
