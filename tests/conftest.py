@@ -1,7 +1,5 @@
 """What holds for all tests: none asserts a wall time, and those that take longest begin first."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

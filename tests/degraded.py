@@ -1,7 +1,5 @@
 """The committed records with something wrong with them: every study must make a paper of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import cache
@@ -123,8 +121,6 @@ def unmeasured(case: Case, **outcome: Any) -> Case:
 
 
 # ---------------------------------------------------------------------------------------- noise
-
-
 def noise(inputs: Inputs, seed: int = 5) -> Inputs:
     """Half of all durations ten to 100,000 times as long, the others as short, in any order.
 
@@ -153,8 +149,6 @@ def noise(inputs: Inputs, seed: int = 5) -> Inputs:
 
 
 # ----------------------------------------------------------------------------------------- text
-
-
 #: What a record says in words that nobody here has written.
 _WORDS: Final = frozenset({
     "author", "instrument", "model", "framework", "cuda", "driver", "governor", "version", "build",

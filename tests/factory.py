@@ -1,7 +1,5 @@
 """Valid records with chosen cases, for tests that must not depend on a machine."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 ``python -m tests.stand_ins FUNCTION WORDS`` calls one of the functions with the words of a command.
 """
 
-from __future__ import annotations
-
 import sys
 from argparse import Namespace
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The model of PyTorch's caching allocator against hand-worked sequences and a published study."""
 
-from __future__ import annotations
-
 import re
 from itertools import accumulate, pairwise
 
@@ -45,31 +43,26 @@ def run(*program: tuple[str, int], options: str = "") -> tuple[Snapshot, ...]:
 
 
 # ------------------------------------------------------------------------ rules, one at a time
-
-
 BY_FOUR = "roundup_power2_divisions:4"
 
 
-@pytest.mark.parametrize(
-    ("options", "size", "block", "segment"),
-    [
-        ("", 1, 512, 2 * MIB),
-        ("", 512, 512, 2 * MIB),
-        ("", 513, 1024, 2 * MIB),
-        ("", MIB, MIB, 2 * MIB),
-        ("", MIB + 1, MIB + 512, 20 * MIB),
-        ("", 10 * MIB - 512, 10 * MIB - 512, 20 * MIB),
-        # Rounded up to 512 B first, then compared with 10 MiB.
-        ("", 10 * MIB - 511, 10 * MIB, 10 * MIB),
-        ("", 10 * MIB, 10 * MIB, 10 * MIB),
-        ("", 10 * MIB + 1, 10 * MIB + 512, 12 * MIB),
-        # 1,200 MiB between 1,024 and 2,048 by four: the example of PyTorch's notes on CUDA.
-        (BY_FOUR, 1200 * MIB, 1280 * MIB, 1280 * MIB),
-        (BY_FOUR, 1024 * MIB, 1024 * MIB, 1024 * MIB),
-        (BY_FOUR, 2048, 2048, 2 * MIB),
-        (BY_FOUR, 2100, 2560, 2 * MIB),
-    ],
-)
+@pytest.mark.parametrize(("options", "size", "block", "segment"), [
+    ("", 1, 512, 2 * MIB),
+    ("", 512, 512, 2 * MIB),
+    ("", 513, 1024, 2 * MIB),
+    ("", MIB, MIB, 2 * MIB),
+    ("", MIB + 1, MIB + 512, 20 * MIB),
+    ("", 10 * MIB - 512, 10 * MIB - 512, 20 * MIB),
+    # Rounded up to 512 B first, then compared with 10 MiB.
+    ("", 10 * MIB - 511, 10 * MIB, 10 * MIB),
+    ("", 10 * MIB, 10 * MIB, 10 * MIB),
+    ("", 10 * MIB + 1, 10 * MIB + 512, 12 * MIB),
+    # 1,200 MiB between 1,024 and 2,048 by four: the example of PyTorch's notes on CUDA.
+    (BY_FOUR, 1200 * MIB, 1280 * MIB, 1280 * MIB),
+    (BY_FOUR, 1024 * MIB, 1024 * MIB, 1024 * MIB),
+    (BY_FOUR, 2048, 2048, 2 * MIB),
+    (BY_FOUR, 2100, 2560, 2 * MIB),
+])  # fmt: skip
 def test_rounding_and_segments(options: str, size: int, block: int, segment: int) -> None:
     assert options_of(options).rounded(size) == block
     assert run(("a", size), options=options)[-1].reserved == segment
@@ -88,14 +81,8 @@ ENDS = {
         [("a", 30), ("b", 14), ("c", 22), ("a", 0), ("b", 0), ("c", 0), ("d", 20)],
         ["-", "-", "d -"],
     ),
-    "of equal ones the first": (
-        [("a", 12), ("b", 12), ("b", 0), ("a", 0), ("c", 12)],
-        ["c", "-"],
-    ),
-    "free neighbours join": (
-        [("a", 4), ("b", 4), ("c", 4), ("a", 0), ("c", 0)],
-        ["- b -"],
-    ),
+    "of equal ones the first": ([("a", 12), ("b", 12), ("b", 0), ("a", 0), ("c", 12)], ["c", "-"]),
+    "free neighbours join": ([("a", 4), ("b", 4), ("c", 4), ("a", 0), ("c", 0)], ["- b -"]),
     "on both sides": ([("a", 4), ("b", 4), ("c", 4), ("a", 0), ("c", 0), ("b", 0)], ["-"]),
 }
 
@@ -145,23 +132,19 @@ def test_sequences_worked_by_hand(options: str) -> None:
     assert found == list(zip(*sizes, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("requests", "words"),
-    [
-        ([Allocate("a", -1)], "request a: -1 B are requested"),
-        ([Allocate("a", 1), Allocate("a", 1)], "request a: it is allocated while"),
-        ([Allocate("a", 0), Allocate("a", 1)], "request a: it is allocated while"),
-        ([Free("a")], "request a: it is freed while it is not allocated"),
-        ([Allocate("a", 1), Free("a"), Free("a")], "request a: it is freed while"),
-    ],
-)
+@pytest.mark.parametrize(("requests", "words"), [
+    ([Allocate("a", -1)], "request a: -1 B are requested"),
+    ([Allocate("a", 1), Allocate("a", 1)], "request a: it is allocated while"),
+    ([Allocate("a", 0), Allocate("a", 1)], "request a: it is allocated while"),
+    ([Free("a")], "request a: it is freed while it is not allocated"),
+    ([Allocate("a", 1), Free("a"), Free("a")], "request a: it is freed while"),
+])  # fmt: skip
 def test_impossible_requests_are_refused(requests: list[Request], words: str) -> None:
     with pytest.raises(StudyError, match=words):
         replay(requests)
 
 
 # ----------------------------------------------------------------------------------- invariants
-
 _SIZES = st.one_of(
     st.integers(0, 4096),
     st.integers(MIB - 2000, MIB + 2000),
@@ -218,30 +201,25 @@ def check(segment: Segment, options: Options) -> None:
 
 
 # -------------------------------------------------------------------------------------- options
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", DEFAULT),
-        ("backend:native", DEFAULT),
-        ("garbage_collection_threshold:0.8", DEFAULT),
-        ("pinned_num_register_threads:8", DEFAULT),
-        ("max_split_size_mb:64, expandable_segments:True", Options(64 * MIB, 1, True)),
-        ("roundup_power2_divisions:16", Options(None, 16)),
-        ("per_process_memory_fraction:0.5", "per_process_memory_fraction: it is not modelled"),
-        ("pinned_use_cuda_host_registr:True", "pinned_use_cuda_host_registr: it is not modelled"),
-        ("large_segment_size_mb:40", "large_segment_size_mb: it is not modelled"),
-        ("backend:cudaMallocAsync", "backend: 'cudaMallocAsync' is not possible"),
-        ("max_split_size_mb", "'' is not possible"),
-        # PyTorch refuses these too.
-        ("max_split_size_mb:19", "'19' is not possible"),
-        ("garbage_collection_threshold:1", "'1' is not possible"),
-        ("expandable_segments:true", "'true' is not possible"),
-        ("roundup_power2_divisions:3", "'3' is not possible"),
-        ("roundup_power2_divisions:[3:4]", "'[3:4]' is not possible"),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    ("", DEFAULT),
+    ("backend:native", DEFAULT),
+    ("garbage_collection_threshold:0.8", DEFAULT),
+    ("pinned_num_register_threads:8", DEFAULT),
+    ("max_split_size_mb:64, expandable_segments:True", Options(64 * MIB, 1, True)),
+    ("roundup_power2_divisions:16", Options(None, 16)),
+    ("per_process_memory_fraction:0.5", "per_process_memory_fraction: it is not modelled"),
+    ("pinned_use_cuda_host_registr:True", "pinned_use_cuda_host_registr: it is not modelled"),
+    ("large_segment_size_mb:40", "large_segment_size_mb: it is not modelled"),
+    ("backend:cudaMallocAsync", "backend: 'cudaMallocAsync' is not possible"),
+    ("max_split_size_mb", "'' is not possible"),
+    # PyTorch refuses these too.
+    ("max_split_size_mb:19", "'19' is not possible"),
+    ("garbage_collection_threshold:1", "'1' is not possible"),
+    ("expandable_segments:true", "'true' is not possible"),
+    ("roundup_power2_divisions:3", "'3' is not possible"),
+    ("roundup_power2_divisions:[3:4]", "'[3:4]' is not possible"),
+])  # fmt: skip
 def test_options(text: str, expected: Options | str) -> None:
     if isinstance(expected, Options):
         assert options_of(text) == expected
@@ -251,7 +229,6 @@ def test_options(text: str, expected: Options | str) -> None:
 
 
 # ------------------------------------------------------------- the network of the first study
-
 #: Table IV of the study: allocated and reserved bytes around the second convolution.
 REPORTED = {
     16: (2_359_296, 0),

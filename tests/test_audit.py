@@ -1,7 +1,5 @@
 """The audit: rounding is no error, an error is no rounding, and known factors are found."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 
@@ -20,21 +18,18 @@ def number(value: float, decimals: int | None, unit: str = "1") -> Printed:
     return Printed(value, decimals, unit, "Table 1, row 1")
 
 
-@pytest.mark.parametrize(
-    ("derived", "compute", "inputs", "verdict", "factor"),
-    [
-        (number(0.25, 2), audit.ratio, (number(1, None), number(4, None)), "agrees", 1.0),
-        # 1,107 over 10 printed with no decimals is anything from 105 to 117.
-        (number(107, 0), audit.ratio, (number(1107, 0), number(10, 0)), "rounds", 107 / 110.7),
-        (number(104, 0), audit.ratio, (number(1107, 0), number(10, 0)), "differs", 104 / 110.7),
-        (number(5.5, 1), audit.times, (number(1.107, 3), number(5.46, 2)), "differs", 0.90996),
-        (number(7, 0), audit.difference, (number(10, 0), number(3, 0)), "agrees", 1.0),
-        (number(20, 0), audit.gain, (number(6, None), number(5, None)), "agrees", 1.0),
-        (number(40, 0), audit.share, (number(2, None), number(5, None)), "agrees", 1.0),
-        (number(4, 0), audit.mean, (number(2, None), number(6, None)), "agrees", 1.0),
-        (number(1, 0), audit.difference, (number(3, 0), number(3, 0)), "rounds", None),
-    ],
-)
+@pytest.mark.parametrize(("derived", "compute", "inputs", "verdict", "factor"), [
+    (number(0.25, 2), audit.ratio, (number(1, None), number(4, None)), "agrees", 1.0),
+    # 1,107 over 10 printed with no decimals is anything from 105 to 117.
+    (number(107, 0), audit.ratio, (number(1107, 0), number(10, 0)), "rounds", 107 / 110.7),
+    (number(104, 0), audit.ratio, (number(1107, 0), number(10, 0)), "differs", 104 / 110.7),
+    (number(5.5, 1), audit.times, (number(1.107, 3), number(5.46, 2)), "differs", 0.90996),
+    (number(7, 0), audit.difference, (number(10, 0), number(3, 0)), "agrees", 1.0),
+    (number(20, 0), audit.gain, (number(6, None), number(5, None)), "agrees", 1.0),
+    (number(40, 0), audit.share, (number(2, None), number(5, None)), "agrees", 1.0),
+    (number(4, 0), audit.mean, (number(2, None), number(6, None)), "agrees", 1.0),
+    (number(1, 0), audit.difference, (number(3, 0), number(3, 0)), "rounds", None),
+])  # fmt: skip
 def test_rounding_is_no_error_and_an_error_no_rounding(
     derived: Printed, compute: audit.Formula, inputs: Any, verdict: str, factor: float | None
 ) -> None:
@@ -43,19 +38,16 @@ def test_rounding_is_no_error_and_an_error_no_rounding(
     assert found.factor == (factor and pytest.approx(factor, rel=1e-4))
 
 
-@pytest.mark.parametrize(
-    ("derived", "theory", "reason"),
-    [
-        (number(1.81, 2, "GFLOP"), 3.628146688, "by the factor 1/2: multiply-adds counted as one"),
-        (number(1.82, 2, "GFLOP"), 3.628146688, "by about the factor 1/2: multiply-adds counted"),
-        (number(47.1, 1, "MB"), 188.16, "about the factor 1/4: one byte an element"),
-        (number(4.58, 2, "MB"), 4.799528, "prefixes of 1,024 written as ones of 1,000"),
-        (number(7.9, 1, "MB"), 0.03184, "thousands of float32 elements printed as megabytes"),
-        (number(12.0, 1, "ms"), 0.012, "a unit prefix of 1,000 too many"),
-        # A factor belongs to its units.
-        (number(2, 0, "s"), 4, "differs"),
-    ],
-)
+@pytest.mark.parametrize(("derived", "theory", "reason"), [
+    (number(1.81, 2, "GFLOP"), 3.628146688, "by the factor 1/2: multiply-adds counted as one"),
+    (number(1.82, 2, "GFLOP"), 3.628146688, "by about the factor 1/2: multiply-adds counted"),
+    (number(47.1, 1, "MB"), 188.16, "about the factor 1/4: one byte an element"),
+    (number(4.58, 2, "MB"), 4.799528, "prefixes of 1,024 written as ones of 1,000"),
+    (number(7.9, 1, "MB"), 0.03184, "thousands of float32 elements printed as megabytes"),
+    (number(12.0, 1, "ms"), 0.012, "a unit prefix of 1,000 too many"),
+    # A factor belongs to its units.
+    (number(2, 0, "s"), 4, "differs"),
+])  # fmt: skip
 def test_known_factors_are_found(derived: Printed, theory: float, reason: str) -> None:
     found = check(derived, "theory", audit.times, exact(theory, derived.unit, "theory"))
     assert found.verdict == "differs" and reason in found.finding
@@ -67,10 +59,7 @@ def test_a_formula_that_divides_by_zero_is_refused() -> None:
         check(number(1, 0), "a / b", audit.ratio, number(1, 0), number(0, 0))
 
 
-@given(
-    st.lists(st.integers(1, 10**6), min_size=1, max_size=6),
-    st.integers(0, 3),
-)
+@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=6), st.integers(0, 3))
 def test_a_right_sum_is_never_refused(parts: list[int], decimals: int) -> None:
     """Whatever the digits that are dropped, a total of true numbers passes."""
     true = [Fraction(part, 997) for part in parts]

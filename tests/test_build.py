@@ -1,7 +1,5 @@
 """A build in the system: what it says, makes and leaves; its processes, streams and folders."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -30,8 +28,6 @@ __all__ = ["built", "project"]
 
 
 # ------------------------------------------------------------------------------ records and papers
-
-
 def test_a_build_says_in_few_lines_what_it_made_and_a_bad_record_stops_its_own_paper_alone(
     project: Path,
 ) -> None:
@@ -66,15 +62,11 @@ def test_a_build_says_in_few_lines_what_it_made_and_a_bad_record_stops_its_own_p
     assert tiny.digests(project, f"out/html/{STUDY}") == before
 
 
-@pytest.mark.parametrize(
-    ("moment", "old", "new"),
-    [
-        ("2026-12-01T00:00:00Z", '"seed": 0', '"seed": 1'),
-        ("2020-01-01T00:00:00Z", "2020-01-01", "2026-12-01"),
-        ("2020-01-01T00:00:00Z", '"plan": "quick"', '"plan": "full"'),
-    ],
-    ids=["newest", "newest by its edited start", "best by its edited plan"],
-)
+@pytest.mark.parametrize(("moment", "old", "new"), [
+    ("2026-12-01T00:00:00Z", '"seed": 0', '"seed": 1'),
+    ("2020-01-01T00:00:00Z", "2020-01-01", "2026-12-01"),
+    ("2020-01-01T00:00:00Z", '"plan": "quick"', '"plan": "full"'),
+], ids=["newest", "newest by its edited start", "best by its edited plan"])  # fmt: skip
 def test_an_altered_record_beside_another_is_left_out_unless_it_is_named(
     moment: str, old: str, new: str, tmp_path: Path
 ) -> None:
@@ -118,8 +110,6 @@ def test_without_tex_auto_takes_typst_and_says_how_to_get_latex(
 
 
 # ------------------------------------------------------------------------------- ends of processes
-
-
 def until(condition: Callable[[], object]) -> None:
     """Wait for something that happens by itself."""
     deadline = time.monotonic() + 60
@@ -202,8 +192,6 @@ def test_programs_end_with_the_process_that_started_them(tmp_path: Path, number:
 
 
 # ----------------------------------------------------------------------------------------- streams
-
-
 def shell(project: Path, command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """A command line as the shell runs it, which also sees to the redirections."""
     return subprocess.run(
@@ -252,8 +240,6 @@ def test_programs_have_the_streams_that_were_closed() -> None:
 
 
 # ------------------------------------------------------------------------------ folders and links
-
-
 def test_folders_may_have_any_name_and_links_may_lead_to_them(built: Path, tmp_path: Path) -> None:
     place = tmp_path / "%20 ~a?b#c&d;e'f\"g$h -k*l[m]\n\\n研究 ü"
     place.mkdir()
@@ -323,16 +309,13 @@ def test_a_file_of_another_is_never_replaced(file: str, project: Path) -> None:
     assert (project / "own" / file).read_bytes() == b"mine"
 
 
-@pytest.mark.parametrize(
-    ("file", "old", "new", "arguments"),
-    [
-        (TEMPLATE, "\n# Machines", "\n```{=typst}\n#nosuch()\n```\n\n# Machines", "--pdf"),
-        (TEMPLATE, "number-sections: true", "number-sections: [[", "--html"),
-        (TEMPLATE, "\n# Machines", "\n{{ v.no_such_value }}\n\n# Machines", "--html"),
-        (TEMPLATE, "\n# Machines", '\n![x](figures/none){#fig-none fig-alt="x"}\n', "--html"),
-        ("data/references.bib", "@", "@book{bad,\n  year = 1\n  title = {X}\n}\n\n@", "--html"),
-    ],
-)
+@pytest.mark.parametrize(("file", "old", "new", "arguments"), [
+    (TEMPLATE, "\n# Machines", "\n```{=typst}\n#nosuch()\n```\n\n# Machines", "--pdf"),
+    (TEMPLATE, "number-sections: true", "number-sections: [[", "--html"),
+    (TEMPLATE, "\n# Machines", "\n{{ v.no_such_value }}\n\n# Machines", "--html"),
+    (TEMPLATE, "\n# Machines", '\n![x](figures/none){#fig-none fig-alt="x"}\n', "--html"),
+    ("data/references.bib", "@", "@book{bad,\n  year = 1\n  title = {X}\n}\n\n@", "--html"),
+])  # fmt: skip
 def test_an_error_names_a_file_that_is_there_and_no_folder_of_the_build(
     project: Path, file: str, old: str, new: str, arguments: str
 ) -> None:

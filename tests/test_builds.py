@@ -1,7 +1,5 @@
 """Whatever is done to a project and its output, the next build gives what a cold one gives."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -82,10 +80,7 @@ EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
         replace("templates/latex/ridgepoint.sty", "\n", "\n% a comment\n"),
         ("document", "editions", "pdf"),
     ),
-    "filter": (
-        replace("templates/filter/html.lua", "\n", "\n-- a comment\n"),
-        ("document",),
-    ),
+    "filter": (replace("templates/filter/html.lua", "\n", "\n-- a comment\n"), ("document",)),
     "package": (another_typst, ("study", "figures", *WRITTEN)),
 }
 

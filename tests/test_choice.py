@@ -3,8 +3,6 @@
 And the gates: what passes, is printed as a range, is not pooled, or makes a record a problem.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +62,6 @@ def named(*items: Stored, **roles: Any) -> Edition:
 
 
 # ------------------------------------------------------------------------------ the one that speaks
-
 OLD, QUICK, OTHER = run(1), run(2, plan="quick"), run(2, "b")
 SEVERAL = (OLD, QUICK, run(3), OTHER, run(9, "c"))
 CHOSEN: tuple[tuple[tuple[Stored, ...], Edition | None, list[str]], ...] = (
@@ -109,8 +106,6 @@ def test_what_an_edition_cannot_mean_is_refused() -> None:
 
 
 # ------------------------------------------------------------------------------------------ roles
-
-
 def cast(*items: Stored, edition: Edition | None = None, use: Any = ()) -> dict[str, str]:
     found = choices_of(items, edition, [item.file for item in use])
     return {role: c.primary.record.environment.key for c in found for role in c.roles}
@@ -161,8 +156,6 @@ def test_an_edition_is_rewritten_and_other_lines_stay(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------------------------------- pooling
-
-
 COUNTS = Attachment(name="lackey.json.gz", sha256="0" * 64, meaning="counts")
 COUNTED = measured(2, attachments=(COUNTS,))
 NEW = measured(3)
@@ -258,7 +251,6 @@ def test_a_bad_record_stands_for_its_own_machine_alone(tmp_path: Path, key: str,
 
 
 # ------------------------------------------------------------------------------------------ shards
-
 SWEEP = "a" * 64
 
 
@@ -340,15 +332,12 @@ def test_of_a_shard_that_was_measured_twice_the_newest_counts() -> None:
     assert run.record.cases == timed().cases
 
 
-@pytest.mark.parametrize(
-    ("own", "expected"),
-    [
-        # Of eight planned processes; those beyond repeat what was disturbed.
-        ([(1, 9), (2, 9)], [1, 2, 9, 10]),
-        ([(7, 8, 9, 10), (8, 9)], [7, 8, 8, 9, 10, 11]),
-        ([(9,), (), (9, 10)], [9, 11, 14]),
-    ],
-)
+@pytest.mark.parametrize(("own", "expected"), [
+    # Of eight planned processes; those beyond repeat what was disturbed.
+    ([(1, 9), (2, 9)], [1, 2, 9, 10]),
+    ([(7, 8, 9, 10), (8, 9)], [7, 8, 8, 9, 10, 11]),
+    ([(9,), (), (9, 10)], [9, 11, 14]),
+])  # fmt: skip
 def test_processes_that_repeat_what_was_disturbed_have_numbers_of_their_own(
     own: list[tuple[int, ...]], expected: list[int]
 ) -> None:
@@ -422,22 +411,17 @@ def test_what_is_told_of_a_record_needs_no_other_machine(tmp_path: Path) -> None
 
 
 # ------------------------------------------------------------------------------------------- gates
-
-
-@pytest.mark.parametrize(
-    ("medians", "bimodal"),
-    [
-        ((1.35, 1.36, 1.4, 2.16, 2.2, 2.31), True),
-        ((10.0, 12.0, 15.0, 2275.0, 9000.0, 13525.0), True),
-        ((0.0, 0.0, 5000.0, 5100.0), True),
-        ((0.0, 0.0, 3.0, 4.0), False),  # so few page faults are none
-        ((1.0, 1.1, 1.2, 1.4, 1.6, 1.9), False),  # wide, and without a gap
-        ((1.0, 1.0, 1.0, 1.0, 1.0, 2.0), False),  # one that is slow by itself
-        ((*(1.0,) * 46, 1.3, 1.3), False),
-        ((1.0, 1.3), True),
-        ((1.0,), False),
-    ],
-)
+@pytest.mark.parametrize(("medians", "bimodal"), [
+    ((1.35, 1.36, 1.4, 2.16, 2.2, 2.31), True),
+    ((10.0, 12.0, 15.0, 2275.0, 9000.0, 13525.0), True),
+    ((0.0, 0.0, 5000.0, 5100.0), True),
+    ((0.0, 0.0, 3.0, 4.0), False),  # so few page faults are none
+    ((1.0, 1.1, 1.2, 1.4, 1.6, 1.9), False),  # wide, and without a gap
+    ((1.0, 1.0, 1.0, 1.0, 1.0, 2.0), False),  # one that is slow by itself
+    ((*(1.0,) * 46, 1.3, 1.3), False),
+    ((1.0, 1.3), True),
+    ((1.0,), False),
+])  # fmt: skip
 def test_two_groups_further_apart_than_a_quarter(medians: tuple[float, ...], bimodal: bool) -> None:
     assert gates.is_bimodal(medians) is bimodal
 
@@ -466,16 +450,13 @@ def test_series_in_which_two_runs_are_more_than_a_fifth_apart_are_counted() -> N
     assert gates.disagreeing(one, far) == gates.disagreeing(far, one) == 1
 
 
-@pytest.mark.parametrize(
-    ("rates", "why"),
-    [
-        ((100e9,), None),
-        ((), None),
-        ((250e9,), "a ceiling of 250 GFLOP/s is more than the cores can compute, 198"),
-        # No case is faster than the best ceiling.
-        ((1.0,), "computes 0 GFLOP/s, the best ceiling 0"),
-    ],
-)
+@pytest.mark.parametrize(("rates", "why"), [
+    ((100e9,), None),
+    ((), None),
+    ((250e9,), "a ceiling of 250 GFLOP/s is more than the cores can compute, 198"),
+    # No case is faster than the best ceiling.
+    ((1.0,), "computes 0 GFLOP/s, the best ceiling 0"),
+])  # fmt: skip
 def test_a_rate_that_no_processor_reaches_is_a_problem(
     rates: tuple[float, ...], why: str | None
 ) -> None:

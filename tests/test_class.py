@@ -1,7 +1,5 @@
 """A class of many machines: papers stay readable, and a bad record stops none of them."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

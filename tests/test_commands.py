@@ -1,7 +1,5 @@
 """What ``build.py`` does beside building: ``--use``, ``--check``, ``--accept``, ``--new``."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -60,21 +58,18 @@ def data(tmp_path: Path) -> Path:
     return factory.data_folder(tmp_path, FULL, QUICK, ELSEWHERE)
 
 
-@pytest.mark.parametrize(
-    ("line", "code", "told"),
-    [
-        ("--list", 0, "conv_scaling       How glibc"),
-        ("conv_scalin --debug", 2, "did you mean conv_scaling?"),
-        ("--jobs 0", 2, "'0' is not a whole number from 1 on"),
-        ("--engine word", 2, "typst"),
-        ("--check --verify", 2, "--verify is not possible together with --check"),
-        ("--watch --diff HEAD", 2, "--watch is not possible together with --diff"),
-        *(
-            (f"--use x {other}", 2, f"leave it out with {other.split()[0]}.")
-            for other in ("--list", "--check", "--diff HEAD", "--verify", "--serve 0")
-        ),
-    ],
-)
+@pytest.mark.parametrize(("line", "code", "told"), [
+    ("--list", 0, "conv_scaling       How glibc"),
+    ("conv_scalin --debug", 2, "did you mean conv_scaling?"),
+    ("--jobs 0", 2, "'0' is not a whole number from 1 on"),
+    ("--engine word", 2, "typst"),
+    ("--check --verify", 2, "--verify is not possible together with --check"),
+    ("--watch --diff HEAD", 2, "--watch is not possible together with --diff"),
+    *(
+        (f"--use x {other}", 2, f"leave it out with {other.split()[0]}.")
+        for other in ("--list", "--check", "--diff HEAD", "--verify", "--serve 0")
+    ),
+])  # fmt: skip
 def test_the_command_line_answers_in_a_sentence(
     line: str, code: int, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -112,8 +107,6 @@ def test_a_folder_that_is_none_of_outputs_or_of_records_is_refused_and_nothing_i
 
 
 # ------------------------------------------------------------------------- which record is meant
-
-
 def test_a_record_is_named_by_a_path_or_by_a_part_of_its_name(data: Path, tmp_path: Path) -> None:
     quick, elsewhere, root = file_of(QUICK), file_of(ELSEWHERE), Path("/")
     link = tmp_path / "link"
@@ -216,8 +209,6 @@ def test_what_is_accepted_is_what_the_next_build_uses(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------------------- what is checked
-
-
 def pins(*records: str, audits: tuple[str, ...] = (), **verdicts: str) -> Pins:
     claims = {id: {"verdict": verdict} for id, verdict in verdicts.items()}
     return Pins(records=records, audits=audits, claims=claims)
@@ -291,7 +282,6 @@ def test_a_built_paper_passes_and_what_is_amiss_is_told_and_nothing_written(fold
 
 
 # ------------------------------------------------------------------------- new studies and shells
-
 #: No format prints these as they are typed, and some let no paper be built.
 UNPRINTABLE = (
     "42",

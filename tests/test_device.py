@@ -1,7 +1,5 @@
 """A GPU's run led back to theory: counters of a made-up record, and the allocator of a real one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +27,6 @@ from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES
 from tests.papers import inputs_of
 
 # --------------------------------------------------------------------------------------- counters
-
 STUDY = "conv_scaling"
 OUTPUTS = OUTPUT_BYTES // 4
 BATCHES = (1, 16, 64, 256)
@@ -78,22 +75,19 @@ ALL = FLOPS_AN_IMAGE * 64
 TENSOR = counted(64, tensor=ALL)
 
 
-@pytest.mark.parametrize(
-    ("counters", "amounts", "residual"),
-    [
-        # One addition too many: the bias is not taken for it, and nothing hides the difference.
-        (counted(64, additions=1), (0, 1, 0, 0), OUTPUTS * 64 + 1),
-        # A bias in a kernel of its own, as an H100 has it: one multiply-add more an output.
-        (counted(64, padding=OUTPUTS * 64), (1, 1, 2, 0), 0),
-        # Moves in half precision are no work.
-        ({"ncu_cuda_core_flops": [10**12] * 2}, (1, 1, 0, 0), 0),
-        # Work of tensor cores is missing from the counters, where they are counted.
-        (TENSOR, (1, 1, 0, -ALL // (OUTPUTS * 64)), 0),
-        ({**TENSOR, "ncu_tensor_core_flops": ()}, (1, 1, 0, 0), -ALL),
-        # What a kernel pads is not explained.
-        (counted(64, padding=500), (1, 1, 0, 0), 1000),
-    ],
-)
+@pytest.mark.parametrize(("counters", "amounts", "residual"), [
+    # One addition too many: the bias is not taken for it, and nothing hides the difference.
+    (counted(64, additions=1), (0, 1, 0, 0), OUTPUTS * 64 + 1),
+    # A bias in a kernel of its own, as an H100 has it: one multiply-add more an output.
+    (counted(64, padding=OUTPUTS * 64), (1, 1, 2, 0), 0),
+    # Moves in half precision are no work.
+    ({"ncu_cuda_core_flops": [10**12] * 2}, (1, 1, 0, 0), 0),
+    # Work of tensor cores is missing from the counters, where they are counted.
+    (TENSOR, (1, 1, 0, -ALL // (OUTPUTS * 64)), 0),
+    ({**TENSOR, "ncu_tensor_core_flops": ()}, (1, 1, 0, 0), -ALL),
+    # What a kernel pads is not explained.
+    (counted(64, padding=500), (1, 1, 0, 0), 1000),
+])  # fmt: skip
 def test_terms_are_what_counters_and_theory_say(
     counters: dict[str, Any], amounts: tuple[int, ...], residual: int
 ) -> None:
@@ -106,7 +100,6 @@ def test_terms_are_what_counters_and_theory_say(
 
 
 # ----------------------------------------------------------------------------------- the allocator
-
 DATA = Path(__file__).parents[1] / "data"
 #: A layer on an H100, whose statistics PyTorch's allocator told.
 H100 = DATA / "conv_scaling" / "20261122T102337Z-nvidia-h100-80gb-hbm3-1de971c8.json"

@@ -1,7 +1,5 @@
 """What the papers would say differently: comparisons, other data, the text and the page."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

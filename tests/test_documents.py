@@ -1,7 +1,5 @@
 """What documents and papers say of numbers, records and programs is what the code does."""
 
-from __future__ import annotations
-
 import json
 import platform
 import re
@@ -115,7 +113,6 @@ def test_links_lead_somewhere() -> None:
 
 
 # ------------------------------------------------------------- programs that papers print
-
 #: Runs a program once for each of its arguments, in one process, since to import torch takes long.
 AGAIN = "import sys\nfor word in sys.argv[1:]:\n    sys.argv = ['', word]\n    exec(program, {})\n"
 #: By paper: the arguments of its program in turn, and what the numbers that it prints show.
@@ -124,10 +121,7 @@ PROGRAMS: dict[str, tuple[tuple[str, ...], Callable[[Any], bool]]] = {
     "training_roofline": (("",), lambda a: a[0] > 2.5 and 1.2 < a[1] < 1.6 and a[2] < 1),
     # Pages are mapped beyond the cliff alone; the first calls warm up.
     "conv_scaling": (("4", "64"), lambda a: not a[3:9, 1].any() and a[12:, 1].min() > 1000),
-    "inference_memory": (
-        ("contiguous_format", "channels_last"),
-        lambda a: a[0] > 2 and a[1] < 1.1,
-    ),
+    "inference_memory": (("contiguous_format", "channels_last"), lambda a: a[0] > 2 and a[1] < 1.1),
     # Ten times the work takes no longer where a call is all of the time, and the floor ends.
     "backend_speedup": (
         ("",),

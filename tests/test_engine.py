@@ -1,7 +1,5 @@
 """The parts of the build engine: digests, what a step depends on, plans and the manifest."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import subprocess

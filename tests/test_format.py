@@ -1,8 +1,6 @@
 """Numbers, tables and any text as each output prints them: no digit beyond what is known, and no
 character taken for markup."""
 
-from __future__ import annotations
-
 import csv
 import html
 import math
@@ -118,67 +116,60 @@ def around(value: float, half: float) -> Estimate:
     return Estimate(value, value - half, value + half, 30, 0.95)
 
 
-@pytest.mark.parametrize(
-    ("number", "unit", "style", "text"),
-    [
-        (0, "B", "measured", "0 B"),
-        (0.0, "s", "measured", "0 s"),
-        (21_233_664, "FLOP", "measured", "21.23 MFLOP"),
-        (-5_537_792, "B", "measured", f"{MINUS}5.538 MB"),
-        (1e-12, "s", "measured", "0.001 ns"),
-        (1e20, "B", "measured", "100,000 PB"),
-        (10.6e6, "1/s", "measured", "10.6 million a second"),
-        (1107.0, "1/s", "measured", "1,107 a second"),
-        (-999.96e6, "image", "measured", f"{MINUS}1 billion image"),
-        (2_949_120, "1", "measured", "2,949,120"),
-        (0.95, "1", "percent", "95 %"),
-        (12_345.0, "FLOP/B", "measured", "12,340 FLOP/B"),
-        # An interval decides the digits, and one that is wider than its number the prefix.
-        (around(0.8271, 0.1191), "s", "measured", "830 ms"),
-        (around(12.3456, 0.2), "s", "measured", "12.35 s"),
-        (around(12.3456, 0.4), "s", "measured", "12.3 s"),
-        (around(12.3456, 40.0), "s", "measured", "10 s"),
-        (around(12.3456, 1e-9), "s", "measured", "12.35 s"),
-        (around(0.0, 2e-6), "s", "measured", "0.0 µs"),
-        (around(1e-9, 1e-3), "s", "measured", "0.0 ms"),
-        (around(1.0, 1e300), "s", "measured", "0 Ps"),
-        # Without a width it is exact.
-        (around(5_308_416.0, 0.0), "1", "measured", "5,308,416"),
-        (around(1.5, 0.0), "1", "measured", "1.500"),
-    ],
-)
+@pytest.mark.parametrize(("number", "unit", "style", "text"), [
+    (0, "B", "measured", "0 B"),
+    (0.0, "s", "measured", "0 s"),
+    (21_233_664, "FLOP", "measured", "21.23 MFLOP"),
+    (-5_537_792, "B", "measured", f"{MINUS}5.538 MB"),
+    (1e-12, "s", "measured", "0.001 ns"),
+    (1e20, "B", "measured", "100,000 PB"),
+    (10.6e6, "1/s", "measured", "10.6 million a second"),
+    (1107.0, "1/s", "measured", "1,107 a second"),
+    (-999.96e6, "image", "measured", f"{MINUS}1 billion image"),
+    (2_949_120, "1", "measured", "2,949,120"),
+    (0.95, "1", "percent", "95 %"),
+    (12_345.0, "FLOP/B", "measured", "12,340 FLOP/B"),
+    # An interval decides the digits, and one that is wider than its number the prefix.
+    (around(0.8271, 0.1191), "s", "measured", "830 ms"),
+    (around(12.3456, 0.2), "s", "measured", "12.35 s"),
+    (around(12.3456, 0.4), "s", "measured", "12.3 s"),
+    (around(12.3456, 40.0), "s", "measured", "10 s"),
+    (around(12.3456, 1e-9), "s", "measured", "12.35 s"),
+    (around(0.0, 2e-6), "s", "measured", "0.0 µs"),
+    (around(1e-9, 1e-3), "s", "measured", "0.0 ms"),
+    (around(1.0, 1e300), "s", "measured", "0 Ps"),
+    # Without a width it is exact.
+    (around(5_308_416.0, 0.0), "1", "measured", "5,308,416"),
+    (around(1.5, 0.0), "1", "measured", "1.500"),
+])  # fmt: skip
 def test_quantities(number: float | Estimate, unit: str, style: Any, text: str) -> None:
     assert quantity_text(number, unit, style) == text.replace(" ", NO_BREAK)
 
 
 # --------------------------------------------------------------------------------------- values
-
 FILE = "conv_scaling/a_b.json"
 HALF = Estimate(0.0125, 0.012, 0.013, 30, 0.95)
 GONE = Value("gone", "Gone", Missing("no run is in the data directory"), "B", "median")
 
 
-@pytest.mark.parametrize(
-    ("number", "unit", "style", "texts"),
-    [
-        (HALF, "s", "measured", "12.5 ms|13 ms|12.5|12.5 [12.0, 13.0] ms"),
-        (21_233_664, "FLOP", "exact", "21,233,664 FLOP|21,233,664 FLOP|21,233,664|21,233,664 FLOP"),
-        (0.01541, "1", "percent", "1.541 %|1.5 %|1.541|1.541 %"),
-        (GONE.number, "B", "measured", "|".join([NOT_MEASURED] * 4)),
-        (1.06e7, "1/s", "measured", "10.6 million a second|11 million a second|10,600,000|"
-         "10.6 million a second"),
-        # An interval decides the digits and says its level where that is lower than usual; one
-        # without a level is none.
-        (Estimate(147456.5, 1e5, 2e5, 5, 0.95), "B", "exact",
-         "150,000 B|150,000 B|150,000|150,000 [100,000, 200,000] B"),
-        (Estimate(0.5, 0.45, 0.55, 9, 0.9), "1", "percent", "50 %|50 %|50|50 [45, 55] % (at 90 %)"),
-        (Estimate(41.4, 38.9, 44.0, 2, 0.5), "1", "measured",
-         "41.4|41|41.4|41.4 [38.9, 44.0] (at 50 %)"),
-        (Estimate(41.4, 38.9, 44.0, 2, 0.0), "1", "measured", "41.4|41|41.4|41.4"),
-        (Estimate(2.0, 1.0, 3.0, 9, 0.0, bimodal=True), "s", "measured",
-         "1.0 to 3.0 s|1.0 to 3.0 s|1.0 to 3.0|1.0 to 3.0 s"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("number", "unit", "style", "texts"), [
+    (HALF, "s", "measured", "12.5 ms|13 ms|12.5|12.5 [12.0, 13.0] ms"),
+    (21_233_664, "FLOP", "exact", "21,233,664 FLOP|21,233,664 FLOP|21,233,664|21,233,664 FLOP"),
+    (0.01541, "1", "percent", "1.541 %|1.5 %|1.541|1.541 %"),
+    (GONE.number, "B", "measured", "|".join([NOT_MEASURED] * 4)),
+    (1.06e7, "1/s", "measured", "10.6 million a second|11 million a second|10,600,000|"
+     "10.6 million a second"),
+    # An interval decides the digits and says its level where that is lower than usual; one
+    # without a level is none.
+    (Estimate(147456.5, 1e5, 2e5, 5, 0.95), "B", "exact",
+     "150,000 B|150,000 B|150,000|150,000 [100,000, 200,000] B"),
+    (Estimate(0.5, 0.45, 0.55, 9, 0.9), "1", "percent", "50 %|50 %|50|50 [45, 55] % (at 90 %)"),
+    (Estimate(41.4, 38.9, 44.0, 2, 0.5), "1", "measured",
+     "41.4|41|41.4|41.4 [38.9, 44.0] (at 50 %)"),
+    (Estimate(41.4, 38.9, 44.0, 2, 0.0), "1", "measured", "41.4|41|41.4|41.4"),
+    (Estimate(2.0, 1.0, 3.0, 9, 0.0, bimodal=True), "s", "measured",
+     "1.0 to 3.0 s|1.0 to 3.0 s|1.0 to 3.0|1.0 to 3.0 s"),
+])  # fmt: skip
 def test_a_value_in_a_sentence(number: Any, unit: str, style: Any, texts: str) -> None:
     """As it is, to two digits, without its unit, and with its interval; each is a link."""
     value = Value("a_b", "Name", number, unit, "formula", style=style)
@@ -235,7 +226,6 @@ def test_a_number_opens_with_its_samples_and_its_formula_in_numbers() -> None:
 
 
 # --------------------------------------------------------------------------------------- tables
-
 NO_GPU = Missing("no GPU here")
 NO_ROOM = Missing("out of memory on A|B: 5 GiB*")
 
@@ -286,14 +276,11 @@ def test_files_hold_raw_numbers() -> None:
     assert data["sources"] == ["conv_scaling/x.json"]
 
 
-@pytest.mark.parametrize(
-    ("levels", "note"),
-    [
-        ((0.95,), "Own: A|B."),
-        ((0.95, 0.75), "Intervals hold at 75 to 95 %."),
-        ((0.75,), "Intervals hold at 75 %."),
-    ],
-)
+@pytest.mark.parametrize(("levels", "note"), [
+    ((0.95,), "Own: A|B."),
+    ((0.95, 0.75), "Intervals hold at 75 to 95 %."),
+    ((0.75,), "Intervals hold at 75 %."),
+])  # fmt: skip
 def test_intervals_of_a_low_level_say_so(levels: tuple[float, ...], note: str) -> None:
     rows = tuple(("A", 1, replace(HALF, confidence=level), 0.5, 1) for level in levels)
     assert replace(TABLE, rows=rows).note_texts()[-1] == ("", note)
@@ -302,18 +289,15 @@ def test_intervals_of_a_low_level_say_so(levels: tuple[float, ...], note: str) -
 P = r">{\raggedright\arraybackslash}p{%s\linewidth}"
 
 
-@pytest.mark.parametrize(
-    ("texts", "wide", "types"),
-    [
-        (("x" * 22, "y" * 22), False, "llr"),
-        # 62 characters less gaps and the number leave 49, by the length of each text.
-        (("x" * 30, "y" * 60), False, f"{P % '0.355'}{P % '0.527'}r"),
-        (("x" * 30, "y" * 60), True, "llr"),
-        # A column of text is never narrower than one that is not broken.
-        (("x" * 30, "y" * 900), True, f"{P % '0.172'}{P % '0.869'}r"),
-        (("x" * 22, "y" * 60), False, f"l{P % '0.435'}r"),
-    ],
-)
+@pytest.mark.parametrize(("texts", "wide", "types"), [
+    (("x" * 22, "y" * 22), False, "llr"),
+    # 62 characters less gaps and the number leave 49, by the length of each text.
+    (("x" * 30, "y" * 60), False, f"{P % '0.355'}{P % '0.527'}r"),
+    (("x" * 30, "y" * 60), True, "llr"),
+    # A column of text is never narrower than one that is not broken.
+    (("x" * 30, "y" * 900), True, f"{P % '0.172'}{P % '0.869'}r"),
+    (("x" * 22, "y" * 60), False, f"l{P % '0.435'}r"),
+])  # fmt: skip
 def test_texts_share_what_numbers_leave(texts: tuple[str, str], wide: bool, types: str) -> None:
     columns = (Column("A"), Column("B"), Column("Number", "1"))
     made = to_latex(Table("tbl-x", columns, ((*texts, 123456),), wide=wide))
@@ -350,14 +334,11 @@ def test_rows_of_cells_by_heading_make_a_table() -> None:
     assert table.sources == ("a.json", "b.json")
 
 
-@pytest.mark.parametrize(
-    ("rows", "word"),
-    [
-        (({"Batch": 1}, {"Size": 1}), "headings"),
-        (({"Size": BYTES}, {"Size": SECONDS}), "B and s"),
-        (({"Time (h)": SECONDS},), "h is not s with a decimal prefix"),
-    ],
-)
+@pytest.mark.parametrize(("rows", "word"), [
+    (({"Batch": 1}, {"Size": 1}), "headings"),
+    (({"Size": BYTES}, {"Size": SECONDS}), "B and s"),
+    (({"Time (h)": SECONDS},), "h is not s with a decimal prefix"),
+])  # fmt: skip
 def test_a_bad_table_is_refused(rows: Any, word: str) -> None:
     with pytest.raises((StudyError, ValueError), match=word):
         table_of("tbl-x", rows)
@@ -370,7 +351,6 @@ def test_a_spreadsheet_computes_no_cell(text: str) -> None:
 
 
 # ------------------------------------------------------------------------------------- any text
-
 #: Characters that mean something to pandoc or LaTeX, beside ordinary ones.
 RISKY = "\\`*_{}[]()<>#|@$^~'\"&%!-+=:;.,?/1aA \n\t"
 TEXT = st.text(
@@ -412,34 +392,28 @@ def test_latex_is_a_line_without_a_raw_special_or_unknown_character(text: str) -
     assert latex_source(rest) == rest
 
 
-@pytest.mark.parametrize(
-    ("text", "escaped"),
-    [
-        ("log₂ n ≥ 3×µ", "log₂ n ≥ 3×µ"),
-        ("a---b", "a-{}-{}-b"),
-        ("''", "'{}'"),
-        ("[1, 2]", "{}[1, 2]"),
-        ("*", "{}*"),
-        ("漢", "‹U+6F22›"),
-        ("ﬁ", "fi"),
-        ("m" * 30, rf"{'m' * 12}\hspace{{0pt}}{'m' * 12}\hspace{{0pt}}{'m' * 6}"),
-        ("a_name/of/several/parts",
-         r"a\_\hspace{0pt}name/\hspace{0pt}of/\hspace{0pt}several/\hspace{0pt}parts"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "escaped"), [
+    ("log₂ n ≥ 3×µ", "log₂ n ≥ 3×µ"),
+    ("a---b", "a-{}-{}-b"),
+    ("''", "'{}'"),
+    ("[1, 2]", "{}[1, 2]"),
+    ("*", "{}*"),
+    ("漢", "‹U+6F22›"),
+    ("ﬁ", "fi"),
+    ("m" * 30, rf"{'m' * 12}\hspace{{0pt}}{'m' * 12}\hspace{{0pt}}{'m' * 6}"),
+    ("a_name/of/several/parts",
+     r"a\_\hspace{0pt}name/\hspace{0pt}of/\hspace{0pt}several/\hspace{0pt}parts"),
+])  # fmt: skip
 def test_latex_prints_each_sign_and_breaks_long_words(text: str, escaped: str) -> None:
     assert latex(text) == escaped
 
 
-@pytest.mark.parametrize(
-    ("text", "written"),
-    [
-        ("Müller, Ł.", r"M{\relax ü}ller, {\relax Ł}."),
-        ("龙", r"{{\guilsinglleft U+9F99\guilsinglright}}"),
-        ("2 × 3 – 4", r"2 {\relax ×} 3 – 4"),
-        # It would read an entry in a comment.
-        ("a@b\n} % @misc{a@b,\n% @c", "a@b\n} % misc{ab,\n% c"),
-    ],
-)
+@pytest.mark.parametrize(("text", "written"), [
+    ("Müller, Ł.", r"M{\relax ü}ller, {\relax Ł}."),
+    ("龙", r"{{\guilsinglleft U+9F99\guilsinglright}}"),
+    ("2 × 3 – 4", r"2 {\relax ×} 3 – 4"),
+    # It would read an entry in a comment.
+    ("a@b\n} % @misc{a@b,\n% @c", "a@b\n} % misc{ab,\n% c"),
+])  # fmt: skip
 def test_bibtex_can_cut_no_letter_in_two(text: str, written: str) -> None:
     assert bibtex(text) == written

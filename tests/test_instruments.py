@@ -4,8 +4,6 @@ The names of each chip are those that NVIDIA's metric database (libnvperf_host o
 for it, cut down to those that matter here.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io
@@ -30,7 +28,6 @@ from report.records.store import read_attachments, read_record
 from report.theory.work import macs
 
 # ------------------------------------------------------------------------------------ real tables
-
 DATA = Path(__file__).parents[1] / "data"
 RUN = read_record(
     DATA / "conv_profiling/20261122T102731Z-nvidia-h100-80gb-hbm3-512a69aa.json", DATA
@@ -79,19 +76,15 @@ CORE, TENSOR = "ncu_cuda_core_flops", "ncu_tensor_core_flops"
 FP32 = {f"ncu_fp32_{kind}" for kind in ("additions", "multiplications", "multiply_adds")}
 
 
-@pytest.mark.parametrize(
-    ("text", "missing", "said"),
-    [
-        (off("bf16", 1.0003), set(), ""),
-        (off("bf16", 1.002), {TENSOR}, "1.002"),
-        (off("tf32", 0.997), {TENSOR}, "0.997"),
-        (off("fp32", 1.002), {CORE, *FP32}, "1.002"),
-        # Of the sizes of a precision the smallest ratio is judged: tiles are filled up.
-        (off("bf16", 1.03, "4096x"), set(), ""),
-        (edited(CASE, FADD, lambda _: "n/a"), {CORE, "ncu_fp32_additions"}, "no number"),
-    ],
-    ids=range(6),
-)
+@pytest.mark.parametrize(("text", "missing", "said"), [
+    (off("bf16", 1.0003), set(), ""),
+    (off("bf16", 1.002), {TENSOR}, "1.002"),
+    (off("tf32", 0.997), {TENSOR}, "0.997"),
+    (off("fp32", 1.002), {CORE, *FP32}, "1.002"),
+    # Of the sizes of a precision the smallest ratio is judged: tiles are filled up.
+    (off("bf16", 1.03, "4096x"), set(), ""),
+    (edited(CASE, FADD, lambda _: "n/a"), {CORE, "ncu_fp32_additions"}, "no number"),
+], ids=range(6))  # fmt: skip
 def test_what_is_not_trusted_or_not_given_is_left_out(
     text: str, missing: set[str], said: str
 ) -> None:
@@ -110,21 +103,17 @@ def test_what_a_program_prints_around_a_table_is_left_out() -> None:
 OTHER_LOCALES = ("1.5", "12,34", "1'000", "1\u202f000")
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("==PROF== Connected to process 9\n", "printed no table"),
-        ("\n".join(TABLE.splitlines()[:2]), "stops after its header"),
-        (TABLE[:-12], "cut off"),
-        (TABLE.rpartition(",")[0] + "\n", "cut off"),
-        *((edited(CASE, "lts__t_bytes.sum", lambda _, t=t: t), "LC_ALL=C") for t in OTHER_LOCALES),
-        (TABLE.replace('"byte"', '"Mbyte"'), "--print-units base"),
-        (TABLE.replace('"CC"', '"Metric Value"', 1), "--page raw"),
-        (ncu_logs.logs_of(TABLE, ("ridgepoint other",))["table"], "no launch of this case"),
-        (TABLE.replace("op_fadd_", "op_none_"), "op_fadd_pred_on"),
-    ],
-    ids=range(12),
-)
+@pytest.mark.parametrize(("text", "said"), [
+    ("==PROF== Connected to process 9\n", "printed no table"),
+    ("\n".join(TABLE.splitlines()[:2]), "stops after its header"),
+    (TABLE[:-12], "cut off"),
+    (TABLE.rpartition(",")[0] + "\n", "cut off"),
+    *((edited(CASE, "lts__t_bytes.sum", lambda _, t=t: t), "LC_ALL=C") for t in OTHER_LOCALES),
+    (TABLE.replace('"byte"', '"Mbyte"'), "--print-units base"),
+    (TABLE.replace('"CC"', '"Metric Value"', 1), "--page raw"),
+    (ncu_logs.logs_of(TABLE, ("ridgepoint other",))["table"], "no launch of this case"),
+    (TABLE.replace("op_fadd_", "op_none_"), "op_fadd_pred_on"),
+], ids=range(12))  # fmt: skip
 def test_a_damaged_table_is_refused_with_its_place(text: str, said: str) -> None:
     with pytest.raises(RecordError, match=f"^case 3: .*{said}.*\\.$"):
         ncu_logs.counted({"table": text}, "case 3")
@@ -148,7 +137,6 @@ def test_every_complaint_of_ncu_has_its_own_sentence() -> None:
 
 
 # ------------------------------------------------------------------------ what each chip can count
-
 TENSOR_CORE, INSTRUCTION = "sm__ops_path_tensor_", "smsp__sass_thread_inst_executed_op_"
 #: FLOPs of one thread instruction on the CUDA cores.
 WEIGHTS = {
@@ -171,13 +159,10 @@ HOPPER = [
 PATHS = ("bf16_dst_fp32", "fp16", "fp64", "fp8", "tf32_dst_fp32")
 
 
-@pytest.mark.parametrize(
-    ("capability", "tensor", "paths"),
-    [
-        ("9.0", HOPPER, {f"{TENSOR_CORE}src_{path}.sum": 1 for path in PATHS}),
-        ("7.0", (), {"sm__inst_executed_pipe_tensor.sum": 512}),
-    ],
-)
+@pytest.mark.parametrize(("capability", "tensor", "paths"), [
+    ("9.0", HOPPER, {f"{TENSOR_CORE}src_{path}.sum": 1 for path in PATHS}),
+    ("7.0", (), {"sm__inst_executed_pipe_tensor.sum": 512}),
+])  # fmt: skip
 def test_every_architecture_counts_each_path_once(
     capability: str, tensor: Iterable[str], paths: dict[str, int]
 ) -> None:
@@ -190,8 +175,6 @@ def test_every_architecture_counts_each_path_once(
 
 
 # ----------------------------------------------------------------------------------------- traces
-
-
 def operator(name: str, start: float, end: float, **more: Any) -> dict[str, Any]:
     """A complete event between two moments in µs."""
     event = {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1}
@@ -232,28 +215,22 @@ def test_memory_and_kernels_are_those_of_the_events_in_the_order_of_time() -> No
     assert trace.kernels == (("Memset", 500, True), ("implicit_gemm", 50_250, False))
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (traced(*EVENTS)[:-30], "not valid JSON"),
-        (gzip.compress(traced(*EVENTS))[:-9], "cannot be unpacked"),
-        (traced(*EVENTS[:1]), "expected operators of torch.profiler, found none"),
-        (without(2, "ts"), r"traceEvents\[2\].ts: this field is missing"),
-        (without(2, "dur"), "expected a duration of at least 0, found None"),
-        (without(3, "args"), r"traceEvents\[3\].args.Bytes: this field is missing"),
-        (traced(operator("a", 2, 1)), "expected a duration of at least 0, found -1"),
-        (traced(operator("a", 1e308, 1e308)), "expected times below"),
-    ],
-    ids=range(8),
-)
+@pytest.mark.parametrize(("content", "words"), [
+    (traced(*EVENTS)[:-30], "not valid JSON"),
+    (gzip.compress(traced(*EVENTS))[:-9], "cannot be unpacked"),
+    (traced(*EVENTS[:1]), "expected operators of torch.profiler, found none"),
+    (without(2, "ts"), r"traceEvents\[2\].ts: this field is missing"),
+    (without(2, "dur"), "expected a duration of at least 0, found None"),
+    (without(3, "args"), r"traceEvents\[3\].args.Bytes: this field is missing"),
+    (traced(operator("a", 2, 1)), "expected a duration of at least 0, found -1"),
+    (traced(operator("a", 1e308, 1e308)), "expected times below"),
+], ids=range(8))  # fmt: skip
 def test_what_is_no_trace_is_told_with_its_place(content: bytes, words: str) -> None:
     with pytest.raises(RecordError, match=f"^here: .*{words}.*run the experiment again.$"):
         read_trace(content, "here")
 
 
 # ------------------------------------------------------------------------ logs of counting programs
-
-
 @given(st.dictionaries(st.integers(0, 99), st.dictionaries(st.text(), st.text())))
 def test_what_is_packed_is_unpacked_in_order(logs: dict[int, dict[str, str]]) -> None:
     cases = [CaseLogs(case=index, logs=texts) for index, texts in logs.items()]

@@ -1,7 +1,5 @@
 """Which ceilings of a record stand for arithmetic and for memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 
@@ -60,26 +58,23 @@ ARITHMETIC = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("ceilings", "at", "asked", "expected"),
-    [
-        (ARITHMETIC, machine(8), ("matrix_product",), 2e11),
-        (ARITHMETIC, machine(8), ("convolution",), 2e11),
-        (ARITHMETIC, machine(8), ("matrix_product", "bfloat16"), 8e11),
-        (ARITHMETIC, machine(8), ("matrix_product", "tfloat32"), "no ceiling in tfloat32"),
-        ([], machine(8), ("copy",), "no ceiling"),
-        # Memory begins at four times the last cache.
-        (EVERY, machine(8), ("copy",), 3e10),
-        ([*EVERY, *READ], machine(8), ("copy",), 1.5 * 3e10),
-        (moved("copy", 127), machine(8), ("copy",), "no working set beyond the caches"),
-        # Two caches of 32 MiB: 128 MiB may lie in them, 512 MiB cannot.
-        (EVERY, machine(16), ("copy",), 2e10),
-        # Without known caches the largest working sets are memory.
-        (EVERY, factory.environment(), ("copy",), 2e10),
-        (EVERY, factory.environment(host=factory.host()), ("copy",), 2e10),
-        (EVERY, factory.environment("gpu", factory.GPU, host=HOST), ("copy",), 2e10),
-    ],
-)
+@pytest.mark.parametrize(("ceilings", "at", "asked", "expected"), [
+    (ARITHMETIC, machine(8), ("matrix_product",), 2e11),
+    (ARITHMETIC, machine(8), ("convolution",), 2e11),
+    (ARITHMETIC, machine(8), ("matrix_product", "bfloat16"), 8e11),
+    (ARITHMETIC, machine(8), ("matrix_product", "tfloat32"), "no ceiling in tfloat32"),
+    ([], machine(8), ("copy",), "no ceiling"),
+    # Memory begins at four times the last cache.
+    (EVERY, machine(8), ("copy",), 3e10),
+    ([*EVERY, *READ], machine(8), ("copy",), 1.5 * 3e10),
+    (moved("copy", 127), machine(8), ("copy",), "no working set beyond the caches"),
+    # Two caches of 32 MiB: 128 MiB may lie in them, 512 MiB cannot.
+    (EVERY, machine(16), ("copy",), 2e10),
+    # Without known caches the largest working sets are memory.
+    (EVERY, factory.environment(), ("copy",), 2e10),
+    (EVERY, factory.environment(host=factory.host()), ("copy",), 2e10),
+    (EVERY, factory.environment("gpu", factory.GPU, host=HOST), ("copy",), 2e10),
+])  # fmt: skip
 def test_the_best_of_what_stands_for_an_operation_is_its_ceiling(
     ceilings: Iterable[Ceiling], at: Environment, asked: tuple[str, ...], expected: float | str
 ) -> None:

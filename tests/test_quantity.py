@@ -3,8 +3,6 @@
 Closed forms and values by hand; scipy is the oracle of ranks and proportions.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import statistics
@@ -41,15 +39,7 @@ from report.quantity.operations import (
     spanning,
 )
 from report.quantity.units import unit
-from report.quantity.verdicts import (
-    Range,
-    Several,
-    Statement,
-    all_of,
-    any_of,
-    equals,
-    trend,
-)
+from report.quantity.verdicts import Range, Several, Statement, all_of, any_of, equals, trend
 from report.statistics.estimates import (
     Estimate,
     bonferroni,
@@ -82,8 +72,6 @@ def found(quantity: Quantity, confidence: float = 0.95) -> Estimate:
 
 
 # --------------------------------------------------------------------------- units and formulas
-
-
 def test_units_are_read_written_and_combined() -> None:
     texts = {"1": "1", "B/(image·s)": "B/(image·s)", "s·s": "s2", "s2/s": "s", "B2/s3": "B2/s3"}
     assert {text: str(unit(text)) for text in texts} == texts
@@ -93,28 +81,25 @@ def test_units_are_read_written_and_combined() -> None:
     assert {pair: str(unit(pair[0]) / unit(pair[1])) for pair in quotients} == quotients
 
 
-@pytest.mark.parametrize(
-    ("build", "complaint"),
-    [
-        (lambda: WORK + BYTES, "test_quantity.py:"),
-        (lambda: WORK + BYTES, "the sum of work (FLOP) and bytes (B)"),
-        (lambda: WORK - TIME, "the difference of work (FLOP) and time (s)"),
-        (lambda: at_most(WORK, BYTES), "the smallest of of work (FLOP) and bytes (B)"),
-        (lambda: geometric_mean(WORK, WORK), "a mean of ratios needs ratios"),
-        (lambda: unit("furlong"), "is not made of FLOP"),
-        (lambda: equals(1, 0), "positive margin, found 0"),
-        (lambda: median_interval([]), "at least 1 value, found 0"),
-        (lambda: median_interval([1.0, math.nan]), "finite samples, found nan"),
-        (lambda: median_interval([1.0, math.inf]), "finite samples, found inf"),
-        (lambda: median_interval([1.0], 1.0), "between 0 and 1, found 1.0"),
-        (lambda: median_interval([1.0], 0.0), "between 0 and 1, found 0.0"),
-        (lambda: bonferroni(2.0, 2), "between 0 and 1"),
-        (lambda: identical([]), "at least 1 value"),
-        (lambda: proportion_interval(0, 0), "found 0 of 0"),
-        (lambda: proportion_interval(3, 2), "found 3 of 2"),
-        (lambda: proportion_interval(-1, 2), "found -1 of 2"),
-    ],
-)
+@pytest.mark.parametrize(("build", "complaint"), [
+    (lambda: WORK + BYTES, "test_quantity.py:"),
+    (lambda: WORK + BYTES, "the sum of work (FLOP) and bytes (B)"),
+    (lambda: WORK - TIME, "the difference of work (FLOP) and time (s)"),
+    (lambda: at_most(WORK, BYTES), "the smallest of of work (FLOP) and bytes (B)"),
+    (lambda: geometric_mean(WORK, WORK), "a mean of ratios needs ratios"),
+    (lambda: unit("furlong"), "is not made of FLOP"),
+    (lambda: equals(1, 0), "positive margin, found 0"),
+    (lambda: median_interval([]), "at least 1 value, found 0"),
+    (lambda: median_interval([1.0, math.nan]), "finite samples, found nan"),
+    (lambda: median_interval([1.0, math.inf]), "finite samples, found inf"),
+    (lambda: median_interval([1.0], 1.0), "between 0 and 1, found 1.0"),
+    (lambda: median_interval([1.0], 0.0), "between 0 and 1, found 0.0"),
+    (lambda: bonferroni(2.0, 2), "between 0 and 1"),
+    (lambda: identical([]), "at least 1 value"),
+    (lambda: proportion_interval(0, 0), "found 0 of 0"),
+    (lambda: proportion_interval(3, 2), "found 3 of 2"),
+    (lambda: proportion_interval(-1, 2), "found -1 of 2"),
+])  # fmt: skip
 def test_what_has_no_meaning_is_refused_where_it_is_asked_for(
     build: Callable[[], object], complaint: str
 ) -> None:
@@ -124,33 +109,28 @@ def test_what_has_no_meaning_is_refused_where_it_is_asked_for(
     assert str(caught.value).endswith(".")
 
 
-@pytest.mark.parametrize(
-    ("quantity", "formula"),
-    [
-        (WORK / TIME, "work / time"),
-        (WORK / (TIME * 2), "work / (time · 2)"),
-        ((TIME - TIME) / TIME, "(time − time) / time"),
-        (TIME - (TIME - TIME), "time − (time − time)"),
-        (2 * WORK / BYTES, "2 · work / bytes"),
-        (at_most(TIME, 2 * TIME), "the smallest of time, 2 · time"),
-        (at_most(TIME), "time"),
-        (at_least(*[TIME] * 3, 2 * TIME), "the largest of time, …, 2 · time"),
-        (geometric_mean(*[TIME / TIME] * 4), "geometric mean of time / time (4 times)"),
-        (constant(TIME), "time"),
-        (constant(TIME, 2 * TIME), "time, 2 · time, the same in each row"),
-        (named("cost", TIME * 2) / TIME, "cost / time"),
-        (WORK / (BYTES / TIME), "work / (bytes / time)"),
-        (TIME - TIME * 2, "time − time · 2"),
-        (flops(exact("M", "MAC", 4)), "2 · M"),
-    ],
-)
+@pytest.mark.parametrize(("quantity", "formula"), [
+    (WORK / TIME, "work / time"),
+    (WORK / (TIME * 2), "work / (time · 2)"),
+    ((TIME - TIME) / TIME, "(time − time) / time"),
+    (TIME - (TIME - TIME), "time − (time − time)"),
+    (2 * WORK / BYTES, "2 · work / bytes"),
+    (at_most(TIME, 2 * TIME), "the smallest of time, 2 · time"),
+    (at_most(TIME), "time"),
+    (at_least(*[TIME] * 3, 2 * TIME), "the largest of time, …, 2 · time"),
+    (geometric_mean(*[TIME / TIME] * 4), "geometric mean of time / time (4 times)"),
+    (constant(TIME), "time"),
+    (constant(TIME, 2 * TIME), "time, 2 · time, the same in each row"),
+    (named("cost", TIME * 2) / TIME, "cost / time"),
+    (WORK / (BYTES / TIME), "work / (bytes / time)"),
+    (TIME - TIME * 2, "time − time · 2"),
+    (flops(exact("M", "MAC", 4)), "2 · M"),
+])  # fmt: skip
 def test_formulas_are_derived(quantity: Quantity, formula: str) -> None:
     assert quantity.formula == formula
 
 
 # ------------------------------------------------------------------------------------- intervals
-
-
 def printed(name: str, value: float, decimals: int = 0) -> Quantity:
     return reported(name, "1", value, decimals, "r.json")
 
@@ -191,16 +171,13 @@ def test_bounds_of_what_was_printed(
     assert (result.n, result.confidence, result.bimodal) == (0, 1.0, False)
 
 
-@pytest.mark.parametrize(
-    ("quantity", "reason"),
-    [
-        (TWO / ZERO, "the interval of the divisor holds 0"),
-        (TWO / printed("half", 0.5), "the interval of the divisor holds 0"),
-        (constant(TWO, FOUR), "differs between rows, from 2 to 4"),
-        (constant(exact("a", "1", 1), exact("b", "1", 10**6)), "from 1 to 1e+06"),
-        (TWO + absent("rate", "1", "out of memory"), "out of memory"),
-    ],
-)
+@pytest.mark.parametrize(("quantity", "reason"), [
+    (TWO / ZERO, "the interval of the divisor holds 0"),
+    (TWO / printed("half", 0.5), "the interval of the divisor holds 0"),
+    (constant(TWO, FOUR), "differs between rows, from 2 to 4"),
+    (constant(exact("a", "1", 1), exact("b", "1", 10**6)), "from 1 to 1e+06"),
+    (TWO + absent("rate", "1", "out of memory"), "out of memory"),
+])  # fmt: skip
 def test_what_has_no_result_is_missing_with_the_reason(quantity: Quantity, reason: str) -> None:
     result = estimate(quantity)
     assert isinstance(result, Missing) and reason in result.reason
@@ -224,8 +201,6 @@ def test_numbers_are_printed_exactly_where_nothing_was_measured() -> None:
 
 
 # ------------------------------------------------------------------- medians and proportions
-
-
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.975, 0.99])
 def test_ranks_are_the_narrowest_symmetric_ones(confidence: float) -> None:
     binomial = pytest.importorskip("scipy.stats").binom
@@ -241,20 +216,17 @@ def test_ranks_are_the_narrowest_symmetric_ones(confidence: float) -> None:
             assert found.confidence == 1 - 2 * 0.5**n < confidence
 
 
-@pytest.mark.parametrize(
-    ("samples", "confidence", "expected"),
-    [
-        ([3], 0.95, Estimate(3, 3, 3, 1, 0.0)),
-        ([1, 2, 4], 0.95, Estimate(2, 1, 4, 3, 0.75)),
-        ([1, 2, 4, 5, 6], 0.95, Estimate(4, 1, 6, 5, 0.9375)),
-        # Just enough: the level is what the extremes reach, to the last digit.
-        ([1, 2], 0.5, Estimate(1.5, 1, 2, 2, 0.5)),
-        ([1, 2, 3, 4], 0.875, Estimate(2.5, 1, 4, 4, 0.875)),
-        ([1, 2, 3, 4], 0.876, Estimate(2.5, 1, 4, 4, 0.875)),
-        ([1, 2, 3, 4], 0.375, Estimate(2.5, 2, 3, 4, 0.375)),
-        (range(1, 10), 0.95, Estimate(5, 2, 8, 9, 0.95)),
-    ],
-)
+@pytest.mark.parametrize(("samples", "confidence", "expected"), [
+    ([3], 0.95, Estimate(3, 3, 3, 1, 0.0)),
+    ([1, 2, 4], 0.95, Estimate(2, 1, 4, 3, 0.75)),
+    ([1, 2, 4, 5, 6], 0.95, Estimate(4, 1, 6, 5, 0.9375)),
+    # Just enough: the level is what the extremes reach, to the last digit.
+    ([1, 2], 0.5, Estimate(1.5, 1, 2, 2, 0.5)),
+    ([1, 2, 3, 4], 0.875, Estimate(2.5, 1, 4, 4, 0.875)),
+    ([1, 2, 3, 4], 0.876, Estimate(2.5, 1, 4, 4, 0.875)),
+    ([1, 2, 3, 4], 0.375, Estimate(2.5, 2, 3, 4, 0.375)),
+    (range(1, 10), 0.95, Estimate(5, 2, 8, 9, 0.95)),
+])  # fmt: skip
 def test_medians_by_hand(samples: Any, confidence: float, expected: Estimate) -> None:
     assert median_interval(samples, confidence) == expected
 
@@ -276,23 +248,19 @@ def test_a_proportion_has_the_interval_of_scipy(n: int, share: float, confidence
 
 
 # -------------------------------------------------------------------------- calls of one process
-
 ORDERED = [float(n) for n in range(1, 41)]
 
 
-@pytest.mark.parametrize(
-    ("factor", "expected"),
-    [
-        (1.0, Estimate(20.5, 14, 27, 40, 0.95)),
-        # As if there were 10, whose second and ninth bound the median, stretched to the 40.
-        (4.0, Estimate(20.5, 6, 35, 40, 0.95)),
-        (5.0, Estimate(20.5, 3, 38, 40, 0.95)),
-        # Four do not bound it at 95 %, one and less not at all.
-        (10.0, Estimate(20.5, 1, 40, 40, 0.875)),
-        (40.0, Estimate(20.5, 1, 40, 40, 0.0)),
-        (80.0, Estimate(20.5, 1, 40, 40, 0.0)),
-    ],
-)
+@pytest.mark.parametrize(("factor", "expected"), [
+    (1.0, Estimate(20.5, 14, 27, 40, 0.95)),
+    # As if there were 10, whose second and ninth bound the median, stretched to the 40.
+    (4.0, Estimate(20.5, 6, 35, 40, 0.95)),
+    (5.0, Estimate(20.5, 3, 38, 40, 0.95)),
+    # Four do not bound it at 95 %, one and less not at all.
+    (10.0, Estimate(20.5, 1, 40, 40, 0.875)),
+    (40.0, Estimate(20.5, 1, 40, 40, 0.0)),
+    (80.0, Estimate(20.5, 1, 40, 40, 0.0)),
+])  # fmt: skip
 def test_calls_that_resemble_each_other_count_less(factor: float, expected: Estimate) -> None:
     assert calls_interval(ORDERED, 0.95, factor) == expected
 
@@ -376,8 +344,6 @@ def test_estimates_by_hand(quantity: Quantity, expected: Estimate) -> None:
 
 
 # ------------------------------------------------------------------------------------- coverage
-
-
 def autoregressive(rng: np.random.Generator, rho: float, n: int) -> list[float]:
     """Calls of one process, each like the one before; their true median is 0."""
     samples = [rng.normal()]
@@ -413,8 +379,6 @@ def test_an_interval_holds_the_true_value_as_often_as_it_states(name: str) -> No
 
 
 # -------------------------------------------------------------------------------------- verdicts
-
-
 def is_(value: float) -> Quantity:
     return exact("x", "1", value)
 
@@ -481,21 +445,18 @@ TRUE, FALSE, UNSURE, SURE, SLOW = (
 )
 
 
-@pytest.mark.parametrize(
-    ("statements", "all_", "any_"),
-    [
-        ((TRUE, TRUE), "supported", "supported"),
-        ((FALSE, FALSE), "refuted", "refuted"),
-        ((TRUE, FALSE), "refuted", "supported"),
-        ((TRUE, UNSURE), "undecided", "supported"),
-        ((FALSE, UNSURE), "refuted", "undecided"),
-        ((SURE, *[UNSURE] * 5), "undecided", "supported"),
-        # Six processes reach 96.9 %, which is not enough for one of two, but both say the same.
-        ((SLOW, TRUE), "undecided", "supported"),
-        ((SLOW, SLOW), "refuted", "refuted"),
-        ((), "not measured", "not measured"),
-    ],
-)
+@pytest.mark.parametrize(("statements", "all_", "any_"), [
+    ((TRUE, TRUE), "supported", "supported"),
+    ((FALSE, FALSE), "refuted", "refuted"),
+    ((TRUE, FALSE), "refuted", "supported"),
+    ((TRUE, UNSURE), "undecided", "supported"),
+    ((FALSE, UNSURE), "refuted", "undecided"),
+    ((SURE, *[UNSURE] * 5), "undecided", "supported"),
+    # Six processes reach 96.9 %, which is not enough for one of two, but both say the same.
+    ((SLOW, TRUE), "undecided", "supported"),
+    ((SLOW, SLOW), "refuted", "refuted"),
+    ((), "not measured", "not measured"),
+])  # fmt: skip
 def test_all_and_any_are_different_claims(
     statements: tuple[Statement, ...], all_: str, any_: str
 ) -> None:

@@ -1,7 +1,5 @@
 """Reconciliations: sums, residuals that cannot hide, and what each output prints of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -42,17 +40,14 @@ def test_start_terms_and_residual_are_the_measurement(
         replace(this, terms=(term("Theory", 1),))
 
 
-@pytest.mark.parametrize(
-    ("start", "measured", "share"),
-    [
-        (8, 8, 0.0),
-        (8, 10, 0.2),
-        (0, 0, 0.0),
-        (0, 4, 1.0),
-        (1, 0, Missing("a share of 0 is undefined")),
-        (8, None, Missing("no counter")),
-    ],
-)
+@pytest.mark.parametrize(("start", "measured", "share"), [
+    (8, 8, 0.0),
+    (8, 10, 0.2),
+    (0, 0, 0.0),
+    (0, 4, 1.0),
+    (1, 0, Missing("a share of 0 is undefined")),
+    (8, None, Missing("no counter")),
+])  # fmt: skip
 def test_a_residual_is_a_share_of_what_was_measured(
     start: int, measured: int | None, share: float | Missing
 ) -> None:
@@ -72,10 +67,7 @@ def test_a_series_has_a_row_a_level_without_terms_that_are_zero_in_all() -> None
     last = ("Sum", "Counted", "Residual, unexplained")
     assert [column.name for column in table.columns] == ["Images", *names, *last]
     assert {column.unit for column in table.columns[1:]} == {"B"}
-    assert table.rows == (
-        (16, 1600, 16, -2, 1614, 1614, 0),
-        (32, 3200, 32, -2, 3230, 3235, 5),
-    )
+    assert table.rows == ((16, 1600, 16, -2, 1614, 1614, 0), (32, 3200, 32, -2, 3230, 3235, 5))
     terms = tuple(f"{name}: formula of {name} (evidence of {name})." for name in names)
     assert table.notes == terms
 

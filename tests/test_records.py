@@ -1,7 +1,5 @@
 """Records: written once and whole, read again, one row a sample; and what can be measured."""
 
-from __future__ import annotations
-
 import copy
 import errno
 import io
@@ -156,17 +154,14 @@ def test_allocator_events_lie_beside_a_record_and_are_read_with_it(tmp_path: Pat
         read_record(path, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("lines", "said"),
-    [
-        ('{"case":2}', "line 1: found case 2 of 2"),
-        ('{"case":1}\n{"case":1}', "line 2: found the events of case 1 twice"),
-        ('{"case":1,"memory_owners":[-1]}', r"memory_owners\[0\]: expected int >= 0, found -1"),
-        ('{"case":1,"case":0}', "case twice"),
-        ('{"case":1,"time":[1]}', "time: object contains unknown field"),
-        ('{"case":1,"memory_owners":', "not valid JSON"),
-    ],
-)
+@pytest.mark.parametrize(("lines", "said"), [
+    ('{"case":2}', "line 1: found case 2 of 2"),
+    ('{"case":1}\n{"case":1}', "line 2: found the events of case 1 twice"),
+    ('{"case":1,"memory_owners":[-1]}', r"memory_owners\[0\]: expected int >= 0, found -1"),
+    ('{"case":1,"case":0}', "case twice"),
+    ('{"case":1,"time":[1]}', "time: object contains unknown field"),
+    ('{"case":1,"memory_owners":', "not valid JSON"),
+])  # fmt: skip
 def test_events_of_no_case_are_refused(lines: str, said: str) -> None:
     record = factory.record([factory.case(1), factory.case(2)])
     with pytest.raises(RecordError, match=said):
@@ -224,7 +219,6 @@ def test_samples_of_a_case_are_those_of_its_rounds_under_the_policy() -> None:
 
 
 # ------------------------------------------------------------------------------------- quantities
-
 #: A number → the quantities among four that admit it: a duration, a share, a count, a difference.
 ADMITTED: dict[float, str] = {
     0: "time train_accuracy page_faults memory_events",
@@ -270,7 +264,6 @@ def test_elements_have_the_bytes_of_their_type() -> None:
 
 
 # ------------------------------------------------------------------------------------------ on disk
-
 FILES = {"lackey.json.gz": b"\x1f\x8b logs", "ncu.json.gz": b"more"}
 
 
@@ -467,7 +460,6 @@ def test_a_field_that_stands_twice_and_a_pointer_of_git_lfs_are_refused(tmp_path
 
 
 # --------------------------------------------------------------------------------------- as a frame
-
 TIMED = (
     factory.round_(1, {"time": (0.5, 0.25)}),
     factory.round_(2, {"time": (0.75,)}, policy="default"),
@@ -505,7 +497,6 @@ def test_each_row_says_what_where_and_in_which_unit() -> None:
 
 
 # ------------------------------------------------------------------------------ of what others made
-
 STUDY = "conv_scaling"
 
 

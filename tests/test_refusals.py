@@ -1,7 +1,5 @@
 """Whatever stands in a file under ``data/``: one sentence that names it, or a right paper."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re
@@ -238,7 +236,6 @@ def test_a_fault_is_named_with_its_place(name: str, tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------------------------------- attacks
-
 ODD: tuple[Any, ...] = (
     None, True, 0, -1, 1.5, 5e-324, 1e308, 2**63, 10**310, "", "64", "x" * 1000, "\u202eabc",
     "a\nb", "\x00", "{{ v }}", "\\input{x}", [], {}, [[]], {"a": 1},
@@ -275,24 +272,20 @@ def test_a_record_with_another_value_in_any_place_is_refused_or_right(
 
 
 # ------------------------------------------------------------------------ what is no JSON, no YAML
-
 SEED = b'"seed": 0'
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "word"),
-    [
-        (SEED, b'"seed": NaN', "not valid JSON"),
-        (SEED, b'"seed": 1e400', "out of range"),
-        (SEED, b'"seed": ' + b"9" * 5000, "5000 digits"),
-        (b'"study"', b'"\xf6study"', "line 3: found the byte 0xf6, which is not UTF-8"),
-        (TEXT, TEXT.partition(b'"seed"')[0], "not valid JSON"),
-        (TEXT, TEXT + b"\n}", "not valid JSON: Extra data: line"),
-        (TEXT, b"\xff\xfe" + TEXT, "line 1: "),
-        (TEXT, b"[]", "the top level: expected object, found a list of 0"),
-        (TEXT, b"[" * 100_000, "data/x.json"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "word"), [
+    (SEED, b'"seed": NaN', "not valid JSON"),
+    (SEED, b'"seed": 1e400', "out of range"),
+    (SEED, b'"seed": ' + b"9" * 5000, "5000 digits"),
+    (b'"study"', b'"\xf6study"', "line 3: found the byte 0xf6, which is not UTF-8"),
+    (TEXT, TEXT.partition(b'"seed"')[0], "not valid JSON"),
+    (TEXT, TEXT + b"\n}", "not valid JSON: Extra data: line"),
+    (TEXT, b"\xff\xfe" + TEXT, "line 1: "),
+    (TEXT, b"[]", "the top level: expected object, found a list of 0"),
+    (TEXT, b"[" * 100_000, "data/x.json"),
+])  # fmt: skip
 def test_what_is_no_json_is_named(old: bytes, new: bytes, word: str) -> None:
     assert old in TEXT
     with pytest.raises(RecordError) as caught:
@@ -375,8 +368,6 @@ def test_a_fault_in_yaml_is_named_by_its_line(tmp_path: Path) -> None:
 
 
 # --------------------------------------------------------------- what no study can compute from
-
-
 def refiled(record: Record, data: Path, where: str, to: Any) -> str:
     """Write a record with another value under the name that fits its content; the file."""
     document = json.loads(encode(record))
@@ -527,26 +518,22 @@ def test_an_import_that_is_cut_or_lacks_a_condition_is_left_out_beside_whole_one
 
 
 # ------------------------------------------------------------------------------ what is looked up
-
 DEVICES = read_devices(DATA / "devices.yaml")
 SOURCE = read_reported(DATA / "reported" / "conv_scaling.json")
 NONE = read_reported(DATA / "reported" / "none.json")
 
 
-@pytest.mark.parametrize(
-    ("model", "key"),
-    [
-        ("Tesla V100-SXM2-16GB", "v100-sxm2"),
-        ("NVIDIA H100 80GB HBM3", "h100-sxm"),
-        ("nvidia h200", "h200"),
-        ("NVIDIA GeForce RTX 3090", "rtx-3090"),
-        ("NVIDIA GeForce RTX 3090 Ti", None),
-        ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "rtx-pro-6000-max-q"),
-        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", None),
-        ("NVIDIA H200 NVL", None),
-        ("", None),
-    ],
-)
+@pytest.mark.parametrize(("model", "key"), [
+    ("Tesla V100-SXM2-16GB", "v100-sxm2"),
+    ("NVIDIA H100 80GB HBM3", "h100-sxm"),
+    ("nvidia h200", "h200"),
+    ("NVIDIA GeForce RTX 3090", "rtx-3090"),
+    ("NVIDIA GeForce RTX 3090 Ti", None),
+    ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "rtx-pro-6000-max-q"),
+    ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", None),
+    ("NVIDIA H200 NVL", None),
+    ("", None),
+])  # fmt: skip
 def test_a_model_text_names_its_device_or_none(model: str, key: str | None) -> None:
     found = DEVICES.find(model)
     assert (found and found.key) == key
@@ -563,23 +550,19 @@ def test_text_and_missing_cells_are_kept_in_the_file(tmp_path: Path) -> None:
     assert table.rows[0] == ("Conv2d-1", Unreported(missing="cut off in the print"), 320)
 
 
-@pytest.mark.parametrize(
-    ("ask", "said"),
-    [
-        (lambda: NONE.table("I"), "^data/reported/none.json: no table 'I': the file is missing"),
-        (lambda: SOURCE.table("VII"), "no table 'VII': it has I, II, III, IV, V, VI, summary"),
-        (lambda: SOURCE.table("I", rows=9), "Table I: expected 9 rows, found 5"),
-        (lambda: SOURCE.value("speedup"), "no value 'speedup': it has kernel_height"),
-        (lambda: SOURCE.table("I").column("time"), "Table I .* has no column 'time'"),
-    ],
-)
+@pytest.mark.parametrize(("ask", "said"), [
+    (lambda: NONE.table("I"), "^data/reported/none.json: no table 'I': the file is missing"),
+    (lambda: SOURCE.table("VII"), "no table 'VII': it has I, II, III, IV, V, VI, summary"),
+    (lambda: SOURCE.table("I", rows=9), "Table I: expected 9 rows, found 5"),
+    (lambda: SOURCE.value("speedup"), "no value 'speedup': it has kernel_height"),
+    (lambda: SOURCE.table("I").column("time"), "Table I .* has no column 'time'"),
+])  # fmt: skip
 def test_asking_for_what_is_not_there_tells_what_is(ask: Callable[[], object], said: str) -> None:
     with pytest.raises(StudyError, match=said):
         ask()
 
 
 # ---------------------------------------------------------------------------------- what is shown
-
 HIDDEN = "a\u202eb\x1b[31m\x07"
 
 

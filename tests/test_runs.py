@@ -1,7 +1,5 @@
 """What is asked of a run: found once, and what a frame of its cases would tell."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -53,8 +51,6 @@ def test_a_series_is_told_process_by_process() -> None:
 
 
 # ---------------------------------------------------------------------------------- pooled runs
-
-
 def of_day(day: int, *times: tuple[float, ...], **change: Any) -> Stored:
     """A run of processes with these times."""
     started = f"2026-11-{day:02}T10:00:00Z"
@@ -86,18 +82,15 @@ def test_a_series_has_the_processes_of_all_runs() -> None:
     assert SHORT.by_process("time", CASE) == Missing("below timer resolution on a")
 
 
-@pytest.mark.parametrize(
-    ("run", "sources"),
-    [
-        (POOLED, (NEW, OLD, LAST)),
-        (Run(NEW, "a"), (NEW,)),
-        # A run in which the case failed adds nothing.
-        (Run(replace(NEW, others=(FAILED, LAST)), "a"), (NEW, LAST)),
-        # Runs that disagree are no population: the one of most processes stands.
-        (Run(replace(NEW, others=(SLOW,)), "a"), (NEW,)),
-        (Run(replace(SLOW, others=(NEW,)), "a"), (NEW,)),
-    ],
-)
+@pytest.mark.parametrize(("run", "sources"), [
+    (POOLED, (NEW, OLD, LAST)),
+    (Run(NEW, "a"), (NEW,)),
+    # A run in which the case failed adds nothing.
+    (Run(replace(NEW, others=(FAILED, LAST)), "a"), (NEW, LAST)),
+    # Runs that disagree are no population: the one of most processes stands.
+    (Run(replace(NEW, others=(SLOW,)), "a"), (NEW,)),
+    (Run(replace(SLOW, others=(NEW,)), "a"), (NEW,)),
+])  # fmt: skip
 def test_a_value_names_the_files_of_all_runs_that_it_is_from(
     run: Run, sources: tuple[Stored, ...]
 ) -> None:
@@ -115,7 +108,6 @@ def test_a_ceiling_is_the_best_of_all_runs() -> None:
 
 
 # ------------------------------------------------------------------------------ names of devices
-
 PLAIN = "Example Processor, 2 threads"
 
 
@@ -131,19 +123,16 @@ GPUS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("machines", "ends"),
-    [
-        ([], []),
-        ([device(), device("b", threads=1)], [", 2 threads", ", 1 thread"]),
-        ([device(), LARGE], [" (16 GiB of memory)", " (64 GiB of memory)"]),
-        ([device(), LARGE, device("c")], [" (a)", " (b)", " (c)"]),
-        ([device(), CORES], [" (2 cores available)", " (64 cores available)"]),
-        (GPUS, [" (40 GiB)", " (80 GiB)"]),
-        # Records of one device have one name.
-        ([device(), device()], [f"{PLAIN} (a)"] * 2),
-    ],
-)
+@pytest.mark.parametrize(("machines", "ends"), [
+    ([], []),
+    ([device(), device("b", threads=1)], [", 2 threads", ", 1 thread"]),
+    ([device(), LARGE], [" (16 GiB of memory)", " (64 GiB of memory)"]),
+    ([device(), LARGE, device("c")], [" (a)", " (b)", " (c)"]),
+    ([device(), CORES], [" (2 cores available)", " (64 cores available)"]),
+    (GPUS, [" (40 GiB)", " (80 GiB)"]),
+    # Records of one device have one name.
+    ([device(), device()], [f"{PLAIN} (a)"] * 2),
+])  # fmt: skip
 def test_the_first_property_that_differs_for_all_is_named(
     machines: list[Environment], ends: list[str]
 ) -> None:
@@ -155,18 +144,12 @@ ZEN = ((0x17, 0x2F, "Zen"), (0x17, 0x30, "Zen 2"), (0x17, 0x91, "Zen 2"), (0x19,
        (0x19, 0x10, "Zen 4"), (0x1A, 0x7F, "Zen 5"))  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("brand", "family", "model", "label"),
-    [
-        *(("AMD EPYC", family, model, f"AMD EPYC ({name})") for family, model, name in ZEN),
-        *(
-            ("AMD EPYC", *others, "AMD EPYC")
-            for others in ((0x17, 0x92), (0x1A, 0x80), (None,) * 2)
-        ),
-        ("AMD EPYC 7763 64-Core Processor", 25, 1, "AMD EPYC 7763 64-Core Processor"),
-        ("Intel Xeon", 25, 1, "Intel Xeon"),
-    ],
-)
+@pytest.mark.parametrize(("brand", "family", "model", "label"), [
+    *(("AMD EPYC", family, model, f"AMD EPYC ({name})") for family, model, name in ZEN),
+    *(("AMD EPYC", *others, "AMD EPYC") for others in ((0x17, 0x92), (0x1A, 0x80), (None,) * 2)),
+    ("AMD EPYC 7763 64-Core Processor", 25, 1, "AMD EPYC 7763 64-Core Processor"),
+    ("Intel Xeon", 25, 1, "Intel Xeon"),
+])  # fmt: skip
 def test_a_mere_brand_of_amd_is_named_with_its_microarchitecture(
     brand: str, family: int | None, model: int | None, label: str
 ) -> None:

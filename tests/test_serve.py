@@ -1,7 +1,5 @@
 """Serving and watching: what is given to whom, what never is, and news for open pages."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import socket

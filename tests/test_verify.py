@@ -3,8 +3,6 @@
 The builds are those of a made-up project, but for the last.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil
@@ -53,8 +51,7 @@ def verified(folder: Path, data: Path | None = None) -> tuple[dict[str, str], di
 
 
 @pytest.mark.parametrize(
-    "expression",
-    ["os.getcwd()", "time.tzname", "os.environ['LC_ALL']", "hash('a')", "os.umask(0)"],
+    "expression", ["os.getcwd()", "time.tzname", "os.environ['LC_ALL']", "hash('a')", "os.umask(0)"]
 )
 def test_a_build_that_depends_on_its_environment_is_caught(tmp_path: Path, expression: str) -> None:
     project_of(tmp_path, expression)

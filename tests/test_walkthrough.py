@@ -5,8 +5,6 @@ that has no study but the tutorial's.  Nothing is installed, and one run measure
 What takes long and has tests of its own is read only, as ``_READ`` says.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

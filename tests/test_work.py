@@ -1,7 +1,5 @@
 """Work, traffic, terms and rooflines of layers: published figures, closed forms and torch."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -13,20 +11,8 @@ from report.records.layers import BatchNorm, Convolution, Layer, Linear, PaddedS
 from report.theory.allocator import Allocate, replay
 from report.theory.networks import layers_of
 from report.theory.reconciliation import Term
-from report.theory.roofline import (
-    Load,
-    cached_step_load,
-    load,
-    step_load,
-    total,
-    update_load,
-)
-from report.theory.shapes import (
-    check,
-    elements,
-    output_shape,
-    parameter_count,
-)
+from report.theory.roofline import Load, cached_step_load, load, step_load, total, update_load
+from report.theory.shapes import check, elements, output_shape, parameter_count
 from report.theory.terms import (
     allocator_rounding,
     as_flops,
@@ -82,30 +68,25 @@ def test_a_training_step_is_a_little_less_than_three_forward_passes() -> None:
 
 
 # ------------------------------------------------------------------------ faults in a record
-
-
 def altered(layer: Layer, **changes: object) -> Layer:
     return msgspec.structs.replace(layer, **changes)
 
 
-@pytest.mark.parametrize(
-    ("layer", "why"),
-    [
-        (altered(mnist_conv2(1), output_shape=(1, 64, 26, 26)), "(1, 64, 24, 24)"),
-        (altered(mnist_conv2(1), output_shape=(1, 64, 24)), "four axes"),
-        (altered(mnist_conv2(1), input_shape=(32, 26, 26)), "four axes"),
-        (altered(mnist_conv2(1), output_shape=(2, 64, 24, 24)), "(1, 64, 24, 24)"),
-        (altered(mnist_conv2(1), groups=3), "groups do not divide"),
-        (altered(mnist_conv2(1), groups=64), "groups do not divide"),
-        (altered(mnist_conv2(1), kernel=(27, 3)), "does not fit"),
-        (convolution((1, 2, 4, 4), 2, (3, 3), (11, 9), stride=(2, 2), transposed=True), "2, 9, 9)"),
-        (convolution((1, 2, 4, 4), 2, (3, 3), (8, 9), stride=(2, 2), transposed=True), "2, 9, 9)"),
-        (altered(Chain(2, 8).linear(4).layers[0], output_shape=(3, 4)), "(2, 4)"),
-        (altered(Chain(2, 8).act().layers[0], output_shape=(2, 9)), "(2, 8)"),
-        (altered(Chain(2, 3, 4, 4).flatten().layers[0], output_shape=(2, 47)), "(2, 48)"),
-        (altered(Chain(2, 3, 4, 4).pool("max", 2).layers[0], kernel=(5, 5)), "does not fit"),
-    ],
-)
+@pytest.mark.parametrize(("layer", "why"), [
+    (altered(mnist_conv2(1), output_shape=(1, 64, 26, 26)), "(1, 64, 24, 24)"),
+    (altered(mnist_conv2(1), output_shape=(1, 64, 24)), "four axes"),
+    (altered(mnist_conv2(1), input_shape=(32, 26, 26)), "four axes"),
+    (altered(mnist_conv2(1), output_shape=(2, 64, 24, 24)), "(1, 64, 24, 24)"),
+    (altered(mnist_conv2(1), groups=3), "groups do not divide"),
+    (altered(mnist_conv2(1), groups=64), "groups do not divide"),
+    (altered(mnist_conv2(1), kernel=(27, 3)), "does not fit"),
+    (convolution((1, 2, 4, 4), 2, (3, 3), (11, 9), stride=(2, 2), transposed=True), "2, 9, 9)"),
+    (convolution((1, 2, 4, 4), 2, (3, 3), (8, 9), stride=(2, 2), transposed=True), "2, 9, 9)"),
+    (altered(Chain(2, 8).linear(4).layers[0], output_shape=(3, 4)), "(2, 4)"),
+    (altered(Chain(2, 8).act().layers[0], output_shape=(2, 9)), "(2, 8)"),
+    (altered(Chain(2, 3, 4, 4).flatten().layers[0], output_shape=(2, 47)), "(2, 48)"),
+    (altered(Chain(2, 3, 4, 4).pool("max", 2).layers[0], kernel=(5, 5)), "does not fit"),
+])  # fmt: skip
 def test_a_contradiction_is_told_in_one_sentence(layer: Layer, why: str) -> None:
     with pytest.raises(StudyError) as caught:
         check(layer)
@@ -115,8 +96,6 @@ def test_a_contradiction_is_told_in_one_sentence(layer: Layer, why: str) -> None
 
 
 # ------------------------------------------------------------------------------------- traffic
-
-
 def only(chain: Chain) -> Layer:
     (layer,) = chain.layers
     return layer
@@ -130,24 +109,20 @@ NORM = only(Chain(1, 2, 4, 6).then(BatchNorm, affine=True))
 
 
 # 48 elements of 4 bytes: a map is 192 B.
-@pytest.mark.parametrize(
-    ("layer", "forward", "weight", "input_gradient"),
-    [
-        (only(Chain(1, 2, 4, 6).act()), 2 * 192, 0, 3 * 192),
-        (only(Chain(1, 2, 4, 6).then(kinds.Addition)), 3 * 192, 0, 0),
-        (NORM, 2 * 192 + 16, 2 * 192 + 16, 3 * 192 + 8),
-        (only(Chain(1, 2, 4, 6).pool("max", 2)), 192 + 48, 0, 2 * 192 + 48),
-        (only(Chain(1, 2, 4, 6).pool("average", 2)), 192 + 48, 0, 192 + 48),
-        (SHORTCUT, 48 + 96, 0, 48 + 192),
-        (only(Chain(1, 48).then(kinds.Softmax, log=False)), 2 * 192, 0, 3 * 192),
-        (only(Chain(1, 48).then(kinds.Dropout, probability=0.5)), 2 * 192, 0, 2 * 192 + 48),
-        (only(Chain(2, 3).linear(5)), 24 + 80 + 40, 24 + 80 + 40, 24 + 60 + 40),
-        (altered(only(Chain(2, 3).linear(5)), dtype="bfloat16"), 72, 72, 62),
-        (altered(only(Chain(2, 3).linear(5)), dtype="float64"), 288, 288, 248),
-        (only(Chain(2, 3, 4, 4).flatten()), 0, 0, 0),
-    ],
-    ids=lambda value: type(value).__name__,
-)
+@pytest.mark.parametrize(("layer", "forward", "weight", "input_gradient"), [
+    (only(Chain(1, 2, 4, 6).act()), 2 * 192, 0, 3 * 192),
+    (only(Chain(1, 2, 4, 6).then(kinds.Addition)), 3 * 192, 0, 0),
+    (NORM, 2 * 192 + 16, 2 * 192 + 16, 3 * 192 + 8),
+    (only(Chain(1, 2, 4, 6).pool("max", 2)), 192 + 48, 0, 2 * 192 + 48),
+    (only(Chain(1, 2, 4, 6).pool("average", 2)), 192 + 48, 0, 192 + 48),
+    (SHORTCUT, 48 + 96, 0, 48 + 192),
+    (only(Chain(1, 48).then(kinds.Softmax, log=False)), 2 * 192, 0, 3 * 192),
+    (only(Chain(1, 48).then(kinds.Dropout, probability=0.5)), 2 * 192, 0, 2 * 192 + 48),
+    (only(Chain(2, 3).linear(5)), 24 + 80 + 40, 24 + 80 + 40, 24 + 60 + 40),
+    (altered(only(Chain(2, 3).linear(5)), dtype="bfloat16"), 72, 72, 62),
+    (altered(only(Chain(2, 3).linear(5)), dtype="float64"), 288, 288, 248),
+    (only(Chain(2, 3, 4, 4).flatten()), 0, 0, 0),
+], ids=lambda value: type(value).__name__)  # fmt: skip
 def test_compulsory_traffic(layer: Layer, forward: int, weight: int, input_gradient: int) -> None:
     assert compulsory_traffic(layer) == forward
     assert compulsory_traffic(layer, "weight_gradient") == weight
@@ -155,8 +130,6 @@ def test_compulsory_traffic(layer: Layer, forward: int, weight: int, input_gradi
 
 
 # ---------------------------------------------------------------------------------- properties
-
-
 @st.composite
 def convolutions(draw: st.DrawFn, transposed: bool = False) -> Convolution:
     pair = lambda low, high: st.tuples(*[st.integers(low, high)] * 2)  # noqa: E731
@@ -189,8 +162,6 @@ def mirrored(layer: Convolution) -> Convolution:
 
 
 # --------------------------------------------------------------------------- torch as oracle
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.one_of(convolutions(), convolutions(transposed=True)))
 def test_shapes_parameters_and_taps_are_those_of_torch(layer: Convolution) -> None:
@@ -222,35 +193,30 @@ def test_products_that_touch_data_are_what_torch_sums_up(layer: Convolution) -> 
 
 
 # ------------------------------------------------------------------------------------------ terms
-
-
 #: 2 images, 3 channels in, 4 out, 3 × 3, on maps of 5 × 5 that become 3 × 3.
 PLAIN = convolution((2, 3, 5, 5), 4, (3, 3))
 
 
-@pytest.mark.parametrize(
-    ("term", "amount"),
-    [
-        (theory_macs(PLAIN), 2 * 9 * 4 * 27),
-        (as_flops(theory_macs(PLAIN)), 2 * 2 * 9 * 4 * 27),
-        (as_flops(theory_macs(Chain(2, 5).linear(3).layers[0])), 2 * 30),
-        (for_each_output("scaling", PLAIN), 72),
-        (for_each_output("additions", PLAIN), 72),
-        (bias_kernel(PLAIN, ""), 144),
-        (bias_kernel(convolution((2, 3, 5, 5), 4, (3, 3), bias=False), ""), 0),
-        (theory_output(PLAIN), 288),
-        # 18 positions, 4 channels and 27 taps on tiles of 16, 8 and 32; two groups of 2 and 27.
-        (tile_padding(PLAIN, (16, 8, 32), ""), 32 * 8 * 32 - 1944),
-        (tile_epilogue(PLAIN, (16, 8, 32), ""), 2 * 32 * 8),
-        (tile_epilogue(convolution((2, 6, 5, 5), 4, (3, 3), groups=2), (9, 2, 1), ""), 2 * 72),
-        (tile_padding(convolution((2, 6, 5, 5), 4, (3, 3), groups=2), (9, 2, 28), ""), 2 * 36),
-        # Of the taps on the upper row those below the padding, and as many on the lower one.
-        (skipped_padding(convolution((1, 2, 4, 4), 3, (3, 1), padding=(1, 0)), ""), -2 * 4 * 2 * 3),
-        # A group's channels are filled up by themselves, those of depthwise ones together.
-        (padded_channels(convolution((1, 4, 3, 3), 6, (3, 3), groups=2), 8, ""), 5 * 18 * 6 // 3),
-        (padded_channels(convolution((1, 6, 3, 3), 6, (3, 3), groups=6), 8, ""), 2 * 9),
-    ],
-)
+@pytest.mark.parametrize(("term", "amount"), [
+    (theory_macs(PLAIN), 2 * 9 * 4 * 27),
+    (as_flops(theory_macs(PLAIN)), 2 * 2 * 9 * 4 * 27),
+    (as_flops(theory_macs(Chain(2, 5).linear(3).layers[0])), 2 * 30),
+    (for_each_output("scaling", PLAIN), 72),
+    (for_each_output("additions", PLAIN), 72),
+    (bias_kernel(PLAIN, ""), 144),
+    (bias_kernel(convolution((2, 3, 5, 5), 4, (3, 3), bias=False), ""), 0),
+    (theory_output(PLAIN), 288),
+    # 18 positions, 4 channels and 27 taps on tiles of 16, 8 and 32; two groups of 2 and 27.
+    (tile_padding(PLAIN, (16, 8, 32), ""), 32 * 8 * 32 - 1944),
+    (tile_epilogue(PLAIN, (16, 8, 32), ""), 2 * 32 * 8),
+    (tile_epilogue(convolution((2, 6, 5, 5), 4, (3, 3), groups=2), (9, 2, 1), ""), 2 * 72),
+    (tile_padding(convolution((2, 6, 5, 5), 4, (3, 3), groups=2), (9, 2, 28), ""), 2 * 36),
+    # Of the taps on the upper row those below the padding, and as many on the lower one.
+    (skipped_padding(convolution((1, 2, 4, 4), 3, (3, 1), padding=(1, 0)), ""), -2 * 4 * 2 * 3),
+    # A group's channels are filled up by themselves, those of depthwise ones together.
+    (padded_channels(convolution((1, 4, 3, 3), 6, (3, 3), groups=2), 8, ""), 5 * 18 * 6 // 3),
+    (padded_channels(convolution((1, 6, 3, 3), 6, (3, 3), groups=6), 8, ""), 2 * 9),
+])  # fmt: skip
 def test_amounts_of_terms(term: Term, amount: int) -> None:
     assert term.amount == amount
 
@@ -272,27 +238,23 @@ def test_rounding_and_segments_lead_from_requested_to_reserved(
 
 
 # --------------------------------------------------------------------------------------- roofline
-
 #: 2 rows of 5 features to 10 and an activation: 60 parameters, 20 results, in float32.
 SMALL = Chain(2, 5).linear(10).act().layers
 FORWARD = 4 * (10 + 60 + 20)
 
 
-@pytest.mark.parametrize(
-    ("found", "work", "moved"),
-    [
-        (load(SMALL[0]), 200, FORWARD),
-        (load(SMALL[1]), 0, 4 * 40),
-        (load(SMALL[0], ("forward", "weight_gradient")), 400, 2 * FORWARD),
-        (update_load(SMALL), 0, 5 * 240),
-        # Of the activation nothing is trained; its gradient reads what it kept and that of it.
-        (step_load(SMALL), 400, 2 * FORWARD + 4 * 40 + 4 * 60 + 5 * 240),
-        # Images, and parameters and momentum, each read and written.
-        (cached_step_load(SMALL), 400, 4 * 10 + 4 * 240),
-        (cached_step_load([]), 0, 0),
-        (total([Load(1, 2), Load(3, 5)]), 4, 7),
-    ],
-)
+@pytest.mark.parametrize(("found", "work", "moved"), [
+    (load(SMALL[0]), 200, FORWARD),
+    (load(SMALL[1]), 0, 4 * 40),
+    (load(SMALL[0], ("forward", "weight_gradient")), 400, 2 * FORWARD),
+    (update_load(SMALL), 0, 5 * 240),
+    # Of the activation nothing is trained; its gradient reads what it kept and that of it.
+    (step_load(SMALL), 400, 2 * FORWARD + 4 * 40 + 4 * 60 + 5 * 240),
+    # Images, and parameters and momentum, each read and written.
+    (cached_step_load(SMALL), 400, 4 * 10 + 4 * 240),
+    (cached_step_load([]), 0, 0),
+    (total([Load(1, 2), Load(3, 5)]), 4, 7),
+])  # fmt: skip
 def test_loads(found: Load, work: int, moved: int) -> None:
     assert (found.flops, found.bytes) == (work, moved)
     assert found.intensity == (work / moved if moved else 0)

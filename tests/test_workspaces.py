@@ -1,7 +1,5 @@
 """What operators take beside their results, and execute: counts, typed peaks, closed forms."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -63,11 +61,7 @@ ON_AVX2: tuple[tuple[Layout, tuple[int, ...], tuple[int, ...], int, bool], ...] 
 
 @pytest.mark.parametrize(("layout", "shape", "geometry", "measured", "complete"), ON_AVX2)
 def test_peaks_on_avx2_are_met_or_at_least(
-    layout: Layout,
-    shape: tuple[int, ...],
-    geometry: tuple[int, ...],
-    measured: int,
-    complete: bool,
+    layout: Layout, shape: tuple[int, ...], geometry: tuple[int, ...], measured: int, complete: bool
 ) -> None:
     (layer,) = Chain(*shape).conv(*geometry).layers
     found = workspace(called(layer, layout), Conditions(block=AVX2))  # type: ignore[arg-type]
@@ -92,46 +86,43 @@ PLAIN, LAST = LAYOUTS
 ON_16, ON_8, TWO = Conditions(), Conditions(block=8), Conditions(threads=2)
 
 
-@pytest.mark.parametrize(
-    ("how", "layer", "layout", "amount"),
-    [
-        # The layer of the first study, as its events were.
-        (TWO, mnist_conv2(64), PLAIN, 9_437_184),
-        (TWO, mnist_conv2(64), LAST, 73_728 + 12_336),
-        (ON_16, mnist_conv2(1), PLAIN, 307_712 - 147_456),
-        # A small single image is unfolded.
-        (ON_16, only(Chain(1, 16, 32, 32).conv(16, 3, 1, 1, bias=False)), PLAIN, 16 * 9 * 1024 * 4),
-        # Groups, single elements, float64 and much padding were not tried.
-        (ON_16, only(Chain(2, 32, 8, 8).conv(32, 3, 1, 1, groups=32)), PLAIN, None),
-        (ON_16, only(Chain(2, 32, 8, 8).conv(32, 1)), PLAIN, None),
-        (ON_16, msgspec.structs.replace(mnist_conv2(2), dtype="float64"), PLAIN, None),
-        (ON_16, only(Chain(2, 16, 20, 20).conv(16, 11, 1, 5)), PLAIN, None),
-        # A single channel, and channels in blocks of 16, 32 or 48.
-        (ON_16, only(Chain(2, 1, 8, 8).conv(32, 3)), PLAIN, 2 * 32 * 36 * 4),
-        (ON_16, only(Chain(2, 1, 8, 8).conv(32, 3)), LAST, None),
-        (ON_16, only(Chain(2, 16, 8, 8).conv(96, 3)), LAST, None),
-        # Three positions of a row are computed at once, here of two: more padding is another
-        # kernel.
-        (ON_16, only(Chain(2, 16, 9, 9).conv(16, 12, 1, 2)), PLAIN, 2 * 16 * (81 + 144 * 8) * 4),
-        (ON_16, only(Chain(2, 16, 9, 9).conv(16, 14, 1, 3)), PLAIN, None),
-        # Large maps take at most two vectors of output channels, others four, so that 32 channels
-        # fill three of them up.
-        (ON_8, only(Chain(2, 16, 152, 152).conv(32, 3)), LAST, 32 * 144 * 4 + 8216),
-        (ON_8, only(Chain(2, 16, 152, 151).conv(32, 3)), LAST, None),
-        (ON_8, only(Chain(2, 16, 152, 152).conv(16, 3)), LAST, 9 * 256 * 4 + 8216),
-        (ON_8, only(Chain(2, 16, 20, 20).conv(16, 3, groups=2)), LAST, 8 * 144 * 4 + 8216),
-        # A depthwise kernel has its weights in blocks of eight channels.
-        (ON_8, only(Chain(2, 12, 9, 9).conv(12, 3, 1, 1, groups=12)), LAST, 9 * 16 * 4),
-        # Each thread gathers what a strided kernel of one element reads.
-        (ON_8, only(Chain(2, 8, 8, 8).conv(8, 1, 2, bias=False)), PLAIN,
-         2 * 8 * 64 * 4 + 64 * 4 + (8 * 16 * 4 + 128)),
-        (ON_8, only(Chain(16, 8, 8, 8).conv(8, 1)), PLAIN, 16 * 8 * 64 * 4 + 64 * 4),
-        (ON_8, only(Chain(1, 8, 8, 8).conv(8, 1)), PLAIN, 0),
-        (ON_8, only(Chain(1, 20, 32, 32).conv(8, 3)), PLAIN, 20 * 9 * 900 * 4),
-        (ON_8, only(Chain(1, 20, 32, 33).conv(8, 3)), PLAIN,
-         24 * 32 * 33 * 4 + 8 * 24 * 9 * 4),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("how", "layer", "layout", "amount"), [
+    # The layer of the first study, as its events were.
+    (TWO, mnist_conv2(64), PLAIN, 9_437_184),
+    (TWO, mnist_conv2(64), LAST, 73_728 + 12_336),
+    (ON_16, mnist_conv2(1), PLAIN, 307_712 - 147_456),
+    # A small single image is unfolded.
+    (ON_16, only(Chain(1, 16, 32, 32).conv(16, 3, 1, 1, bias=False)), PLAIN, 16 * 9 * 1024 * 4),
+    # Groups, single elements, float64 and much padding were not tried.
+    (ON_16, only(Chain(2, 32, 8, 8).conv(32, 3, 1, 1, groups=32)), PLAIN, None),
+    (ON_16, only(Chain(2, 32, 8, 8).conv(32, 1)), PLAIN, None),
+    (ON_16, msgspec.structs.replace(mnist_conv2(2), dtype="float64"), PLAIN, None),
+    (ON_16, only(Chain(2, 16, 20, 20).conv(16, 11, 1, 5)), PLAIN, None),
+    # A single channel, and channels in blocks of 16, 32 or 48.
+    (ON_16, only(Chain(2, 1, 8, 8).conv(32, 3)), PLAIN, 2 * 32 * 36 * 4),
+    (ON_16, only(Chain(2, 1, 8, 8).conv(32, 3)), LAST, None),
+    (ON_16, only(Chain(2, 16, 8, 8).conv(96, 3)), LAST, None),
+    # Three positions of a row are computed at once, here of two: more padding is another
+    # kernel.
+    (ON_16, only(Chain(2, 16, 9, 9).conv(16, 12, 1, 2)), PLAIN, 2 * 16 * (81 + 144 * 8) * 4),
+    (ON_16, only(Chain(2, 16, 9, 9).conv(16, 14, 1, 3)), PLAIN, None),
+    # Large maps take at most two vectors of output channels, others four, so that 32 channels
+    # fill three of them up.
+    (ON_8, only(Chain(2, 16, 152, 152).conv(32, 3)), LAST, 32 * 144 * 4 + 8216),
+    (ON_8, only(Chain(2, 16, 152, 151).conv(32, 3)), LAST, None),
+    (ON_8, only(Chain(2, 16, 152, 152).conv(16, 3)), LAST, 9 * 256 * 4 + 8216),
+    (ON_8, only(Chain(2, 16, 20, 20).conv(16, 3, groups=2)), LAST, 8 * 144 * 4 + 8216),
+    # A depthwise kernel has its weights in blocks of eight channels.
+    (ON_8, only(Chain(2, 12, 9, 9).conv(12, 3, 1, 1, groups=12)), LAST, 9 * 16 * 4),
+    # Each thread gathers what a strided kernel of one element reads.
+    (ON_8, only(Chain(2, 8, 8, 8).conv(8, 1, 2, bias=False)), PLAIN,
+     2 * 8 * 64 * 4 + 64 * 4 + (8 * 16 * 4 + 128)),
+    (ON_8, only(Chain(16, 8, 8, 8).conv(8, 1)), PLAIN, 16 * 8 * 64 * 4 + 64 * 4),
+    (ON_8, only(Chain(1, 8, 8, 8).conv(8, 1)), PLAIN, 0),
+    (ON_8, only(Chain(1, 20, 32, 32).conv(8, 3)), PLAIN, 20 * 9 * 900 * 4),
+    (ON_8, only(Chain(1, 20, 32, 33).conv(8, 3)), PLAIN,
+     24 * 32 * 33 * 4 + 8 * 24 * 9 * 4),
+])  # fmt: skip
 def test_amounts(how: Conditions, layer: Convolution, layout: Layout, amount: int | None) -> None:
     found = workspace(called(layer, layout), how)
     assert (found.amount if found.complete else None) == amount
@@ -203,7 +194,6 @@ def test_means_in_reduced_precision() -> None:
 
 
 # ------------------------------------------------------------------ the layers of conv_profiling
-
 BUILD = f"PyTorch built with:\n  - Intel(R) oneAPI {LIBRARY}-Product Build"
 
 #: Multiply-adds that valgrind's lackey counted of one warm forward call in PyTorch 2.13.0 (one

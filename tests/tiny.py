@@ -4,8 +4,6 @@ The study is that of ``build.py --new``, with one record made up.  A build is a 
 that has imported what takes longest; it imports the project's own code from the copy.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Fixtures of the measuring side: a study that needs no torch, and records of what is reported."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

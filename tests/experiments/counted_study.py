@@ -4,8 +4,6 @@ There ``size`` is the calls of the C library's fused multiply-add, of which -1 r
 killed; here it is the work of a kernel, of which those below 4 are counted.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

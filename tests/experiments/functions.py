@@ -1,7 +1,5 @@
 """Functions of tensors as networks, for tests of captures."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

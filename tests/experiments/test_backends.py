@@ -3,8 +3,6 @@
 It learns digits from scikit-learn or MNIST from a folder, whose every broken file gets a sentence.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import struct
@@ -49,8 +47,6 @@ def case_of(name: str, dtype: str = "float32") -> Case:
 
 
 # ------------------------------------------------------------------------- equal everywhere
-
-
 #: How far single precision may drift apart in 20 iterations: libraries sum in different orders.
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 2e-5), ("float64", 1e-12)])
 @pytest.mark.parametrize("name", ["torch", "strict"])
@@ -71,8 +67,6 @@ def test_twenty_iterations_give_the_same_weights_as_numpy(
 
 
 # ------------------------------------------------------------------- right by PyTorch itself
-
-
 @settings(deadline=None, max_examples=10)
 @given(st.integers(1, 20), st.integers(0, 2**16), st.integers(1, 30))
 def test_gradients_are_those_of_autograd(hidden: int, seed: int, samples: int) -> None:
@@ -144,7 +138,6 @@ def test_a_library_of_a_gpu_that_is_not_there_is_unavailable(name: str) -> None:
 
 
 # --------------------------------------------------------------------------------- its images
-
 IMAGES, LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
 
 
@@ -213,22 +206,19 @@ def test_all_images_are_there_once_with_their_labels(
 
 
 @pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize(
-    ("name", "content", "place", "words"),
-    [
-        (IMAGES, b"", "byte 0", "the number 0,"),
-        (IMAGES, WHOLE[:10], "byte 4", "a header of 16 bytes"),
-        (IMAGES, WHOLE[:5000], "found 5,000 bytes", "expected 15,696 bytes"),
-        (IMAGES, WHOLE + bytes(2), "found 15,698 bytes", "20 entries"),
-        (IMAGES, b"\x89PNG\r\n\x1a\n" + bytes(50), "byte 0", "the number 2,303,741,511"),
-        (IMAGES, idx(labels(20)), "byte 0", "the number 2,049"),
-        (IMAGES, idx(images(5, side=32)), "byte 8", "32×32"),
-        (IMAGES, idx(images(0)), "byte 4", "no entry"),
-        (IMAGES, WHOLE[:4] + b"\xff\xff\xff\xff" + WHOLE[8:], "found 15,696", "4,294,967,295 entr"),
-        (LABELS, idx(labels(21)), "byte 4", "a count of 21 labels, expected 20"),
-        (LABELS, FILES[LABELS][:15] + b"\x1a" + bytes(12), "byte 15", "the label 26"),
-    ],
-)
+@pytest.mark.parametrize(("name", "content", "place", "words"), [
+    (IMAGES, b"", "byte 0", "the number 0,"),
+    (IMAGES, WHOLE[:10], "byte 4", "a header of 16 bytes"),
+    (IMAGES, WHOLE[:5000], "found 5,000 bytes", "expected 15,696 bytes"),
+    (IMAGES, WHOLE + bytes(2), "found 15,698 bytes", "20 entries"),
+    (IMAGES, b"\x89PNG\r\n\x1a\n" + bytes(50), "byte 0", "the number 2,303,741,511"),
+    (IMAGES, idx(labels(20)), "byte 0", "the number 2,049"),
+    (IMAGES, idx(images(5, side=32)), "byte 8", "32×32"),
+    (IMAGES, idx(images(0)), "byte 4", "no entry"),
+    (IMAGES, WHOLE[:4] + b"\xff\xff\xff\xff" + WHOLE[8:], "found 15,696", "4,294,967,295 entr"),
+    (LABELS, idx(labels(21)), "byte 4", "a count of 21 labels, expected 20"),
+    (LABELS, FILES[LABELS][:15] + b"\x1a" + bytes(12), "byte 15", "the label 26"),
+])  # fmt: skip
 def test_a_broken_file(
     tmp_path: Path, packed: bool, name: str, content: bytes, place: str, words: str
 ) -> None:

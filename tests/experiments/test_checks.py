@@ -1,7 +1,5 @@
 """What is said of a machine, of a run's results and of a record that is handed in."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Callable
@@ -24,22 +22,17 @@ changed = msgspec.structs.replace
 
 
 # ------------------------------------------------------------------------------------ the machine
-
-
-@pytest.mark.parametrize(
-    ("check", "level", "words"),
-    [
-        (checks.processors(2, 2, 2, None), "ok", "2 threads by default"),
-        (checks.processors(2, None, 2, 2.0), "ok", ""),
-        (checks.processors(8, 4, 8, None), "note", "--threads 4"),
-        (checks.processors(64, 64, 64, 2.5), "problem", "--threads 2"),
-        (checks.processors(4, 4, 4, 0.5), "problem", "--threads 1"),
-        (checks.free_memory(10 * GIB, 16 * GIB), "ok", "10.0 of 16.0 GiB"),
-        (checks.free_memory(2 * GIB - 1, 16 * GIB), "note", ""),
-        (checks.free_memory(2 * GIB, 16 * GIB, 16 * GIB), "ok", ""),
-        (checks.free_memory(10 * GIB, 16 * GIB, GIB), "problem", "1.0 GiB in all"),
-    ],
-)
+@pytest.mark.parametrize(("check", "level", "words"), [
+    (checks.processors(2, 2, 2, None), "ok", "2 threads by default"),
+    (checks.processors(2, None, 2, 2.0), "ok", ""),
+    (checks.processors(8, 4, 8, None), "note", "--threads 4"),
+    (checks.processors(64, 64, 64, 2.5), "problem", "--threads 2"),
+    (checks.processors(4, 4, 4, 0.5), "problem", "--threads 1"),
+    (checks.free_memory(10 * GIB, 16 * GIB), "ok", "10.0 of 16.0 GiB"),
+    (checks.free_memory(2 * GIB - 1, 16 * GIB), "note", ""),
+    (checks.free_memory(2 * GIB, 16 * GIB, 16 * GIB), "ok", ""),
+    (checks.free_memory(10 * GIB, 16 * GIB, GIB), "problem", "1.0 GiB in all"),
+])  # fmt: skip
 def test_each_check_says_its_level_and_what_to_do(check: Check, level: str, words: str) -> None:
     assert check.level == level and words in check.text
 
@@ -65,8 +58,6 @@ def test_this_machine_is_looked_at_and_torch_comes_last(
 
 
 # ------------------------------------------------------------------------------------ the results
-
-
 def test_the_closing_table_shows_no_zero_for_what_is_missing() -> None:
     factors = {"batch": 1024, "samples": "layer"}  # whatever its name, a factor has its column
     series = {"time": (0.003, 0.001, 0.002), "allocated_peak": (718_900_000,) * 3}
@@ -98,7 +89,6 @@ def test_processes_that_disagree_and_disturbed_ones_are_named() -> None:
 
 
 # ------------------------------------------------------------------------------------ the records
-
 DATA = Path(__file__).parents[2] / "data"
 FILE = DATA / "conv_scaling" / "20261126T044924Z-amd-epyc-1t-cff32c-02a9bf49.json"
 
@@ -120,7 +110,7 @@ def test_each_fault_changes_its_line_alone() -> None:
     good = read_record(FILE, DATA)
     before = {check.topic: check.level for check in checks_of(good, DATA)}
     assert before.keys() == {
-        *("machine", "content", "files", "plan", "outcomes", "quiet", "ceilings"),
+        *("machine", "content", "files", "plan", "outcomes", "quiet", "ceilings")
     }
     failed = first(status="failed", reason="It broke.", rounds=(), series={})
     shard = Shard(number=2, of=4, sweep="0" * 64)

@@ -1,7 +1,5 @@
 """The command line: what it refuses and how; nothing is measured here but the tiny study."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -36,52 +34,48 @@ def test_listing_imports_no_torch_and_names_every_study() -> None:
 
 
 # ------------------------------------------------------------------------------- what is refused
-
 NO_CASE = "--set layout=channels_last --set batch=1 --set subject=layer"
 
 
 @pytest.mark.usefixtures("without_gpu", "tiny")
-@pytest.mark.parametrize(
-    ("line", "code", "said"),
-    [
-        ("", 2, "The following arguments are required"),
-        ("runn", 2, "choose from"),
-        ("run", 2, "Name the study to run"),
-        ("run conv", 2, "There is no study 'conv'; possible are "),
-        ("run --all", 2, "give --device cuda"),
-        ("run conv_scaling --threads 0", 2, "possible are 1 to "),
-        ("run conv_scaling --device tpu", 2, "choose from"),
-        *(
-            (f"run conv_scaling --wait-quiet {number}", 2, "not a number of minutes above 0")
-            for number in ("0", "nan")
-        ),
-        *(
-            (f"run conv_scaling --label {name}", 2, "not 1 to 60 printable characters")
-            for name in ("\t", 61 * "x", "a\u202eb")
-        ),
-        ("submit tiny --nodes 0", 2, "'0' is not a whole number from 1 on"),
-        ("submit tiny --shards 99 --cluster local", 2, "99 shards"),
-        ("run tiny --shard 1/99", 2, "99 shards"),
-        *(
-            (f"run tiny --shard {shard}", 2, f"'{shard}' is no shard")
-            for shard in ("0/4", "5/4", "4", "٣/٤")
-        ),
-        # Levels of factors.
-        ("run conv_scaling --set size=3", 2, "no factor 'size'; possible are subject, batch, "),
-        ("run conv_scaling --set pass=sideways", 2, "possible are forward, forward_backward"),
-        *(
-            (f"run conv_scaling --set batch={number}", 2, "possible are whole numbers from 1 to ")
-            for number in ("0", "99999999999999999999", "9" * 5000)
-        ),
-        ("run conv_scaling --set batch=1,,2", 2, "'' is not possible"),
-        ("run conv_scaling --set batch=", 2, "expected batch=LEVEL"),
-        ("run conv_scaling --set batch=1 --set batch=2", 2, "stands twice"),
-        (f"run conv_scaling {NO_CASE}", 2, "leaves no case of conv_scaling"),
-        # What is possible elsewhere.
-        ("run conv_scaling --device cuda", 1, "no CUDA device here"),
-        ("run tiny --resume", 1, "tiny has no unfinished run on"),
-    ],
-)
+@pytest.mark.parametrize(("line", "code", "said"), [
+    ("", 2, "The following arguments are required"),
+    ("runn", 2, "choose from"),
+    ("run", 2, "Name the study to run"),
+    ("run conv", 2, "There is no study 'conv'; possible are "),
+    ("run --all", 2, "give --device cuda"),
+    ("run conv_scaling --threads 0", 2, "possible are 1 to "),
+    ("run conv_scaling --device tpu", 2, "choose from"),
+    *(
+        (f"run conv_scaling --wait-quiet {number}", 2, "not a number of minutes above 0")
+        for number in ("0", "nan")
+    ),
+    *(
+        (f"run conv_scaling --label {name}", 2, "not 1 to 60 printable characters")
+        for name in ("\t", 61 * "x", "a\u202eb")
+    ),
+    ("submit tiny --nodes 0", 2, "'0' is not a whole number from 1 on"),
+    ("submit tiny --shards 99 --cluster local", 2, "99 shards"),
+    ("run tiny --shard 1/99", 2, "99 shards"),
+    *(
+        (f"run tiny --shard {shard}", 2, f"'{shard}' is no shard")
+        for shard in ("0/4", "5/4", "4", "٣/٤")
+    ),
+    # Levels of factors.
+    ("run conv_scaling --set size=3", 2, "no factor 'size'; possible are subject, batch, "),
+    ("run conv_scaling --set pass=sideways", 2, "possible are forward, forward_backward"),
+    *(
+        (f"run conv_scaling --set batch={number}", 2, "possible are whole numbers from 1 to ")
+        for number in ("0", "99999999999999999999", "9" * 5000)
+    ),
+    ("run conv_scaling --set batch=1,,2", 2, "'' is not possible"),
+    ("run conv_scaling --set batch=", 2, "expected batch=LEVEL"),
+    ("run conv_scaling --set batch=1 --set batch=2", 2, "stands twice"),
+    (f"run conv_scaling {NO_CASE}", 2, "leaves no case of conv_scaling"),
+    # What is possible elsewhere.
+    ("run conv_scaling --device cuda", 1, "no CUDA device here"),
+    ("run tiny --resume", 1, "tiny has no unfinished run on"),
+])  # fmt: skip
 def test_what_is_refused_is_one_sentence_before_anything_is_written(
     line: str, code: int, said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -116,13 +110,8 @@ def test_no_torch_exits_1_and_debug_shows_the_traceback(
 
 
 # ------------------------------------------------------------------------------- what is measured
-
-
 def test_a_whole_run_of_the_tiny_study(
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    tiny: Study,
-    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, tiny: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)

@@ -4,8 +4,6 @@ A stand-in for ncu on the PATH runs the real worker with a stand-in for torch.  
 the worker, the ranges, what is said and the reading of the table are the true ones.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -71,8 +69,6 @@ def counted_run(
 
 
 # ----------------------------------------------------------------------------------------- the step
-
-
 def test_cases_that_ended_well_are_counted_longest_first_and_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, notes: Notes
 ) -> None:
@@ -106,8 +102,6 @@ def test_cases_that_ended_well_are_counted_longest_first_and_once(
 
 
 # --------------------------------------------------------------------------------------- lackey
-
-
 def test_lackey_counts_every_multiply_add_and_nothing_else() -> None:
     if (reason := lackey.unavailable()) is not None:
         pytest.skip(reason)
@@ -124,8 +118,6 @@ def test_lackey_counts_every_multiply_add_and_nothing_else() -> None:
 
 
 # ------------------------------------------------------------------------------------------ ncu
-
-
 @pytest.fixture
 def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run on a GPU of sizes 1 to 6 that has only to be counted."""
@@ -175,21 +167,18 @@ def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None
         assert f"--{option} " in said
 
 
-@pytest.mark.parametrize(
-    ("environment", "counted", "missing", "said"),
-    [
-        ({}, [], ALL, "--counters none"),
-        ({"PATH": "nowhere"}, [], ALL, "conda install"),
-        ({"PATH": "broken"}, [], ALL, "cannot be started"),
-        ({"SAYS": "==ERROR== ERR_NVGPUCTRPERM"}, [], ALL, "NVreg_RestrictProfilingToAdminUsers=0"),
-        ({"NO_NVTX": "1"}, [], ALL, "NVTX"),
-        ({"LISTING": ""}, [], ALL, "lists no metric"),
-        ({"OFF": '{"fp32": 1.02}'}, [0, 2], CORE, "1.02000"),
-        ({"NO_MEMORY": "3"}, [0], [f"cases[2].{name}" for name in ALL], "2.00 GiB more"),
-        # The others go on in another process.
-        ({"CRASHING": "1"}, [2], [f"cases[0].{name}" for name in ALL], "failed under ncu"),
-    ],
-)
+@pytest.mark.parametrize(("environment", "counted", "missing", "said"), [
+    ({}, [], ALL, "--counters none"),
+    ({"PATH": "nowhere"}, [], ALL, "conda install"),
+    ({"PATH": "broken"}, [], ALL, "cannot be started"),
+    ({"SAYS": "==ERROR== ERR_NVGPUCTRPERM"}, [], ALL, "NVreg_RestrictProfilingToAdminUsers=0"),
+    ({"NO_NVTX": "1"}, [], ALL, "NVTX"),
+    ({"LISTING": ""}, [], ALL, "lists no metric"),
+    ({"OFF": '{"fp32": 1.02}'}, [0, 2], CORE, "1.02000"),
+    ({"NO_MEMORY": "3"}, [0], [f"cases[2].{name}" for name in ALL], "2.00 GiB more"),
+    # The others go on in another process.
+    ({"CRASHING": "1"}, [2], [f"cases[0].{name}" for name in ALL], "failed under ncu"),
+])  # fmt: skip
 def test_why_something_is_not_counted_is_told_for_every_quantity(
     journal: Path,
     notes: Notes,

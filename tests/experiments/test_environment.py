@@ -1,7 +1,5 @@
 """The environment: what is read, how the device is called, and what never gets into a record."""
 
-from __future__ import annotations
-
 import getpass
 import platform
 import re
@@ -30,7 +28,6 @@ def write(folder: Path, **files: str) -> None:
 
 
 # ------------------------------------------------------------------------------------ the machine
-
 AMD = """\
 processor\t: 0
 vendor_id\t: AuthenticAMD
@@ -71,15 +68,12 @@ CACHES = (
 VECTORS = ("avx", "avx2", "f16c", "fma")
 
 
-@pytest.mark.parametrize(
-    ("text", "model", "extensions", "expected"),
-    [
-        (AMD, "AMD EPYC 7763", VECTORS, ("AuthenticAMD", 25, 1, 1, "0xa0011d5", 2, "QEMU")),
-        (INTEL, "Intel Core i7-9750H", VECTORS, ("AuthenticAMD", 25, 1, 1, "0xa0011d5", 2, "none")),
-        (GRAVITON, "", ("neon",), ("0x41", 8, 0xD0C, 1, None, None, None)),
-        ("", "", (), (None,) * 7),
-    ],
-)
+@pytest.mark.parametrize(("text", "model", "extensions", "expected"), [
+    (AMD, "AMD EPYC 7763", VECTORS, ("AuthenticAMD", 25, 1, 1, "0xa0011d5", 2, "QEMU")),
+    (INTEL, "Intel Core i7-9750H", VECTORS, ("AuthenticAMD", 25, 1, 1, "0xa0011d5", 2, "none")),
+    (GRAVITON, "", ("neon",), ("0x41", 8, 0xD0C, 1, None, None, None)),
+    ("", "", (), (None,) * 7),
+])  # fmt: skip
 def test_what_linux_says_of_a_machine(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -120,16 +114,12 @@ NO_FIRST = FIRST | {"cpu__cfs_quota_us": "-1", "memory__limit_in_bytes": "922337
 TREES = "4:memory:/docker/0a\n3:cpu,cpuacct:/docker/0a\n1:name=systemd:/\n0::/\n"
 
 
-@pytest.mark.parametrize(
-    ("own", "groups"),
-    [
-        ("0::/a/b", {"a": SECOND, "a/b": NO_SECOND}),
-        (TREES, {"cpu,cpuacct/docker/0a": FIRST, "cpu,cpuacct": NO_FIRST,
-                 "memory/docker/0a": FIRST, "memory": NO_FIRST}),
-        (TREES, {"cpu,cpuacct": FIRST, "memory": FIRST}),
-    ],
-    ids=["version 2", "version 1", "version 1 as a container sees it"],
-)  # fmt: skip
+@pytest.mark.parametrize(("own", "groups"), [
+    ("0::/a/b", {"a": SECOND, "a/b": NO_SECOND}),
+    (TREES, {"cpu,cpuacct/docker/0a": FIRST, "cpu,cpuacct": NO_FIRST,
+             "memory/docker/0a": FIRST, "memory": NO_FIRST}),
+    (TREES, {"cpu,cpuacct": FIRST, "memory": FIRST}),
+], ids=["version 2", "version 1", "version 1 as a container sees it"])  # fmt: skip
 def test_what_a_container_may_use_stands_in_the_environment(
     own: str, groups: dict[str, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,8 +136,6 @@ def test_what_a_container_may_use_stands_in_the_environment(
 
 
 # ---------------------------------------------------------------------------------------- the key
-
-
 def key(host: dict[str, Any] | None = None, **changes: Any) -> str:
     changed = msgspec.structs.replace(HOST, **(host or {}))
     return device_key(make_environment(host=changed, **changes))
@@ -178,8 +166,6 @@ def test_the_key_names_the_device_and_that_of_a_gpu_has_no_threads() -> None:
 
 
 # ------------------------------------------------------------------------------- what is gathered
-
-
 def test_this_machine_is_named_without_its_people_and_every_null_has_a_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -213,8 +199,6 @@ def test_a_run_on_a_gpu_names_it_and_the_driver_of_all(monkeypatch: pytest.Monke
 
 
 # ---------------------------------------------------------------- what never gets into a record
-
-
 def test_what_changes_a_measurement_on_the_device_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     for names, on_cpu, on_gpu in (
         ("OMP_NUM_THREADS GLIBC_TUNABLES MALLOC_CONF", True, True),
@@ -245,8 +229,6 @@ def test_no_folder_or_user_name_stays_in_a_value() -> None:
 
 
 # -------------------------------------------------------------------------------------- the code
-
-
 def test_only_what_measures_a_study_decides_whether_runs_pool() -> None:
     scaling, roofline = (
         {path.relative_to(ROOT).as_posix() for path in code.measuring_sources(study, ROOT)}

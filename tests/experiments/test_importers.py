@@ -1,7 +1,5 @@
 """Published files become records with their origin; what is not said is not guessed."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -94,8 +92,6 @@ def imported(folder: Path, name: str, content: bytes, *words: str) -> ImportedRe
 
 
 # ------------------------------------------------------------------------------- what is read
-
-
 @pytest.mark.parametrize("name", FILES)
 def test_what_a_published_file_says_and_does_not(tmp_path: Path, name: str) -> None:
     content, words = FILES[name]
@@ -163,8 +159,6 @@ def test_the_commands_of_the_guide_work(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 # ------------------------------------------------------------------------- what is refused
-
-
 def edited(name: str, old: str, new: str, count: int = 1) -> bytes:
     """A good file with something replaced in it."""
     text = FILES[name][0].decode()
@@ -178,58 +172,54 @@ ON_GPU_0, ON_GPU_1 = ({**KERNEL, "args": {"device": number}} for number in (0, 1
 TRACE, FOR_TIMELINE = traced(KERNEL), (*GPU, *PROFILE)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "words", "said"),
-    [
-        # What would be guessed.
-        ("table.csv", TABLE, (), "does not say the precision; give it with --set precision=…"),
-        (TIMM, TABLE, ("--set", "precision=bf16"), "precision=bf16: the file says amp"),
-        (TIMM, TABLE, ("--set", "weather=fine"), "--set weather: possible are"),
-        (TIMM.replace("rtx3090", "4090"), TABLE, (), "calls the device 4090"),
-        (TIMM.replace("infer", "train"), TABLE, (), "the columns say infer"),
-        (TIMM, edited(TIMM, "0.03,0.69", "x,0.69"), (), "line 2, infer_gmacs: found 'x'"),
-        (TIMM, edited(TIMM, "20.77", "0"), (), "line 2, infer_step_time: found '0'"),
-        (TIMM, edited(TIMM, f"{RATE},{TIME}", f"{TIME},{RATE}"), (), "times stand under rates"),
-        (TIMM, edited(TIMM, "20.77", "18.6"), (), "line 2: batch, time and rate contradict"),
-        (TIMM, edited(TIMM, "2.04\r", "2.04,7\r"), (), "line 2: found 9 cells of 8"),
-        (TIMM, edited(TIMM, "mobilenetv3_small_050", "lcnet_035"), (), "line 4: found the case"),
-        (TIMM, edited(TIMM, "1024,106", "10x,106"), (), "line 2, infer_batch_size: found '10x'"),
-        (TIMM, edited(TIMM, "1024,106", "1024,big"), (), "line 2, infer_img_size: found 'big'"),
-        (TIMM, edited(TIMM, "tinynet_e", ""), (), "line 2, model: found no network"),
-        (TIMM, edited(TIMM, "infer_macts", "speed"), (), "column speed: its unit is not known"),
-        ("ncu.csv", edited("ncu.csv", ".sum", ".avg", -1), GPU, "no launch has a sum that"),
-        ("tidy.csv", edited("tidy.csv", "time [ms]", "time [B]"), TIDY, "time is measured in s"),
-        ("tidy.csv", edited("tidy.csv", "time [ms]", "time(ms)"), TIDY, "column time(ms): no qu"),
-        ("tidy.csv", edited("tidy.csv", "allocated_peak [MiB]", "time [s] "), TIDY, "hold time"),
-        ("tidy.csv", edited("tidy.csv", "batch", "speed"), TIDY, "column speed: its unit is not"),
-        ("tidy.csv", edited("tidy.csv", "layout", "gpu"), TIDY, "line 2, gpu: found nchw"),
-        ("tidy.csv", edited("tidy.csv", "0.5", "0.0"), TIDY, "line 2, time [ms]: found '0.0'"),
-        ("tidy.csv", edited("tidy.csv", "0.5", f"1e{'9' * 9}"), TIDY, "found '1e999999999'"),
-        ("tidy.csv", edited("tidy.csv", "time [ms]", "test_accuracy [1]"), TIDY, "found '2.25'"),
-        ("tidy.csv", b"batch,time [ms]\n1,\n", TIDY, "no row has a measured number"),
-        ("tidy.csv", BLANK.replace(b"0.75", b"n/a"), TIDY, "line 5, time [ms]: found 'n/a'"),
-        ("tidy.csv", edited("tidy.csv", ",nhwc", ""), TIDY, "line 4: found 3 cells of 4"),
-        ("таблица", BLANK, TIDY, "no letter from a to z and no number; rename the file"),
-        ("trace.json", TRACE, PROFILE[:6], "does not say the direction"),
-        ("trace.json", TRACE, (*PROFILE, "--set", "batch=0"), "a whole number from 1 on"),
-        ("trace.json", TRACE, (*PROFILE, *GPU), "the file says some GPU; drop the option"),
-        ("timeline.json", TIMELINE, PROFILE, "give it with --device"),
-        # What is damaged or foreign.
-        ("ncu.csv", b"==ERROR== ERR_NVGPUCTRPERM - The user\n", GPU, "ERR_NVGPUCTRPERM"),
-        ("trace.json", traced(), PROFILE, "found no kernel"),
-        ("trace.json", traced({**KERNEL, "dur": 0}), PROFILE, "a kernel took 0 µs"),
-        ("trace.json", TRACE.replace(b"6.88", b"1e999999999"), PROFILE, "times below"),
-        ("trace.json", traced(ON_GPU_0, ON_GPU_1), PROFILE, "work of the GPUs 0, 1; import"),
-        ("trace.json", traced(KERNEL, gpus=("one", "other")), PROFILE, "2 kinds of GPU"),
-        ("timeline.json", b"[[5, 2, 512, 9]]", FOR_TIMELINE, "from 0 to 7, found 9"),
-        ("timeline.json", b"[[5, 4, -512, 0]]", FOR_TIMELINE, "5: found -512 B of parameter"),
-        ("timeline.json", b"[[5, 2, %d, 4]]" % 2**64, FOR_TIMELINE, f"{2**64} B of activation"),
-        ("tidy.csv", FILES["tidy.csv"][0][:30], TIDY, "in the middle of a line"),
-        ("tidy.csv", b"", TIDY, "the file is empty"),
-        (TIMM, bytes(range(256)) * 8, GPU, "found no file of a format"),
-    ],
-    ids=lambda value: value[:24] if isinstance(value, str) else "",
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "content", "words", "said"), [
+    # What would be guessed.
+    ("table.csv", TABLE, (), "does not say the precision; give it with --set precision=…"),
+    (TIMM, TABLE, ("--set", "precision=bf16"), "precision=bf16: the file says amp"),
+    (TIMM, TABLE, ("--set", "weather=fine"), "--set weather: possible are"),
+    (TIMM.replace("rtx3090", "4090"), TABLE, (), "calls the device 4090"),
+    (TIMM.replace("infer", "train"), TABLE, (), "the columns say infer"),
+    (TIMM, edited(TIMM, "0.03,0.69", "x,0.69"), (), "line 2, infer_gmacs: found 'x'"),
+    (TIMM, edited(TIMM, "20.77", "0"), (), "line 2, infer_step_time: found '0'"),
+    (TIMM, edited(TIMM, f"{RATE},{TIME}", f"{TIME},{RATE}"), (), "times stand under rates"),
+    (TIMM, edited(TIMM, "20.77", "18.6"), (), "line 2: batch, time and rate contradict"),
+    (TIMM, edited(TIMM, "2.04\r", "2.04,7\r"), (), "line 2: found 9 cells of 8"),
+    (TIMM, edited(TIMM, "mobilenetv3_small_050", "lcnet_035"), (), "line 4: found the case"),
+    (TIMM, edited(TIMM, "1024,106", "10x,106"), (), "line 2, infer_batch_size: found '10x'"),
+    (TIMM, edited(TIMM, "1024,106", "1024,big"), (), "line 2, infer_img_size: found 'big'"),
+    (TIMM, edited(TIMM, "tinynet_e", ""), (), "line 2, model: found no network"),
+    (TIMM, edited(TIMM, "infer_macts", "speed"), (), "column speed: its unit is not known"),
+    ("ncu.csv", edited("ncu.csv", ".sum", ".avg", -1), GPU, "no launch has a sum that"),
+    ("tidy.csv", edited("tidy.csv", "time [ms]", "time [B]"), TIDY, "time is measured in s"),
+    ("tidy.csv", edited("tidy.csv", "time [ms]", "time(ms)"), TIDY, "column time(ms): no qu"),
+    ("tidy.csv", edited("tidy.csv", "allocated_peak [MiB]", "time [s] "), TIDY, "hold time"),
+    ("tidy.csv", edited("tidy.csv", "batch", "speed"), TIDY, "column speed: its unit is not"),
+    ("tidy.csv", edited("tidy.csv", "layout", "gpu"), TIDY, "line 2, gpu: found nchw"),
+    ("tidy.csv", edited("tidy.csv", "0.5", "0.0"), TIDY, "line 2, time [ms]: found '0.0'"),
+    ("tidy.csv", edited("tidy.csv", "0.5", f"1e{'9' * 9}"), TIDY, "found '1e999999999'"),
+    ("tidy.csv", edited("tidy.csv", "time [ms]", "test_accuracy [1]"), TIDY, "found '2.25'"),
+    ("tidy.csv", b"batch,time [ms]\n1,\n", TIDY, "no row has a measured number"),
+    ("tidy.csv", BLANK.replace(b"0.75", b"n/a"), TIDY, "line 5, time [ms]: found 'n/a'"),
+    ("tidy.csv", edited("tidy.csv", ",nhwc", ""), TIDY, "line 4: found 3 cells of 4"),
+    ("таблица", BLANK, TIDY, "no letter from a to z and no number; rename the file"),
+    ("trace.json", TRACE, PROFILE[:6], "does not say the direction"),
+    ("trace.json", TRACE, (*PROFILE, "--set", "batch=0"), "a whole number from 1 on"),
+    ("trace.json", TRACE, (*PROFILE, *GPU), "the file says some GPU; drop the option"),
+    ("timeline.json", TIMELINE, PROFILE, "give it with --device"),
+    # What is damaged or foreign.
+    ("ncu.csv", b"==ERROR== ERR_NVGPUCTRPERM - The user\n", GPU, "ERR_NVGPUCTRPERM"),
+    ("trace.json", traced(), PROFILE, "found no kernel"),
+    ("trace.json", traced({**KERNEL, "dur": 0}), PROFILE, "a kernel took 0 µs"),
+    ("trace.json", TRACE.replace(b"6.88", b"1e999999999"), PROFILE, "times below"),
+    ("trace.json", traced(ON_GPU_0, ON_GPU_1), PROFILE, "work of the GPUs 0, 1; import"),
+    ("trace.json", traced(KERNEL, gpus=("one", "other")), PROFILE, "2 kinds of GPU"),
+    ("timeline.json", b"[[5, 2, 512, 9]]", FOR_TIMELINE, "from 0 to 7, found 9"),
+    ("timeline.json", b"[[5, 4, -512, 0]]", FOR_TIMELINE, "5: found -512 B of parameter"),
+    ("timeline.json", b"[[5, 2, %d, 4]]" % 2**64, FOR_TIMELINE, f"{2**64} B of activation"),
+    ("tidy.csv", FILES["tidy.csv"][0][:30], TIDY, "in the middle of a line"),
+    ("tidy.csv", b"", TIDY, "the file is empty"),
+    (TIMM, bytes(range(256)) * 8, GPU, "found no file of a format"),
+], ids=lambda value: value[:24] if isinstance(value, str) else "")  # fmt: skip
 def test_what_cannot_be_imported_is_one_sentence_and_no_record(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

@@ -1,7 +1,5 @@
 """A run from its command to its record: cases that fail, what ends it, and what goes on."""
 
-from __future__ import annotations
-
 import shlex
 import signal
 import subprocess
@@ -91,8 +89,6 @@ def command(
 
 
 # ---------------------------------------------------------------------------------- what each gives
-
-
 @pytest.mark.parametrize(
     ("forks", "words"), [(True, ""), (False, "--set way=well,raise,die,exit,'well again'")]
 )
@@ -136,8 +132,6 @@ def test_what_ends_a_run(command: Command, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 # ------------------------------------------------------------------ real signals to real processes
-
-
 def held_at(driver: Driver, size: str, *words: str, kept: int) -> subprocess.Popen[str]:
     """A run that waits in the case ``size``, with ``kept`` further cases on the disk."""
     before, already = driver.finished(), len(driver.measured())
@@ -179,8 +173,6 @@ def test_a_run_goes_on_after_each_signal(driver: Driver) -> None:
 
 
 # ---------------------------------------------------------------- the same without a new process
-
-
 def damaged(path: Path) -> str:
     """Damage a journal, without loss; what is said of it when it is read."""
     with path.open("ab") as stream:
@@ -240,7 +232,6 @@ def test_runs_whose_machines_are_gone_become_records_of_what_they_measured(
 
 
 # ------------------------------------------------------------------------------- the journal
-
 HEADER = make_header(tiny_study.STUDY)
 CASES = tuple(Case(factors={"size": size}) for size in range(3))
 

@@ -3,8 +3,6 @@
 In one process; only conv_scaling measures its ceilings.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import mmap
@@ -110,7 +108,6 @@ def test_settings_choose_levels_and_other_batches() -> None:
 
 
 # -------------------------------------------------------------------------------- what they leave
-
 #: A batch of a thousand million images fits into no machine: 86 TB.
 TOO_MANY = 10**9
 RUNS: dict[str, tuple[str, ...]] = {
@@ -186,8 +183,6 @@ def test_a_run_leaves_a_record_that_can_be_handed_in(run: Callable[[str], Run], 
 
 
 # ------------------------------------------------------------------------ what each has besides
-
-
 def test_ceilings_stand_before_and_after(run: Callable[[str], Run]) -> None:
     found = run("conv_scaling")
     work = {(c.operation, c.instrument, c.moment): c.work for c in found.stored.record.ceilings}

@@ -3,8 +3,6 @@
 The committed captures are made anew, and met by every request that an H100's allocator saw.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from itertools import pairwise
@@ -82,14 +80,11 @@ def test_layers_are_those_of_the_module_and_of_its_authors(name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same'")
-@pytest.mark.parametrize(
-    ("module", "shape", "said"),
-    [
-        (nn.LSTM(4, 4), (2, 3, 4), r"LSTM is not a layer that ridgepoint describes"),
-        (nn.AdaptiveAvgPool2d(3), (1, 1, 10, 10), r"from 10x10 to 3x3 has windows of different"),
-        (nn.Conv2d(1, 1, 2, padding="same"), (1, 1, 4, 4), r"padding='same' with an even kernel"),
-    ],
-)
+@pytest.mark.parametrize(("module", "shape", "said"), [
+    (nn.LSTM(4, 4), (2, 3, 4), r"LSTM is not a layer that ridgepoint describes"),
+    (nn.AdaptiveAvgPool2d(3), (1, 1, 10, 10), r"from 10x10 to 3x3 has windows of different"),
+    (nn.Conv2d(1, 1, 2, padding="same"), (1, 1, 4, 4), r"padding='same' with an even kernel"),
+])  # fmt: skip
 def test_what_cannot_be_described_is_refused(
     module: nn.Module, shape: tuple[int, ...], said: str
 ) -> None:
@@ -123,8 +118,6 @@ def test_what_no_module_tells_is_captured() -> None:
 
 
 # ------------------------------------------------ tiling changes when things are computed, not what
-
-
 def whole_numbers(module: nn.Module) -> nn.Module:
     """Small whole numbers for weights, so that float64 sums are exact in whatever order."""
     generator = torch.Generator().manual_seed(0)
@@ -189,7 +182,6 @@ def test_maps_are_the_same_and_only_whole_layers_compute_nothing_twice(
 
 
 # ------------------------------------------------------------- what an H100 was asked for
-
 DATA = Path(__file__).parents[2] / "data"
 INFERENCE = "inference_memory/20261122T103140Z-nvidia-h100-80gb-hbm3-a086b081.json"
 TRAINING = "training_roofline/20261122T103542Z-nvidia-h100-80gb-hbm3-893e6327.json"
@@ -242,15 +234,12 @@ def others(found: Theory, events: Sequence[float]) -> list[tuple[str, int]]:
     return extra
 
 
-@pytest.mark.parametrize(
-    ("name", "batch"),
-    [
-        *(("LeNet-5", batch) for batch in (1, 64, 1024)),
-        *(("AlexNet", batch) for batch in (1, 8, 64, 128)),
-        *(("VGG-16", batch) for batch in (8, 640)),
-        *(("ResNet-20", batch) for batch in (1, 128, 256, 1024)),
-    ],
-)
+@pytest.mark.parametrize(("name", "batch"), [
+    *(("LeNet-5", batch) for batch in (1, 64, 1024)),
+    *(("AlexNet", batch) for batch in (1, 8, 64, 128)),
+    *(("VGG-16", batch) for batch in (8, 640)),
+    *(("ResNet-20", batch) for batch in (1, 128, 256, 1024)),
+])  # fmt: skip
 def test_inference_asks_for_the_tensors_of_theory_and_workspaces_of_cudnn(
     name: str, batch: int
 ) -> None:
@@ -290,16 +279,11 @@ def test_what_takes_nothing_was_seen_in_these_calls() -> None:
 
 
 # ------------------------------------------------------------------------- committed captures
-
-
-@pytest.mark.parametrize(
-    ("name", "image", "way"),
-    [
-        ("LeNet-5", 32, Way("channels_last")),
-        ("ResNet-20", 32, Way("contiguous", "float16")),
-        ("AlexNet", 224, Way("channels_last", "bfloat16")),
-    ],
-)
+@pytest.mark.parametrize(("name", "image", "way"), [
+    ("LeNet-5", 32, Way("channels_last")),
+    ("ResNet-20", 32, Way("contiguous", "float16")),
+    ("AlexNet", 224, Way("channels_last", "bfloat16")),
+])  # fmt: skip
 def test_a_network_is_captured_again_at_another_batch(name: str, image: int, way: Way) -> None:
     kept = captured(name, image, way)
     assert isinstance(kept, Captured)

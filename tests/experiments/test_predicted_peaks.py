@@ -1,7 +1,5 @@
 """The peak that theory predicts from operators, against the allocator's own events."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from itertools import product, starmap

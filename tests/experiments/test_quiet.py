@@ -1,7 +1,5 @@
 """What else the machine did: differences of readings, the rule, and waiting for quiet."""
 
-from __future__ import annotations
-
 import math
 import os
 import subprocess
@@ -28,35 +26,32 @@ def later(
 START = later(wall=0.0)
 
 
-@pytest.mark.parametrize(
-    ("end", "threads", "said"),
-    [
-        (later(own=20.0), 1, None),
-        (later(own=20.0), 2, None),
-        (later(own=20.0), 4, None),
-        (START, 2, None),
-        # Others on a full machine, from a tenth of a processor on.
-        (later(used=0.99, own=20.0), 2, None),
-        (later(used=8.0, own=12.0), 2, "used 0.8 of 2"),
-        # Waiting, from two percent of all threads on; threads may wait for each other.
-        (later(used=0.9, wait=0.39), 2, None),
-        (later(used=0.9, wait=0.41), 2, ""),
-        (later(used=0.9, wait=0.21), 1, ""),
-        (later(own=10.0, wait=8.0), 1, None),
-        (later(own=10.0, used=0.1, wait=8.0), 1, None),
-        (later(own=10.0, stolen=0.3, wait=8.0), 1, ""),
-        # What the hypervisor takes, with spare processors too, and together with others.
-        (later(stolen=2.8), 1, "the hypervisor took 0.3 of 2"),
-        (later(stolen=2.8), 2, ""),
-        (later(stolen=0.9), 1, None),
-        (later(used=0.6, stolen=0.6), 1, None),
-        (later(used=0.7, stolen=0.6), 2, ""),
-        (later(used=5.0, stolen=4.0), 2, "used 0.5 and the hypervisor took 0.4 of 2"),
-        # Others never use more than there is.
-        (later(wall=0.006, used=0.03), 2, None),
-        (later(wall=0.1, used=0.5), 2, "used 2.0 of 2"),
-    ],
-)
+@pytest.mark.parametrize(("end", "threads", "said"), [
+    (later(own=20.0), 1, None),
+    (later(own=20.0), 2, None),
+    (later(own=20.0), 4, None),
+    (START, 2, None),
+    # Others on a full machine, from a tenth of a processor on.
+    (later(used=0.99, own=20.0), 2, None),
+    (later(used=8.0, own=12.0), 2, "used 0.8 of 2"),
+    # Waiting, from two percent of all threads on; threads may wait for each other.
+    (later(used=0.9, wait=0.39), 2, None),
+    (later(used=0.9, wait=0.41), 2, ""),
+    (later(used=0.9, wait=0.21), 1, ""),
+    (later(own=10.0, wait=8.0), 1, None),
+    (later(own=10.0, used=0.1, wait=8.0), 1, None),
+    (later(own=10.0, stolen=0.3, wait=8.0), 1, ""),
+    # What the hypervisor takes, with spare processors too, and together with others.
+    (later(stolen=2.8), 1, "the hypervisor took 0.3 of 2"),
+    (later(stolen=2.8), 2, ""),
+    (later(stolen=0.9), 1, None),
+    (later(used=0.6, stolen=0.6), 1, None),
+    (later(used=0.7, stolen=0.6), 2, ""),
+    (later(used=5.0, stolen=4.0), 2, "used 0.5 and the hypervisor took 0.4 of 2"),
+    # Others never use more than there is.
+    (later(wall=0.006, used=0.03), 2, None),
+    (later(wall=0.1, used=0.5), 2, "used 2.0 of 2"),
+])  # fmt: skip
 def test_from_when_on_a_stretch_is_disturbed(end: Reading, threads: int, said: str | None) -> None:
     found = disturbance(START, end, threads)
     assert (found is None) == (said is None) and (said or "") in str(found)
@@ -105,11 +100,7 @@ def test_what_linux_counts_of_the_processors_of_a_run_is_read(
     [((1.5, 0, 0, 0, 0, 0.5, 0), 11, "1.5 of 2"), ((2.0,), 120, "2.0 of 2")],
 )
 def test_waiting_for_five_quiet_seconds_says_what_disturbs(
-    notes: Notes,
-    monkeypatch: pytest.MonkeyPatch,
-    loads: tuple[float, ...],
-    seconds: int,
-    left: str,
+    notes: Notes, monkeypatch: pytest.MonkeyPatch, loads: tuple[float, ...], seconds: int, left: str
 ) -> None:
     """Others use ``loads`` processors, one a second, and then the last for ever."""
     slept: list[float] = []

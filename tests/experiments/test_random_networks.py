@@ -1,7 +1,5 @@
 """Networks made at random from what is supported: the theory is exact, or refuses."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@ Bytes by PyTorch's profiler are compared with theory in ``test_predicted_peaks``
 in ``test_measuring``.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 import subprocess
@@ -37,9 +35,8 @@ from report.records.quantities import QUANTITIES
 from report.records.record import Cache, Case, Policy, Protocol, Round
 from tests.experiments.conftest import Notes, make_header
 
+
 # -------------------------------------------------------------------------------------- one call
-
-
 def protocol(minimum: int, maximum: int, budget: float) -> Protocol:
     samples = {"minimum_samples": minimum, "maximum_samples": maximum, "warmup_calls": 2}
     return msgspec.structs.replace(FULL, **samples, case_budget_s=budget)
@@ -123,8 +120,6 @@ def test_the_warm_up_of_slow_steps_ends_early() -> None:
 
 
 # --------------------------------------------------------------------------------- which process
-
-
 @given(
     planned=st.dictionaries(
         st.sampled_from(["retained", "default", "jemalloc"]), st.integers(1, 9)
@@ -236,7 +231,6 @@ def test_each_process_measures_each_case_and_no_case_takes_another_with_it(
 MIB = 2**20
 
 # ---------------------------------------------------------------------------------- on a GPU
-
 #: A layer of 1000 B takes a workspace of 700 B, leaves a result of 600 B, and is called again; an
 #: address serves again as soon as it is free.
 HISTORY = (
@@ -307,8 +301,6 @@ def test_statistics_stand_around_each_call_whose_result_is_held(
 
 
 # ------------------------------------------------------------------------------- in the system
-
-
 #: Takes 1 block of 8 MiB, then 3 together, and frees them; the result is the last.
 _PROGRAM = """
 import sys, msgspec, numpy
@@ -355,7 +347,6 @@ def test_what_goes_beyond_the_limit_fails_and_the_limit_goes_away() -> None:
 
 
 # ------------------------------------------------------------------------------------- ceilings
-
 CACHES = (
     Cache(level=1, kind="data", size_bytes=32 * 2**10, cores=1),
     Cache(level=1, kind="instruction", size_bytes=32 * 2**10, cores=1),

@@ -1,7 +1,5 @@
 """Several runs: a sweep as jobs of this machine or of SLURM, and all that papers need of a GPU."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -110,8 +108,6 @@ def test_jobs_without_progress_are_given_up_though_their_files_differ(
 
 
 # ------------------------------------------------------------------------------------------ SLURM
-
-
 def test_the_script_for_sbatch_says_all_that_was_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,8 +176,6 @@ def test_what_sbatch_refuses_is_said(
 
 
 # ------------------------------------------------------------- all that papers need of a GPU
-
-
 def test_every_part_leaves_cases_and_work_to_count_where_it_counts() -> None:
     for part in gpu_session.PARTS:
         study, protocol, cases = gpu_session.request_of(part, 60.0, Path()).selected()

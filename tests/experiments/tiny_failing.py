@@ -1,7 +1,5 @@
 """The tiny study as one whose cases end in the way that they name, or leave files."""
 
-from __future__ import annotations
-
 import os
 import signal
 from dataclasses import replace

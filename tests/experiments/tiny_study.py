@@ -1,7 +1,5 @@
 """A study of six cases that measures nothing and can be made to wait, for tests of the harness."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

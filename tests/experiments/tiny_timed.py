@@ -1,7 +1,5 @@
 """The tiny study with bytes that each case has once, and times by processes of their own."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time
@@ -42,11 +40,7 @@ def times(factors: Factors, session: Session) -> Measured:
     loud = "a test" if size == LOUD else None
     quiet.disturbance = lambda *readings: loud  # type: ignore[assignment]
     retained = float("mmap_threshold" in os.environ.get("GLIBC_TUNABLES", ""))
-    return {
-        "time": (size / 1000,),
-        "step_loss": (float(os.getpid()),),
-        "train_loss": (retained,),
-    }
+    return {"time": (size / 1000,), "step_loss": (float(os.getpid()),), "train_loss": (retained,)}
 
 
 PLAN = msgspec.structs.replace(PLAIN.full, processes={"retained": 2, "default": 1})

@@ -1,7 +1,5 @@
 """The sample papers: their text is in sample/, what they show is made for the tests."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

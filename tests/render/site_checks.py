@@ -1,8 +1,6 @@
 """What every page of a site has to keep, tried in chromium: ``python -m tests.render.site_checks
 out/html`` looks at a whole site, the tests at a small one."""
 
-from __future__ import annotations
-
 import functools
 import shutil
 import subprocess

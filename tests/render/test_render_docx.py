@@ -1,7 +1,5 @@
 """The Word document, read back as Word reads it: pictures, formulas, tables, links, styles."""
 
-from __future__ import annotations
-
 import io
 import re
 import shutil

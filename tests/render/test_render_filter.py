@@ -1,7 +1,5 @@
 """What the filter makes of each feature in each format."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable
@@ -191,21 +189,15 @@ def test_letters_of_figures_are_outlines_for_typst(write: Write) -> None:
 KEYS = "---\ntitle: A\nauthor: [{name: A}]\nbibliography: references.bib\n"
 
 
-@pytest.mark.parametrize(
-    ("head", "expected"),
-    [
-        ("No front matter.\n", "has no front matter"),
-        ("---\ntitle: [\n---\n", "not valid YAML"),
-        ("---\ntitle: A\n---\n", "missing required field `author`"),
-        (f"{KEYS}abstrakt: A\n---\n", "unknown field `abstrakt`; known are title, author, "),
-        (KEYS.replace("name: A", "name: A, orcid: 0000") + "---\n", "author[0].orcid"),
-        (
-            KEYS.replace("name: A", "name: A, mail: x") + "---\n",
-            "known are name, affiliation, orcid",
-        ),
-        (KEYS.replace("name: A", "name: A, email: a--b@x.org") + "---\n", "author[0].email"),
-    ],
-)
+@pytest.mark.parametrize(("head", "expected"), [
+    ("No front matter.\n", "has no front matter"),
+    ("---\ntitle: [\n---\n", "not valid YAML"),
+    ("---\ntitle: A\n---\n", "missing required field `author`"),
+    (f"{KEYS}abstrakt: A\n---\n", "unknown field `abstrakt`; known are title, author, "),
+    (KEYS.replace("name: A", "name: A, orcid: 0000") + "---\n", "author[0].orcid"),
+    (KEYS.replace("name: A", "name: A, mail: x") + "---\n", "known are name, affiliation, orcid"),
+    (KEYS.replace("name: A", "name: A, email: a--b@x.org") + "---\n", "author[0].email"),
+])  # fmt: skip
 def test_front_matter_is_checked(write: Write, head: str, expected: str) -> None:
     with pytest.raises(RenderError, match=re.escape(expected)):
         page_of(write("Text.\n", head=head))

@@ -1,7 +1,5 @@
 """Both ways to a PDF in every style, read back from the bytes, and any text in every format."""
 
-from __future__ import annotations
-
 import html
 import io
 import re
@@ -194,7 +192,6 @@ def test_what_latex_does_not_print_is_noted() -> None:
 
 
 # ----------------------------------------------------------------------------------------- styles
-
 #: What contents name, and the first words of its place in the text.
 LISTED = {
     "2 Model": "2 Model The work of a layer",
@@ -239,7 +236,6 @@ def test_a_paper_can_be_printed_in_any_style(style: str, write: Write) -> None:
 
 
 # ----------------------------------------------------------------------------------------- any text
-
 LONG = "0123456789abcdef" * 6
 #: A text of the data, and what the page, Typst and LaTeX print for it.
 TEXTS = {

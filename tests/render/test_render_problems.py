@@ -1,7 +1,5 @@
 """A complaint names the file and the line to fix, as the project names them, in one sentence."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable

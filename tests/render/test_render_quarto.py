@@ -1,7 +1,5 @@
 """Papers by Quarto: by the real one where it is installed, and by a stand-in that also fails."""
 
-from __future__ import annotations
-
 import html
 import json
 import re
@@ -71,8 +69,6 @@ def build(folder: Path, *arguments: str) -> tuple[int, str]:
 
 
 # ------------------------------------------------------------------------------------- a stand-in
-
-
 def test_quarto_is_found_by_its_variable_on_the_path_or_as_a_package(
     stand_in: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,17 +108,14 @@ def test_an_old_quarto_is_refused_with_its_version(
         assert quarto_version() == new
 
 
-@pytest.mark.parametrize(
-    ("then", "message"),
-    [
-        (LATEX, r"p\.qmd:11: Quarto refused it \(Undefined control sequence\)"),
-        (TYPST, r"p\.qmd:11: Quarto refused it \(unknown variable: x\)"),
-        ("echo 'ERROR: bad key (line 9, columns 1--5)'; exit 1", r"p\.qmd:9: .*\(bad key "),
-        ("echo 'File `tcolorbox.sty'\"'\"' not found'; exit 1", "no tcolorbox.sty, .*apt-get"),
-        ("kill -9 $$", "it was killed, as systems do for want of memory"),
-        ("exit 3", "no reason given"),
-    ],
-)
+@pytest.mark.parametrize(("then", "message"), [
+    (LATEX, r"p\.qmd:11: Quarto refused it \(Undefined control sequence\)"),
+    (TYPST, r"p\.qmd:11: Quarto refused it \(unknown variable: x\)"),
+    ("echo 'ERROR: bad key (line 9, columns 1--5)'; exit 1", r"p\.qmd:9: .*\(bad key "),
+    ("echo 'File `tcolorbox.sty'\"'\"' not found'; exit 1", "no tcolorbox.sty, .*apt-get"),
+    ("kill -9 $$", "it was killed, as systems do for want of memory"),
+    ("exit 3", "no reason given"),
+])  # fmt: skip
 def test_what_quarto_refuses_is_one_sentence_with_its_place(
     stand_in: Callable[..., Path], write: Write, then: str, message: str
 ) -> None:
@@ -173,7 +166,6 @@ def test_the_project_holds_each_paper_with_its_own_settings(write: Write, tmp_pa
 
 
 # ---------------------------------------------------------------------------------- the real one
-
 PAPER = "conv_profiling"
 _VALUE = re.compile(r"\[((?:\\.|[^\[\]\\])*)\]\(#v-([\w-]+)\)\{\.value\}")
 _MARKED = re.compile(r"Q(\d+)Q([^Q]*)Q")

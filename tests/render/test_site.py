@@ -1,7 +1,5 @@
 """The site as a reader meets it: page by page, and in chromium on every width and by keyboard."""
 
-from __future__ import annotations
-
 import html
 import itertools
 import re
@@ -134,8 +132,6 @@ def site(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # ------------------------------------------------------------------------------- without a browser
-
-
 @pytest.mark.parametrize("name", SAID)
 def test_a_page_is_sound_and_says_what_is_known(site: Path, name: str) -> None:
     page = Page((site / name).read_text("utf-8"))
@@ -179,8 +175,6 @@ def test_the_search_finds_the_words_of_formulas(site: Path) -> None:
 
 
 # ------------------------------------------------------------------------------------- in chromium
-
-
 @pytest.fixture(scope="module")
 def browser() -> Iterator[webdriver.Chrome]:
     with site_checks.chromium() as driver:
@@ -207,15 +201,12 @@ def test_pages_fit_every_screen_without_a_complaint(browser: webdriver.Chrome, s
 
 
 @needs_chromium
-@pytest.mark.parametrize(
-    ("opener", "expected"),
-    [
-        ("a.value[href$=v-rate]", ["2 GB/s", "[1, 3] GB/s at 95 %", "a / b", "2 processes"]),
-        ("a.reference[href='#tbl-work']", ["Batch", "Go there"]),
-        ("#fig-time a.picture", ["SVG", "PDF", "Forward", "figures.time"]),
-        ("button.find", ["Search"]),
-    ],
-)
+@pytest.mark.parametrize(("opener", "expected"), [
+    ("a.value[href$=v-rate]", ["2 GB/s", "[1, 3] GB/s at 95 %", "a / b", "2 processes"]),
+    ("a.reference[href='#tbl-work']", ["Batch", "Go there"]),
+    ("#fig-time a.picture", ["SVG", "PDF", "Forward", "figures.time"]),
+    ("button.find", ["Search"]),
+])  # fmt: skip
 def test_what_opens_by_a_key_closes_by_another_and_gives_the_focus_back(
     browser: webdriver.Chrome, site: Path, opener: str, expected: list[str]
 ) -> None:
