@@ -9,7 +9,6 @@ operators are those of a real call.  Nothing is computed or allocated.
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -167,8 +166,12 @@ def capture(
         _materialise(module, inputs)
         put_into(module, mode, device)
         given, few = ([each.faked(mode, device) for each in of] for of in (inputs, probe))
-        # Tensors die with their last reference.
-        with mode, _never_compiled(), collector_off(0), _operators_of(gpu, device):
+        with (
+            mode,
+            torch.compiler.set_stance("force_eager"),
+            collector_off(0),  # tensors die with their last reference
+            _operators_of(gpu, device),
+        ):
             if few:
                 step.probe(few, trial)
                 recorder.most = policy.accumulate * (2 * len(trial.operators) + _LEEWAY)
@@ -217,17 +220,6 @@ def _device(gpu: bool, policy: Policy) -> torch.device:
             "capture it where PyTorch has a GPU, or give the type of all tensors (--dtype)."
         )
     return torch.device("cuda" if here else "cpu")
-
-
-def _never_compiled() -> AbstractContextManager[object]:
-    """Functions of ``torch.compile`` run without it; there are none before its import."""
-    if "torch._dynamo" in sys.modules:
-        return torch.compiler.set_stance("force_eager")
-    return patch.object(torch, "compile", _as_it_is)
-
-
-def _as_it_is(function: Any = None, **how: Any) -> Any:
-    return function or _as_it_is
 
 
 def _operators_of(gpu: bool, device: torch.device) -> AbstractContextManager[object]:
@@ -394,10 +386,7 @@ class Step:
             trained = [p for p in self.module.parameters() if p.requires_grad]
             how = self.policy.way(self.gpu)
             way = {} if how == "single" else {how: True}
-            base = torch.optim.Optimizer
-            # Without guards, which import PyTorch's compiler: that takes two seconds.
-            with patch.object(base, "add_param_group", inspect.unwrap(base.add_param_group)):
-                self.optimizer = _OPTIMIZERS[self.policy.optimizer](trained, **way)
+            self.optimizer = _OPTIMIZERS[self.policy.optimizer](trained, **way)
         self.run(given)
 
     def state(self) -> Iterator[torch.Tensor]:
