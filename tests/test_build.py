@@ -28,9 +28,7 @@ __all__ = ["built", "project"]
 
 
 # ------------------------------------------------------------------------------ records and papers
-def test_a_build_says_in_few_lines_what_it_made_and_a_bad_record_stops_its_own_paper_alone(
-    project: Path,
-) -> None:
+def test_a_build_says_what_it_made_and_a_bad_record_stops_one_paper(project: Path) -> None:
     """To a pipe, which sees no progress; all six studies would take a line each more."""
     path = tiny.record_of(project)
     factory.edit(path, '"seed": 0', '"seed": 1')
@@ -67,7 +65,7 @@ def test_a_build_says_in_few_lines_what_it_made_and_a_bad_record_stops_its_own_p
     ("2020-01-01T00:00:00Z", "2020-01-01", "2026-12-01"),
     ("2020-01-01T00:00:00Z", '"plan": "quick"', '"plan": "full"'),
 ], ids=["newest", "newest by its edited start", "best by its edited plan"])  # fmt: skip
-def test_an_altered_record_beside_another_is_left_out_unless_it_is_named(
+def test_altered_records_are_left_out_unless_named(
     moment: str, old: str, new: str, tmp_path: Path
 ) -> None:
     """Which record is used may be what the edit has changed."""
@@ -96,9 +94,7 @@ def test_a_defect_is_one_sentence_without_debug(file: str, line: str, project: P
     assert "Traceback" in tiny.build(project, "--debug").said
 
 
-def test_without_tex_auto_takes_typst_and_says_how_to_get_latex(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_tex_auto_takes_typst(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     index = Index(str(tmp_path))
     index.find_tex()
@@ -145,9 +141,7 @@ def start(project: Path, *before: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_a_signal_ends_a_build_and_the_loss_of_its_workers_is_a_sentence(
-    project: Path, number: int
-) -> None:
+def test_a_signal_ends_a_build_and_a_lost_worker_is_named(project: Path, number: int) -> None:
     process = start(project)
     begun = psutil.Process(process.pid)
     until(begun.children)
@@ -316,7 +310,7 @@ def test_a_file_of_another_is_never_replaced(file: str, project: Path) -> None:
     (TEMPLATE, "\n# Machines", '\n![x](figures/none){#fig-none fig-alt="x"}\n', "--html"),
     ("data/references.bib", "@", "@book{bad,\n  year = 1\n  title = {X}\n}\n\n@", "--html"),
 ])  # fmt: skip
-def test_an_error_names_a_file_that_is_there_and_no_folder_of_the_build(
+def test_an_error_names_an_existing_file(
     project: Path, file: str, old: str, new: str, arguments: str
 ) -> None:
     before = tiny.digests(project)

@@ -362,9 +362,7 @@ print(json.dumps([
 
 
 @pytest.mark.parametrize(("out", "origin"), [("out", "as built in"), ("new", "computed from")])
-def test_a_paper_opens_as_it_was_built_or_else_is_computed(
-    built: Path, out: str, origin: str
-) -> None:
+def test_a_paper_opens_as_built_or_is_computed(built: Path, out: str, origin: str) -> None:
     """A call of a layer takes 0.2 µs for each unit of its width, and 128 FLOP for each weight."""
     command = [sys.executable, "-c", OPENING, out]
     ended = subprocess.run(command, cwd=built, capture_output=True, text=True, check=True)

@@ -79,7 +79,7 @@ CHOSEN: tuple[tuple[tuple[Stored, ...], Edition | None, list[str]], ...] = (
 
 
 @pytest.mark.parametrize(("runs", "edition", "expected"), CHOSEN)
-def test_the_records_that_a_paper_uses(
+def test_records_in_use(
     runs: tuple[Stored, ...], edition: Edition | None, expected: list[str]
 ) -> None:
     """The machine, the day and the plan of each, in any order of files."""
@@ -192,7 +192,7 @@ POOLED: tuple[tuple[tuple[Stored, ...], list[str], dict[str, str]], ...] = (
 
 
 @pytest.mark.parametrize(("runs", "used", "fates"), POOLED)
-def test_full_runs_of_one_measurement_are_pooled(
+def test_full_runs_are_pooled(
     runs: tuple[Stored, ...], used: list[str], fates: dict[str, str]
 ) -> None:
     files = {item.record.started[8:10]: item.file for item in runs}
@@ -338,7 +338,7 @@ def test_of_a_shard_that_was_measured_twice_the_newest_counts() -> None:
     ([(7, 8, 9, 10), (8, 9)], [7, 8, 8, 9, 10, 11]),
     ([(9,), (), (9, 10)], [9, 11, 14]),
 ])  # fmt: skip
-def test_processes_that_repeat_what_was_disturbed_have_numbers_of_their_own(
+def test_repeating_processes_have_new_numbers(
     own: list[tuple[int, ...]], expected: list[int]
 ) -> None:
     parts = []
@@ -457,9 +457,7 @@ def test_series_in_which_two_runs_are_more_than_a_fifth_apart_are_counted() -> N
     # No case is faster than the best ceiling.
     ((1.0,), "computes 0 GFLOP/s, the best ceiling 0"),
 ])  # fmt: skip
-def test_a_rate_that_no_processor_reaches_is_a_problem(
-    rates: tuple[float, ...], why: str | None
-) -> None:
+def test_impossible_rates_are_a_problem(rates: tuple[float, ...], why: str | None) -> None:
     machine = factory.environment(host=factory.SERVER, threads=1)
     assert gates.most_possible(machine) == pytest.approx(198.4e9)
     plain = factory.ceiling("matrix_product", "before", 1.0)

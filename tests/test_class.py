@@ -65,7 +65,7 @@ def test_a_class_makes_one_table_and_one_figure_and_no_more(study: str, machines
         assert len(panel.names) == min(known, DRAWN) and panel.height < 7.5, "inches"
 
 
-def test_a_class_with_bad_records_is_built_and_the_check_names_them(
+def test_bad_records_of_a_class_are_left_out_and_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = tmp_path / "class"  # of records alone

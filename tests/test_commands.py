@@ -70,7 +70,7 @@ def data(tmp_path: Path) -> Path:
         for other in ("--list", "--check", "--diff HEAD", "--verify", "--serve 0")
     ),
 ])  # fmt: skip
-def test_the_command_line_answers_in_a_sentence(
+def test_answers_of_the_command_line(
     line: str, code: int, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert build.main(line.split()) == code
@@ -78,7 +78,7 @@ def test_the_command_line_answers_in_a_sentence(
     assert told in (err if code else out) and err.count("\n") == (code == 2)
 
 
-def test_a_folder_that_is_none_of_outputs_or_of_records_is_refused_and_nothing_is_touched(
+def test_other_folders_are_refused_and_not_touched(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "ring").symlink_to("ring")
@@ -139,9 +139,7 @@ def test_a_record_that_cannot_be_meant_is_refused(data: Path, tmp_path: Path) ->
         assert line.startswith(f"--use {text}: ") and told in line
 
 
-def test_a_build_uses_it_says_so_and_the_next_one_does_not(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_use_lasts_for_one_build(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, manifest = folder / f"out/html/{STUDY}/index.html", folder / "out/manifest.json"
     use, plain = ("--use", "20261102"), (page.read_bytes(), manifest.read_bytes())
     assert build.main(words(folder, *use, "--dry-run")) == 0

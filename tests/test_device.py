@@ -88,7 +88,7 @@ TENSOR = counted(64, tensor=ALL)
     # What a kernel pads is not explained.
     (counted(64, padding=500), (1, 1, 0, 0), 1000),
 ])  # fmt: skip
-def test_terms_are_what_counters_and_theory_say(
+def test_terms_of_counters(
     counters: dict[str, Any], amounts: tuple[int, ...], residual: int
 ) -> None:
     """``amounts`` are those of the terms, in outputs of the layer."""

@@ -87,7 +87,7 @@ def commit(data: Path) -> None:
         subprocess.run([*git, *words], check=True, capture_output=True)
 
 
-def test_a_revision_is_unpacked_as_it_was_also_in_a_hook(
+def test_a_revision_is_unpacked(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_record(factory.record(), data)
@@ -108,9 +108,7 @@ def test_a_revision_is_unpacked_as_it_was_also_in_a_hook(
         find_data("HEAD", data, tmp_path)
 
 
-def test_another_record_changes_numbers_text_and_figures_and_the_page_has_all(
-    tmp_path: Path,
-) -> None:
+def test_another_record_changes_numbers_text_figures_and_the_page(tmp_path: Path) -> None:
     old = factory.data_folder(tmp_path / "old", whole_record())
     slower = msgspec.structs.replace(whole_record(slower=1.2), started="2026-12-01T10:00:00Z")
     data, out = factory.data_folder(tmp_path / "new", slower), tmp_path / "out"
@@ -141,7 +139,7 @@ def test_the_first_records_of_a_study_are_shown_beside_nothing(data: Path, tmp_p
     assert "There is no such figure with the old data" in page
 
 
-def test_data_that_are_refused_are_a_sentence_for_each_side(
+def test_refused_data_are_a_sentence_for_each_side(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for study in (STUDY, "conv_profiling"):

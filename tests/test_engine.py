@@ -27,7 +27,7 @@ def all_steps() -> list[Step]:
     return [*world.study_steps(STUDY), *shared]
 
 
-def test_a_file_is_read_again_when_the_system_says_that_it_was_touched_or_it_is_too_new(
+def test_a_touched_or_new_file_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is new may change once more within the same tick of the file system's clock."""
@@ -170,7 +170,7 @@ def test_reasons_name_what_changed(world: World) -> None:
     ]
 
 
-def test_a_check_judges_a_pdf_by_the_engine_that_made_it(
+def test_a_check_judges_a_pdf_by_its_own_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here LaTeX was installed after Typst had made the PDF."""
@@ -193,7 +193,7 @@ def test_what_all_share_waits_for_a_study_that_is_written_whole(world: World) ->
         assert bool(world.shared_steps()) is (missing is None)
 
 
-def test_what_cannot_be_read_back_was_not_made(
+def test_an_unreadable_output_fails_its_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -211,9 +211,7 @@ def test_what_a_folder_of_records_lacks_is_the_project_s_own(world: World) -> No
     assert world.source("data/editions.yaml") == f"{world.request.data}/editions.yaml"
 
 
-def test_two_folders_are_exchanged_or_moved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_install_exchanges_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for turn in ("exchanged", "moved"):
         for name in ("old", "new"):
             (tmp_path / turn / name).mkdir(parents=True)

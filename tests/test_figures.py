@@ -204,9 +204,7 @@ SETTINGS = {
 }  # fmt: skip
 
 
-def test_the_same_drawing_gives_the_same_bytes_whatever_a_user_sets(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_drawing_has_the_same_bytes_whatever_a_user_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Builds in other time zones, locales and with other hash seeds are those of ``--verify``."""
     drawing = Drawing(tuple(case.panel for case in CASES.values())[:6], wide=True)
     first = render(drawing, "study/fig-x")

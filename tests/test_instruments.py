@@ -85,9 +85,7 @@ FP32 = {f"ncu_fp32_{kind}" for kind in ("additions", "multiplications", "multipl
     (off("bf16", 1.03, "4096x"), set(), ""),
     (edited(CASE, FADD, lambda _: "n/a"), {CORE, "ncu_fp32_additions"}, "no number"),
 ], ids=range(6))  # fmt: skip
-def test_what_is_not_trusted_or_not_given_is_left_out(
-    text: str, missing: set[str], said: str
-) -> None:
+def test_untrusted_counts_are_left_out(text: str, missing: set[str], said: str) -> None:
     series, found = ncu_logs.counted(ncu_logs.logs_of(text, (CASE, NEXT)), "case 0")
     assert found.keys() == missing
     assert all(said in reason for reason in found.values())
@@ -163,7 +161,7 @@ PATHS = ("bf16_dst_fp32", "fp16", "fp64", "fp8", "tf32_dst_fp32")
     ("9.0", HOPPER, {f"{TENSOR_CORE}src_{path}.sum": 1 for path in PATHS}),
     ("7.0", (), {"sm__inst_executed_pipe_tensor.sum": 512}),
 ])  # fmt: skip
-def test_every_architecture_counts_each_path_once(
+def test_metrics_of_an_architecture(
     capability: str, tensor: Iterable[str], paths: dict[str, int]
 ) -> None:
     plan = metrics_for(capability, frozenset([*COMMON, *(TENSOR_CORE + name for name in tensor)]))

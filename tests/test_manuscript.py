@@ -163,7 +163,7 @@ def test_the_check_names_a_sentence_that_no_longer_holds(tmp_path: Path) -> None
     ("a\n{{ lipsum() }}\n", 2, "'lipsum' is undefined"),
     ("a\n{% macro m() %}{{ m() }}{% endmacro %}\n{{ m() }}\n", 2, "itself"),
 ])  # fmt: skip
-def test_an_author_reads_the_line_and_what_to_do(
+def test_faults_of_a_template_name_their_line(
     text: str, line: int, word: str, tmp_path: Path
 ) -> None:
     with pytest.raises(TemplateError) as caught:
@@ -242,9 +242,7 @@ NAMED = "---\nnames: [float32, RTX 3090, 3 × 3]\n---\n"
     (r"$F(B) = 2 M(B) = B_1 + 0$ and $2n^3$ and $x_{12} = 3 \cdot B$", []),
     ("$$ V = s (N + B A) $$ {#eq-law}", []),
 ])  # fmt: skip
-def test_a_typed_number_is_found_with_its_line(
-    template: str, found: list[str], tmp_path: Path
-) -> None:
+def test_typed_numbers_are_found(template: str, found: list[str], tmp_path: Path) -> None:
     """The first one is named, and how many others there are."""
     said = ""
     try:
@@ -382,9 +380,7 @@ def test_whole_entries_are_accepted(content: bytes, tmp_path: Path) -> None:
     (b"% a comment", b"no comment", "line 1, between entries: found text"),
     (b"@misc{second", b"@string{s", "entry @string{s, title = {Other},}: expected"),
 ])  # fmt: skip
-def test_a_damaged_entry_is_refused_by_name(
-    old: bytes, new: bytes, found: str, tmp_path: Path
-) -> None:
+def test_damaged_entries_are_named(old: bytes, new: bytes, found: str, tmp_path: Path) -> None:
     assert old in GOOD + PARENT
     (tmp_path / "references.bib").write_bytes((GOOD + PARENT).replace(old, new, 1))
     remedy = "; fix the entry, or restore the file with git."

@@ -100,9 +100,7 @@ def test_units_are_read_written_and_combined() -> None:
     (lambda: proportion_interval(3, 2), "found 3 of 2"),
     (lambda: proportion_interval(-1, 2), "found -1 of 2"),
 ])  # fmt: skip
-def test_what_has_no_meaning_is_refused_where_it_is_asked_for(
-    build: Callable[[], object], complaint: str
-) -> None:
+def test_meaningless_quantities_are_refused(build: Callable[[], object], complaint: str) -> None:
     with pytest.raises(StudyError) as caught:
         build()
     assert complaint in str(caught.value)
@@ -163,7 +161,7 @@ BOUNDS: tuple[tuple[Quantity, float, float, float], ...] = (
 
 
 @pytest.mark.parametrize(("quantity", "value", "low", "high"), BOUNDS)
-def test_bounds_of_what_was_printed(
+def test_bounds_of_printed_numbers(
     quantity: Quantity, value: float, low: float, high: float
 ) -> None:
     result = found(quantity)
@@ -457,9 +455,7 @@ TRUE, FALSE, UNSURE, SURE, SLOW = (
     ((SLOW, SLOW), "refuted", "refuted"),
     ((), "not measured", "not measured"),
 ])  # fmt: skip
-def test_all_and_any_are_different_claims(
-    statements: tuple[Statement, ...], all_: str, any_: str
-) -> None:
+def test_all_and_any_of_statements(statements: tuple[Statement, ...], all_: str, any_: str) -> None:
     assert (all_of(*statements).judge(), any_of(*statements).judge()) == (all_, any_)
 
 

@@ -26,9 +26,7 @@ def reconciliation(
 
 
 @given(st.integers(), st.lists(st.integers(), max_size=6), st.integers())
-def test_start_terms_and_residual_are_the_measurement(
-    start: int, amounts: list[int], measured: int
-) -> None:
+def test_terms_and_residual_add_up(start: int, amounts: list[int], measured: int) -> None:
     this = reconciliation(start, amounts, measured)
     assert not isinstance(this.residual, Missing)
     assert this.end + this.residual == measured
@@ -48,9 +46,7 @@ def test_start_terms_and_residual_are_the_measurement(
     (1, 0, Missing("a share of 0 is undefined")),
     (8, None, Missing("no counter")),
 ])  # fmt: skip
-def test_a_residual_is_a_share_of_what_was_measured(
-    start: int, measured: int | None, share: float | Missing
-) -> None:
+def test_residual_shares(start: int, measured: int | None, share: float | Missing) -> None:
     this = reconciliation(start, [], measured)
     assert this.residual_share == share
     assert this.explained == (share == 0)

@@ -82,9 +82,7 @@ ROUNDS = st.lists(
     st.sampled_from([None, Shard(number=2, of=4, sweep="a" * 64)]),
     st.text(max_size=4) | st.sampled_from(['a "name"', "a\\b", "a\nb"]),
 )
-def test_a_record_survives_writing_and_reading(
-    parts: list[Any], shard: Shard | None, name: str
-) -> None:
+def test_records_survive_writing(parts: list[Any], shard: Shard | None, name: str) -> None:
     cases = [
         msgspec.structs.replace(
             factory.case(number, status=status, reason=reason, layers=layers),
@@ -295,7 +293,7 @@ def test_what_was_written_is_read_again_and_never_replaced(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()]
 )
-def test_a_writer_that_is_interrupted_or_has_no_room_leaves_nothing(
+def test_a_failed_writer_leaves_nothing(
     error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def sync(descriptor: int) -> NoReturn:
@@ -358,9 +356,7 @@ def test_every_committed_record_is_what_its_experiment_wrote_with_all_its_files(
     assert records >= 82
 
 
-def test_a_study_is_read_oldest_first_and_a_record_is_compared_with_its_name(
-    tmp_path: Path,
-) -> None:
+def test_records_are_read_oldest_first_and_compared_with_their_names(tmp_path: Path) -> None:
     """Also where no paper uses it: what it says decides which record is used."""
     assert read_records("conv_scaling", tmp_path) == ()
     for day in (3, 1, 2):
@@ -418,7 +414,7 @@ STRAYS: dict[str, str] = {
 }
 
 
-def test_strays_among_records_are_named_by_a_build_and_its_check(
+def test_strays_are_named_by_a_build_and_its_check(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = factory.data_folder(tmp_path, with_attachments())

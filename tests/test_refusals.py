@@ -253,9 +253,7 @@ def damaged(document: Any, random: Random) -> Any:
 
 
 @pytest.mark.parametrize("study", [study for study in STUDIES if study != "gpu_survey"])
-def test_a_record_with_another_value_in_any_place_is_refused_or_right(
-    study: str, tmp_path: Path
-) -> None:
+def test_records_with_a_damaged_value_are_refused_or_right(study: str, tmp_path: Path) -> None:
     text, name = encode(small(study)), record_name(small(study))
     for seed in range(8):
         document = damaged(json.loads(text), Random(f"{study} {seed}"))
@@ -390,7 +388,7 @@ IMPOSSIBLE: tuple[tuple[str, str, Any, str], ...] = (
 
 
 @pytest.mark.parametrize(("study", "where", "to", "word"), IMPOSSIBLE)
-def test_a_case_that_no_study_can_compute_from_is_named(
+def test_impossible_cases_are_named(
     study: str, where: str, to: Any, word: str, tmp_path: Path
 ) -> None:
     data = factory.data_folder(tmp_path)
@@ -406,7 +404,7 @@ def test_a_case_that_no_study_can_compute_from_is_named(
     "fault",
     [None, StudyError("data/{}: a.json: cut off."), StudyError("Found no value."), KeyError("x")],
 )
-def test_a_record_that_a_study_fails_with_is_left_out_beside_a_good_one(
+def test_a_record_that_a_study_fails_with_is_left_out(
     fault: Exception | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study, whole = "conv_scaling", small("conv_scaling")
@@ -431,7 +429,7 @@ def test_a_record_that_a_study_fails_with_is_left_out_beside_a_good_one(
     assert [item.file for item in chosen.inputs.records] == [f"{study}/{record_name(good)}"]
 
 
-def test_a_slip_in_code_is_named_by_its_line_and_no_record_is_blamed(
+def test_a_slip_in_code_is_named_by_its_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = factory.data_folder(tmp_path, small("conv_scaling"))
@@ -445,7 +443,7 @@ def test_a_slip_in_code_is_named_by_its_line_and_no_record_is_blamed(
             compute_usable("conv_scaling", data)
 
 
-def test_a_misspelt_quantity_or_unit_is_a_slip_in_the_study(
+def test_a_misspelt_quantity_is_a_slip_in_the_study(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = factory.data_folder(tmp_path, small("conv_scaling"))
@@ -467,9 +465,7 @@ def test_a_misspelt_quantity_or_unit_is_a_slip_in_the_study(
             compute_usable("conv_scaling", data)
 
 
-def test_a_record_that_no_check_foresees_or_without_a_case_is_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unforeseen_record_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its place stands once, whatever the data directory is called."""
     data = factory.data_folder(tmp_path, small("conv_scaling")).rename(tmp_path / "class")
     odd = factory.record(machine=factory.environment("odd-1t"))
@@ -493,9 +489,7 @@ def test_a_record_that_no_check_foresees_or_without_a_case_is_left_out(
 
 
 @pytest.mark.parametrize("lacking", ["", "conditions.precision"])
-def test_an_import_that_is_cut_or_lacks_a_condition_is_left_out_beside_whole_ones(
-    lacking: str, tmp_path: Path
-) -> None:
+def test_damaged_imports_are_left_out_beside_whole_ones(lacking: str, tmp_path: Path) -> None:
     data, study = factory.data_folder(tmp_path), "gpu_survey"
     folder = data / study / "imported"
     folder.mkdir(parents=True)

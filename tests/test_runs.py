@@ -91,9 +91,7 @@ def test_a_series_has_the_processes_of_all_runs() -> None:
     (Run(replace(NEW, others=(SLOW,)), "a"), (NEW,)),
     (Run(replace(SLOW, others=(NEW,)), "a"), (NEW,)),
 ])  # fmt: skip
-def test_a_value_names_the_files_of_all_runs_that_it_is_from(
-    run: Run, sources: tuple[Stored, ...]
-) -> None:
+def test_a_value_names_the_files_of_its_runs(run: Run, sources: tuple[Stored, ...]) -> None:
     assert run.series("time", CASE).files == tuple(stored.file for stored in sources)
 
 
@@ -133,9 +131,7 @@ GPUS = [
     # Records of one device have one name.
     ([device(), device()], [f"{PLAIN} (a)"] * 2),
 ])  # fmt: skip
-def test_the_first_property_that_differs_for_all_is_named(
-    machines: list[Environment], ends: list[str]
-) -> None:
+def test_labels_name_what_differs_for_all(machines: list[Environment], ends: list[str]) -> None:
     found = labels([factory.stored(factory.record(machine=machine)) for machine in machines])
     assert all(name.endswith(end) for name, end in zip(found, ends, strict=True)), found
 
@@ -150,7 +146,7 @@ ZEN = ((0x17, 0x2F, "Zen"), (0x17, 0x30, "Zen 2"), (0x17, 0x91, "Zen 2"), (0x19,
     ("AMD EPYC 7763 64-Core Processor", 25, 1, "AMD EPYC 7763 64-Core Processor"),
     ("Intel Xeon", 25, 1, "Intel Xeon"),
 ])  # fmt: skip
-def test_a_mere_brand_of_amd_is_named_with_its_microarchitecture(
+def test_a_brand_of_amd_has_its_architecture(
     brand: str, family: int | None, model: int | None, label: str
 ) -> None:
     cpu = changed(device().cpu, model=brand)

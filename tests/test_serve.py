@@ -106,7 +106,7 @@ def options(out: Path) -> Namespace:
     return Namespace(study=STUDIES, out=out, data=ROOT / "data", use=(), serve=0, **asked)
 
 
-def test_each_change_is_built_and_pages_hear_of_it(
+def test_each_change_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What goes wrong is told and ends nothing; without a change nothing is built."""

@@ -226,9 +226,7 @@ _SIZES = st.lists(st.integers(0, 30 * 2**20), max_size=8)
 
 @settings(max_examples=60, deadline=None)
 @given(_SIZES, _SIZES)
-def test_rounding_and_segments_lead_from_requested_to_reserved(
-    first: list[int], second: list[int]
-) -> None:
+def test_rounding_and_segments_explain_reserved_bytes(first: list[int], second: list[int]) -> None:
     before = replay([Allocate(f"a{i}", size) for i, size in enumerate(first)])[-1]
     after = replay([Allocate(f"b{i}", size) for i, size in enumerate(second)], before)[-1]
     terms = (allocator_rounding(before, after, ""), *segment_granularity(before, after, ""))

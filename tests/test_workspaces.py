@@ -60,7 +60,7 @@ ON_AVX2: tuple[tuple[Layout, tuple[int, ...], tuple[int, ...], int, bool], ...] 
 
 
 @pytest.mark.parametrize(("layout", "shape", "geometry", "measured", "complete"), ON_AVX2)
-def test_peaks_on_avx2_are_met_or_at_least(
+def test_peaks_on_avx2(
     layout: Layout, shape: tuple[int, ...], geometry: tuple[int, ...], measured: int, complete: bool
 ) -> None:
     (layer,) = Chain(*shape).conv(*geometry).layers

@@ -50,9 +50,7 @@ def case_of(name: str, dtype: str = "float32") -> Case:
 #: How far single precision may drift apart in 20 iterations: libraries sum in different orders.
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 2e-5), ("float64", 1e-12)])
 @pytest.mark.parametrize("name", ["torch", "strict"])
-def test_twenty_iterations_give_the_same_weights_as_numpy(
-    name: str, dtype: str, tolerance: float
-) -> None:
+def test_iterations_give_the_weights_of_numpy(name: str, dtype: str, tolerance: float) -> None:
     ends = []
     for case in (case_of("numpy", dtype), case_of(name, dtype)):
         part, parameters = case.train, case.parameters
@@ -192,7 +190,7 @@ def test_the_digits_are_the_same_bytes_everywhere() -> None:
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_all_images_are_there_once_with_their_labels(
+def test_all_images_keep_their_labels(
     tmp_path: Path, packed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(datasets, "_HELD_OUT", 4)

@@ -37,7 +37,7 @@ def test_each_check_says_its_level_and_what_to_do(check: Check, level: str, word
     assert check.level == level and words in check.text
 
 
-def test_this_machine_is_looked_at_and_torch_comes_last(
+def test_doctor_of_this_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("torch")
@@ -127,7 +127,7 @@ def test_each_fault_changes_its_line_alone() -> None:
         assert before[topic] == "ok" and after == {**before, topic: level}
 
 
-def test_a_fault_that_no_check_foresees_stops_no_other_record(
+def test_an_unforeseen_fault_stops_no_other_record(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(checks.gates, "disturbed", lambda records: 1 / 0)
@@ -136,9 +136,7 @@ def test_a_fault_that_no_check_foresees_stops_no_other_record(
     assert said.count("no check foresees (ZeroDivisionError: division by zero)") == 2
 
 
-def test_a_record_is_told_in_markdown_for_a_pull_request(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_markdown_of_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The oracle: medians of eight processes by hand, of which the extremes are the interval."""
     record = read_record(FILE, DATA).record
     medians = sorted(median(r.samples("time")) for r in record.cases[0].rounds_under("retained"))
@@ -160,7 +158,7 @@ def test_a_record_is_told_in_markdown_for_a_pull_request(
     assert "- **note**, files: `not beside the record: lackey.json.gz;" in said
 
 
-def test_of_a_class_the_good_ones_are_copied_once_and_the_faults_of_others_told(
+def test_good_records_of_a_class_are_copied_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What students hand in, each in a folder of their own, and what is wrong with it."""

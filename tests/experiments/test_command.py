@@ -76,7 +76,7 @@ NO_CASE = "--set layout=channels_last --set batch=1 --set subject=layer"
     ("run conv_scaling --device cuda", 1, "no CUDA device here"),
     ("run tiny --resume", 1, "tiny has no unfinished run on"),
 ])  # fmt: skip
-def test_what_is_refused_is_one_sentence_before_anything_is_written(
+def test_refused_command_lines(
     line: str, code: int, said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     data = ["--records", str(tmp_path / "data")] if " " in line else []
@@ -86,7 +86,7 @@ def test_what_is_refused_is_one_sentence_before_anything_is_written(
     assert not (tmp_path / "data").exists()
 
 
-def test_a_full_disk_is_told_with_the_folder(
+def test_a_full_disk(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(options: object) -> int:
@@ -97,7 +97,7 @@ def test_a_full_disk_is_told_with_the_folder(
     assert capsys.readouterr().err == f"{tmp_path}: No space left on device.\n"
 
 
-def test_no_torch_exits_1_and_debug_shows_the_traceback(
+def test_without_torch_a_run_ends(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
@@ -110,7 +110,7 @@ def test_no_torch_exits_1_and_debug_shows_the_traceback(
 
 
 # ------------------------------------------------------------------------------- what is measured
-def test_a_whole_run_of_the_tiny_study(
+def test_a_whole_run(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, tiny: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch")
@@ -154,7 +154,7 @@ def test_what_keeps_two_runs_apart_is_named() -> None:
         assert "; ".join(differences(HEADER, make_header(tiny_study.STUDY, **change))) == named
 
 
-def test_the_last_line_of_a_run_is_the_command_that_builds_from_it(
+def test_the_last_line_of_a_run_is_the_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -69,7 +69,7 @@ def counted_run(
 
 
 # ----------------------------------------------------------------------------------------- the step
-def test_cases_that_ended_well_are_counted_longest_first_and_once(
+def test_good_cases_are_counted_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, notes: Notes
 ) -> None:
     path, asked, interruptions = to_count(tmp_path), list[list[int]](), [KeyboardInterrupt()]

@@ -166,7 +166,7 @@ def test_the_key_names_the_device_and_that_of_a_gpu_has_no_threads() -> None:
 
 
 # ------------------------------------------------------------------------------- what is gathered
-def test_this_machine_is_named_without_its_people_and_every_null_has_a_reason(
+def test_this_machine_is_anonymous_and_every_null_has_a_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     torch = pytest.importorskip("torch")

@@ -126,9 +126,7 @@ def test_the_levels_of_a_table_of_ones_own_are_as_written(tmp_path: Path) -> Non
     assert levels == [(1, "nchw"), (1, ""), ("12.0", "nhwc")]
 
 
-def test_the_name_of_a_table_of_timm_or_its_user_tells_the_conditions(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_conditions_of_a_table_of_timm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record = imported(tmp_path / "named", TIMM, TABLE)
     assert record.cases[0].factors == {"network": "tinynet_e", "batch": 1024, "image": 106}
     assert record.conditions == {
@@ -237,9 +235,7 @@ def test_what_cannot_be_imported_is_one_sentence_and_no_record(
 
 @given(st.sampled_from(list(FILES)), st.lists(st.tuples(st.floats(0, 1), st.binary(max_size=4))))
 @settings(deadline=None, max_examples=60)
-def test_whatever_is_in_a_file_is_read_or_one_sentence(
-    name: str, changes: list[tuple[float, bytes]]
-) -> None:
+def test_damaged_files_are_read_or_refused(name: str, changes: list[tuple[float, bytes]]) -> None:
     """Bytes of a tool's file are replaced by others at any places."""
     content = bytearray(FILES[name][0])
     for place, new in changes:
@@ -261,7 +257,7 @@ def test_one_unusable_file_leaves_nothing_of_all(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
-def test_an_origin_that_cannot_be_is_refused(
+def test_an_impossible_origin_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for words in (

@@ -204,9 +204,7 @@ def test_an_interrupted_shard_goes_on_as_that_shard(tmp_path: Path, command: Com
     assert [case.samples("allocated_peak") for case in record.cases] == [(n,) for n in range(1, 7)]
 
 
-def test_runs_whose_machines_are_gone_become_records_of_what_they_measured(
-    tmp_path: Path, command: Command
-) -> None:
+def test_runs_of_lost_machines_become_records(tmp_path: Path, command: Command) -> None:
     command("run tiny --threads 1 --shard 1/2", stop=2)
     (path,) = (tmp_path / "tiny").glob(".*.journal.jsonl")
     _, said = command("run tiny --threads 1 --shard 2/2", stop=0)
@@ -248,9 +246,7 @@ def written(tmp_path: Path) -> Journal:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cut=st.integers(min_value=0, max_value=10_000))
-def test_cut_anywhere_after_the_first_line_it_goes_on_from_a_prefix(
-    written: Journal, cut: int
-) -> None:
+def test_a_cut_journal_goes_on_from_a_prefix(written: Journal, cut: int) -> None:
     content = written.path.read_bytes()
     first = content.index(b"\n") + 1
     path = written.path.with_name("cut")

@@ -47,9 +47,7 @@ def plan(name: str, device: Device = "cpu", *settings: str, **options: Any) -> t
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize("name", STUDIES)
-def test_every_case_stands_once_and_what_is_counted_fits_into_minutes(
-    name: str, device: Device
-) -> None:
+def test_cases_are_unique_and_counting_takes_minutes(name: str, device: Device) -> None:
     pytest.importorskip("torch")
     study, full = STUDIES[name].on(device), plan(name, device)
     assert len({frozenset(case.items()) for case in full}) == len(full)
@@ -224,9 +222,7 @@ def test_a_profile_times_every_layer_both_ways(run: Callable[[str], Run]) -> Non
     assert 0 < sum(forward) + sum(backward) < sum(round_.samples("time"))
 
 
-def test_training_from_scratch_learns_and_says_what_its_library_is(
-    run: Callable[[str], Run],
-) -> None:
+def test_training_from_scratch_learns(run: Callable[[str], Run]) -> None:
     found = run("backend_speedup")
     training = found.case(subject="training")
     course = training.samples("test_accuracy")

@@ -85,9 +85,7 @@ def test_layers_are_those_of_the_module_and_of_its_authors(name: str) -> None:
     (nn.AdaptiveAvgPool2d(3), (1, 1, 10, 10), r"from 10x10 to 3x3 has windows of different"),
     (nn.Conv2d(1, 1, 2, padding="same"), (1, 1, 4, 4), r"padding='same' with an even kernel"),
 ])  # fmt: skip
-def test_what_cannot_be_described_is_refused(
-    module: nn.Module, shape: tuple[int, ...], said: str
-) -> None:
+def test_unknown_layers_are_refused(module: nn.Module, shape: tuple[int, ...], said: str) -> None:
     with pytest.raises(MeasurementError, match=said):
         layers_of(module, torch.zeros(shape))
 
@@ -151,7 +149,7 @@ BLOCKS = st.sampled_from([partial(block, 4, 1), partial(block, 8, 2)])
     tile=st.integers(1, 45),
 )
 @settings(max_examples=80, deadline=None)
-def test_what_is_tiled_is_exactly_what_is_not(
+def test_tiling_is_exact(
     make: Callable[[], nn.Module], extents: tuple[int, int], tile: int
 ) -> None:
     """Also where tiles do not divide the map and where padding exceeds a tile's halo."""
@@ -163,7 +161,7 @@ def test_what_is_tiled_is_exactly_what_is_not(
 
 @pytest.mark.parametrize("form", ["tiled_layers", "tiled_blocks", "tiled_stages"])
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-def test_maps_are_the_same_and_only_whole_layers_compute_nothing_twice(
+def test_tiled_maps_are_the_same_and_some_work_is_double(
     form: Form, layout: torch.memory_format
 ) -> None:
     """Scores average over the map, so that a wrong border could hide in them."""
@@ -240,9 +238,7 @@ def others(found: Theory, events: Sequence[float]) -> list[tuple[str, int]]:
     *(("VGG-16", batch) for batch in (8, 640)),
     *(("ResNet-20", batch) for batch in (1, 128, 256, 1024)),
 ])  # fmt: skip
-def test_inference_asks_for_the_tensors_of_theory_and_workspaces_of_cudnn(
-    name: str, batch: int
-) -> None:
+def test_inference_asks_for_tensors_of_theory_and_workspaces(name: str, batch: int) -> None:
     image = INPUT_SHAPES[name][1]
     measured = case(INFERENCE, network=name, batch=batch, image=image, execution="eager")
     theory = of_inference(name, batch)

@@ -77,9 +77,7 @@ def test_what_rounding_to_ticks_adds_up_to_never_counts() -> None:
     assert alarms <= 4
 
 
-def test_what_linux_counts_of_the_processors_of_a_run_is_read(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_counters_of_linux_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A processor between those that this process may use is offline."""
     rows = ("cpu  9 9 9 9", "cpu0 100 10 20 2500 5 2 3 4 1 0", "cpu2 200 20 40 2500 5 4 6 8 2 0")
     (tmp_path / "self/task/7").mkdir(parents=True)
@@ -117,7 +115,7 @@ def test_waiting_for_five_quiet_seconds_says_what_disturbs(
     assert f"at most 2.0 min: other processes used {left} processors (cc1)." in notes.notes[0]
 
 
-def test_without_proc_nobody_waits_and_nothing_disturbs(
+def test_without_proc_nothing_disturbs(
     notes: Notes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(quiet, "_PROC", tmp_path)

@@ -142,9 +142,7 @@ def networks(draw: st.DrawFn) -> tuple[nn.Module, tuple[int, ...]]:
 
 @settings(max_examples=200, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(made=networks(), train=st.booleans())
-def test_networks_are_exact_or_refused(
-    made: tuple[nn.Module, tuple[int, ...]], train: bool
-) -> None:
+def test_theory_is_exact_or_refuses(made: tuple[nn.Module, tuple[int, ...]], train: bool) -> None:
     module, shape = made
     counter = FlopCounterMode(display=False)
     with counter, torch.no_grad():

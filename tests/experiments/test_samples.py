@@ -56,7 +56,7 @@ def test_samples_stay_between_minimum_and_maximum(minimum: int, extra: int, call
     assert series == {"time": (1.0,) * min(max(calls, minimum), minimum + extra)}
 
 
-def test_every_call_starts_from_the_same_state_and_its_result_is_freed_outside_the_window(
+def test_every_call_starts_alike_and_frees_its_result_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     order: list[str] = []
@@ -127,7 +127,7 @@ def test_the_warm_up_of_slow_steps_ends_early() -> None:
     cases=st.sets(st.integers(0, 50)),
     seed=st.integers(0, 5),
 )
-def test_policies_take_turns_and_each_process_has_an_order_from_the_seed(
+def test_policies_take_turns_in_seeded_orders(
     planned: dict[Policy, int], cases: set[int], seed: int
 ) -> None:
     found = turns(planned)
@@ -148,7 +148,7 @@ def ended(case: int, seconds: float, process: int = 1, **how: Any) -> Ended:
 
 
 @given(st.lists(st.floats(0.1, 50), min_size=1, max_size=9), st.integers(1, 9), st.floats(1, 900))
-def test_all_processes_stay_in_the_budget_and_leave_no_case_out(
+def test_processes_stay_in_the_budget(
     durations: list[float], processes: int, budget: float
 ) -> None:
     spent, counts = budgeted(durations, processes, budget)
@@ -251,15 +251,11 @@ REQUESTS = CALL | {
     ("missed", "emptied", "told"),
     [(0, True, REQUESTS), (0, False, CALL), (3, True, CALL), (10, True, {})],
 )
-def test_what_led_to_a_call_is_told_where_all_of_it_is_known(
-    missed: int, emptied: bool, told: dict[str, Any]
-) -> None:
+def test_requests_before_a_call(missed: int, emptied: bool, told: dict[str, Any]) -> None:
     assert memory.requests_of(ENTRIES[missed:], 7 - missed, emptied) == told
 
 
-def test_statistics_stand_around_each_call_whose_result_is_held(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_statistics_stand_around_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
     order, trace = list[str](), [{"action": "alloc", "addr": 1, "size": 1}]
     empty = {"reserved_bytes.all.current": 0}
     before = {"allocated_bytes.all.current": 1024, "requested_bytes.all.current": 1000}

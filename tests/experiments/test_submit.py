@@ -31,7 +31,7 @@ LIMIT_S = 240
 LOCAL = ("--cluster", "local", "--nodes", "2")
 
 
-def test_a_job_that_is_killed_goes_on_and_nothing_is_lost_or_doubled(
+def test_a_killed_job_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("submitit")
@@ -73,7 +73,7 @@ def test_a_job_that_is_killed_goes_on_and_nothing_is_lost_or_doubled(
     assert found == ["measured", "measured", "missing", "missing"]
 
 
-def test_jobs_without_progress_are_given_up_though_their_files_differ(
+def test_jobs_without_progress_are_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notes: Notes
 ) -> None:
     """What is kept of a shard before each job: less, then more, which then stays.
@@ -108,9 +108,7 @@ def test_jobs_without_progress_are_given_up_though_their_files_differ(
 
 
 # ------------------------------------------------------------------------------------------ SLURM
-def test_the_script_for_sbatch_says_all_that_was_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_script_for_sbatch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     words = "submit conv_scaling --device cuda --partition gpu --gres gpu:1 --shards 4 --nodes 2"
     options = ["--label", "a b", "--time", "90", "--export-sbatch", "sweep.sh"]
@@ -158,7 +156,7 @@ def test_the_queue_names_the_shards_of_a_study(slurm: Callable[[str, str], None]
 
 
 @pytest.mark.usefixtures("tiny")
-def test_what_sbatch_refuses_is_said(
+def test_refusals_of_sbatch(
     tmp_path: Path, slurm: Callable[[str, str], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("submitit")
@@ -186,7 +184,7 @@ def test_every_part_leaves_cases_and_work_to_count_where_it_counts() -> None:
         assert part.request.counters == "none" or study.subject is not None
 
 
-def test_time_that_is_over_ends_a_part_and_a_person_all_of_them(
+def test_an_alarm_ends_a_part_and_a_person_all(
     monkeypatch: pytest.MonkeyPatch, notes: Notes
 ) -> None:
     with pytest.raises(KeyboardInterrupt) as caught, gpu_session._ended_after(0.01):

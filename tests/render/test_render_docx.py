@@ -66,7 +66,7 @@ def test_references_captions_and_values_are_those_of_the_page(body: ElementTree.
     assert len(led) > 5 and led <= places
 
 
-def test_pictures_are_as_large_as_drawn_formulas_are_words_own_and_numbers_stay_whole(
+def test_pictures_formulas_and_tables_of_word(
     word: zipfile.ZipFile, body: ElementTree.Element
 ) -> None:
     named = [properties.get("descr") for properties in body.iter(f"{DRAWING}docPr")]
@@ -92,9 +92,7 @@ def test_pictures_are_as_large_as_drawn_formulas_are_words_own_and_numbers_stay_
                 assert longest * 4.5 * 20 <= width, text_of(cell)
 
 
-def test_styles_are_pandocs_changed_and_no_setting_becomes_a_property(
-    word: zipfile.ZipFile,
-) -> None:
+def test_styles_are_pandocs_and_settings_no_properties(word: zipfile.ZipFile) -> None:
     changes = [(name, new) for name, pairs in docx.STYLE.items() for _, new in pairs]
     for name, new in changes:
         (size,) = re.findall(r"<w:(?:sz|pgSz) [^>]+>", new)
@@ -103,7 +101,7 @@ def test_styles_are_pandocs_changed_and_no_setting_becomes_a_property(
     assert set(names) <= {"abstract", "subtitle"}
 
 
-def test_the_reference_document_can_be_replaced(
+def test_the_reference_is_replaceable(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Any Word document gives its styles; what is none is refused by its name."""

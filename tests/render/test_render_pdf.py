@@ -106,9 +106,7 @@ def test_words_stand_clear_of_each_other_and_within_the_page(sample: bytes, repo
         assert [fault for page in pages for fault in misplaced(page)] == []
 
 
-def test_everything_in_the_sample_has_its_number_and_the_file_says_what_it_is(
-    engine: str, sample: bytes
-) -> None:
+def test_the_sample_has_its_numbers_and_metadata(engine: str, sample: bytes) -> None:
     reader, text = PdfReader(io.BytesIO(sample)), " ".join(pages_of(sample))
     own, other = ("Typst", "LaTeX") if engine == "typst" else ("LaTeX", "Typst")
     for phrase in ("Table I", "Figure 1", "Section II", "Equation (1)", "Figure 2(b)", "1,363,673"):
@@ -129,9 +127,7 @@ def test_everything_in_the_sample_has_its_number_and_the_file_says_what_it_is(
 
 
 @needs_latex
-def test_latex_runs_no_program_and_names_what_it_does_not_know(
-    write: Write, tmp_path: Path
-) -> None:
+def test_latex_runs_no_program_and_names_lost_references(write: Write, tmp_path: Path) -> None:
     main, ran = tex_of(write("Fine.\n")), tmp_path / "ran"
     bad = rf"\immediate\write18{{touch {ran}}} See \ref{{fig-lost}}."
     bad += r"\newread\f \openin\f=/etc/passwd \ifeof\f\else\ref{fig-read}\fi"
@@ -142,9 +138,7 @@ def test_latex_runs_no_program_and_names_what_it_does_not_know(
 
 
 @pytest.mark.parametrize("sentences", [30, 320])
-def test_a_supplement_begins_where_the_references_end(
-    write: Write, sentences: int, engine: str
-) -> None:
+def test_a_supplement_follows_the_references(write: Write, sentences: int, engine: str) -> None:
     """On their page, after columns of one length, and nothing is lost or printed twice."""
     words = " ".join(f"Sentence {n} has a few words." for n in range(sentences))
     supplement = "::: {#refs}\n:::\n\n# Supplement {.unnumbered #sec-supplement}\n\nThe end.\n"
@@ -158,7 +152,7 @@ def test_a_supplement_begins_where_the_references_end(
 
 @needs_latex
 @pytest.mark.parametrize(("style", "needed"), [("ieee", "cite.sty"), ("acm", "hyperxmp.sty")])
-def test_an_archive_is_flat_the_same_each_time_and_made_by_latexmk_alone(
+def test_an_archive_is_made_by_latexmk_alone(
     paper: Path, style: str, needed: str, tmp_path: Path
 ) -> None:
     if subprocess.run(["kpsewhich", needed], check=False, capture_output=True).returncode:
@@ -287,9 +281,7 @@ def squeezed(text: str) -> str:
 
 
 @pytest.mark.parametrize("form", ["html", *ENGINES])
-def test_every_text_is_printed_or_named_in_every_field(
-    paper: Path, tmp_path: Path, form: str
-) -> None:
+def test_every_field_prints_or_names_every_text(paper: Path, tmp_path: Path, form: str) -> None:
     (tmp_path / "p.qmd").write_text(visible(PAPER), "utf-8")
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "tbl-x.tex").write_text(to_latex(TABLE), "utf-8")

@@ -135,9 +135,7 @@ def complaint(folder: Path, render: Callable[[Path], object] = html) -> str:
 
 
 @pytest.mark.parametrize(("text", "line", "words"), PROBLEMS)
-def test_a_complaint_names_what_to_fix(
-    broken: Callable[[str, str], Path], text: str, line: int, words: str
-) -> None:
+def test_complaints(broken: Callable[[str, str], Path], text: str, line: int, words: str) -> None:
     sentence = complaint(broken(text, ""))
     assert sentence.startswith(f"{TEMPLATE}:{FIRST + line}: ") and words in sentence
 
@@ -159,9 +157,7 @@ def test_another_pandoc_than_pinned_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits another process")
-def test_a_program_gets_no_more_memory_than_the_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_is_limited_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "_MEMORY_B", 256 << 20, raising=False)
     code = "import time; time.sleep(0.5); len(bytearray(512 << 20))"
     finished = programs.run([sys.executable, "-c", code], tmp_path, 60)

@@ -69,9 +69,7 @@ def build(folder: Path, *arguments: str) -> tuple[int, str]:
 
 
 # ------------------------------------------------------------------------------------- a stand-in
-def test_quarto_is_found_by_its_variable_on_the_path_or_as_a_package(
-    stand_in: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_quarto_is_found(stand_in: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     path = stand_in()
     assert find_quarto() == path
     monkeypatch.setenv("QUARTO_PATH", "/nowhere/quarto")
@@ -87,9 +85,7 @@ def test_quarto_is_found_by_its_variable_on_the_path_or_as_a_package(
     assert find_quarto() == package / "bin" / "quarto"
 
 
-def test_without_quarto_a_build_says_in_one_sentence_how_to_get_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_quarto_a_build_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUARTO_PATH", "/nowhere/quarto")
     code, said = build(ROOT, "--dry-run", "--html")
     assert code == 1 and said.count("\n") == 1
@@ -97,9 +93,7 @@ def test_without_quarto_a_build_says_in_one_sentence_how_to_get_it(
 
 
 @pytest.mark.parametrize("version", ["1.3.450", "0.9", "unknown"])
-def test_an_old_quarto_is_refused_with_its_version(
-    stand_in: Callable[..., Path], version: str
-) -> None:
+def test_an_old_quarto_is_refused(stand_in: Callable[..., Path], version: str) -> None:
     path = stand_in(version)
     with pytest.raises(RenderError, match=f"^{path}: found version '{version}'; install .* 1.4"):
         quarto_version()
@@ -116,7 +110,7 @@ def test_an_old_quarto_is_refused_with_its_version(
     ("kill -9 $$", "it was killed, as systems do for want of memory"),
     ("exit 3", "no reason given"),
 ])  # fmt: skip
-def test_what_quarto_refuses_is_one_sentence_with_its_place(
+def test_refusals_of_quarto(
     stand_in: Callable[..., Path], write: Write, then: str, message: str
 ) -> None:
     stand_in(then=then)
@@ -127,7 +121,7 @@ def test_what_quarto_refuses_is_one_sentence_with_its_place(
     assert "\n" not in str(caught.value)
 
 
-def test_a_build_by_quarto_makes_what_changed_and_keeps_what_was_when_it_fails(
+def test_a_failed_build_by_quarto_keeps_what_was(
     stand_in: Callable[..., Path], project: Path
 ) -> None:
     stand_in()
@@ -229,9 +223,7 @@ def figures_in(made: Path, document: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("to", FORMATS)
-def test_every_value_is_printed_as_computed_and_every_figure_is_there(
-    rendered: Path, tmp_path: Path, to: str
-) -> None:
+def test_quarto_prints_every_value_and_figure(rendered: Path, tmp_path: Path, to: str) -> None:
     if "pdf" in FORMATS[to] and to != "typst" and LACKING:
         pytest.skip(LACKING)
     source = rendered / "quarto" if to == "all" else rendered / "qmd" / PAPER

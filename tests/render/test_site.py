@@ -221,7 +221,7 @@ def test_what_opens_by_a_key_closes_by_another_and_gives_the_focus_back(
 
 
 @needs_chromium
-def test_an_opened_figure_says_its_values_and_hides_a_series(
+def test_an_opened_figure_says_values_and_hides_series(
     browser: webdriver.Chrome, site: Path
 ) -> None:
     browser.get((site / PAPER).as_uri())
@@ -238,9 +238,7 @@ def test_an_opened_figure_says_its_values_and_hides_a_series(
 
 
 @needs_chromium
-def test_the_search_finds_a_section_from_another_page(
-    browser: webdriver.Chrome, site: Path
-) -> None:
+def test_the_search_finds_sections_of_other_pages(browser: webdriver.Chrome, site: Path) -> None:
     browser.get((site / "claims.html").as_uri())
     browser.find_element(By.CSS_SELECTOR, "body").send_keys("/")
     browser.switch_to.active_element.send_keys("Questions")
