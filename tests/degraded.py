@@ -94,7 +94,6 @@ SeriesChange: TypeAlias = Callable[[str, tuple[Sample, ...]], tuple[Sample, ...]
 
 
 def of_series(change: SeriesChange) -> Change:
-    """The inputs with every series changed."""
     return of_cases(lambda _, case: each_series(case, change))
 
 
@@ -116,7 +115,6 @@ def without(*units: str, names: Collection[str] = ()) -> Change:
 
 
 def unmeasured(case: Case, **outcome: Any) -> Case:
-    """The case without any series."""
     return _changed(case, series={}, rounds=(), **outcome)
 
 

@@ -218,7 +218,6 @@ def record(
     plan: Any = "full",
     study: str = "conv_scaling",
 ) -> Record:
-    """A whole record of the study."""
     return msgspec.structs.replace(
         PLAIN,
         study=study,

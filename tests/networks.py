@@ -66,8 +66,6 @@ def mnist_conv2(batch: int) -> Convolution:
 
 
 class Chain:
-    """A network in the making."""
-
     def __init__(self, *shape: int) -> None:
         self.shape = shape
         self.layers: list[Layer] = []

@@ -1,4 +1,4 @@
-"""The model of PyTorch's caching allocator against hand-worked sequences and a published study."""
+"""The model of PyTorch's caching allocator against hand-worked sequences."""
 
 import re
 from itertools import accumulate, pairwise
@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from report.errors import StudyError
-from report.studies.conv_scaling.results import around
 from report.theory.allocator import (
     DEFAULT,
     LARGE_SEGMENT,
@@ -25,7 +24,6 @@ from report.theory.allocator import (
     options_of,
     replay,
 )
-from tests.networks import mnist_example
 
 
 def sums(snapshot: Snapshot) -> tuple[int, int, int]:
@@ -226,22 +224,3 @@ def test_options(text: str, expected: Options | str) -> None:
         return
     with pytest.raises(StudyError, match=re.escape(expected)):
         options_of(f"garbage_collection_threshold:0.5, {text}")
-
-
-# ------------------------------------------------------------- the network of the first study
-#: Table IV of the study: allocated and reserved bytes around the second convolution.
-REPORTED = {
-    16: (2_359_296, 0),
-    32: (4_718_592, 0),
-    64: (9_437_184, 20_971_520),
-    128: (18_874_368, 18_874_368),
-    256: (37_748_736, 37_748_736),
-}
-
-
-@pytest.mark.parametrize("batch", REPORTED)
-def test_the_source_study(batch: int) -> None:
-    before, then = around(mnist_example(batch), "layer2")
-    found = then.allocated - before.allocated, then.reserved - before.reserved
-    assert found == REPORTED[batch]
-    assert then.requested - before.requested == 147_456 * batch

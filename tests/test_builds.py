@@ -149,7 +149,6 @@ class Builds(RuleBasedStateMachine):
         return self.cold[edits]
 
     def scratch(self) -> list[Path]:
-        """The folders in which builds work."""
         return list((self.project / "out").glob(".scratch-*"))
 
     def check(self) -> None:
@@ -244,7 +243,6 @@ class Builds(RuleBasedStateMachine):
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small project, built."""
     project = tiny.write_project(tmp_path_factory.mktemp("built") / "project")
     ended = tiny.build(project)
     assert ended.code == 0, ended.said

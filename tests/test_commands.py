@@ -282,16 +282,8 @@ def test_a_built_paper_passes_and_what_is_amiss_is_told_and_nothing_written(fold
 # ------------------------------------------------------------------------- new studies and shells
 #: No format prints these as they are typed, and some let no paper be built.
 UNPRINTABLE = (
-    "42",
-    "@foo",
-    "> x",
-    "- x",
-    "As @foo",
-    "<b>x</b>",
-    "O($n^2$)",
-    "In 3 steps",
-    "a\u2028b",
-)
+    "42", "@foo", "> x", "- x", "As @foo", "<b>x</b>", "O($n^2$)", "In 3 steps", "a\u2028b"
+)  # fmt: skip
 SLUG, TITLE = "layer_height", "How the rate of a layer grows with its width"
 
 

@@ -291,7 +291,6 @@ def test_series_differ_without_their_colours() -> None:
 
 
 def page_of(panel: Panel) -> Any:
-    """The only page of the PDF in which a panel is drawn."""
     (page,) = PdfReader(io.BytesIO(render(Drawing((panel,), wide=True), "x").pdf)).pages
     return page
 

@@ -23,9 +23,7 @@ from report.instruments.counters.ncu import case_range
 from report.instruments.counters.ncu_metrics import metrics_for
 from report.instruments.counters.ncu_output import complaint, part_of, read_table
 from report.instruments.trace import read_trace
-from report.records.filed import parse
 from report.records.store import read_attachments, read_record
-from report.theory.work import macs
 
 # ------------------------------------------------------------------------------------ real tables
 DATA = Path(__file__).parents[1] / "data"
@@ -246,16 +244,3 @@ def test_a_damaged_file_is_told() -> None:
     ):
         with pytest.raises(RecordError, match=f"^here: .*({said})"):
             unpack(content, "lackey", "here")
-
-
-def test_the_layer_executes_what_theory_says_to_the_unit() -> None:
-    """The record of the tests, from this code on a real machine: every warm call of the layer."""
-    (path,) = (Path(__file__).parent / "records").glob("*.json")
-    compared = 0
-    for case in parse(path.read_bytes(), path.name).cases:
-        counted = case.samples("lackey_multiply_adds")
-        if counted and case.factors["subject"] == "layer":
-            passes = 3 if case.factors["pass"] == "forward_backward" else 1
-            assert counted == (passes * macs(case.layers[0]),), case.factors
-            compared += 1
-    assert compared >= 4

@@ -382,7 +382,6 @@ def is_(value: float) -> Quantity:
 
 
 def found_by(*values: float) -> Quantity:
-    """A series of as many processes, each of which found one value."""
     return series("x", *([value] for value in values), of="1")
 
 

@@ -52,7 +52,6 @@ def test_a_series_is_told_process_by_process() -> None:
 
 # ---------------------------------------------------------------------------------- pooled runs
 def of_day(day: int, *times: tuple[float, ...], **change: Any) -> Stored:
-    """A run of processes with these times."""
     started = f"2026-11-{day:02}T10:00:00Z"
     return factory.stored(factory.measurement(started, times, **change))
 

@@ -141,24 +141,14 @@ def convolutions(draw: st.DrawFn, transposed: bool = False) -> Convolution:
         max(1, r - 2 * p) + draw(st.integers(0, 5)) for r, p in zip(reach, padding, strict=True)
     ]
     batch, c_in, c_out = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
-    layer = convolution(
-        (batch, groups * c_in, *size),
-        groups * c_out,
-        kernel,
-        stride=stride,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-        bias=draw(st.booleans()),
-    )
-    return mirrored(layer) if transposed else layer
-
-
-def mirrored(layer: Convolution) -> Convolution:
-    """The transposed convolution that maps the output shape back to the input shape."""
-    return altered(
-        layer, input_shape=layer.output_shape, output_shape=layer.input_shape, transposed=True
-    )
+    window = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    shape, bias = (batch, groups * c_in, *size), draw(st.booleans())
+    layer = convolution(shape, groups * c_out, kernel, **window, bias=bias)
+    if not transposed:
+        return layer
+    # It maps the output shape back to the input shape.
+    shapes = {"input_shape": layer.output_shape, "output_shape": layer.input_shape}
+    return altered(layer, **shapes, transposed=True)
 
 
 # --------------------------------------------------------------------------- torch as oracle

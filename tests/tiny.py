@@ -52,7 +52,6 @@ class Build(NamedTuple):
     said: Path
 
     def kill(self, number: int) -> None:
-        """Send it a signal, if it still goes on."""
         if self.process.is_alive() and self.process.pid is not None:
             os.kill(self.process.pid, number)
 
@@ -66,7 +65,9 @@ class Build(NamedTuple):
 
 def write_project(project: Path) -> Path:
     """Copy the project to a new folder, with no study but the small one and its record."""
-    others = shutil.ignore_patterns("__pycache__", *_studies())
+    studies = [path.parent.name for path in (ROOT / "report" / "studies").glob("*/study.py")]
+    templates = [f"{name}.qmd.j2" for name in studies]
+    others = shutil.ignore_patterns("__pycache__", *studies, *templates)
     for name in ("report", "figures", "templates"):
         shutil.copytree(ROOT / name, project / name, ignore=others)
     shutil.copyfile(ROOT / "build.py", project / "build.py")
@@ -75,12 +76,6 @@ def write_project(project: Path) -> Path:
     new_study(STUDY, "A tiny paper", root=project)
     factory.data_folder(project, factory.record([_case(64), _case(256)], study=STUDY))
     return project
-
-
-def _studies() -> list[str]:
-    """The other studies, with their templates."""
-    names = [path.parent.name for path in (ROOT / "report" / "studies").glob("*/study.py")]
-    return [*names, *(f"{name}.qmd.j2" for name in names)]
 
 
 def run_again(project: Path, started: str, time: Callable[[int], float]) -> None:
@@ -129,7 +124,6 @@ def start(project: Path, *arguments: str, files: int = RLIM_INFINITY) -> Build:
 
 
 def build(project: Path, *arguments: str, files: int = RLIM_INFINITY) -> Ended:
-    """A build to its end."""
     return start(project, *arguments, files=files).wait()
 
 

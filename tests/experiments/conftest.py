@@ -29,8 +29,6 @@ FOLDER = Path(__file__).parent
 
 
 class Notes(Observer):
-    """An observer that remembers."""
-
     def __init__(self) -> None:
         self.notes: list[str] = []
         self.ended: list[tuple[str, float]] = []

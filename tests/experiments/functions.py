@@ -14,7 +14,6 @@ class Function(nn.Module):
         self.function = function
 
     def forward(self, *inputs: Any) -> Any:
-        """Call it."""
         return self.function(*inputs)
 
 
@@ -26,5 +25,4 @@ class First(nn.Module):
         self.layer, self.inputs = layer, inputs
 
     def forward(self, source: Any) -> Any:
-        """Call it."""
         return self.layer(*[source] * self.inputs)[0]

@@ -158,7 +158,6 @@ def test_the_commands_of_the_guide_work(tmp_path: Path, monkeypatch: pytest.Monk
 
 # ------------------------------------------------------------------------- what is refused
 def edited(name: str, old: str, new: str, count: int = 1) -> bytes:
-    """A good file with something replaced in it."""
     text = FILES[name][0].decode()
     assert old in text
     return text.replace(old, new, count).encode()

@@ -34,7 +34,6 @@ needs_latex = pytest.mark.skipif(bool(LACKING), reason=LACKING)
 
 
 def drawn(quantity: str) -> Rendered:
-    """A figure of the sample."""
     line = Points("Forward", (16, 256), (3.5, 56.0))
     return render(Drawing((Scaling("Batch", f"{quantity} (s)", (line,)),)), f"s/fig-{quantity}")
 
@@ -65,7 +64,6 @@ def typst_of(source: Path, study: str = "p") -> str:
 
 
 def typst_pdf(source: Path, study: str = "p") -> bytes:
-    """The PDF of a paper by Typst."""
     return render_typst(read_source(source, study), typst_of(source, study))
 
 

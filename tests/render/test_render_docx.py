@@ -25,7 +25,6 @@ FIGURE = '# A\n\n![B](figures/time){#fig-b fig-alt="alt"}\n'
 
 
 def word_of(folder: Path) -> zipfile.ZipFile:
-    """The Word document of a paper."""
     paper = read_source(folder, "p")
     text = convert(paper, [docx_edition()])[0]["docx"]
     return zipfile.ZipFile(io.BytesIO(render_docx(paper, text)))
