@@ -268,7 +268,8 @@ def test_typed_numbers_are_found(template: str, found: list[str], tmp_path: Path
     "`{{ v.knee }}`", "[{{ v.knee }}](f)", "[x](f{{ v.knee }})", "${{ v.knee }}$",
     r"$\pm {{ v.knee.math }}$", r"$x \times -{{ v.knee.math }}$",
     "$2{{ v.knee.math }}$", r"$2{}\,{{ v.knee.math }}$",
-    "${{ v.knee.math }}^2$", r"${{ v.knee.math }}\text{ million}$", r"${{ v.knee.math }}\%$",
+    "${{ v.knee.math }}^2$", "${{ v.knee.math }}e1$", r"${{ v.knee.math }}\%$",
+    r"${{ v.knee.math }}\text{ million}$",
     "-{{ claims.linear.because }}", "{{ claims.linear.because }}{{ v.knee }}",
     '[{{ v.knee }}]{style="direction: rtl"}',
 ])  # fmt: skip

@@ -79,7 +79,7 @@ _ALONE: Final = re.compile(r"[-+−]?([\d.,]+)")
 #: What may stand in a formula at a number of the study.
 _LAW_BEFORE: Final = re.compile(rf"(?:\A|(?<!\d),\s?|[=(\[+/<>^_&!]|[\w)\]}}{MARKS}][-−])\Z")
 _LAW_AFTER: Final = re.compile(
-    rf"\Z|[=)\]}};:+\-−/<>&|A-Za-z]|[.,](?![\d{MARKS}])|(?!\\%|(?:\\cdot!|\\times!)?{_WORDS}\{{\s*{_MULTIPLE})\\"
+    rf"\Z|[=)\]}};:+\-−/<>&|]|[A-Za-z](?!\d)|[.,](?![\d{MARKS}])|(?!\\%|(?:\\cdot!|\\times!)?{_WORDS}\{{\s*{_MULTIPLE})\\"
 )
 
 
