@@ -220,7 +220,8 @@ def test_memory_and_kernels_are_those_of_the_events_in_the_order_of_time() -> No
     (without(3, "args"), r"traceEvents\[3\].args.Bytes: this field is missing"),
     (traced(operator("a", 2, 1)), "expected a duration of at least 0, found -1"),
     (traced(operator("a", 1e308, 1e308)), "expected times below"),
-], ids=range(8))  # fmt: skip
+    (traced(*EVENTS).replace(b'"traceEvents"', b'"traceEvents": [], "traceEvents"'), "vents twice"),
+], ids=range(9))  # fmt: skip
 def test_what_is_no_trace_is_told_with_its_place(content: bytes, words: str) -> None:
     with pytest.raises(RecordError, match=f"^here: .*{words}.*run the experiment again.$"):
         read_trace(content, "here")

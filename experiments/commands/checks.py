@@ -30,7 +30,14 @@ from report.errors import MeasurementError, reason_of
 from report.instruments import gates
 from report.missing import Missing
 from report.records.record import Record
-from report.records.store import EDITED, Stored, read_attachments, read_record, write_files
+from report.records.store import (
+    EDITED,
+    Stored,
+    read_attachments,
+    read_record,
+    write_attachments,
+    write_files,
+)
 
 _GIB: Final = 2**30
 #: What the largest quick run needs (B).
@@ -204,10 +211,12 @@ def _looked_at(path: Path, into: Path | None) -> tuple[Stored | None, list[Check
         checks = list(checks_of(stored, folder))
         if into and all(check.level != "problem" for check in checks):
             target, topic = into / stored.record.study / path.name, "copy"
-            if not target.exists() or target.read_bytes() != path.read_bytes():
-                files = read_attachments(stored, ("*",), folder).items()
-                there = {name: file for name, file in files if not isinstance(file, Missing)}
-                write_files(target, path.read_bytes(), there)
+            text, attachments = path.read_bytes(), read_attachments(stored, ("*",), folder)
+            here = {name: file for name, file in attachments.items() if isinstance(file, bytes)}
+            if target.exists() and target.read_bytes() == text:
+                write_attachments(target, here)  # which may have come after the record
+            else:
+                write_files(target, text, here)
             checks.append(Check("copy", f"{target}"))
     except OSError as error:
         checks.append(Check(topic, str(error), "problem"))

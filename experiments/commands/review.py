@@ -54,10 +54,10 @@ def _row(case: Case) -> tuple[str, ...]:
         samples = case.samples(quantity, policy)
         middle = shown(median_interval(samples).value, unit)
         return name, quantity, middle, "one process", f"{len(samples)} calls"
-    found = median_interval(processes)
-    level = "" if found.confidence >= CONFIDENCE else f" ({100 * found.confidence:.0f} %)"
-    interval = f"{shown(found.low, unit)} to {shown(found.high, unit)}{level}"
-    return name, quantity, shown(found.value, unit), interval, f"{found.n} processes"
+    estimate = median_interval(processes)
+    level = "" if estimate.confidence >= CONFIDENCE else f" ({100 * estimate.confidence:.0f} %)"
+    interval = f"{shown(estimate.low, unit)} to {shown(estimate.high, unit)}{level}"
+    return name, quantity, shown(estimate.value, unit), interval, f"{estimate.n} processes"
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:

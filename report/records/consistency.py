@@ -1,4 +1,4 @@
-"""What a record says twice, which must agree, and what cannot be."""
+"""Contradictions of a record: facts that stand twice must agree, and samples must be possible."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def time_faults(**moments: str | None) -> Iterator[str]:
 
 
 def contradictions(record: Record) -> Iterator[str]:
-    """What cannot be in a record whose moments are right."""
+    """Faults of a record whose moments are right: durations, ceilings, and nulls without reason."""
     yield from _durations_faults(record)
     yield from _ceilings_faults(record)
     yield from _faults_of_null(record)

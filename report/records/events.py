@@ -34,8 +34,8 @@ class _CaseEvents(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     @property
     def series(self) -> Measured:
         """The events as series of the case."""
-        found = {name: getattr(self, name) for name in _QUANTITIES}
-        return {name: samples for name, samples in found.items() if samples}
+        events = {name: getattr(self, name) for name in _QUANTITIES}
+        return {name: changes for name, changes in events.items() if changes}
 
 
 _QUANTITIES: Final = _CaseEvents.__struct_fields__[1:]
@@ -70,7 +70,7 @@ def join_events(record: Record, content: bytes, place: str) -> Record:
 
 
 def _faults(record: Record, events: Sequence[_CaseEvents]) -> Iterator[str]:
-    """What cannot be the events of ``record``."""
+    """Lines of no case of ``record``, and cases that have events already."""
     seen: set[int] = set()
     for number, item in enumerate(events, start=1):
         if item.case >= len(record.cases):

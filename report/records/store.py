@@ -121,12 +121,8 @@ def write_files(target: Path, text: bytes, attachments: Mapping[str, bytes]) -> 
             f"{target}: a record of this name exists already and records are never replaced; "
             "nothing was written."
         )
-    folder = attachments_folder(target)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        for name, content in attachments.items():
-            folder.mkdir(exist_ok=True)
-            _write(folder / name, content)
+        write_attachments(target, attachments)
         # Who came first meanwhile wrote the same: the name holds the hash of the content.
         _write(target, text)
     except OSError as error:
@@ -136,8 +132,16 @@ def write_files(target: Path, text: bytes, attachments: Mapping[str, bytes]) -> 
         ) from error
     finally:
         if not target.exists():
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(attachments_folder(target), ignore_errors=True)
     return target
+
+
+def write_attachments(target: Path, attachments: Mapping[str, bytes]) -> None:
+    """Write attachments into the folder of the record ``target``; raises ``OSError``."""
+    folder = attachments_folder(target) if attachments else target.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in attachments.items():
+        _write(folder / name, content)
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -165,20 +169,20 @@ def attachments_folder(path: Path) -> Path:
 def read_attachments(
     stored: Filed[Any], patterns: Iterable[str], data: Path, most: int = LARGEST_ATTACHED
 ) -> dict[str, bytes | Missing]:
-    """The attachments of a record whose names fit one of ``patterns``, by their names.
+    """Read the attachments of a record whose names fit one of ``patterns``, by their names.
 
     Raises ``RecordError`` for one that cannot be read, or that is not the file that the record
     names by its SHA-256, and for more than ``most`` bytes; one that is not there is missing.
     """
     wanted = tuple(patterns)
-    found: dict[str, bytes | Missing] = {}
+    contents: dict[str, bytes | Missing] = {}
     for item in stored.record.attachments:
         if not any(fnmatchcase(item.name, pattern) for pattern in wanted):
             continue
         path = attachments_folder(data / stored.file) / item.name
         place = _place(path, data)
         if not os.path.lexists(path):
-            found[item.name] = Missing(f"{item.name} is not beside the record")
+            contents[item.name] = Missing(f"{item.name} is not beside the record")
             continue
         most -= path.stat().st_size if path.is_file() else 0
         if most < 0:
@@ -187,8 +191,8 @@ def read_attachments(
         content = read_file(path, place, REMEDY, data)
         if digest(content) != item.sha256:
             raise RecordError(f"{place}: is another file than the record names; {REMEDY}.")
-        found[item.name] = content
-    return found
+        contents[item.name] = content
+    return contents
 
 
 # --------------------------------------------------------------------------------------- reading
@@ -240,42 +244,44 @@ def _place(path: Path, data: Path) -> str:
 
 
 def read_records(study: str, data: Path, kind: type[Kind] = OWN) -> tuple[Filed[Kind], ...]:
-    """All records of a study, or their heads, oldest first, or those of others by their names.
+    """Read all records of a study, oldest first; those of others in the order of their names.
 
-    None is not an error.  Raises ``RecordError`` for the first file that cannot be used.
+    Raises ``RecordError`` for the first file that cannot be used.
     """
-    found, refused = survey(study, data, kind)
+    records, refused = survey(study, data, kind)
     for why in refused.values():
         raise RecordError(why)
-    return found
+    return records
 
 
 def survey(
     study: str, data: Path, kind: type[Kind] = OWN
 ) -> tuple[tuple[Filed[Kind], ...], dict[str, str]]:
-    """The same records, and why each other file is none, by their names."""
+    """Read the records of a study that can be used; returns them and why others cannot, by file."""
     folder = data / study / IMPORTED if kind is ImportedRecord else data / study
-    found: list[Filed[Kind]] = []
+    records: list[Filed[Kind]] = []
     refused: dict[str, str] = {}
     for path in _visible(folder):
         if path.suffix != ENDING:
             continue
         try:
-            filed = read_record(path, data, kind)
-            if folder != data / filed.record.folder:
-                right = f"found {filed.record.study!r}; move the file to {filed.record.folder}"
+            stored = read_record(path, data, kind)
+            if folder != data / stored.record.folder:
+                right = f"found {stored.record.study!r}; move the file to {stored.record.folder}"
                 raise RecordError(f"{_place(path, data)}: study: {right}.")
-            found.append(filed)
+            records.append(stored)
         except RecordError as error:
             refused[path.relative_to(data).as_posix()] = str(error)
-    return tuple(found), refused
+    return tuple(records), refused
 
 
 def strays(study: str, data: Path) -> tuple[str, ...]:
-    """A sentence for each file and folder among the records of a study that belongs to none."""
-    paths = (*_visible(data / study), *_visible(data / study / IMPORTED))
-    found = ((path, _stray(path)) for path in paths)
-    return tuple(f"{_place(path, data)}: {why}" for path, why in found if why)
+    """Name each file and folder among the records of a study that belongs to none of them."""
+    sentences: list[str] = []
+    for path in (*_visible(data / study), *_visible(data / study / IMPORTED)):
+        if why := _stray(path):
+            sentences.append(f"{_place(path, data)}: {why}")
+    return tuple(sentences)
 
 
 def _stray(path: Path) -> str:

@@ -191,6 +191,10 @@ def test_good_records_of_a_class_are_copied_once(
         assert said.endswith("\n6 records: 1 can be handed in; 5 cannot.\n")
     (copy,) = data.rglob("*.json")
     assert copy.read_bytes() == FILE.read_bytes()
+    assert not copy.with_suffix("").exists()
+    assert main(["check", str(FILE), "--into", str(data)]) == 0  # with its attachment
+    assert [path.name for path in copy.with_suffix("").iterdir()] == ["lackey.json.gz"]
+    capsys.readouterr()
     copy.write_bytes(b"another")
     assert main(["check", str(FILE), "--into", str(data)]) == 1
     said = capsys.readouterr().out

@@ -133,6 +133,8 @@ def test_conditions_of_a_table_of_timm(tmp_path: Path, capsys: pytest.CaptureFix
         "direction": "inference", "precision": "amp", "layout": "nchw", "compiler": "none",
     }  # fmt: skip
     assert (record.environment.framework, record.environment.cuda) == ("PyTorch 1.13", "11.7")
+    (path,) = (tmp_path / "named" / "data" / "s" / "imported").glob("*.json")
+    path.with_name("cut.json").write_bytes(b"{")  # which hinders no import
     assert run(tmp_path / "named", TIMM, TABLE) == 1
     assert "imported already as s/imported/" in capsys.readouterr().err
     said = {"precision": "fp32", "layout": "nhwc", "compiler": "none", "torch": "2.9.1"}

@@ -263,8 +263,9 @@ def test_a_cut_journal_goes_on_from_a_prefix(written: Journal, cut: int) -> None
 @pytest.mark.parametrize("place", [1, 2, 4, 5])
 def test_a_damaged_line_costs_no_other(written: Journal, place: int) -> None:
     garbage = b"\0" * 512 + b'\n\xff\r\n\n{}\n{"kind":"x"}\n{"kind":"fi'
+    twice = b'{"kind":"finish","case":9,"case":0,"outcome":{"factors":{"size":7}}}\n'
     lines = written.path.read_bytes().split(b"\n")
-    written.path.write_bytes(b"\n".join([*lines[:place], garbage, *lines[place:]]))
+    written.path.write_bytes(b"\n".join([*lines[:place], twice + garbage, *lines[place:]]))
     with read_journal(written.path) as journal:
         assert (journal.header, journal.ceilings) == (HEADER, Ceilings(reason="none asked for"))
         assert journal.finished == dict(enumerate(CASES))
