@@ -118,7 +118,6 @@ def unmeasured(case: Case, **outcome: Any) -> Case:
     return _changed(case, series={}, rounds=(), **outcome)
 
 
-# ---------------------------------------------------------------------------------------- noise
 def noise(inputs: Inputs, seed: int = 5) -> Inputs:
     """Half of all durations ten to 100,000 times as long, the others as short, in any order.
 
@@ -146,7 +145,6 @@ def noise(inputs: Inputs, seed: int = 5) -> Inputs:
     return of_records(change)(inputs)
 
 
-# ----------------------------------------------------------------------------------------- text
 #: What a record says in words that nobody here has written.
 _WORDS: Final = frozenset({
     "author", "instrument", "model", "framework", "cuda", "driver", "governor", "version", "build",

@@ -40,7 +40,6 @@ def run(*program: tuple[str, int], options: str = "") -> tuple[Snapshot, ...]:
     return replay(requests, Snapshot(options=options_of(options)))
 
 
-# ------------------------------------------------------------------------ rules, one at a time
 BY_FOUR = "roundup_power2_divisions:4"
 
 
@@ -142,7 +141,6 @@ def test_impossible_requests_are_refused(requests: list[Request], words: str) ->
         replay(requests)
 
 
-# ----------------------------------------------------------------------------------- invariants
 _SIZES = st.one_of(
     st.integers(0, 4096),
     st.integers(MIB - 2000, MIB + 2000),
@@ -198,7 +196,6 @@ def check(segment: Segment, options: Options) -> None:
     assert not any(a.owner is b.owner is None for a, b in pairwise(segment.blocks))
 
 
-# -------------------------------------------------------------------------------------- options
 @pytest.mark.parametrize(("text", "expected"), [
     ("", DEFAULT),
     ("backend:native", DEFAULT),

@@ -19,7 +19,6 @@ from tests import factory, papers
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES
 from tests.papers import inputs_of
 
-# --------------------------------------------------------------------------------------- counters
 STUDY = "conv_scaling"
 OUTPUTS = OUTPUT_BYTES // 4
 BATCHES = (1, 16, 64, 256)
@@ -92,7 +91,6 @@ def test_terms_of_counters(
     assert found.explained == (residual == 0)
 
 
-# ----------------------------------------------------------------------------------- the allocator
 DATA = Path(__file__).parents[1] / "data"
 #: A layer on an H100, whose statistics PyTorch's allocator told.
 H100 = DATA / "conv_scaling" / "20261122T102337Z-nvidia-h100-80gb-hbm3-1de971c8.json"

@@ -112,7 +112,6 @@ def test_links_lead_somewhere() -> None:
             assert (DOCS / target).exists(), f"{page.name}: {target}"
 
 
-# ------------------------------------------------------------- programs that papers print
 #: Runs a program once for each of its arguments, in one process, since to import torch takes long.
 AGAIN = "import sys\nfor word in sys.argv[1:]:\n    sys.argv = ['', word]\n    exec(program, {})\n"
 #: By paper: the arguments of its program in turn, and what the numbers that it prints show.

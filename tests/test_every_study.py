@@ -133,7 +133,6 @@ def test_its_paper_prints_every_table_and_figure_and_leaves_no_residual(study: s
         assert render(figure.drawing, salt=figure.id).svg.startswith(b"<?xml"), figure.id
 
 
-# ---------------------------------------------------------------------------- what is refused
 @every_study_of_own_records
 def test_a_foreign_factor_or_level_is_refused_by_its_place_or_does_no_harm(study: str) -> None:
     inputs = one_of_each_kind(committed(study))
@@ -177,7 +176,6 @@ def test_a_paper_stands_on_each_record_alone_and_without_the_first(study: str) -
     assert_whole(study, compute(study, replace(few, records=few.records[1:])))
 
 
-# --------------------------------------------------------------------------------------- text
 @every_measured_study
 def test_text_of_the_data_is_text_in_the_paper(study: str) -> None:
     text = paper(study, "hostile text").text
@@ -188,7 +186,6 @@ def test_text_of_the_data_is_text_in_the_paper(study: str) -> None:
     assert shown.count("عربي") == shown.count(HOSTILE), "somewhere it stands in parts"
 
 
-# -------------------------------------------------------------------------------------- noise
 @every_study_of_own_records
 def test_noise_decides_no_claim(study: str) -> None:
     """At a level of 95 % noise decides one claim of twenty, and the same one not twice.

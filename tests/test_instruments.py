@@ -25,7 +25,6 @@ from report.instruments.counters.ncu_output import complaint, part_of, read_tabl
 from report.instruments.trace import read_trace
 from report.records.store import read_attachments, read_record
 
-# ------------------------------------------------------------------------------------ real tables
 DATA = Path(__file__).parents[1] / "data"
 RUN = read_record(
     DATA / "conv_profiling/20261122T102731Z-nvidia-h100-80gb-hbm3-512a69aa.json", DATA
@@ -132,7 +131,6 @@ def test_every_complaint_of_ncu_has_its_own_sentence() -> None:
     assert complaint("==PROF== Disconnected") is None
 
 
-# ------------------------------------------------------------------------ what each chip can count
 TENSOR_CORE, INSTRUCTION = "sm__ops_path_tensor_", "smsp__sass_thread_inst_executed_op_"
 #: FLOPs of one thread instruction on the CUDA cores.
 WEIGHTS = {
@@ -170,7 +168,6 @@ def test_metrics_of_an_architecture(
     assert plan.metrics == tuple(sorted(set(plan.metrics)))
 
 
-# ----------------------------------------------------------------------------------------- traces
 def operator(name: str, start: float, end: float, **more: Any) -> dict[str, Any]:
     """A complete event between two moments in µs."""
     event = {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1}
@@ -227,7 +224,6 @@ def test_what_is_no_trace_is_told_with_its_place(content: bytes, words: str) -> 
         read_trace(content, "here")
 
 
-# ------------------------------------------------------------------------ logs of counting programs
 @given(st.dictionaries(st.integers(0, 99), st.dictionaries(st.text(), st.text())))
 def test_what_is_packed_is_unpacked_in_order(logs: dict[int, dict[str, str]]) -> None:
     cases = [CaseLogs(case=index, logs=texts) for index, texts in logs.items()]

@@ -37,7 +37,7 @@ from report.studies import STUDIES
 from tests import factory
 from tests.degraded import small
 
-HUGE, MANY, LONG = 10**309, 10**6, "x" * 10**5
+HUGE, LONG = 10**309, "x" * 10**5
 DATA = factory.ROOT / "data"
 #: What becomes of a part beside another value: it is left out, or its first member comes again.
 GONE, TWICE = object(), object()
@@ -91,7 +91,8 @@ FACTORS = json.loads(TEXT)["cases"][1]["factors"]
 HEADS = ("study", "protocol", "schema", "started")
 LOGS = {"name": "lackey.json.gz", "sha256": "0" * 64, "meaning": "logs"}
 #: For each kind of file: what is changed to what, a word of what is said, and, where it is not the
-#: changed one, the place that is named.
+#: changed one, the place that is named.  Limits of the types of a record stand in its schema, which
+#: ``test_documents`` compares; here each kind of limit is met once.
 REFUSALS: dict[str, tuple[tuple[Any, ...], ...]] = {
     "record": (
         ("remark", 1, "unknown field"),
@@ -115,29 +116,15 @@ REFUSALS: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("cases.0.status", "failed", "found null, but", "cases[0].reason"),
         ("cases.0.status", "fine", "'fine'"),
         ("layers.0.type", "conv3d", "'conv3d'", "layers[0]"),
-        ("layers.0.kernel", [MANY, 3], "4096"),
         ("layers.0.input_shape", [1] * 9, "length <= 8"),
         ("layers.0.input_shape.2", HUGE, "<= 1099511627776"),
-        ("networks.0.0.0", LONG, "200"),
-        ("cases.0.layers.1", HUGE, "<= 1099511627776"),
         ("cases.1.layers.0", 1, "beyond the 1", "cases[1].layers"),
         ("networks.0.0.1", 5, "beyond the 1", "networks[0]"),
         ("layers.0.input_shape.0", 2, "one image", "cases[1].layers"),
-        ("cases.8.rounds.0.process", MANY, "10000"),
         ("cases.8.rounds", TWICE, "same process twice"),
-        ("cases.8.rounds.1.policy", "lazy", "lazy"),
         ("cases.8.rounds.1.status", "failed", "found null", "cases[8].rounds[1].reason"),
-        ("cases.8.rounds.0.policy", GONE, "missing"),
-        ("cases.8.rounds.0.disturbance", LONG, "2000"),
-        ("environment.load_after", -1.0, "found -1.0"),
-        ("ceilings.1.samples.0", 0, "0"),
-        ("ceilings.0.work", HUGE, "int <="),
-        ("protocol.processes", {"retained": MANY}, "10000"),
         ("started", "2026-13-01T00:00:00Z", "regex"),
         ("started", "2026-02-31T00:00:00Z", "no day of a calendar"),
-        ("started", "0000-01-01T00:00:00Z", "regex"),
-        ("started", "9999-01-01T00:00:00Z", "regex"),
-        ("started", "2026-11-01T10:00:0\u0660Z", "regex"),
         ("finished", "2026-11-01T09:59:59Z", "before the run started"),
         ("finished", "2026-11-01T10:00:00Z", "a run of 0 s, but its samples of time last 3 s"),
         ("environment.missing.gpu", GONE, "why gpu is null", "environment.missing"),

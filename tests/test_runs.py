@@ -50,7 +50,6 @@ def test_a_series_is_told_process_by_process() -> None:
     assert isinstance(bytes_, Missing) and "differed between repetitions" in bytes_.reason
 
 
-# ---------------------------------------------------------------------------------- pooled runs
 def of_day(day: int, *times: tuple[float, ...], **change: Any) -> Stored:
     started = f"2026-11-{day:02}T10:00:00Z"
     return factory.stored(factory.measurement(started, times, **change))
@@ -104,7 +103,6 @@ def test_a_ceiling_is_the_best_of_all_runs() -> None:
     assert value_of(run.peak_rate("copy")) == pytest.approx(3e10)
 
 
-# ------------------------------------------------------------------------------ names of devices
 PLAIN = "Example Processor, 2 threads"
 
 

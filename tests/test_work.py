@@ -67,7 +67,6 @@ def test_a_training_step_is_a_little_less_than_three_forward_passes() -> None:
     assert training_macs(normalised) == 3 * forward_macs(normalised)
 
 
-# ------------------------------------------------------------------------ faults in a record
 def altered(layer: Layer, **changes: object) -> Layer:
     return msgspec.structs.replace(layer, **changes)
 
@@ -95,7 +94,6 @@ def test_a_contradiction_is_told_in_one_sentence(layer: Layer, why: str) -> None
     assert message.endswith("run the experiment again.")
 
 
-# ------------------------------------------------------------------------------------- traffic
 def only(chain: Chain) -> Layer:
     (layer,) = chain.layers
     return layer
@@ -129,7 +127,6 @@ def test_compulsory_traffic(layer: Layer, forward: int, weight: int, input_gradi
     assert compulsory_traffic(layer, "input_gradient") == input_gradient
 
 
-# ---------------------------------------------------------------------------------- properties
 @st.composite
 def convolutions(draw: st.DrawFn, transposed: bool = False) -> Convolution:
     pair = lambda low, high: st.tuples(*[st.integers(low, high)] * 2)  # noqa: E731
@@ -151,7 +148,6 @@ def convolutions(draw: st.DrawFn, transposed: bool = False) -> Convolution:
     return altered(layer, **shapes, transposed=True)
 
 
-# --------------------------------------------------------------------------- torch as oracle
 @settings(max_examples=60, deadline=None)
 @given(st.one_of(convolutions(), convolutions(transposed=True)))
 def test_shapes_parameters_and_taps_are_those_of_torch(layer: Convolution) -> None:
@@ -182,7 +178,6 @@ def test_products_that_touch_data_are_what_torch_sums_up(layer: Convolution) -> 
     assert int(torch.conv2d(ones, weights, None, *geometry).sum()) == valid_tap_macs(layer)
 
 
-# ------------------------------------------------------------------------------------------ terms
 #: 2 images, 3 channels in, 4 out, 3 × 3, on maps of 5 × 5 that become 3 × 3.
 PLAIN = convolution((2, 3, 5, 5), 4, (3, 3))
 
@@ -225,7 +220,6 @@ def test_rounding_and_segments_explain_reserved_bytes(first: list[int], second: 
     assert rounding >= 0 >= served and granularity >= 0
 
 
-# --------------------------------------------------------------------------------------- roofline
 #: 2 rows of 5 features to 10 and an activation: 60 parameters, 20 results, in float32.
 SMALL = Chain(2, 5).linear(10).act().layers
 FORWARD = 4 * (10 + 60 + 20)

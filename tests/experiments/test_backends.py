@@ -46,7 +46,6 @@ def case_of(name: str, dtype: str = "float32") -> Case:
     return backend_speedup.case_of(library(name), factors, few)
 
 
-# ------------------------------------------------------------------------- equal everywhere
 #: How far single precision may drift apart in 20 iterations: libraries sum in different orders.
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 2e-5), ("float64", 1e-12)])
 @pytest.mark.parametrize("name", ["torch", "strict"])
@@ -64,7 +63,6 @@ def test_iterations_give_the_weights_of_numpy(name: str, dtype: str, tolerance: 
         np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance)
 
 
-# ------------------------------------------------------------------- right by PyTorch itself
 @settings(deadline=None, max_examples=10)
 @given(st.integers(1, 20), st.integers(0, 2**16), st.integers(1, 30))
 def test_gradients_are_those_of_autograd(hidden: int, seed: int, samples: int) -> None:
@@ -135,7 +133,6 @@ def test_a_library_of_a_gpu_that_is_not_there_is_unavailable(name: str) -> None:
         load(name, 1)
 
 
-# --------------------------------------------------------------------------------- its images
 IMAGES, LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
 
 

@@ -21,7 +21,6 @@ GIB = 2**30
 changed = msgspec.structs.replace
 
 
-# ------------------------------------------------------------------------------------ the machine
 @pytest.mark.parametrize(("check", "level", "words"), [
     (checks.processors(2, 2, 2, None), "ok", "2 threads by default"),
     (checks.processors(2, None, 2, 2.0), "ok", ""),
@@ -57,7 +56,6 @@ def test_doctor_of_this_machine(
     assert "unfinished: tiny (1)" in capsys.readouterr().out
 
 
-# ------------------------------------------------------------------------------------ the results
 def test_the_closing_table_shows_no_zero_for_what_is_missing() -> None:
     factors = {"batch": 1024, "samples": "layer"}  # whatever its name, a factor has its column
     series = {"time": (0.003, 0.001, 0.002), "allocated_peak": (718_900_000,) * 3}
@@ -88,7 +86,6 @@ def test_processes_that_disagree_and_disturbed_ones_are_named() -> None:
         assert str(instability(cases, named=1)).startswith(said)
 
 
-# ------------------------------------------------------------------------------------ the records
 DATA = Path(__file__).parents[2] / "data"
 FILE = DATA / "conv_scaling" / "20261126T044924Z-amd-epyc-1t-cff32c-02a9bf49.json"
 

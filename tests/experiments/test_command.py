@@ -33,7 +33,6 @@ def test_listing_imports_no_torch_and_names_every_study() -> None:
     assert "50 cases" in done.stdout and "forward, forward_backward" in done.stdout
 
 
-# ------------------------------------------------------------------------------- what is refused
 NO_CASE = "--set layout=channels_last --set batch=1 --set subject=layer"
 
 
@@ -109,7 +108,6 @@ def test_without_torch_a_run_ends(
     assert "Traceback" in capsys.readouterr().err
 
 
-# ------------------------------------------------------------------------------- what is measured
 def test_a_whole_run(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, tiny: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:

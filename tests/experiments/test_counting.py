@@ -68,7 +68,6 @@ def counted_run(
     return cases, counting.missing(study, journal, reason), files
 
 
-# ----------------------------------------------------------------------------------------- the step
 def test_good_cases_are_counted_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, notes: Notes
 ) -> None:
@@ -101,7 +100,6 @@ def test_good_cases_are_counted_once(
     assert asked == [[4, 3, 2, 0], [2, 0]]
 
 
-# --------------------------------------------------------------------------------------- lackey
 def test_lackey_counts_every_multiply_add_and_nothing_else() -> None:
     if (reason := lackey.unavailable()) is not None:
         pytest.skip(reason)
@@ -117,7 +115,6 @@ def test_lackey_counts_every_multiply_add_and_nothing_else() -> None:
     assert len(counts) == 5
 
 
-# ------------------------------------------------------------------------------------------ ncu
 @pytest.fixture
 def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run on a GPU of sizes 1 to 6 that has only to be counted."""

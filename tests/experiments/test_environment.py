@@ -27,7 +27,6 @@ def write(folder: Path, **files: str) -> None:
         (folder / name.replace("__", ".")).write_text(f"{text}\n")
 
 
-# ------------------------------------------------------------------------------------ the machine
 AMD = """\
 processor\t: 0
 vendor_id\t: AuthenticAMD
@@ -135,7 +134,6 @@ def test_what_a_container_may_use_stands_in_the_environment(
     assert limits.container_limits() == {} and limits.available() > 400 * MIB + 7
 
 
-# ---------------------------------------------------------------------------------------- the key
 def key(host: dict[str, Any] | None = None, **changes: Any) -> str:
     changed = msgspec.structs.replace(HOST, **(host or {}))
     return device_key(make_environment(host=changed, **changes))
@@ -165,7 +163,6 @@ def test_the_key_names_the_device_and_that_of_a_gpu_has_no_threads() -> None:
     assert device_key(found) == found.key
 
 
-# ------------------------------------------------------------------------------- what is gathered
 def test_this_machine_is_anonymous_and_every_null_has_a_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -198,7 +195,6 @@ def test_a_run_on_a_gpu_names_it_and_the_driver_of_all(monkeypatch: pytest.Monke
         assert ("gpu.driver" in found.missing) == (driver is None)
 
 
-# ---------------------------------------------------------------- what never gets into a record
 def test_what_changes_a_measurement_on_the_device_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     for names, on_cpu, on_gpu in (
         ("OMP_NUM_THREADS GLIBC_TUNABLES MALLOC_CONF", True, True),
@@ -228,7 +224,6 @@ def test_no_folder_or_user_name_stays_in_a_value() -> None:
     assert without_paths(text) == "CXX_COMPILER=c++, at x.py: a/b 1/2 //"
 
 
-# -------------------------------------------------------------------------------------- the code
 def test_only_what_measures_a_study_decides_whether_runs_pool() -> None:
     scaling, roofline = (
         {path.relative_to(ROOT).as_posix() for path in code.measuring_sources(study, ROOT)}

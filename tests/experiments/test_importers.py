@@ -91,7 +91,6 @@ def imported(folder: Path, name: str, content: bytes, *words: str) -> ImportedRe
     return stored.record
 
 
-# ------------------------------------------------------------------------------- what is read
 @pytest.mark.parametrize("name", FILES)
 def test_what_a_published_file_says_and_does_not(tmp_path: Path, name: str) -> None:
     content, words = FILES[name]
@@ -158,7 +157,6 @@ def test_the_commands_of_the_guide_work(tmp_path: Path, monkeypatch: pytest.Monk
     assert all(f"`{name}`" in guide for name in FORMATS)
 
 
-# ------------------------------------------------------------------------- what is refused
 def edited(name: str, old: str, new: str, count: int = 1) -> bytes:
     text = FILES[name][0].decode()
     assert old in text

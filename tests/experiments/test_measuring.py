@@ -105,7 +105,6 @@ def test_settings_choose_levels_and_other_batches() -> None:
     assert {case["dataset"] for case in cases if "dataset" in case} == {"mnist"}
 
 
-# -------------------------------------------------------------------------------- what they leave
 #: A batch of a thousand million images fits into no machine: 86 TB.
 TOO_MANY = 10**9
 RUNS: dict[str, tuple[str, ...]] = {
@@ -180,7 +179,6 @@ def test_a_run_leaves_a_record_that_can_be_handed_in(run: Callable[[str], Run], 
         assert not [word for word in words if word.encode() in text]
 
 
-# ------------------------------------------------------------------------ what each has besides
 def test_ceilings_stand_before_and_after(run: Callable[[str], Run]) -> None:
     found = run("conv_scaling")
     work = {(c.operation, c.instrument, c.moment): c.work for c in found.stored.record.ceilings}

@@ -115,7 +115,6 @@ def test_what_no_module_tells_is_captured() -> None:
     assert {operator.module for operator in found.operators} >= {"", "first", "second"}
 
 
-# ------------------------------------------------ tiling changes when things are computed, not what
 def whole_numbers(module: nn.Module) -> nn.Module:
     """Small whole numbers for weights, so that float64 sums are exact in whatever order."""
     generator = torch.Generator().manual_seed(0)
@@ -179,7 +178,6 @@ def test_tiled_maps_are_the_same_and_some_work_is_double(
     assert (work[1] > work[0]) == (form != "tiled_layers") and work[1] >= work[0]
 
 
-# ------------------------------------------------------------- what an H100 was asked for
 DATA = Path(__file__).parents[2] / "data"
 INFERENCE = "inference_memory/20261122T103140Z-nvidia-h100-80gb-hbm3-a086b081.json"
 TRAINING = "training_roofline/20261122T103542Z-nvidia-h100-80gb-hbm3-893e6327.json"
@@ -274,7 +272,6 @@ def test_what_takes_nothing_was_seen_in_these_calls() -> None:
     assert seen >= TAKES_NOTHING_ON_GPU
 
 
-# ------------------------------------------------------------------------- committed captures
 @pytest.mark.parametrize(("name", "image", "way"), [
     ("LeNet-5", 32, Way("channels_last")),
     ("ResNet-20", 32, Way("contiguous", "float16")),

@@ -107,7 +107,6 @@ def test_jobs_without_progress_are_given_up(
     assert started == [2] * 6
 
 
-# ------------------------------------------------------------------------------------------ SLURM
 def test_the_script_for_sbatch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     words = "submit conv_scaling --device cuda --partition gpu --gres gpu:1 --shards 4 --nodes 2"
@@ -173,7 +172,6 @@ def test_refusals_of_sbatch(
     assert "\nexec " in script, "the run hears the signal itself"
 
 
-# ------------------------------------------------------------- all that papers need of a GPU
 def test_every_part_leaves_cases_and_work_to_count_where_it_counts() -> None:
     for part in gpu_session.PARTS:
         study, protocol, cases = gpu_session.request_of(part, 60.0, Path()).selected()

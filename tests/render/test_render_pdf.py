@@ -185,7 +185,6 @@ def test_what_latex_does_not_print_is_noted() -> None:
     assert not [*notes_of("p", "plain", "")]
 
 
-# ----------------------------------------------------------------------------------------- styles
 #: What contents name, and the first words of its place in the text.
 LISTED = {
     "2 Model": "2 Model The work of a layer",
@@ -229,7 +228,6 @@ def test_a_paper_can_be_printed_in_any_style(style: str, write: Write) -> None:
     assert "A paper" in text and "Ada Example" in text and "Results Words." in text
 
 
-# ----------------------------------------------------------------------------------------- any text
 LONG = "0123456789abcdef" * 6
 #: A text of the data, and what the page, Typst and LaTeX print for it.
 TEXTS = {

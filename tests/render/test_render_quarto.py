@@ -68,7 +68,6 @@ def build(folder: Path, *arguments: str) -> tuple[int, str]:
     return done.returncode, done.stderr + done.stdout
 
 
-# ------------------------------------------------------------------------------------- a stand-in
 def test_quarto_is_found(stand_in: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     path = stand_in()
     assert find_quarto() == path
@@ -159,7 +158,6 @@ def test_the_project_holds_each_paper_with_its_own_settings(write: Write, tmp_pa
     assert r"\DeclareUnicodeCharacter{03B1}" in preamble and r"\usepackage{booktabs}" in preamble
 
 
-# ---------------------------------------------------------------------------------- the real one
 PAPER = "conv_profiling"
 _VALUE = re.compile(r"\[((?:\\.|[^\[\]\\])*)\]\(#v-([\w-]+)\)\{\.value\}")
 _MARKED = re.compile(r"Q(\d+)Q([^Q]*)Q")

@@ -131,7 +131,6 @@ def site(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# ------------------------------------------------------------------------------- without a browser
 @pytest.mark.parametrize("name", SAID)
 def test_a_page_is_sound_and_says_what_is_known(site: Path, name: str) -> None:
     page = Page((site / name).read_text("utf-8"))
@@ -174,7 +173,6 @@ def test_the_search_finds_the_words_of_formulas(site: Path) -> None:
     assert "\\frac" not in texts
 
 
-# ------------------------------------------------------------------------------------- in chromium
 @pytest.fixture(scope="module")
 def browser() -> Iterator[webdriver.Chrome]:
     with site_checks.chromium() as driver:
