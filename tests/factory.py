@@ -1,6 +1,7 @@
 """Valid records with chosen cases, for tests that must not depend on a machine."""
 
 import shutil
+import subprocess
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -256,6 +257,11 @@ SERVER = host(
     sockets=1,
     virtualisation="kvm",
 )
+
+
+def printed(command: Sequence[str], folder: Path = ROOT) -> str:
+    """Run a command that must succeed; what it printed."""
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> Path:

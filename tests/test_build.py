@@ -189,14 +189,9 @@ def test_programs_end_with_the_process_that_started_them(tmp_path: Path, number:
 def shell(project: Path, command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """A command line as the shell runs it, which also sees to the redirections."""
     return subprocess.run(
-        ["bash", "-c", command.replace("python", '"$0"'), sys.executable],
-        cwd=project,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+        ["bash", "-c", command.replace("python", '"$0"'), sys.executable], cwd=project,
+        env={**os.environ, **environment}, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("redirection", ["<&- >&- 2>&-", ">/dev/full 2>&1"])

@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from report import open_paper
 from report.engine.cache import INDEX, MANIFEST
 from report.errors import RecordError, StudyError
-from tests import tiny
+from tests import factory, tiny
 from tests.render.site_checks import dead_links
 from tests.tiny import STUDY, TEMPLATE, replace
 
@@ -104,13 +103,9 @@ DAMAGES: Final[dict[str, Change]] = {
 WHOLES: Final = (f"qmd/{STUDY}/", f"tex/{STUDY}/", "quarto/", f"pdf/{STUDY}.pdf", "values/")
 #: About a minute of one processor.
 BOUNDED: Final = settings(
-    max_examples=6,
-    stateful_step_count=10,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    database=None,
-    phases=(Phase.generate,),
-)
+    max_examples=6, stateful_step_count=10, deadline=None, database=None,
+    suppress_health_check=list(HealthCheck), phases=(Phase.generate,),
+)  # fmt: skip
 
 
 class Builds(RuleBasedStateMachine):
@@ -363,8 +358,8 @@ print(json.dumps([
 def test_a_paper_opens_as_built_or_is_computed(built: Path, out: str, origin: str) -> None:
     """A call of a layer takes 0.2 µs for each unit of its width, and 128 FLOP for each weight."""
     command = [sys.executable, "-c", OPENING, out]
-    ended = subprocess.run(command, cwd=built, capture_output=True, text=True, check=True)
-    heads, types, rows, notes, widest, best, share, claims, *shown = json.loads(ended.stdout)
+    opened = json.loads(factory.printed(command, built))
+    heads, types, rows, notes, widest, best, share, claims, *shown = opened
     assert heads == ["Width", *(f"Rate{end} (FLOP/s)" for end in ("", ", low", ", high"))]
     assert types == ["Int64", "float64", "float64", "float64"]
     assert [row[:2] for row in rows] == [[w, pytest.approx(128 * w / 2e-7)] for w in (64, 256)]

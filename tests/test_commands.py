@@ -99,10 +99,8 @@ def test_other_folders_are_refused_and_not_touched(
         (line,) = capsys.readouterr().err.splitlines()
         assert told in line
     assert factory.digests(folder) == before
-    tracked = subprocess.run(
-        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    folders = {name.partition("/")[0] for name in tracked.stdout.splitlines() if "/" in name}
+    tracked = factory.printed(["git", "ls-files"]).splitlines()
+    folders = {name.partition("/")[0] for name in tracked if "/" in name}
     assert folders <= {*PROJECT}
 
 

@@ -2,7 +2,6 @@
 
 import ast
 import inspect
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from report.engine.steps import READ, SITE, Step, make_step
 from report.records import OPERATORS
 from report.studies import STUDIES, module_of
 from report.system.exchange import install
+from tests.factory import printed
 
 STUDY = "conv_profiling"
 REQUEST = Request((STUDY,), ("html", "pdf"), ROOT / "out", "typst")
@@ -111,25 +111,17 @@ def test_a_step_depends_on_whatever_code_it_imports(step: Step, imports: grimp.I
     assert rooms - {"__init__.py"} == ({STUDY} if action in ("study", "document") else set())
 
 
-def test_what_finds_nothing_to_do_imports_little() -> None:
-    """Each of these takes longer to import than the look at all files."""
+def imported(code: str) -> set[str]:
+    return {*printed([sys.executable, "-c", f"import sys, {code}; print(*sys.modules)"]).split()}
+
+
+def test_what_takes_long_to_import_is_imported_where_it_is_needed() -> None:
+    """A look at all files needs none of these, and pandas one study alone."""
     slow = {"dataclasses", "hashlib", "inspect", "msgspec", "numpy", "shutil", "yaml"}
-    code = "import sys, build; build.parse([]); print(*sys.modules)"
-    ended = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert not slow & set(ended.stdout.split())
-
-
-def test_one_study_alone_waits_for_pandas() -> None:
-    """To import pandas takes longer than to compute most studies."""
+    assert not slow & imported("build; build.parse([])")
     others = [module_of(study) for study in STUDIES if study != "gpu_survey"]
     steps = [module for modules in run._IMPORTED.values() for module in modules]
-    code = f"import sys, {', '.join(others + steps)}; print(*sys.modules)"
-    ended = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert "pandas" not in ended.stdout.split()
+    assert "pandas" not in imported(", ".join(others + steps))
 
 
 def test_a_step_reads_what_comes_before_it() -> None:

@@ -19,6 +19,7 @@ import pytest
 from report.commands.new import NEXT
 from report.engine.pipeline import ROOT
 from report.studies import STUDIES
+from tests.factory import printed
 
 #: The study that the pages write, and the one in its place where they need records.
 EXAMPLE, OTHER = "layer_width", "conv_scaling"
@@ -52,10 +53,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a reader has cloned."""
     target = tmp_path_factory.mktemp("walk") / "ridgepoint"
     (target.parent / HOME).mkdir()
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout.splitlines()  # fmt: skip
+    listed = printed(["git", "ls-files", "-co", "--exclude-standard"]).splitlines()
     kept = ("report/studies/__init__.py", *(f for f in listed if not _LEFT_OUT.match(f)))
     for name in (name for name in kept if (ROOT / name).is_file()):
         (target / name).parent.mkdir(parents=True, exist_ok=True)
@@ -70,15 +68,10 @@ def run(command: str, folder: Path) -> str:
     home = folder.parent / HOME
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     finished = subprocess.run(
-        ["bash", "-c", command],
-        cwd=folder,
+        ["bash", "-c", command], cwd=folder, text=True, check=False, timeout=900,
         env={**os.environ, "HOME": str(home), "USER": "gwendolyn", "PATH": path, "PYTHONPATH": ""},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=900,
-    )
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
     assert finished.returncode == 0, f"{command}\n{finished.stdout}"
     return finished.stdout
 
