@@ -20,8 +20,9 @@ from report.engine.pipeline import ROOT
 from report.evidence.devices import read_devices
 from report.evidence.reported import Reported, read_reported
 from report.paper.findings import Findings, Inputs
+from report.paper.latex_table import to_latex
 from report.paper.manuscript import Manuscript, render_manuscript
-from report.paper.tables import Cell, Column, Table, to_csv, to_latex
+from report.paper.tables import Cell, Column, Table, to_csv
 from report.quantity.evaluation import estimate
 from report.quantity.expression import Quantity
 from report.records.record import Record

@@ -19,8 +19,9 @@ from report.evidence.devices import Devices
 from report.missing import Missing
 from report.paper.details import details
 from report.paper.findings import Inputs
+from report.paper.latex_table import to_latex
 from report.paper.manuscript import provenance
-from report.paper.tables import Column, Table, table_of, to_csv, to_latex, to_markdown
+from report.paper.tables import Column, Table, table_of, to_csv, to_markdown
 from report.paper.values import NOT_MEASURED, Value, declare
 from report.quantity.expression import exact, measured
 from report.quantity.intervals import Process
@@ -241,7 +242,7 @@ TABLE = Table(
     (
         ("A|B, 2 threads", 1, HALF, 0.5, 147_456),
         ("C_1 <x>", 1024, NO_ROOM, NO_GPU, 150_994_944),
-        ("[D]", 16, around(0.25, 0.0), NO_GPU, NO_ROOM),
+        (r"[D] \%&_−<", 16, around(0.25, 0.0), NO_GPU, NO_ROOM),
     ),
     notes=("Own: A|B.",),
     sources=("conv_scaling/x.json",),
@@ -254,7 +255,7 @@ def test_markdown_holds_the_cells_the_notes_and_the_caption() -> None:
         ["Device", "Batch", "Time (ms)", "Share (%)", "Memory (B)"],
         ["A|B, 2 threads", "1", "12.5 [12.0, 13.0]", "50", "147,456"],
         ["C_1 <x>", "1,024", f"{MISSING}^a^", f"{MISSING}^b^", "150,994,944"],
-        ["[D]", "16", "250", f"{MISSING}^b^", f"{MISSING}^a^"],
+        [r"[D] \%&_−<", "16", "250", f"{MISSING}^b^", f"{MISSING}^a^"],
     ]
     said = pypandoc.convert_text(text, "plain", format="markdown", extra_args=UNWRAPPED)
     notes, caption = said.strip().split("\n\n")[-2:]
@@ -268,7 +269,7 @@ def test_files_hold_raw_numbers() -> None:
         'Device,Batch [1],Time [s],"Time, low [s]","Time, high [s]",Share [1],Memory [B]',
         '"A|B, 2 threads",1,0.0125,0.012,0.013,0.5,147456',
         "C_1 <x>,1024,,,,,150994944",
-        "[D],16,0.25,0.25,0.25,,",
+        r"[D] \%&_−<,16,0.25,0.25,0.25,,",
     ]
     data = TABLE.as_json()
     assert data["rows"][1] == ["C_1 <x>", 1024, None, None, None, None, 150_994_944]
@@ -284,6 +285,13 @@ def test_files_hold_raw_numbers() -> None:
 def test_intervals_of_a_low_level_say_so(levels: tuple[float, ...], note: str) -> None:
     rows = tuple(("A", 1, replace(HALF, confidence=level), 0.5, 1) for level in levels)
     assert replace(TABLE, rows=rows).note_texts()[-1] == ("", note)
+
+
+def test_latex_holds_the_cells_with_units_marks_and_our_escapes() -> None:
+    heading, rule, _, _, last, *_ = to_latex(TABLE).split("%\n")[2:]
+    assert heading.startswith(r"Device&Batch&\begin{tabular}[b]{@{}r@{}}Time\\(ms)\end{tabular}&")
+    assert rule == r"\midrule"
+    assert last.startswith(r"{}[D] \textbackslash{}\%\&\_−\textless{}&16&250&—\textsuperscript{b}&")
 
 
 P = r">{\raggedright\arraybackslash}p{%s\linewidth}"

@@ -206,8 +206,9 @@ def write_source(task: Task) -> tuple[dict[str, Any], Findings]:
     Raises ``RidgepointError`` for a template that asks for what does not exist.
     """
     from report.paper.details import summary_of
+    from report.paper.latex_table import to_latex
     from report.paper.manuscript import render_manuscript
-    from report.paper.tables import to_csv, to_latex
+    from report.paper.tables import to_csv
     from report.render.quarto import write_settings
     from report.render.source import in_style, read_source
 

@@ -6,13 +6,10 @@ carries its reason, prints as a dash and becomes a note below the table.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from string import ascii_lowercase
-from textwrap import wrap
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -23,7 +20,7 @@ from report.quantity.evaluation import number
 from report.quantity.expression import Quantity
 from report.statistics.estimates import CONFIDENCE, Estimate
 from report.system.spreadsheet import csv_of
-from report.text.escape import latex, markdown
+from report.text.escape import markdown
 from report.text.format import (
     MISSING,
     Number,
@@ -38,14 +35,6 @@ Cell: TypeAlias = Number | Estimate | Missing | str
 #: What a cell of a table may hold: a quantity, or what needs no computing.
 Content: TypeAlias = Quantity | Cell
 
-#: Characters of a table's type that fit side by side into a column of the page and into both, and
-#: into the line of a page with one column.
-_NARROW: Final = 62
-_WIDE: Final = 128
-_ONE_COLUMN: Final = 99
-#: Names and texts up to these widths are never broken.
-_SHORT_NAME: Final = 12
-_SHORT_TEXT: Final = 22
 #: A heading that ends with the unit in which its numbers are printed.
 _SHOWN: Final = re.compile(r"(.+) \((\S+)\)")
 
@@ -252,70 +241,6 @@ def to_markdown(table: Table, caption: str) -> str:
         caption,
         ":::",
     ])  # fmt: skip
-
-
-def to_latex(table: Table, *, one_column: bool = False) -> str:
-    """The table's body as a ``tabular`` with booktabs rules, by PyLaTeX from escaped cells.
-
-    Where it is wider than its line, names of columns are broken, and then the text of long cells.
-    ``one_column`` says that the text of the page has one column and not two.
-    """
-    from pylatex import NoEscape, Tabular
-
-    line = _ONE_COLUMN if one_column else _WIDE if table.wide else _NARROW
-    names, shares = _layout(table, line)
-    types = (
-        rf">{{\raggedright\arraybackslash}}p{{{share / line:.3f}\linewidth}}"
-        if share
-        else ("r" if column.numeric else "l")
-        for column, share in zip(table.columns, shares, strict=True)
-    )
-    # width: PyLaTeX would count the letters of a paragraph column's type.
-    tabular = Tabular("".join(types), width=len(shares), booktabs=True)
-    tabular.add_row([NoEscape(_head(*each)) for each in zip(table.columns, names, strict=True)])
-    tabular.add_hline()
-    for row in table.texts():
-        marks = (rf"\textsuperscript{{{mark}}}" if mark else "" for _, mark in row)
-        cells = zip((latex(text) for text, _ in row), marks, strict=True)
-        tabular.add_row([NoEscape(text + mark) for text, mark in cells])
-    return f"{tabular.dumps()}\n"
-
-
-def _layout(table: Table, line: int) -> tuple[list[list[str]], list[float]]:
-    """The lines of each column's name, and the characters of those whose text breaks, else 0.
-
-    What others leave is shared among these by the root mean square of their texts' lengths: one
-    long text breaks, and not all the texts beside it.
-    """
-    left: float = line - 2 * len(table.columns)
-    lengths = [[len(text) for text, _ in column] for column in zip(*table.texts(), strict=True)]
-    lengths = lengths or [[0]] * len(table.columns)
-    cells = [max(each) for each in lengths]
-    names = [[column.name] for column in table.columns]
-    if sum(max(n, len(column.name)) for n, column in zip(cells, table.columns, strict=True)) > left:
-        names = [
-            wrap(column.name, max(width, _SHORT_NAME), break_long_words=False) or [""]
-            for column, width in zip(table.columns, cells, strict=True)
-        ]
-    natural = [max(n, *map(len, name)) for n, name in zip(cells, names, strict=True)]
-    long = [
-        0.0 if column.numeric or width <= _SHORT_TEXT else math.sqrt(fmean(n * n for n in each))
-        for column, width, each in zip(table.columns, natural, lengths, strict=True)
-    ]
-    if sum(natural) <= left or not any(long):
-        return names, [0.0] * len(natural)
-    left -= sum(n for n, share in zip(natural, long, strict=True) if not share)
-    shares = [max(left * share / sum(long), _SHORT_TEXT) if share else 0.0 for share in long]
-    return names, shares
-
-
-def _head(column: Column, name: Sequence[str]) -> str:
-    """A heading with its unit on a line of its own, so that narrow columns stay narrow."""
-    lines = [latex(text) for text in (*name, column.shown_unit) if text]
-    side, broken = "r" if column.numeric else "l", r"\\".join(lines)
-    if len(lines) < 2:
-        return broken
-    return rf"\begin{{tabular}}[b]{{@{{}}{side}@{{}}}}{broken}\end{{tabular}}"
 
 
 def to_csv(table: Table) -> str:

@@ -16,7 +16,8 @@ from pypdf import PdfReader
 
 from figures.characters import visible
 from report.errors import RenderError
-from report.paper.tables import Column, Table, to_latex, to_markdown
+from report.paper.latex_table import to_latex
+from report.paper.tables import Column, Table, to_markdown
 from report.render import STYLES
 from report.render.bundle import bundle
 from report.render.latex import compile_latex, notes_of
@@ -243,6 +244,7 @@ TEXTS = {
     "n\x1b[1m": ("n‹U+001B›[1m",) * 3,
     "f\uffff\ufefff": ("f‹U+FFFF U+FEFF›f",) * 3,
     LONG: (LONG, LONG, LONG),
+    r"\%&_−<": (r"\%&_−<",) * 3,
 }
 
 
