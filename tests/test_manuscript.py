@@ -364,6 +364,8 @@ def test_whole_entries_are_accepted(content: bytes, tmp_path: Path) -> None:
     (b"{Other},", rb"{\input{/etc/passwd}}", r"entry second: title: found \input, where only"),
     (b"{Other},", b"{x}, TITLE = {y}", "entry second: found the field title twice"),
     (b"{Other},", rb"{a \}, note = {b},", "entry second: expected name = {text}"),
+    (b"{Other},", rb'"\{", note = {b}, year = "\}"', "entry second: expected name = {text}"),
+    (b"Other", b"5 $", r"entry second: title: found $ without another; write \$ for a dollar"),
     (b"{Other},", rb'"a\", note = "b"', "entry second: expected name = {text}"),
     (b"title = {Other}", b"url = {Java\tScript:x}", "url: found JavaScript:x, which is no"),
     (b"Other", rb"At \url{data:x}", "title: found data:x, which is no address"),

@@ -7,6 +7,7 @@ swallow the next one without a word.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -16,22 +17,23 @@ from report.records.strict import byte_at
 _REMEDY: Final = "fix the entry, or restore the file with git"
 #: TeX's way around a backslash, and commands that are no letters, accents, signs or type.
 _FOREIGN: Final = re.compile(
-    r"\^\^|\\(?!(?:AA|AE|L|OE?|aa|ae|b|c|d|dh|dj|emph|i|j|k|l|mathrm|mu|ng|oe?|pi|r|sim|ss|t|th|"
+    r"\^\^|\$\$|\\(?!(?:AA|AE|L|OE?|aa|ae|b|c|d|dh|dj|emph|i|j|k|l|mathrm|mu|ng|oe?|pi|r|sim|ss|t|th|"
     r"times|text(?:bf|it|sc|tt|superscript|subscript|endash|backslash|asciitilde|trademark|less|"
     r"greater|underscore)|u|url|v)(?![A-Za-z]))[A-Za-z]+"
 )
+_DOLLAR: Final = re.compile(r"(?<!\\)\$")
 _DEEPEST: Final = 16
 
 _BLANK: Final = r"(?:[ \t]*(?:%[^\n]*)?(?:\n|\Z))*"
 _START: Final = re.compile(r"^(?=@)", re.MULTILINE)
 _HEAD: Final = re.compile(
-    r"@(?!(?:string|preamble|comment)\{)[A-Za-z]+\{\s*([A-Za-z0-9][\w:./+-]*)\s*,\s*", re.IGNORECASE
+    r"@(?!(?:string|preamble|comment)\{)[A-Za-z]+\{\s*([A-Za-z0-9][\w:./+-]*)\s*(?=,)",
+    re.IGNORECASE,
 )
-_NAME: Final = re.compile(r"([A-Za-z-]+)\s*=\s*")
+_NAME: Final = re.compile(r"\s*,\s*([A-Za-z-]+)\s*=\s*")
 _NUMBER: Final = re.compile("[0-9]+")
 _MARK: Final = re.compile(r'\\?[{}"]')
-_COMMA: Final = re.compile(r"\s*,\s*")
-_END: Final = re.compile(rf"\s*\}}{_BLANK}")
+_END: Final = re.compile(rf"\s*(?:,\s*)?\}}{_BLANK}")
 
 #: Addresses in text, and how databases export the characters of an address for TeX.
 _LINKED: Final = re.compile(r"\\url(?![A-Za-z])\s*(\{(?:[^{}]|\{[^{}]*\})*\})?")
@@ -67,23 +69,16 @@ def entries_of(bibliography: str) -> list[str]:
 
 
 def fields_of(entry: str) -> tuple[list[Field], int]:
-    """List the fields of an entry, in linear time.
-
-    Returns the fields and the place of the first text that belongs to none.
-    """
+    """List the fields of an entry, in linear time, with the place behind the last of them."""
     head, fields = _HEAD.match(entry), list[Field]()
     position = head.end() if head else 0
     while name := _NAME.match(entry, position):
-        end = _value_end(entry, name.end())
+        start, end = name.end(), _value_end(entry, name.end())
         if end < 0:
             break
-        value = entry[name.end() : end]
-        inner = value if value.isdecimal() else value[1:-1]
-        fields.append(Field(name[1].lower(), inner, position, name.end(), end))
-        comma = _COMMA.match(entry, end)
-        position = comma.end() if comma else end
-        if comma is None:
-            break
+        value = entry[start:end] if entry[start].isdecimal() else entry[start + 1 : end - 1]
+        fields.append(Field(name[1].lower(), value, name.start(1), start, end))
+        position = end
     return fields, position
 
 
@@ -96,18 +91,20 @@ def _value_end(entry: str, start: int) -> int:
         return number.end()
     first, opened = entry[start : start + 1], list[str]()
     for mark in _MARK.finditer(entry, start) if first in ("{", '"') else ():
-        sign = mark[0]
+        sign, outside = mark[0], not opened
+        if outside and first == '"' and sign.startswith("\\"):
+            break
         if sign.endswith("{"):
             opened.append(sign)
         elif sign.endswith("}"):
-            if not opened or opened.pop() != sign.replace("}", "{"):
-                return -1
-            if first == "{" and not opened:
-                return mark.end()
-        elif not opened and mark.start() > start:
-            return mark.end() if sign == '"' else -1
+            if outside or opened.pop() != sign.replace("}", "{"):
+                break
+        elif outside and mark.start() > start:
+            return mark.end()
+        if first == "{" and not opened:
+            return mark.end()
         if len(opened) > _DEEPEST:
-            return -1
+            break
     return -1
 
 
@@ -135,28 +132,27 @@ def check_bibliography(content: bytes, place: str) -> None:
             raise RecordError(f"{place}: line {line}, entry {key}: {fault}; {_REMEDY}.")
         keys.add(key.lower())
         lines[key] = line
+        parents.update((key, field.value) for field in fields if field.name == "crossref")
         line += entry.count("\n")
-        for field in fields:
-            if field.name == "crossref":
-                parents[key] = field.value
     for key, parent in parents.items():
-        fault = "has a crossref itself" if parent in parents else "is no entry below this one"
         if parent in parents or lines.get(parent, 0) <= lines[key]:
-            fault = f"crossref leads to {parent}, which {fault}"
-            raise RecordError(f"{place}: line {lines[key]}, entry {key}: {fault}; {_REMEDY}.")
+            why = "has a crossref itself" if parent in parents else "is no entry below this one"
+            fault = f"entry {key}: crossref leads to {parent}, which {why}"
+            raise RecordError(f"{place}: line {lines[key]}, {fault}; {_REMEDY}.")
 
 
 def with_plain_addresses(bibliography: str) -> str:
     """Write each DOI and address in its own characters, without the escapes that TeX needs."""
-    written = list[str]()
+    written = []
     for entry in entries_of(bibliography):
-        text = entry
-        for field in reversed(fields_of(entry)[0]):
+        position = 0
+        for field in fields_of(entry)[0]:
             value = _LINKED.sub(_plain_link, entry[field.start : field.end])
             if field.name in _ADDRESSES:
                 value = f"{{{_plain_address(field.name, field.value)}}}"
-            text = text[: field.start] + value + text[field.end :]
-        written.append(text)
+            written += [entry[position : field.start], value]
+            position = field.end
+        written.append(entry[position:])
     return "".join(written)
 
 
@@ -171,7 +167,7 @@ def _plain_address(name: str, value: str) -> str:
 
 
 def _unescaped(match: re.Match[str]) -> str:
-    name = match[1] or match[2] or match[3] or match[4] or ""
+    name = match[match.lastindex] if match.lastindex else ""
     return _CHARACTERS.get(name, name)
 
 
@@ -196,25 +192,24 @@ def cited_entries(
 
 def _examined(entry: str) -> tuple[str, list[Field], str]:
     """The key of an entry, its fields, and a fault; an entry without a key by its first letters."""
-    head = _HEAD.match(entry)
+    head, (fields, end) = _HEAD.match(entry), fields_of(entry)
     if head is None:
         first = entry[:30].partition("\n")[0]
         return first, [], "expected @type{key, with a key of letters and digits"
-    (fields, position), names = fields_of(entry), set[str]()
-    if _END.fullmatch(entry, position) is None:
-        return head[1], [], "expected name = {text} for each field, and a brace that closes it"
-    for field in fields:
-        fault = f"found the field {field.name} twice" if field.name in names else _fault_of(field)
-        if fault:
-            return head[1], [], fault
-        names.add(field.name)
-    return head[1], fields, ""
+    faults = ["expected name = {text} for each field, and a brace that closes it"]
+    if _END.fullmatch(entry, end):
+        counts = Counter(field.name for field in fields)
+        faults = [f"found the field {name} twice" for name, count in counts.items() if count > 1]
+        faults += filter(None, map(_fault_of, fields))
+    return head[1], fields, faults[0] if faults else ""
 
 
 def _fault_of(field: Field) -> str:
     """Describe the first thing that no value of a field may hold."""
     if field.name == "xdata":
         return "found xdata, which BibTeX does not read"
+    if len(_DOLLAR.findall(field.value)) % 2:
+        return f"{field.name}: found $ without another; write \\$ for a dollar"
     if foreign := _FOREIGN.search(field.value):
         return f"{field.name}: found {foreign[0]}, where only accents and signs may be TeX"
     addresses = [("url", link[1] or "") for link in _LINKED.finditer(field.value)]

@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 from figures.characters import visible, visible_in
-from report.errors import RecordError, RenderError
-from report.paper.bibliography import check_bibliography, cited_entries
+from report.errors import RenderError
+from report.paper.bibliography import cited_entries
 from report.render.problems import filter_problem, name_of, pandoc_refusal
 from report.render.source import Source
 from report.system.programs import pandoc_path, run
@@ -127,17 +127,10 @@ def _working_folder(source: Source, editions: Sequence[Edition]) -> Iterator[Pat
 
 
 def _bibliography(path: Path, document: str) -> str | None:
-    """What a document may cite, since to read all entries takes a third of a short paper's time.
-
-    A damaged bibliography is given as it is, so that pandoc says what is wrong with it.
-    """
+    """What a document may cite, since to read all entries takes a third of a short paper's time."""
     if not path.is_file():
         return None
     entries = path.read_text("utf-8")
-    try:
-        check_bibliography(entries.encode(), path.name)
-    except RecordError:
-        return entries
     return cited_entries(entries, lambda key: f"@{key}" in document, keep_lines=True)
 
 
