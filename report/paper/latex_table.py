@@ -14,8 +14,7 @@ from textwrap import wrap
 from typing import Final
 
 from pylatex import Command, NoEscape, Tabular
-from pylatex.base_classes import Container
-from pylatex.base_classes.containers import Fragment
+from pylatex.utils import dumps_list
 
 from report.paper.tables import Column, Table
 from report.text.escape import latex
@@ -53,11 +52,11 @@ def to_latex(table: Table, *, one_column: bool = False) -> str:
     return f"{tabular.dumps()}\n"
 
 
-def _heading(column: Column, name: Sequence[str]) -> Container:
+def _heading(column: Column, name: Sequence[str]) -> NoEscape | Tabular:
     """A heading with its unit on a line of its own, so that narrow columns stay narrow."""
     *lines, last = [_text(text) for text in (*name, column.shown_unit) if text] or [_text("")]
     if not lines:
-        return _joined(last)
+        return last
     heading = Tabular(f"@{{}}{_side(column)}@{{}}", pos="b", width=1)
     heading.content_separator = ""
     for text in lines:
@@ -66,16 +65,10 @@ def _heading(column: Column, name: Sequence[str]) -> Container:
     return heading
 
 
-def _cell(text: str, mark: str) -> Container:
+def _cell(text: str, mark: str) -> NoEscape:
     """A cell with the letter that leads to its note, if there is one."""
     marks = [Command("textsuperscript", _text(mark))] if mark else []
-    return _joined(_text(text), *marks)
-
-
-def _joined(*parts: NoEscape | Command) -> Container:
-    fragment = Fragment(data=list(parts))
-    fragment.content_separator = ""
-    return fragment
+    return dumps_list([_text(text), *marks], token="")
 
 
 def _text(text: str) -> NoEscape:

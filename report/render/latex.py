@@ -16,7 +16,6 @@ from report.render.problems import (
     BIBLIOGRAPHY,
     name_of,
     place_like,
-    place_of_entry,
     place_of_key,
     place_of_text,
     refusal,
@@ -56,7 +55,6 @@ _ONE_COLUMN_FILES: Final = ("onecolumn.sty",)
 
 _ERROR = re.compile(r"^(?:\./)?([^\s:]+):(\d+): (.+)$", re.MULTILINE)
 _ABSENT = re.compile(r"LaTeX Error: File `([^']+\.(?:sty|cls))' not found")
-_BIBTEX = re.compile(r"^(.+)---line (\d+) of file references\.bib$", re.MULTILINE)
 #: Code points of a text and of a bibliography, as ``report.text.escape`` writes them.
 _CODE_POINTS = re.compile(r"(?:‹|\\guilsinglleft )(U\+[0-9A-F]+(?: U\+[0-9A-F]+)*)")
 _OVERFULL = re.compile(r"^Overfull \\hbox \(([\d.]+)pt too wide\)", re.MULTILINE)
@@ -206,11 +204,8 @@ def _read_log(path: Path) -> str:
 
 
 def _refusal(document: Path, log: str, output: str) -> RenderError:
-    """The first error of BibTeX or LaTeX, of the place that it comes from."""
-    bibliography = document.with_name(BIBLIOGRAPHY)
-    entry, error = _BIBTEX.search(output), _ERROR.search(log)
-    if entry:
-        return refusal(place_of_entry(bibliography, int(entry[2])), "BibTeX", entry[1])
+    """The first error of LaTeX, of the place that it comes from."""
+    error = _ERROR.search(log)
     if absent := _ABSENT.search(log):
         return RenderError(
             f"{name_of(document)}: this TeX has no {absent[1]}, which the print style needs; on "

@@ -24,9 +24,6 @@ _ALIKE: Final = 6
 _BEFORE: Final = 6
 _PRINTED: Final = re.compile(r"""\{\{ *(?:tables|figures)\[["']([\w-]+)["']\] *\}\}""")
 _ENTRY: Final = re.compile(r"@\w+\s*[{(]\s*([^\s,{}()]+)")
-_BIB_LINE: Final = re.compile(
-    r"references\.bib:? \(line (\d+), column \d+\): (.*?)(?: stack trace|$)"
-)
 _LINE: Final = re.compile(r" at line (\d+) column \d+")
 _MATH: Final = re.compile(r"TeX math (.*?),?\s*rendering as TeX:\s*(.*)$", re.DOTALL)
 
@@ -76,17 +73,11 @@ def place_like(document: Path, read: Sequence[str]) -> str:
     return name
 
 
-def place_of_entry(bibliography: Path, line: int) -> str:
-    """The line of the bibliography, with the key of the entry that it stands in."""
-    keys = _ENTRY.findall("\n".join(_lines(bibliography)[:line]))
-    return f"data/{BIBLIOGRAPHY}:{line}" + (f": entry {keys[-1]}" if keys else "")
-
-
 def place_of_key(bibliography: Path, key: str) -> str:
-    """The entry ``key`` of the bibliography."""
-    lines = _lines(bibliography)
-    found = (number for number, line in enumerate(lines, 1) if key in _ENTRY.findall(line))
-    return place_of_entry(bibliography, next(found, 1))
+    """The line of the entry ``key`` of the bibliography."""
+    lines = enumerate(_lines(bibliography), 1)
+    line = next((number for number, line in lines if key in _ENTRY.findall(line)), 1)
+    return f"data/{BIBLIOGRAPHY}:{line}: entry {key}"
 
 
 def refusal(place: str, program: str, words: str) -> RenderError:
@@ -100,11 +91,9 @@ def refusal(place: str, program: str, words: str) -> RenderError:
 def pandoc_refusal(document: Path, words: str) -> RenderError:
     """What pandoc said of a document."""
     text = " ".join(words.split())
-    entry, line, math = _BIB_LINE.search(text), _LINE.search(text), _MATH.search(words)
+    line, math = _LINE.search(text), _MATH.search(words)
     place, said = name_of(document), text
-    if entry:
-        place, said = place_of_entry(document.with_name(BIBLIOGRAPHY), int(entry[1])), entry[2]
-    elif line:
+    if line:
         place, said = place_of_line(document, int(line[1])), _LINE.sub("", text)
     elif math:
         formula = sorted(math[1].strip().splitlines(), key=len, reverse=True)
