@@ -343,7 +343,7 @@ import json, sys
 from report import open_paper
 
 paper = open_paper("tiny", out=sys.argv[1])
-rates = paper.tables["tbl-rates"]
+rates = paper.tables["tbl-rates-by-width"]
 widest = paper.samples.query("quantity == 'time' and width == 256")
 print(json.dumps([
     [*rates.columns], [*map(str, rates.dtypes)], rates.to_numpy().tolist(), rates.attrs,
@@ -373,7 +373,9 @@ def test_a_paper_opens_as_built_or_is_computed(built: Path, out: str, origin: st
     assert claims["wider-is-faster"]["verdict"] == "supported"
     for text in shown:
         assert (
-            f"{origin} {built}" in text and "tbl-rates (2 rows)" in text and "1 supported" in text
+            f"{origin} {built}" in text
+            and "tbl-rates-by-width (2 rows)" in text
+            and "1 supported" in text
         )
     assert not (built / "new").exists()
 
