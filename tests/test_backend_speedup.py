@@ -222,6 +222,8 @@ def test_tables_and_figures_have_their_rows_and_points() -> None:
         "Ours: CPU": two(time_of("numpy", SOURCE)), "Ours: GPU": 6e-4, "Ours: gain": 16,
     }  # fmt: skip
     time, gains = full().figures["fig-curve"].drawing.panels
+    assert time.x_ticks == (0.1, 1.0, 10.0, 100.0)
+    assert [points.joined for points in time.points] == [*(True,) * 4, False]
     widths = [f"{width:,} neurons" for width in (10, 128, 512, 2_048)]
     for panel, others, at_most_work in (
         (time, ["CuPy", "Model"], 1e3 * time_of("numpy", WIDEST)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -205,6 +206,8 @@ def test_tables_and_figures_have_their_rows_and_points() -> None:
         "Kernel": "gemm::kernel, hmma_tf32", "Task": "multiplies", "Add": "0 to 2",
         "Multiply": "2", "Fused": "0",
     }  # fmt: skip
+    counted = {item.measured.name for item in full().reconciliations.values()}
+    assert counted == {"Executed", "Allocated, printed", "Peak"}
     (drawn,) = full().figures["fig-bytes"].drawing.panels
     squares = 4 * 36, 64 * 36  # of six by six elements
     assert {name: amount for _, name, _, _, _, amount, *_ in drawn.rows()} == {
@@ -316,5 +319,9 @@ def test_each_claim_has_two_sides() -> None:
 
 def test_every_number_that_is_audited_stands_in_the_account() -> None:
     places = tuple(place for _, place, _ in ACCOUNT if place)
-    audited = {check.derived.place for check in audit(reported(STUDY))}
+    checks = list(audit(reported(STUDY)))
+    audited = {check.derived.place for check in checks}
+    (dropouts,) = (check for check in checks if "dropouts" in check.formula)
+    outputs = 32 * 26**2 + 64 * 24**2 + 2 * 128 + 10 + 9_216
+    assert dropouts.recomputed == Fraction(8 * outputs, 2**20)
     assert all(place.startswith(places) for place in audited)

@@ -201,6 +201,9 @@ EQUAL = {("tbl-work", "Theory", "Source, fused")}
 
 def test_numbers_are_those_of_closed_forms() -> None:
     papers.assert_values(full(), VALUES, rel=2e-3)
+    assert full().values["memory_gap"].formula.startswith("the largest of parameters and output − ")
+    counted = full().reconciliations["reported-work-16"].terms[0].evidence
+    assert counted == "equal to the counted additions of the source's Table III"
 
 
 def test_tables_and_figures_have_their_rows_and_points() -> None:

@@ -200,6 +200,8 @@ def test_tables_and_figures_have_their_rows_and_points() -> None:
         digits = 1 if row["Network"] == "ResNet-110" else 2
         assert round(row["Parameters"] / 1e6, digits) == parameters[row["Network"]]
     (drawn,) = full().figures["fig-tiling"].drawing.panels
+    assert (drawn.y_bottom, drawn.y_top) == (1, 16)
+    assert full().values["tile_most"].formula == "tile"
     points = {label: (at, y) for label, _, _, at, _, y, *_ in drawn.rows() if y > 2}
     assert points.keys() == {"Each layer", "Each block", "Each stage"}
     assert points["Each stage"] == approx((100 * by_tile(8), 1 + 12 / 8), rel=1e-3)
@@ -301,4 +303,9 @@ def test_gpus_take_what_their_allocators_were_asked_for() -> None:
         "kept": 33 * 2**20, "workspaces": 1846, "copies": 1694, "last_workspaces": 217,
         "last_copies": 189, "split": 10,
     }  # fmt: skip
-    papers.assert_values(findings(committed(STUDY)), expected, rel=1e-9)
+    paper = findings(committed(STUDY))
+    papers.assert_values(paper, expected, rel=1e-9)
+    panels = paper.figures["fig-workspace"].drawing.panels
+    assert [[*panel.x_ticks] for panel in panels] == [
+        [64, 1_024, 16_384, 262_144], [64, 256, 1_024, 4_096],
+    ]  # fmt: skip

@@ -317,6 +317,7 @@ def test_every_undecided_claim_says_why(parts: tuple[Quantity, ...], reasons: st
     _, _, why = claim.because.partition("; expected ")
     assert (claim.verdict == "undecided") == bool(reasons)
     assert why.rpartition("expected ")[2].partition("; ")[2] == reasons
+    assert judge("x", CLEAR > -1).because.endswith("expected above \N{MINUS SIGN}1")
 
 
 # ---------------------------------------------------------------------------- bibliography

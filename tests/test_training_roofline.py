@@ -231,6 +231,8 @@ def test_tables_and_figures_have_their_rows_and_points() -> None:
     assert first["By throughputs"].value == approx(EXPECTED["small_ratio"], rel=1e-3)
     assert first["At the lower clock"].value == approx(EXPECTED["small_by_print"] / CLOCK, rel=1e-3)
     assert corrected["T4"] == approx(2 * rows(full(), "tbl-paradox")[0]["T4"], rel=0.02)
+    (panel,) = full().figures["fig-shares"].drawing.panels
+    assert [each.shift for each in panel.series] == approx([-0.2, -0.05, 0.1, 0.25])
     reached = drawn("fig-shares", SMALL)
     assert [*reached] == [
         "laptop, by throughput",

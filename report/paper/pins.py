@@ -176,7 +176,8 @@ def _claim(claim: Claim) -> Item:
 
 
 def _headings(table: Table) -> Item:
-    return {"headings": [column.heading for column in table.columns], "rows": len(table.rows)}
+    headings = [column.heading for column in table.columns]
+    return {"headings": headings, "rows": len(table.rows), "wide": table.wide}
 
 
 def _all_cells(tables: Iterable[Table]) -> Iterator[tuple[str, Item]]:
