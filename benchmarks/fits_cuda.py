@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 
 from benchmarks.fits import MODES, SIDE, filled, held, prepared
-from experiments.theory.operators import Policy
+from experiments.theory.captures import Policy
 from report.theory.allocator import Options
 from report.theory.fits import PROBE, least, searched
 

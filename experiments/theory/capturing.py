@@ -12,8 +12,9 @@ import torch
 
 from experiments.harness.capture import layers_of
 from experiments.networks.catalogue import INPUT_SHAPES, network
-from experiments.theory.command import prepared
-from experiments.theory.operators import Input, Policy, capture
+from experiments.theory.captures import Input, Policy
+from experiments.theory.networks import prepared
+from experiments.theory.operators import capture
 from report.errors import MeasurementError
 from report.records.operations import Network
 from report.theory.networks import BATCH, Captured, Kept, Way, file_of

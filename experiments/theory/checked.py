@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-import torch
-
-from experiments.theory.operators import DEFAULT, Build, Captured, Input, Policy, capture
+from experiments.theory.captures import DEFAULT, Build, CaptureAt, Captured, Input, Policy, at_batch
 from report.errors import MeasurementError
 from report.records.operations import Operator
 from report.theory.allocator import Options
-from report.theory.conditions import Conditions, vector_block
 from report.theory.network import Theory
 from report.theory.networks import scales
 from report.theory.roofline import Roof
@@ -29,56 +26,54 @@ def checked(
     roof: Roof | None = None,
     policy: Policy = DEFAULT,
 ) -> Theory:
-    """The theory of a network; on a GPU whose ``allocator`` has these options, or on this machine.
+    """Capture a network and return its theory, as ``theory_at`` does."""
+    capture_at = capturing(build, inputs, train=train, gpu=allocator is not None, policy=policy)
+    return theory_at(capture_at, allocator, roof, batch, probe)
 
-    The inputs are those of another ``batch`` where one is given.  With a ``roof`` it tells the
-    least time too.  At the batch ``probe`` the forward pass is tried, to see whether its operators
-    are these, scaled.
+
+def capturing(
+    build: Build, inputs: Sequence[Input], *, train: bool, gpu: bool, policy: Policy
+) -> CaptureAt:
+    """Return a function that captures a network at a batch, and tries it at a second one."""
+
+    def capture_at(batch: int | None, probe: int | None) -> Captured:
+        from experiments.theory.operators import capture
+
+        trial = () if probe is None else at_batch(inputs, probe)
+        whole = at_batch(inputs, batch)
+        return capture(build, whole, train=train, gpu=gpu, policy=policy, probe=trial)
+
+    return capture_at
+
+
+def theory_at(
+    capture_at: CaptureAt,
+    allocator: Options | None,
+    roof: Roof | None,
+    batch: int | None = None,
+    probe: int | None = None,
+) -> Theory:
+    """Return the theory of a network on this machine, or on a GPU with these allocator options.
+
+    ``batch`` replaces the batch of the inputs.  With a ``roof`` the theory has the least time too.
+    The forward pass at the batch ``probe`` decides whether the operators grow with the batch.
 
     Raises ``MeasurementError`` with the operator that is in doubt.
     """
-    again = partial(
-        checked, build, inputs, train=train, allocator=allocator, roof=roof, policy=policy
-    )
-    captured = capture(
-        build, at_batch(inputs, batch), train=train, gpu=allocator is not None, policy=policy,
-        probe=() if probe is None else at_batch(inputs, probe),
-    )  # fmt: skip
-    like = probe is None or scales(captured.network, captured.probe, probe)
-    return replace(of_capture(captured, allocator), roof=roof, captured=again, scales=like)
-
-
-def at_batch(inputs: Sequence[Input], batch: int | None) -> Sequence[Input]:
-    """The inputs at another batch: the axes that grow, where they are as large as the first one."""
-    if batch is None:
-        return inputs
-    extents = (each.shape[axis] for each in inputs for axis in each.grows if each.shape)
-    own = next(extents, None)
-
-    def extent(each: Input, axis: int) -> int:
-        return batch if axis in each.grows and each.shape[axis] == own else each.shape[axis]
-
-    return [
-        replace(each, shape=tuple(extent(each, axis) for axis in range(len(each.shape))))
-        for each in inputs
-    ]
+    captured = capture_at(batch, probe)
+    grows = probe is None or scales(captured.network, captured.probe, probe)
+    again = partial(theory_at, capture_at, allocator, roof)
+    return replace(of_capture(captured, allocator), roof=roof, captured=again, scales=grows)
 
 
 def of_capture(captured: Captured, allocator: Options | None = None) -> Theory:
-    """The theory of what was captured, as PyTorch would run it on this machine or on a GPU.
+    """Return the theory of a capture, as PyTorch would run it on this machine or on a GPU.
 
     Raises ``MeasurementError`` for the first operator whose work torch counts otherwise.
     """
-    capability = torch.backends.cpu.get_cpu_capability()
-    conditions = Conditions(
-        threads=torch.get_num_threads(),
-        block=vector_block(capability),
-        tiles=torch.cpu._is_amx_tile_supported(),
-        allocator=allocator,
-    )
     theory = Theory(
         captured.network,
-        conditions,
+        replace(captured.conditions, allocator=allocator),
         captured.history,
         captured.other_on_gpu,
         compiled=captured.compiled,
@@ -86,11 +81,11 @@ def of_capture(captured: Captured, allocator: Options | None = None) -> Theory:
     )
     _refuse_complex(theory)
     for number, flops in captured.flops.items():
-        operator, found = captured.network.operators[number], theory.loads[number]
-        if found is not None and found.flops not in _counted(operator, flops):
+        operator, load = captured.network.operators[number], theory.loads[number]
+        if load is not None and load.flops not in _counted(operator, flops):
             raise MeasurementError(
                 f"Operator {operator.name} of {operator.module or 'the network'}: theory has "
-                f"{found.flops:,} FLOPs and torch's counter {flops:,}; one of them is wrong, so "
+                f"{load.flops:,} FLOPs and torch's counter {flops:,}; one of them is wrong, so "
                 "that nothing is printed."
             )
     return theory

@@ -6,24 +6,26 @@ import argparse
 import os
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from functools import cache, partial
+from typing import Any, Final
 
-from experiments.theory.networks import FORMS
+from experiments.machine.runtime import import_torch
+from experiments.theory import printed
+from experiments.theory.capture_cache import cached
+from experiments.theory.captures import Build, CaptureAt, Captured, Input, Policy
+from experiments.theory.checked import capturing, checked, theory_at
+from experiments.theory.networks import FORMS, network, prepared, users_code
+from experiments.theory.roofs import named_limit, named_roof
 from report.errors import MeasurementError, UsageError
 from report.records.operations import ITEM_BYTES
 from report.theory.allocator import Options, options_of
-
-if TYPE_CHECKING:
-    from experiments.theory.operators import Build, Input
-    from report.theory.network import Theory
+from report.theory.fits import Fits, fits
+from report.theory.network import Theory
 
 _INPUT: Final = re.compile(r"(?:([a-z0-9]+):)?((?:\d+|N)(?:,(?:\d+|N))*)")
-#: The options of ``asking``.
-_HOW: Final = (
-    "dtype", "channels_last", "train", "allocator", "device_peaks",
-    "optimizer", "update", "accumulate", "checkpoint", "autocast",
-)  # fmt: skip
+#: Options that a ``Policy`` has, and others that decide about a capture.
+_POLICY: Final = ("optimizer", "update", "accumulate", "checkpoint", "autocast")
+_CAPTURED: Final = ("network", "input", "batch", "image", "dtype", "channels_last", "train")
 
 #: The options of ``theory``, as the command line reads them.
 OPTIONS: Final = f"""\
@@ -56,12 +58,7 @@ network  NETWORK?  {FORMS}, which returns the module
 
 
 def theory(options: argparse.Namespace) -> int:
-    """Tell the theory of a network; 1 if an operator is not known."""
-    from experiments.theory import printed
-    from experiments.theory.networks import network, users_code
-    from experiments.theory.roofs import named_limit
-    from report.theory.fits import fits
-
+    """Print the theory of a network; raise ``MeasurementError`` if an operator is not known."""
     if options.capture:
         from experiments.theory.capturing import write_networks
 
@@ -71,27 +68,49 @@ def theory(options: argparse.Namespace) -> int:
         raise UsageError(f"Name a network: {FORMS}.")
     limit = named_limit(options.fits) if options.fits else None
     device = "cuda" if limit and limit.gpu else options.device
-    how = {name: getattr(options, name) for name in _HOW}
     with users_code(options.network):
-        named = network(options.network)
-        ask = asking(named.build, inputs_of(options, named.image), device=device, **how)
-        if limit:
-            frontier = fits(ask, limit.bytes)
-        else:
-            found = ask()
-    if limit:
+        theory_at = _asking_by_name(options, device)
+        result = fits(theory_at, limit.bytes) if limit else theory_at()
+    if isinstance(result, Fits):
         show = printed.fits_as_json if options.json else printed.fits_as_text
-        print(show(frontier, limit.name))
+        print(show(result, limit.name))
     else:
-        print((printed.as_json if options.json else printed.as_tables)(found))
+        print((printed.as_json if options.json else printed.as_tables)(result))
     if options.figures is not None:
         from experiments.theory import figures
 
-        drawn = figures.of_fits(frontier, limit.name) if limit else figures.of_network(found)
+        is_frontier = isinstance(result, Fits)
+        drawn = figures.of_fits(result, limit.name) if is_frontier else figures.of_network(result)
         figures.write(options.figures, drawn)
     if not limit:
-        _refuse(found, options.network)
+        _refuse(result, options.network)
     return 0
+
+
+def _asking_by_name(options: argparse.Namespace, device: str) -> Callable[..., Theory]:
+    """Return a function that makes the theory of a named network, by captures on disk if known."""
+    gpu = device == "cuda"
+    policy = Policy(**{name: getattr(options, name) for name in _POLICY})
+
+    @cache
+    def prepare() -> CaptureAt:
+        named = network(options.network)
+        build = prepared(named.build, options.dtype, options.channels_last)
+        inputs = inputs_of(options, named.image)
+        return capturing(build, inputs, train=options.train, gpu=gpu, policy=policy)
+
+    def capture_at(batch: int | None, probe: int | None) -> Captured:
+        return prepare()(batch, probe)
+
+    request = {name: getattr(options, name) for name in (*_CAPTURED, *_POLICY)}
+    request["gpu"] = gpu and import_torch().cuda.is_available()
+    request["device"] = device
+    return partial(
+        theory_at,
+        cached(capture_at, request),
+        allocator_options(device, options.allocator),
+        named_roof(options.device_peaks, options.dtype) if options.device_peaks else None,
+    )
 
 
 def asking(
@@ -106,11 +125,7 @@ def asking(
     device_peaks: str | None = None,
     **policy: Any,
 ) -> Callable[..., Theory]:
-    """Makes the theory of a network as options say, at the batch of the inputs or at another."""
-    from experiments.theory.checked import checked
-    from experiments.theory.operators import Policy
-    from experiments.theory.roofs import named_roof
-
+    """Return a function that makes the theory of a network at the inputs' batch or at another."""
     return partial(
         checked,
         prepared(build, dtype, channels_last),
@@ -155,18 +170,6 @@ def allocator_options(device: str, text: str | None) -> Options | None:
     return options_of(text)
 
 
-def prepared(build: Build, dtype: str, channels_last: bool = False) -> Build:
-    """``build`` with parameters of another type and layout."""
-
-    def built() -> Any:
-        import torch
-
-        layout = torch.channels_last if channels_last else torch.preserve_format
-        return build().to(getattr(torch, dtype)).to(memory_format=layout)
-
-    return built
-
-
 def inputs_of(options: argparse.Namespace, image: tuple[int, ...]) -> list[Input]:
     """The inputs that the command line asks for: images of the network's own by default.
 
@@ -199,8 +202,6 @@ def shaped(
     shapes: Sequence[Sequence[int | str]], types: Sequence[str], channels_last: bool, batch: int = 1
 ) -> list[Input]:
     """Inputs of these shapes; ``N`` stands for the batch, else it is the first extent."""
-    from experiments.theory.operators import Input
-
     marked = any("N" in shape for shape in shapes)
     return [
         Input(

@@ -14,7 +14,7 @@ from experiments.machine.runtime import INSTALLS, import_torch
 from report.errors import MeasurementError, RidgepointError, UsageError, words_of
 
 if TYPE_CHECKING:
-    from experiments.theory.operators import Build
+    from experiments.theory.captures import Build
 
 FORMS: Final = "torchvision:resnet50, timm:resnet50, study:ResNet-20, or my_file.py:function"
 
@@ -57,6 +57,18 @@ def network(name: str) -> Named:
     if source not in makers or not what:
         raise UsageError(f"There is no network {name!r}; possible are {FORMS}.")
     return makers[source](what)
+
+
+def prepared(build: Build, dtype: str, channels_last: bool = False) -> Build:
+    """``build`` with parameters of another type and layout."""
+
+    def built() -> Any:
+        import torch
+
+        layout = torch.channels_last if channels_last else torch.preserve_format
+        return build().to(getattr(torch, dtype)).to(memory_format=layout)
+
+    return built
 
 
 def _require(*packages: str) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 import torch
@@ -36,10 +36,7 @@ from torch.utils.flop_counter import flop_registry
 from experiments.theory.fake_tensors import DispatchMode, FakeMode, is_in_place, tensors_in
 from report.errors import MeasurementError
 from report.records import operations
-from report.records.operations import ITEM_BYTES, Network, Operator, Setting, Tensor
-
-if TYPE_CHECKING:
-    from experiments.theory.operators import Step
+from report.records.operations import ITEM_BYTES, Network, Operator, Phase, Setting, Tensor
 
 #: They ask for a device or mark a place in a profile, and compute nothing.
 _SILENT: Final = frozenset({"prim", "profiler"})
@@ -86,12 +83,19 @@ class _Storages:
         self.sizes[made] = 0
 
 
+class Recorded(Protocol):
+    """The network whose operators are written down, and the phase of its call or step."""
+
+    module: nn.Module
+    phase: Phase
+
+
 class Recorder(DispatchMode):
     """Writes down every operator that is called while it is active."""
 
     supports_higher_order_operators = True
 
-    def __init__(self, step: Step, mode: FakeMode) -> None:
+    def __init__(self, step: Recorded, mode: FakeMode) -> None:
         super().__init__()
         #: Else operators are called and not written down.
         self.writes = True

@@ -9,12 +9,12 @@ operators are those of a real call.  Nothing is computed or allocated.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 from unittest.mock import patch
 
 import torch
@@ -27,6 +27,7 @@ from torch._subclasses.fake_tensor import (
 from torch.utils.checkpoint import checkpoint
 
 from experiments.harness.timing import collector_off
+from experiments.theory.captures import DEFAULT, Build, Captured, Input, Optimizer, Policy
 from experiments.theory.fake_tensors import (
     DispatchMode,
     FakeMode,
@@ -35,15 +36,10 @@ from experiments.theory.fake_tensors import (
     tensors_in,
 )
 from experiments.theory.operator_recorder import Recorder, places
-from report.errors import MeasurementError, UsageError, shorten, words_of
-from report.records.operations import Network, Operator, Phase
+from report.errors import MeasurementError, shorten, words_of
+from report.records.operations import Operator, Phase
+from report.theory.conditions import Conditions, vector_block
 from report.theory.networks import signature
-
-#: Gives the module; it is called where parameters take no memory.
-Build: TypeAlias = Callable[[], nn.Module]
-
-Optimizer: TypeAlias = Literal["sgd", "momentum", "adam", "adamw", "adafactor"]
-Update: TypeAlias = Literal["single", "foreach", "fused"]
 
 _OPTIMIZERS: Final[dict[Optimizer, Callable[..., torch.optim.Optimizer]]] = {
     "sgd": partial(torch.optim.SGD, lr=0.1),
@@ -52,87 +48,8 @@ _OPTIMIZERS: Final[dict[Optimizer, Callable[..., torch.optim.Optimizer]]] = {
     "adamw": torch.optim.AdamW,
     "adafactor": torch.optim.Adafactor,
 }
-
-
-@dataclass(frozen=True)
-class Policy:
-    """What decides about the memory of a call beside the network and its inputs.
-
-    ``autocast`` is the type in which a call computes where autocast finds that safe.  The others
-    are those of a training step: how the ``optimizer`` updates parameters (``update``: one by one,
-    in lists, or in one kernel; else PyTorch's default), how many times gradients are accumulated
-    before, and the modules whose activations are computed again in the backward pass
-    (``checkpoint``).  Raises ``UsageError`` for what is not possible.
-    """
-
-    autocast: str | None = None
-    optimizer: Optimizer = "momentum"
-    update: Update | None = None
-    accumulate: int = 1
-    checkpoint: Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.accumulate <= 1000:
-            raise UsageError("--accumulate is a whole number from 1 to 1000.")
-        if (self.optimizer, self.update) == ("adafactor", "fused"):
-            raise UsageError("PyTorch has no fused Adafactor; choose single or foreach.")
-
-    def way(self, gpu: bool) -> Update:
-        """How parameters are updated."""
-        lists = gpu and self.optimizer != "adafactor"
-        return self.update or ("foreach" if lists else "single")
-
-
-DEFAULT: Final = Policy()
 #: Operators that a forward pass may have more than twice those of another batch.
 _LEEWAY: Final = 1000
-
-
-@dataclass(frozen=True)
-class Input:
-    """The shape of one argument of a network, its element type and its layout.
-
-    ``grows`` are the axes on which the batch lies.
-    """
-
-    shape: tuple[int, ...]
-    dtype: str = "float32"
-    channels_last: bool = False
-    grows: tuple[int, ...] = (0,)
-
-    @property
-    def batch(self) -> int:
-        """Its extent on the first of those; 0 without one."""
-        return self.shape[self.grows[0]] if self.grows else 0
-
-    def tensor(self, device: torch.device) -> torch.Tensor:
-        """One of it, whose elements nobody set."""
-        made = torch.empty(self.shape, dtype=getattr(torch, self.dtype), device=device)
-        return made.contiguous(memory_format=torch.channels_last) if self.channels_last else made
-
-    def faked(self, mode: FakeMode, device: torch.device) -> torch.Tensor:
-        """One without elements."""
-        return FakeTensor(mode, self.tensor(torch.device("meta")), device)
-
-
-@dataclass(frozen=True)
-class Captured:
-    """A network's operators, and by their number the FLOPs that torch's own counter gives them.
-
-    ``history`` are the operators of the call or the step before, where they were asked for;
-    ``other_on_gpu`` names recurrent modules of a capture on a processor, since a GPU runs them by
-    kernels of its own; ``compiled`` modules of ``torch.compile``, which were called without it.
-    ``probe`` is the forward pass at another batch, where one was asked for; ``classes`` are those
-    of the modules by their names.
-    """
-
-    network: Network
-    flops: Mapping[int, int]
-    history: tuple[Operator, ...] = ()
-    other_on_gpu: tuple[str, ...] = ()
-    compiled: tuple[str, ...] = ()
-    probe: tuple[Operator, ...] = ()
-    classes: Mapping[str, str] = field(default_factory=dict)
 
 
 def capture(
@@ -165,7 +82,7 @@ def capture(
     try:
         _materialise(module, inputs)
         put_into(module, mode, device)
-        given, few = ([each.faked(mode, device) for each in of] for of in (inputs, probe))
+        given, few = (_faked(of, mode, device) for of in (inputs, probe))
         with (
             mode,
             torch.compiler.set_stance("force_eager"),
@@ -185,9 +102,30 @@ def capture(
         at = f" after {recorder.operators[-1].name}" if recorder.operators else ""
         raise MeasurementError(f"The network cannot be captured{at}: {_why(error)}") from error
     other = () if device.type == "cuda" else _recurrent(module)
-    found, tried = recorder.network(), tuple(trial.operators)
-    classes = {name: type(part).__name__ for part, name in places(module).items()}
-    return Captured(found, recorder.flops, recorder.history, other, compiled, tried, classes)
+    return Captured(
+        network=recorder.network(),
+        flops=recorder.flops,
+        history=recorder.history,
+        other_on_gpu=other,
+        compiled=compiled,
+        probe=tuple(trial.operators),
+        classes={name: type(part).__name__ for part, name in places(module).items()},
+        conditions=_conditions(),
+    )
+
+
+def _faked(inputs: Sequence[Input], mode: FakeMode, device: torch.device) -> list[torch.Tensor]:
+    meta = torch.device("meta")
+    return [FakeTensor(mode, source.tensor(meta), device) for source in inputs]
+
+
+def _conditions() -> Conditions:
+    """Return how PyTorch runs on this processor."""
+    return Conditions(
+        threads=torch.get_num_threads(),
+        block=vector_block(torch.backends.cpu.get_cpu_capability()),
+        tiles=torch.cpu._is_amx_tile_supported(),
+    )
 
 
 def _refuse_unseen(mode: FakeMode, second: Sequence[Operator], third: Sequence[Operator]) -> None:

@@ -14,8 +14,8 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
+from experiments.theory.captures import Input  # noqa: E402
 from experiments.theory.checked import checked  # noqa: E402
-from experiments.theory.operators import Input  # noqa: E402
 from report.errors import MeasurementError  # noqa: E402
 from tests.experiments.functions import First, Function  # noqa: E402
 

@@ -19,6 +19,7 @@ import pytest
 pytest.importorskip("torch")
 
 from experiments.__main__ import main
+from experiments.theory import capture_cache, operators
 from report.theory.fits import MOST
 
 Run: TypeAlias = Callable[..., tuple[int, str, str]]
@@ -74,6 +75,14 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "my_networks.py"
     path.write_text(NETWORK)
     return path
+
+
+@pytest.fixture(autouse=True)
+def captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Folder of captures on disk, empty at first."""
+    folder = tmp_path / "cache" / "captures"
+    monkeypatch.setattr(capture_cache, "_folder", lambda: folder)
+    return folder
 
 
 @pytest.fixture
@@ -147,6 +156,63 @@ def test_what_cannot_be_told_is_one_sentence(
 
 def test_a_network_prints_beside_its_theory(run: Run) -> None:
     assert run("{file}:closing", *INPUT, "--json") == run("{file}:build", *INPUT, "--json")
+
+
+HELPED = {
+    "helped.py": "from helper import layer as build\n",
+    "helper.py": """
+from pathlib import Path
+from torch import nn
+from widths import WIDTH
+def layer():
+    return nn.Linear(3, WIDTH * int(Path(__file__).with_name("factor.txt").read_text()))
+""",
+    "widths.py": "WIDTH = 2\n",
+    "factor.txt": "1",
+}
+
+
+def test_a_capture_on_disk_holds_while_its_files_are_the_same(
+    tmp_path: Path, captures: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in HELPED.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    calls = []
+
+    def counted(*args: Any, **options: Any) -> Any:
+        calls.append(args)
+        return capture(*args, **options)
+
+    capture = operators.capture
+    monkeypatch.setattr(operators, "capture", counted)
+
+    def asked(*words: str) -> tuple[int, int]:
+        """Ask as a new program would: the number of captures, and the parameters."""
+        calls.clear()
+        for name in ("helper", "widths"):
+            sys.modules.pop(name, None)
+        _, out, _ = run(f"{tmp_path}/helped.py:build", "--input", "1,3", "--json", *words)
+        return len(calls), json.loads(out)["parameters"]
+
+    assert asked() == asked() == (1, 8)  # files are newer than this program: nothing is stored
+    assert not captures.exists()
+    monkeypatch.setattr(capture_cache, "_STARTED", float("inf"))
+    assert [asked(), asked()] == [(1, 8), (0, 8)]
+    (tmp_path / "widths.py").write_text("WIDTH = 5\n")
+    assert [asked(), asked()] == [(1, 20), (0, 20)]
+    (tmp_path / "factor.txt").write_text("2")
+    assert [asked(), asked()] == [(1, 40), (0, 40)]
+    (entry,) = captures.iterdir()
+    content = bytearray(entry.read_bytes())
+    for damaged in (content[:-9], content[:40] + b"x" + content[41:], b""):
+        entry.write_bytes(damaged)
+        assert [asked(), asked()] == [(1, 40), (0, 40)]
+    assert [asked("--train"), asked("--train"), asked()] == [(1, 40), (0, 40), (0, 40)]
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert asked() == (1, 40)
+    assert {len(path.name) for path in captures.iterdir()} == {64}  # no half-written file
 
 
 TORCHES = ("raise RuntimeError", "def f(:", "raise SystemExit(0)", "")
