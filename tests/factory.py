@@ -53,9 +53,8 @@ def published(study: str, pattern: str) -> bytes:
     """The one file of such a name among those of the imported records of a study."""
     data = ROOT / "data"
     stored = store.read_records(study, data, ImportedRecord)
-    (found,) = (
-        c for item in stored for c in store.read_attachments(item, (pattern,), data).values()
-    )
+    files = (store.read_attachments(item, (pattern,), data).values() for item in stored)
+    (found,) = (content for contents in files for content in contents)
     assert isinstance(found, bytes)
     return found
 
@@ -148,10 +147,8 @@ def rounds(
     times: Iterable[Sequence[Sample]], policy: Policy = "retained", **more: Sequence[Sample]
 ) -> tuple[Round, ...]:
     """One round for each process: its times, and ``more`` quantities that are the same in all."""
-    return tuple(
-        round_(number, {"time": time, **more}, policy=policy)
-        for number, time in enumerate(times, start=1)
-    )
+    numbered = enumerate(times, start=1)
+    return tuple(round_(n, {"time": time, **more}, policy=policy) for n, time in numbered)
 
 
 def measurement(

@@ -37,10 +37,8 @@ def test_a_build_says_what_it_made_and_a_bad_record_stops_one_paper(project: Pat
     ended = tiny.build(project, TEMPLATE, "second", "--html")
     written, *records, noted, closing = ended.said.splitlines()
     assert ended.code == 0 and "wrote html" in written and noted.startswith(note)
-    assert records == [
-        f"{STUDY}: 1 record, 1 used; --explain lists them.",
-        "second: 0 records, 0 used.",
-    ]
+    used = f"{STUDY}: 1 record, 1 used; --explain lists them."
+    assert records == [used, "second: 0 records, 0 used."]
     assert "2 papers: 2 made, 0 current, 0 errors, 1 note" in closing
     assert note in tiny.build(project, "--html").said, "nothing to do"
     assert f"data/{STUDY}/{path.name}: used" in tiny.build(project, "--explain").said
@@ -197,9 +195,8 @@ def shell(project: Path, command: str, **environment: str) -> subprocess.Complet
 @pytest.mark.parametrize("redirection", ["<&- >&- 2>&-", ">/dev/full 2>&1"])
 def test_output_that_cannot_be_written_is_dropped(project: Path, redirection: str) -> None:
     replace("templates/html/page.html", "<main", '<main data-new="1"')(project)
-    ended = shell(
-        project, f"python build.py --html --engine typst {redirection}; exit ${{PIPESTATUS[0]}}"
-    )
+    command = "python build.py --html --engine typst"
+    ended = shell(project, f"{command} {redirection}; exit ${{PIPESTATUS[0]}}")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert tiny.ran(project, "--html") == set()
 

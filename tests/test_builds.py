@@ -293,9 +293,8 @@ def test_a_run_may_move_numbers_but_no_verdict_and_code_may_move_none(project: P
     assert "no numbers are pinned yet" in checked(0)
     assert tiny.build(project, "--accept").code == 0
     assert checked(0) == ""
-    constant = replace(
-        f"report/studies/{STUDY}/study.py", "run.best() / run", "3 * run.best() / run"
-    )
+    study = f"report/studies/{STUDY}/study.py"
+    constant = replace(study, "run.best() / run", "3 * run.best() / run")
     constant(project)
     said = checked(1)
     assert "1 pinned number differs with the same records" in said
@@ -372,11 +371,8 @@ def test_a_paper_opens_as_built_or_is_computed(built: Path, out: str, origin: st
     assert "largest of" in formula and files == [f"tiny/{tiny.record_of(built).name}"]
     assert claims["wider-is-faster"]["verdict"] == "supported"
     for text in shown:
-        assert (
-            f"{origin} {built}" in text
-            and "tbl-rates-by-width (2 rows)" in text
-            and "1 supported" in text
-        )
+        for words in (f"{origin} {built}", "tbl-rates-by-width (2 rows)", "1 supported"):
+            assert words in text
     assert not (built / "new").exists()
 
 

@@ -372,10 +372,8 @@ def test_a_whole_run_wins_over_a_newer_sweep_that_lacks_a_shard(tmp_path: Path) 
     data = factory.data_folder(tmp_path, timed(), one)
     run, first, second = (f"{STUDY}/{record_name(r)}" for r in (timed(), one, other))
     assert runs_used(choose(STUDY, data)) == [[run]]
-    assert fate_of(STUDY, first, data) == (
-        False,
-        "not used, a sweep that lacks 1 of 2 shards beside a full one",
-    )
+    lacking = "not used, a sweep that lacks 1 of 2 shards beside a full one"
+    assert fate_of(STUDY, first, data) == (False, lacking)
     named = choose(STUDY, data, [first]).listing
     assert [each["why"] for each in named if each["file"] == first] == [
         "used as cpu, as --use names it, a sweep that lacks 1 of 2 shards"

@@ -178,9 +178,8 @@ def test_what_is_accepted_is_the_edition(data: Path, capsys: pytest.CaptureFixtu
     assert used() == {"cpu": file_of(FULL)}, "nobody has named the new machine"
     command = words(data.parent, "--use", "latest", "--accept")
     assert build.main(command) == 0
-    assert read_editions(data)[STUDY] == Edition(
-        {"cpu": "other-1t"}, compared=("example-2t",), date="2026-11-05"
-    )
+    edition = Edition({"cpu": "other-1t"}, compared=("example-2t",), date="2026-11-05")
+    assert read_editions(data)[STUDY] == edition
     assert used() == {"cpu": file_of(first)}
     write_record(again, data)
     assert used() == {"cpu": file_of(again)}, "a later run changes the paper"
@@ -239,9 +238,8 @@ def test_numbers_that_left_their_interval_come_first_and_the_last_digit_is_the_s
     rounded = numbers("r", a=(1.50000001, ends), c=(7, None))
     assert moves(numbers("r", a=(1.5, ends), c=(7, None)), rounded) == []
     code = numbers("r", **{f"v{n}": (n + 1, None) for n in range(12)})
-    first, *named = moved_numbers(
-        STUDY, numbers("r", **{f"v{n}": (n, None) for n in range(12)}), code
-    )
+    old = numbers("r", **{f"v{n}": (n, None) for n in range(12)})
+    first, *named = moved_numbers(STUDY, old, code)
     assert "12 pinned numbers differ with the same records" in first and len(named) == 10
 
 

@@ -243,9 +243,8 @@ def test_a_roof_has_its_corner_at_its_ridge_and_a_cache_leads_up_to_it() -> None
     with drawn(ROOFLINE) as figure:
         low, high = figure.axes[0].get_xlim()
         assert (low, high) == pytest.approx((200 / 360 / 2.5, 50))
-        roof, memory, cache = (
-            [list(map(float, line)) for line in line.get_data()] for line in lines_of(figure)[-3:]
-        )
+        data = (line.get_data() for line in lines_of(figure)[-3:])
+        roof, memory, cache = ([list(map(float, values)) for values in line] for line in data)
         assert roof[0] == pytest.approx([low, 200 / 30, high])
         assert roof[1] == pytest.approx([30 * low, 200, 200])
         assert memory == [roof[0][:2], roof[1][:2]]
@@ -256,10 +255,8 @@ def test_a_roof_has_its_corner_at_its_ridge_and_a_cache_leads_up_to_it() -> None
 
 def test_panels_of_a_row_have_the_range_of_both() -> None:
     panels = tuple(replace(LINEAR, points=(Points("a", (x,), (x,)),)) for x in (2.0, 50.0))
-    apart, alike = (
-        render(Drawing(panels, True, same_axes=same), "x").series[0].points[0]
-        for same in (False, True)
-    )
+    drawings = (Drawing(panels, True, same_axes=same) for same in (False, True))
+    apart, alike = (render(drawing, "x").series[0].points[0] for drawing in drawings)
     assert alike[1] > apart[1] + 0.2, "the smaller value stands lower"
 
 

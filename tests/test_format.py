@@ -5,6 +5,7 @@ import csv
 import html
 import math
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -335,10 +336,8 @@ def test_rows_of_cells_by_heading_make_a_table() -> None:
     rows = [{"Batch": n, "Time (ms)": time, "Size": BYTES} for n, time in times.items()]
     table = table_of("tbl-x", rows, digits={"Time (ms)": 1})
     assert [column.heading for column in table.columns] == ["Batch", "Time (ms)", "Size (B)"]
-    assert table.texts() == [
-        [("1", ""), ("500", ""), ("5", "")],
-        [("2", ""), (MISSING, "a"), ("5", "")],
-    ]
+    first, second = [("1", ""), ("500", ""), ("5", "")], [("2", ""), (MISSING, "a"), ("5", "")]
+    assert table.texts() == [first, second]
     assert table.sources == ("a.json", "b.json")
 
 
@@ -400,28 +399,23 @@ def test_latex_is_a_line_without_a_raw_special_or_unknown_character(text: str) -
     assert latex_source(rest) == rest
 
 
-@pytest.mark.parametrize(("text", "escaped"), [
-    ("log₂ n ≥ 3×µ", "log₂ n ≥ 3×µ"),
-    ("a---b", "a-{}-{}-b"),
-    ("''", "'{}'"),
-    ("[1, 2]", "{}[1, 2]"),
-    ("*", "{}*"),
-    ("漢", "‹U+6F22›"),
-    ("ﬁ", "fi"),
-    ("m" * 30, rf"{'m' * 12}\hspace{{0pt}}{'m' * 12}\hspace{{0pt}}{'m' * 6}"),
-    ("a_name/of/several/parts",
+@pytest.mark.parametrize(("escape", "text", "escaped"), [
+    (latex, "log₂ n ≥ 3×µ", "log₂ n ≥ 3×µ"),
+    (latex, "a---b", "a-{}-{}-b"),
+    (latex, "''", "'{}'"),
+    (latex, "[1, 2]", "{}[1, 2]"),
+    (latex, "*", "{}*"),
+    (latex, "漢", "‹U+6F22›"),
+    (latex, "ﬁ", "fi"),
+    # Long words may break.
+    (latex, "m" * 30, rf"{'m' * 12}\hspace{{0pt}}{'m' * 12}\hspace{{0pt}}{'m' * 6}"),
+    (latex, "a_name/of/several/parts",
      r"a\_\hspace{0pt}name/\hspace{0pt}of/\hspace{0pt}several/\hspace{0pt}parts"),
+    # BibTeX can cut no letter in two, and would read an entry in a comment.
+    (bibtex, "Müller, Ł.", r"M{\relax ü}ller, {\relax Ł}."),
+    (bibtex, "龙", r"{{\guilsinglleft U+9F99\guilsinglright}}"),
+    (bibtex, "2 × 3 – 4", r"2 {\relax ×} 3 – 4"),
+    (bibtex, "a@b\n} % @misc{a@b,\n% @c", "a@b\n} % misc{ab,\n% c"),
 ])  # fmt: skip
-def test_latex_prints_each_sign_and_breaks_long_words(text: str, escaped: str) -> None:
-    assert latex(text) == escaped
-
-
-@pytest.mark.parametrize(("text", "written"), [
-    ("Müller, Ł.", r"M{\relax ü}ller, {\relax Ł}."),
-    ("龙", r"{{\guilsinglleft U+9F99\guilsinglright}}"),
-    ("2 × 3 – 4", r"2 {\relax ×} 3 – 4"),
-    # It would read an entry in a comment.
-    ("a@b\n} % @misc{a@b,\n% @c", "a@b\n} % misc{ab,\n% c"),
-])  # fmt: skip
-def test_bibtex_can_cut_no_letter_in_two(text: str, written: str) -> None:
-    assert bibtex(text) == written
+def test_escaped_texts(escape: Callable[[str], str], text: str, escaped: str) -> None:
+    assert escape(text) == escaped

@@ -26,9 +26,8 @@ from report.instruments.trace import read_trace
 from report.records.store import read_attachments, read_record
 
 DATA = Path(__file__).parents[1] / "data"
-RUN = read_record(
-    DATA / "conv_profiling/20261122T102731Z-nvidia-h100-80gb-hbm3-512a69aa.json", DATA
-)
+FILE = "conv_profiling/20261122T102731Z-nvidia-h100-80gb-hbm3-512a69aa.json"
+RUN = read_record(DATA / FILE, DATA)
 (CONTENT,) = read_attachments(RUN, ("ncu*",), DATA).values()
 LOGS = unpack(CONTENT, ncu_logs.TOOL, RUN.file)
 #: The table of the first case: nine products of known work, and two calls.

@@ -109,9 +109,8 @@ def test_a_round_a_layer_and_a_ceiling_stand_in_one_line_and_layers_once_at_any_
     assert GOOD["networks"] == [[["conv2", 0]]]
     (only,) = GOOD["layers"]
     assert (only["input_shape"][0], only["output_shape"][0]) == (1, 1)
-    assert [case["layers"] for case in GOOD["cases"]] == [
-        [0, batch] for batch in (1, 4, 16, 64, 1, 4, 16, 64, 2)
-    ]
+    batches = (1, 4, 16, 64, 1, 4, 16, 64, 2)
+    assert [case["layers"] for case in GOOD["cases"]] == [[0, batch] for batch in batches]
 
 
 def test_no_line_is_longer_than_a_forge_shows() -> None:
@@ -141,10 +140,8 @@ def test_allocator_events_lie_beside_a_record_and_are_read_with_it(tmp_path: Pat
     place = attachments_folder(path) / EVENTS
     place.unlink()
     stored = read_record(path, tmp_path)
-    run, why = (
-        Run(stored, "x"),
-        f"no memory events recorded on x: {EVENTS} is not beside the record",
-    )
+    run = Run(stored, "x")
+    why = f"no memory events recorded on x: {EVENTS} is not beside the record"
     assert stored.record.cases == cases
     assert run.samples("memory_events", cases[1].factors) == Missing(why)
     place.write_bytes(b"altered")
@@ -183,9 +180,7 @@ def test_nanoseconds_that_are_called_seconds_last_longer_than_the_run() -> None:
     name = "20261122T173825Z-intel-xeon-1t-10bc99-0e33f338.json"
     text = (factory.ROOT / "data" / STUDY / name).read_bytes()
     assert parse(text, PLACE).cases
-    with pytest.raises(
-        RecordError, match=r"a run of 5,670 s, but its samples of .* last [0-9,]{9}"
-    ):
+    with pytest.raises(RecordError, match=r"a run of 5,670 s, but its samples .* last [0-9,]{9}"):
         parse(text.replace(b':"ns"', b':"s"'), PLACE)
 
 
@@ -451,10 +446,8 @@ def test_a_field_that_stands_twice_and_a_pointer_of_git_lfs_are_refused(tmp_path
 
 
 # --------------------------------------------------------------------------------------- as a frame
-TIMED = (
-    factory.round_(1, {"time": (0.5, 0.25)}),
-    factory.round_(2, {"time": (0.75,)}, policy="default"),
-)
+DEFAULT = factory.round_(2, {"time": (0.75,)}, policy="default")
+TIMED = factory.round_(1, {"time": (0.5, 0.25)}), DEFAULT
 FRAMED = (
     msgspec.structs.replace(factory.case(8, memory={"allocated_peak": (7,)}), rounds=TIMED),
     factory.case(16, status="out_of_memory", reason="Memory ran out."),

@@ -90,9 +90,8 @@ def test_what_cannot_be_built_or_copied_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(RenderError, match=r"the first build failed: x\.bib"):
         verified(tmp_path)
     os.mkfifo(pipe := project / "data" / "pipe")
-    with pytest.raises(
-        OutputError, match=rf"^{pipe}: cannot be copied \(it is a named pipe\); make"
-    ):
+    said = rf"^{pipe}: cannot be copied \(it is a named pipe\); make"
+    with pytest.raises(OutputError, match=said):
         verified(tmp_path)
     (project / "build.py").unlink()
     with pytest.raises(OutputError, match=r"/build\.py: cannot be copied \(No such file or direc"):

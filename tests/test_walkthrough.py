@@ -30,9 +30,8 @@ TUTORIAL = (ROOT / PAGES[0]).read_text("utf-8")
 HOME = "home-of-gwendolyn"
 _AUTHOR = ["-c", "user.name=Reader", "-c", "user.email=reader@example.org"]
 #: What the copy has not: records, what is said of them, and any study.
-_LEFT_OUT = re.compile(
-    rf"data/([^/]+/|editions)|(report/studies|templates/papers)/[a-z]|.*{EXAMPLE}"
-)
+_ROOMS = "report/studies|templates/papers"
+_LEFT_OUT = re.compile(rf"data/([^/]+/|editions)|({_ROOMS})/[a-z]|.*{EXAMPLE}")
 #: Commands of which the words are read, by the program that is then run in the place of theirs.
 _READ = re.compile(r" (run|doctor|theory) | --(use|diff|verify) ")
 _READERS = {

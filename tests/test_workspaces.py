@@ -185,9 +185,8 @@ def test_operators(
 
 
 def test_means_in_reduced_precision() -> None:
-    mean = operator(
-        "mean", {"self": HALF}, tensor((2, 8), dtype="bfloat16"), settings={"dim": (-1, -2)}
-    )
+    result, over = tensor((2, 8), dtype="bfloat16"), {"dim": (-1, -2)}
+    mean = operator("mean", {"self": HALF}, result, settings=over)
     found = workspace(mean, Conditions())
     assert (found.amount, found.complete) == ((2 * 8 * 36 + 2 * 8) * 4, False)
 

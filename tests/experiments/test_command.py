@@ -25,9 +25,8 @@ def test_listing_imports_no_torch_and_names_every_study() -> None:
         "code = main(['list']) or main(['list', 'conv_scaling']); "
         "assert not {'torch', 'pandas', 'psutil', 'numpy'} & set(sys.modules); sys.exit(code)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert all(f"\n{study} " in done.stdout for study in registry.STUDIES)
     assert "50 cases" in done.stdout and "forward, forward_backward" in done.stdout
@@ -157,9 +156,8 @@ def test_the_last_line_of_a_run_is_the_build(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     full, other = (factory.measurement(f"2026-11-0{day}T10:00:00Z") for day in (1, 3))
-    quick = msgspec.structs.replace(
-        other, protocol=msgspec.structs.replace(other.protocol, plan="quick")
-    )
+    plan = msgspec.structs.replace(other.protocol, plan="quick")
+    quick = msgspec.structs.replace(other, protocol=plan)
     older = msgspec.structs.replace(quick, started="2026-11-02T10:00:00Z")
     build = "python build.py conv_scaling"
     for record, data, words, command in (

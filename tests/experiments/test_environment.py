@@ -105,9 +105,8 @@ SECOND = {"cpu__max": "50000 100000", "memory__max": f"{900 * MIB}"}
 SECOND |= {"memory__current": f"{500 * MIB}", "memory__stat": "anon 1\ninactive_file 7"}
 NO_SECOND = SECOND | {"cpu__max": "max 100000", "memory__max": "max"}
 FIRST = {"cpu__cfs_period_us": "100000", "cpu__cfs_quota_us": "50000\n"}
-FIRST |= {
-    f"memory__{n}_in_bytes": f"{size * MIB}\n" for n, size in (("limit", 900), ("usage", 500))
-}
+SIZES = ("limit", 900), ("usage", 500)
+FIRST |= {f"memory__{n}_in_bytes": f"{size * MIB}\n" for n, size in SIZES}
 FIRST |= {"memory__stat": "cache 3\ninactive_file 1\ntotal_inactive_file 7\n"}
 NO_FIRST = FIRST | {"cpu__cfs_quota_us": "-1", "memory__limit_in_bytes": "9223372036854771712\n"}
 TREES = "4:memory:/docker/0a\n3:cpu,cpuacct:/docker/0a\n1:name=systemd:/\n0::/\n"

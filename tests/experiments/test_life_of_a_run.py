@@ -193,11 +193,8 @@ def test_an_interrupted_shard_goes_on_as_that_shard(tmp_path: Path, command: Com
         f"  shard 2/2  unfinished  1 measurements in  {path.name}",
         *("Next:", f"  {again} 1/2 --if-missing", f"  {again} 2/2 --if-missing"),
     ]
-    for shard, expected in (
-        ("2/2", damaged(path)),
-        ("1/2", ""),
-        ("2/2", "Already measured; skipping."),
-    ):
+    again = "Already measured; skipping."
+    for shard, expected in (("2/2", damaged(path)), ("1/2", ""), ("2/2", again)):
         code, said = command(f"run tiny --threads 1 --shard {shard} --if-missing")
         assert code == 0 and expected in said
     record = record_in(tmp_path)

@@ -136,9 +136,8 @@ def convolution(kernel: int, stride: int, padding: int) -> nn.Module:
     return whole_numbers(nn.Conv2d(4, 3, kernel, stride, min(padding, kernel - 1)))
 
 
-CONVOLUTIONS = st.builds(
-    partial, st.just(convolution), st.integers(1, 5), st.integers(1, 3), st.integers(0, 2)
-)
+WINDOW = st.integers(1, 5), st.integers(1, 3), st.integers(0, 2)
+CONVOLUTIONS = st.builds(partial, st.just(convolution), *WINDOW)
 BLOCKS = st.sampled_from([partial(block, 4, 1), partial(block, 8, 2)])
 
 

@@ -66,9 +66,8 @@ def report(engine: str, source: Path) -> bytes:
     return pdf_of(engine, source, "course")
 
 
-WORD = re.compile(
-    r'<word xMin="([-\d.]+)" yMin="([-\d.]+)" xMax="([-\d.]+)" yMax="([-\d.]+)">(.*?)</word>'
-)
+BOX = " ".join(rf'{side}="([-\d.]+)"' for side in ("xMin", "yMin", "xMax", "yMax"))
+WORD = re.compile(f"<word {BOX}>(.*?)</word>")
 #: Points that boxes may share: italic letters lean over their indices, hyphens hang in the margin.
 SHARED, HANGING = 1.5, 4.0
 #: The margins in points at the sides, the top (with a running head) and the bottom, by the width of

@@ -197,9 +197,8 @@ def printed_in(path: Path) -> dict[int, str]:
         text = "".join(page.extract_text() for page in PdfReader(path).pages)
     else:
         word = path.suffix == ".docx"
-        text = (
-            zipfile.ZipFile(path).read("word/document.xml").decode() if word else path.read_text()
-        )
+        packed = zipfile.ZipFile(path).read("word/document.xml") if word else path.read_bytes()
+        text = packed.decode()
         text = html.unescape(re.sub(r"<[^>]+>", "", text))
     found = _MARKED.findall("".join(text.split()).replace("−", "-"))
     return {int(number): value for number, value in found}

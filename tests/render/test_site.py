@@ -181,18 +181,15 @@ def browser() -> Iterator[webdriver.Chrome]:
 
 def opened(browser: webdriver.Chrome) -> WebElement:
     """The dialog that stands open, once it does."""
-    return WebDriverWait(browser, 20).until(
-        lambda found: found.find_element(By.CSS_SELECTOR, "dialog[open]")
-    )
+    wait = WebDriverWait(browser, 20)
+    return wait.until(lambda found: found.find_element(By.CSS_SELECTOR, "dialog[open]"))
 
 
 @needs_chromium
 def test_pages_fit_every_screen_without_a_complaint(browser: webdriver.Chrome, site: Path) -> None:
     axe = site_checks.axe_core()
-    found = {
-        name: site_checks.faults(browser, (site / name).as_uri(), site.as_uri(), axe)
-        for name in SAID
-    }
+    pages = {name: (site / name).as_uri() for name in SAID}
+    found = {name: site_checks.faults(browser, pages[name], site.as_uri(), axe) for name in SAID}
     assert {name: faults for name, faults in found.items() if faults} == {}
     if axe is None:
         pytest.skip("axe-core cannot be had: npm or its registry is not there; all else passed")
