@@ -64,7 +64,7 @@ EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
         ("figures", "editions", "pdf", "site/quarto"),
     ),
     "table of the study": (
-        replace(f"report/studies/{STUDY}/study.py", '"Width": row', '"Breadth": row'),
+        replace(f"report/studies/{STUDY}/study.py", '"Width": width', '"Breadth": width'),
         ("study", *WRITTEN),
     ),
     "comment in a helper": (
@@ -305,7 +305,7 @@ def test_a_run_may_move_numbers_but_no_verdict_and_code_may_move_none(project: P
     assert re.search(r"numbers differ with other records, [1-9]\d* outside", said), said
     assert re.search(r"value best_rate: number \S+ \(pinned \S+\), interval", said), said
     assert "value ceiling" not in said, "the same ceilings"
-    assert re.search(r"cell tbl-rates-by-width, 64, Rate", tiny.build(project, "--diff").said)
+    assert re.search(r"cell tbl-rates, 64, Rate", tiny.build(project, "--diff").said)
     tiny.run_again(project, "2026-11-06T10:00:00Z", lambda width: 1e-9 * width**3)
     said = checked(1)
     assert "the claim wider-is-faster is refuted; it was supported" in said
