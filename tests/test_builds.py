@@ -342,7 +342,7 @@ import json, sys
 from report import open_paper
 
 paper = open_paper("tiny", out=sys.argv[1])
-rates = paper.tables["tbl-rates-by-width"]
+rates = paper.tables["tbl-rates"]
 widest = paper.samples.query("quantity == 'time' and width == 256")
 print(json.dumps([
     [*rates.columns], [*map(str, rates.dtypes)], rates.to_numpy().tolist(), rates.attrs,
@@ -371,7 +371,7 @@ def test_a_paper_opens_as_built_or_is_computed(built: Path, out: str, origin: st
     assert "largest of" in formula and files == [f"tiny/{tiny.record_of(built).name}"]
     assert claims["wider-is-faster"]["verdict"] == "supported"
     for text in shown:
-        for words in (f"{origin} {built}", "tbl-rates-by-width (2 rows)", "1 supported"):
+        for words in (f"{origin} {built}", "tbl-rates (2 rows)", "1 supported"):
             assert words in text
     assert not (built / "new").exists()
 

@@ -85,8 +85,8 @@ def take(command: str, checkout: Path, *, measure: bool) -> str:
     """What a command of a page says; see the module for what is not run as it stands."""
     if command.startswith("make "):
         command = command.replace("make ", "make --dry-run ")
-    elif re.match("source |python -m (pip|tests.render.site_checks) ", command):
-        return ""  # the environment that is there; tests/render/test_site.py
+    elif re.match("source |quarto |python -m (pip|tests.render.site_checks) ", command):
+        return ""  # the environment that is there; tests/render/test_{render_quarto,site}.py
     elif measure:
         command = command.replace("-m experiments", "-m tests.stand_ins measure")
     elif _READ.search(f"{command} "):
