@@ -63,9 +63,7 @@ def test_a_build_says_what_it_made_and_a_bad_record_stops_one_paper(project: Pat
     ("2020-01-01T00:00:00Z", "2020-01-01", "2026-12-01"),
     ("2020-01-01T00:00:00Z", '"plan": "quick"', '"plan": "full"'),
 ], ids=["newest", "newest by its edited start", "best by its edited plan"])  # fmt: skip
-def test_altered_records_are_left_out_unless_named(
-    moment: str, old: str, new: str, tmp_path: Path
-) -> None:
+def test_altered_records_are_left_out(moment: str, old: str, new: str, tmp_path: Path) -> None:
     """Which record is used may be what the edit has changed."""
     study, data = "conv_scaling", factory.data_folder(tmp_path)
     times = "2026-11-01T10:00:00Z", moment
@@ -302,9 +300,7 @@ def test_a_file_of_another_is_never_replaced(file: str, project: Path) -> None:
     (TEMPLATE, "\n# Machines", '\n![x](figures/none){#fig-none fig-alt="x"}\n', "--html"),
     ("data/references.bib", "@", "@book{bad,\n  year = 1\n  title = {X}\n}\n\n@", "--html"),
 ])  # fmt: skip
-def test_an_error_names_an_existing_file(
-    project: Path, file: str, old: str, new: str, arguments: str
-) -> None:
+def test_errors_name_files(project: Path, file: str, old: str, new: str, arguments: str) -> None:
     before = tiny.digests(project)
     replace(file, old, new)(project)
     ended = tiny.build(project, arguments)

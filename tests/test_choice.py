@@ -79,7 +79,7 @@ CHOSEN: tuple[tuple[tuple[Stored, ...], Edition | None, list[str]], ...] = (
 
 
 @pytest.mark.parametrize(("runs", "edition", "expected"), CHOSEN)
-def test_records_in_use(
+def test_used_records(
     runs: tuple[Stored, ...], edition: Edition | None, expected: list[str]
 ) -> None:
     """The machine, the day and the plan of each, in any order of files."""
@@ -192,9 +192,7 @@ POOLED: tuple[tuple[tuple[Stored, ...], list[str], dict[str, str]], ...] = (
 
 
 @pytest.mark.parametrize(("runs", "used", "fates"), POOLED)
-def test_full_runs_are_pooled(
-    runs: tuple[Stored, ...], used: list[str], fates: dict[str, str]
-) -> None:
+def test_runs_are_pooled(runs: tuple[Stored, ...], used: list[str], fates: dict[str, str]) -> None:
     files = {item.record.started[8:10]: item.file for item in runs}
     (found,) = choices_of(runs)
     choice = agreeing(found, {item.file: item for item in runs})
@@ -338,9 +336,7 @@ def test_of_a_shard_that_was_measured_twice_the_newest_counts() -> None:
     ([(7, 8, 9, 10), (8, 9)], [7, 8, 8, 9, 10, 11]),
     ([(9,), (), (9, 10)], [9, 11, 14]),
 ])  # fmt: skip
-def test_repeating_processes_have_new_numbers(
-    own: list[tuple[int, ...]], expected: list[int]
-) -> None:
+def test_repeated_processes_are_numbered(own: list[tuple[int, ...]], expected: list[int]) -> None:
     parts = []
     for each, numbers in zip(split(timed(), len(own)), own, strict=True):
         rounds = tuple(factory.round_(n, {"time": (1.0,)}) for n in numbers)

@@ -65,9 +65,7 @@ def test_a_class_makes_one_table_and_one_figure_and_no_more(study: str, machines
         assert len(panel.names) == min(known, DRAWN) and panel.height < 7.5, "inches"
 
 
-def test_bad_records_of_a_class_are_left_out_and_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_records_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = tmp_path / "class"  # of records alone
     _, cut = (write_record(machine(STUDY, number), data) for number in (1, 2))
     cut.write_bytes(cut.read_bytes()[:1000])

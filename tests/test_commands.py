@@ -78,9 +78,7 @@ def test_answers_of_the_command_line(
     assert told in (err if code else out) and err.count("\n") == (code == 2)
 
 
-def test_other_folders_are_refused_and_not_touched(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_folders_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "ring").symlink_to("ring")
     (folder / "file").touch()
     refused: list[tuple[str, Path | str, str]] = [

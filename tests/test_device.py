@@ -64,9 +64,7 @@ TENSOR = counted(tensor=ALL)
     # What a kernel pads is not explained.
     (counted(padding=500), (1, 1, 0, 0), 1000),
 ])  # fmt: skip
-def test_terms_of_counters(
-    counters: dict[str, Any], amounts: tuple[int, ...], residual: int
-) -> None:
+def test_counter_terms(counters: dict[str, Any], amounts: tuple[int, ...], residual: int) -> None:
     """``amounts`` are those of the terms, in outputs of the layer."""
     found = device_work(**counters)
     assert found.start.amount == ALL and not isinstance(found.measured, Missing)

@@ -87,9 +87,7 @@ def commit(data: Path) -> None:
         subprocess.run([*git, *words], check=True, capture_output=True)
 
 
-def test_a_revision_is_unpacked(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_revision_is_unpacked(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_record(factory.record(), data)
     monkeypatch.setenv("GIT_DIR", ".git")
     folder, words = find_data("HEAD", data, tmp_path)

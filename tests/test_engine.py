@@ -27,9 +27,7 @@ def all_steps() -> list[Step]:
     return [*world.study_steps(STUDY), *shared]
 
 
-def test_a_touched_or_new_file_is_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_touched_and_new_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is new may change once more within the same tick of the file system's clock."""
     file = tmp_path / "a"
     file.write_text("one")
@@ -162,9 +160,7 @@ def test_reasons_name_what_changed(world: World) -> None:
     ]
 
 
-def test_a_check_judges_a_pdf_by_its_own_engine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_checks_keep_the_engine_of_a_pdf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Here LaTeX was installed after Typst had made the PDF."""
     monkeypatch.setattr(Index, "find_tex", lambda index: index.tex.update(version="1", lacking=""))
     cache.write_manifest({f"{STUDY}/pdf": Entry({"engine": "typst"}, {})}, str(tmp_path))
@@ -185,9 +181,7 @@ def test_what_all_share_waits_for_a_study_that_is_written_whole(world: World) ->
         assert bool(world.shared_steps()) is (missing is None)
 
 
-def test_an_unreadable_output_fails_its_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_outputs_fail_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         actions, "link", lambda task: (task.stage / "a").write_text(""), raising=False
     )

@@ -156,9 +156,7 @@ PATHS = ("bf16_dst_fp32", "fp16", "fp64", "fp8", "tf32_dst_fp32")
     ("9.0", HOPPER, {f"{TENSOR_CORE}src_{path}.sum": 1 for path in PATHS}),
     ("7.0", (), {"sm__inst_executed_pipe_tensor.sum": 512}),
 ])  # fmt: skip
-def test_metrics_of_an_architecture(
-    capability: str, tensor: Iterable[str], paths: dict[str, int]
-) -> None:
+def test_metrics_of_chips(capability: str, tensor: Iterable[str], paths: dict[str, int]) -> None:
     plan = metrics_for(capability, frozenset([*COMMON, *(TENSOR_CORE + name for name in tensor)]))
     factors = {t.metric: t.factor for t in plan.terms}
     assert factors == paths | {f"{name}.sum": count for name, count in WEIGHTS.items()}

@@ -163,9 +163,7 @@ def test_the_check_names_a_sentence_that_no_longer_holds(tmp_path: Path) -> None
     ("a\n{{ lipsum() }}\n", 2, "'lipsum' is undefined"),
     ("a\n{% macro m() %}{{ m() }}{% endmacro %}\n{{ m() }}\n", 2, "itself"),
 ])  # fmt: skip
-def test_faults_of_a_template_name_their_line(
-    text: str, line: int, word: str, tmp_path: Path
-) -> None:
+def test_template_faults_name_lines(text: str, line: int, word: str, tmp_path: Path) -> None:
     with pytest.raises(TemplateError) as caught:
         written(tmp_path, text)
     message = str(caught.value)

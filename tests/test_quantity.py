@@ -161,9 +161,7 @@ BOUNDS: tuple[tuple[Quantity, float, float, float], ...] = (
 
 
 @pytest.mark.parametrize(("quantity", "value", "low", "high"), BOUNDS)
-def test_bounds_of_printed_numbers(
-    quantity: Quantity, value: float, low: float, high: float
-) -> None:
+def test_bounds_of_numbers(quantity: Quantity, value: float, low: float, high: float) -> None:
     result = found(quantity)
     assert (result.value, result.low, result.high) == pytest.approx((value, low, high), abs=1e-12)
     assert (result.n, result.confidence, result.bimodal) == (0, 1.0, False)

@@ -404,9 +404,7 @@ STRAYS: dict[str, str] = {
 }
 
 
-def test_strays_are_named_by_a_build_and_its_check(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_strays_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = factory.data_folder(tmp_path, with_attachments())
     assert strays(STUDY, data) == ()
     factory.write_files(data / STUDY, dict.fromkeys((*STRAYS, ".hidden.txt"), b"x"))

@@ -375,9 +375,7 @@ IMPOSSIBLE: tuple[tuple[str, str, Any, str], ...] = (
 
 
 @pytest.mark.parametrize(("study", "where", "to", "word"), IMPOSSIBLE)
-def test_impossible_cases_are_named(
-    study: str, where: str, to: Any, word: str, tmp_path: Path
-) -> None:
+def test_impossible_cases_named(study: str, where: str, to: Any, word: str, tmp_path: Path) -> None:
     data = factory.data_folder(tmp_path)
     file = refiled(small(study), data, where, to)
     with pytest.raises(RidgepointError) as caught:
@@ -416,9 +414,7 @@ def test_a_record_that_a_study_fails_with_is_left_out(
     assert [item.file for item in chosen.inputs.records] == [f"{study}/{record_name(good)}"]
 
 
-def test_a_slip_in_code_is_named_by_its_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slips_in_code_name_their_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = factory.data_folder(tmp_path, small("conv_scaling"))
     file = str(factory.ROOT / "report" / "theory" / "work.py")
     for slip, said in (
@@ -430,9 +426,7 @@ def test_a_slip_in_code_is_named_by_its_line(
             compute_usable("conv_scaling", data)
 
 
-def test_a_misspelt_quantity_is_a_slip_in_the_study(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_misspelt_quantities_are_slips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = factory.data_folder(tmp_path, small("conv_scaling"))
     misspelt = r"'tiem' is no quantity of .*quantities.py \(did you mean time\?\)"
     asked: tuple[tuple[Callable[[Run], Any], str], ...] = (

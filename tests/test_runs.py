@@ -143,9 +143,7 @@ ZEN = ((0x17, 0x2F, "Zen"), (0x17, 0x30, "Zen 2"), (0x17, 0x91, "Zen 2"), (0x19,
     ("AMD EPYC 7763 64-Core Processor", 25, 1, "AMD EPYC 7763 64-Core Processor"),
     ("Intel Xeon", 25, 1, "Intel Xeon"),
 ])  # fmt: skip
-def test_a_brand_of_amd_has_its_architecture(
-    brand: str, family: int | None, model: int | None, label: str
-) -> None:
+def test_brands_of_amd(brand: str, family: int | None, model: int | None, label: str) -> None:
     cpu = changed(device().cpu, model=brand)
     host = changed(factory.SERVER, family=family, model=model)
     assert device(host=host, cpu=cpu).label == f"{label}, 2 threads"

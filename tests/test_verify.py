@@ -63,9 +63,7 @@ def test_a_build_that_depends_on_its_environment_is_caught(tmp_path: Path, expre
 
 
 @pytest.mark.skipif(shutil.which("sha256sum") is None, reason="sha256sum is not installed")
-def test_equal_builds_give_a_manifest_for_sha256sum(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_manifest_of_equal_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Here of records alone, beside the project's data; nothing that the user has set is seen."""
     for name in ("PYTHONINSPECT", "LC_NUMERIC", "LANGUAGE"):
         monkeypatch.setenv(name, "mine")

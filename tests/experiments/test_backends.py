@@ -187,9 +187,7 @@ def test_the_digits_are_the_same_bytes_everywhere() -> None:
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_all_images_keep_their_labels(
-    tmp_path: Path, packed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_images_keep_labels(tmp_path: Path, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets, "_HELD_OUT", 4)
     found = mnist(written(tmp_path, packed))
     order = np.random.RandomState(0).permutation(30)

@@ -154,9 +154,7 @@ def test_markdown_of_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "- **note**, files: `not beside the record: lackey.json.gz;" in said
 
 
-def test_good_records_of_a_class_are_copied_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_good_records_are_copied_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What students hand in, each in a folder of their own, and what is wrong with it."""
     empty = write_record(changed(read_record(FILE, DATA).record, cases=()), tmp_path / "empty")
     files = {

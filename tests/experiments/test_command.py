@@ -151,9 +151,7 @@ def test_what_keeps_two_runs_apart_is_named() -> None:
         assert "; ".join(differences(HEADER, make_header(tiny_study.STUDY, **change))) == named
 
 
-def test_the_last_line_of_a_run_is_the_build(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_last_line_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     full, other = (factory.measurement(f"2026-11-0{day}T10:00:00Z") for day in (1, 3))
     plan = msgspec.structs.replace(other.protocol, plan="quick")

@@ -68,9 +68,7 @@ def counted_run(
     return cases, counting.missing(study, journal, reason), files
 
 
-def test_good_cases_are_counted_once(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, notes: Notes
-) -> None:
+def test_cases_counted_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, notes: Notes) -> None:
     path, asked, interruptions = to_count(tmp_path), list[list[int]](), [KeyboardInterrupt()]
 
     def count(study: Study, task: Task) -> Generator[Count]:

@@ -162,9 +162,7 @@ def test_the_key_names_the_device_and_that_of_a_gpu_has_no_threads() -> None:
     assert device_key(found) == found.key
 
 
-def test_this_machine_is_anonymous_and_every_null_has_a_reason(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_this_machine_is_anonymous_and_nulls_have_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(machine, "_CPUS", Path("nowhere"))
     monkeypatch.setenv("LD_PRELOAD", "/home/anna/lib/liba.so")

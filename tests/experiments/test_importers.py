@@ -256,9 +256,7 @@ def test_one_unusable_file_leaves_nothing_of_all(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
-def test_an_impossible_origin_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_impossible_origins_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words in (
         ("--address", "javascript:alert(1)"),
         ("--commit", "main"),

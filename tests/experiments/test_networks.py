@@ -147,9 +147,7 @@ BLOCKS = st.sampled_from([partial(block, 4, 1), partial(block, 8, 2)])
     tile=st.integers(1, 45),
 )
 @settings(max_examples=80, deadline=None)
-def test_tiling_is_exact(
-    make: Callable[[], nn.Module], extents: tuple[int, int], tile: int
-) -> None:
+def test_tiling_exact(make: Callable[[], nn.Module], extents: tuple[int, int], tile: int) -> None:
     """Also where tiles do not divide the map and where padding exceeds a tile's halo."""
     module, generator = make(), torch.Generator().manual_seed(1)
     source = torch.randint(-3, 4, (2, 4, *extents), generator=generator).double()
@@ -159,9 +157,7 @@ def test_tiling_is_exact(
 
 @pytest.mark.parametrize("form", ["tiled_layers", "tiled_blocks", "tiled_stages"])
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-def test_tiled_maps_are_the_same_and_some_work_is_double(
-    form: Form, layout: torch.memory_format
-) -> None:
+def test_tiled_maps_are_the_same(form: Form, layout: torch.memory_format) -> None:
     """Scores average over the map, so that a wrong border could hide in them."""
     torch.manual_seed(0)
     network = cifar_resnet(8).eval().to(memory_format=layout)

@@ -115,9 +115,7 @@ def test_waiting_for_five_quiet_seconds_says_what_disturbs(
     assert f"at most 2.0 min: other processes used {left} processors (cc1)." in notes.notes[0]
 
 
-def test_without_proc_nothing_disturbs(
-    notes: Notes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_proc(notes: Notes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(quiet, "_PROC", tmp_path)
     quiet.wait_quiet(5.0, notes.note, 1)
     assert len(notes.notes) == 1

@@ -56,9 +56,7 @@ def test_samples_stay_between_minimum_and_maximum(minimum: int, extra: int, call
     assert series == {"time": (1.0,) * min(max(calls, minimum), minimum + extra)}
 
 
-def test_every_call_starts_alike_and_frees_its_result_later(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_calls_start_alike_and_free_their_result_later(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
 
     class Result:
@@ -127,9 +125,7 @@ def test_the_warm_up_of_slow_steps_ends_early() -> None:
     cases=st.sets(st.integers(0, 50)),
     seed=st.integers(0, 5),
 )
-def test_policies_take_turns_in_seeded_orders(
-    planned: dict[Policy, int], cases: set[int], seed: int
-) -> None:
+def test_policies_take_turns(planned: dict[Policy, int], cases: set[int], seed: int) -> None:
     found = turns(planned)
     for policy, n in planned.items():
         assert [t.process for t in found if t.policy == policy] == list(range(1, n + 1))
@@ -148,9 +144,7 @@ def ended(case: int, seconds: float, process: int = 1, **how: Any) -> Ended:
 
 
 @given(st.lists(st.floats(0.1, 50), min_size=1, max_size=9), st.integers(1, 9), st.floats(1, 900))
-def test_processes_stay_in_the_budget(
-    durations: list[float], processes: int, budget: float
-) -> None:
+def test_processes_stay_in_budget(durations: list[float], processes: int, budget: float) -> None:
     spent, counts = budgeted(durations, processes, budget)
     assert set(counts) == set(range(len(durations)))
     assert spent <= max(budget, sum(durations)) * (1 + 1e-9)

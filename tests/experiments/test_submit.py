@@ -73,7 +73,7 @@ def test_a_killed_job_goes_on(
     assert found == ["measured", "measured", "missing", "missing"]
 
 
-def test_jobs_without_progress_are_given_up(
+def test_jobs_without_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notes: Notes
 ) -> None:
     """What is kept of a shard before each job: less, then more, which then stays.
@@ -182,9 +182,7 @@ def test_every_part_leaves_cases_and_work_to_count_where_it_counts() -> None:
         assert part.request.counters == "none" or study.subject is not None
 
 
-def test_an_alarm_ends_a_part_and_a_person_all(
-    monkeypatch: pytest.MonkeyPatch, notes: Notes
-) -> None:
+def test_an_alarm_ends_one_part(monkeypatch: pytest.MonkeyPatch, notes: Notes) -> None:
     with pytest.raises(KeyboardInterrupt) as caught, gpu_session._ended_after(0.01):
         time.sleep(60)
     assert caught.value.args == (signal.SIGALRM,)

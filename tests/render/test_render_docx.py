@@ -65,9 +65,7 @@ def test_references_captions_and_values_are_those_of_the_page(body: ElementTree.
     assert len(led) > 5 and led <= places
 
 
-def test_pictures_formulas_and_tables_of_word(
-    word: zipfile.ZipFile, body: ElementTree.Element
-) -> None:
+def test_pictures_formulas_and_tables(word: zipfile.ZipFile, body: ElementTree.Element) -> None:
     named = [properties.get("descr") for properties in body.iter(f"{DRAWING}docPr")]
     assert "Time & <batch>, 100 %" in named and all(named)
     extent = next(body.iter(f"{DRAWING}extent"))
@@ -100,9 +98,7 @@ def test_styles_are_pandocs_and_settings_no_properties(word: zipfile.ZipFile) ->
     assert set(names) <= {"abstract", "subtitle"}
 
 
-def test_the_reference_is_replaceable(
-    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_reference(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any Word document gives its styles; what is none is refused by its name."""
     folder, reference = write("Words.\n"), tmp_path / "templates" / "docx" / "reference.docx"
     monkeypatch.setattr(docx, "REFERENCE", reference)

@@ -152,9 +152,7 @@ def test_a_supplement_follows_the_references(write: Write, sentences: int, engin
 
 @needs_latex
 @pytest.mark.parametrize(("style", "needed"), [("ieee", "cite.sty"), ("acm", "hyperxmp.sty")])
-def test_an_archive_is_made_by_latexmk_alone(
-    paper: Path, style: str, needed: str, tmp_path: Path
-) -> None:
+def test_latexmk_makes_an_archive(paper: Path, style: str, needed: str, tmp_path: Path) -> None:
     if subprocess.run(["kpsewhich", needed], check=False, capture_output=True).returncode:
         pytest.skip(f"{needed} is not installed")
     source = shutil.copytree(paper, tmp_path / "source")

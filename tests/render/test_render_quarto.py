@@ -109,7 +109,7 @@ def test_an_old_quarto_is_refused(stand_in: Callable[..., Path], version: str) -
     ("kill -9 $$", "it was killed, as systems do for want of memory"),
     ("exit 3", "no reason given"),
 ])  # fmt: skip
-def test_refusals_of_quarto(
+def test_quarto_refuses(
     stand_in: Callable[..., Path], write: Write, then: str, message: str
 ) -> None:
     stand_in(then=then)
@@ -120,9 +120,7 @@ def test_refusals_of_quarto(
     assert "\n" not in str(caught.value)
 
 
-def test_a_failed_build_by_quarto_keeps_what_was(
-    stand_in: Callable[..., Path], project: Path
-) -> None:
+def test_failed_builds_keep_what_was(stand_in: Callable[..., Path], project: Path) -> None:
     stand_in()
     assert build(project)[0] == 0
     out = project / "out"

@@ -216,9 +216,7 @@ def test_what_opens_by_a_key_closes_by_another_and_gives_the_focus_back(
 
 
 @needs_chromium
-def test_an_opened_figure_says_values_and_hides_series(
-    browser: webdriver.Chrome, site: Path
-) -> None:
+def test_an_opened_figure_says_values(browser: webdriver.Chrome, site: Path) -> None:
     browser.get((site / PAPER).as_uri())
     browser.find_element(By.CSS_SELECTOR, "#fig-time a.picture").send_keys(Keys.ENTER)
     dialog = opened(browser)
