@@ -122,7 +122,7 @@ def test_the_check_names_a_sentence_that_no_longer_holds(tmp_path: Path) -> None
     ("a\n{{ facts.sizes.larg }}\n", 2, "near it: large"),
     # What a tag cannot mean.
     ('a\n{% holds "nothing" %}x{% endholds %}', 2, "nothing is no claim"),
-    ('a\n{% table "tbl-b" %}B.{% endtable %}', 2, "tbl-b is no table"),
+    ('a\n{% table "tbl-b" %}B.{% endtable %}', 2, "tbl-b is no table of the study"),
     ('{% claims "tbl-c" %}no colon{% endclaims %}', 1, "a claim is «id: sentence»"),
     ('{% figure "fig-a" %}x{% endfigure %}', 1, "has no alternative text"),
     ('{% holds "linear" %}x', 1, "end"),
