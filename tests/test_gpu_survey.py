@@ -19,6 +19,7 @@ from scipy.stats import spearmanr
 
 from report.engine.pipeline import ROOT
 from report.errors import RecordError
+from report.evidence.devices import Devices
 from report.paper.findings import Findings
 from report.records import OPERATORS
 from report.records.network_operators import (
@@ -300,6 +301,8 @@ def test_numbers_are_those_of_closed_forms() -> None:
     papers.assert_values(full(), VALUES, rel=1e-5)
     interval = full().values["second_over"].number
     assert isinstance(interval, Estimate) and (interval.n, interval.confidence) == (27, 0.95)
+    unknown = Survey(replace(inputs_of(STUDY), devices=Devices(devices=()))).growth("first", "peak")
+    assert (unknown.name, str(unknown.unit), bool(unknown.missing)) == ("peak", "1", True)
     assert (interval.low, interval.high) == approx((1.2 + 1.1e-3 * 7**2, 1.2 + 1.1e-3 * 19**2))
 
 

@@ -411,6 +411,7 @@ def test_a_record_that_a_study_fails_with_is_left_out(
     chosen, _ = compute_usable(study, data)
     (notice,) = (each for each in chosen.notices if each.startswith("left out: "))
     assert notice.startswith(f"left out: data/{bad}: {'' if fault else 'cases[0]'}")
+    assert [row["file"] for row in chosen.listing if row.get("left_out")] == [bad]
     assert [item.file for item in chosen.inputs.records] == [f"{study}/{record_name(good)}"]
 
 
