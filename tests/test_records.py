@@ -25,6 +25,7 @@ from report.missing import Missing
 from report.records.events import NAME as EVENTS
 from report.records.events import join_events, split_events
 from report.records.filed import encode, parse
+from report.records.files import read_bounded
 from report.records.frames import sample_frame, write_samples
 from report.records.imported import ImportedRecord
 from report.records.layers import ELEMENT_BYTES, DType
@@ -524,3 +525,10 @@ def test_own_records_alone_speak_for_devices_and_a_paper_says_who_measured(tmp_p
     assert [stored.edited for stored in theirs] == [False, False]
     factory.edit(data / theirs[0].file, "0.", "1.")
     assert read_record(data / theirs[0].file, data, ImportedRecord).edited
+
+
+def test_more_than_is_unpacked_is_refused_and_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("report.records.files.LARGEST_UNPACKED", 4)
+    assert read_bounded(io.BytesIO(b"1234").read) == b"1234"
+    with pytest.raises(ValueError, match="found more than 4 B"):
+        read_bounded(io.BytesIO(b"12345").read)
