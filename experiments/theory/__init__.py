@@ -18,7 +18,7 @@ def theory_of(
     channels_last: bool = False,
     **how: Any,
 ) -> Theory:
-    """What theory says of a network called on tensors of these ``shapes``.
+    """Return the theory of a network called on tensors of these ``shapes``.
 
     The batch is the first extent, or that which ``"N"`` stands for, here one.
 

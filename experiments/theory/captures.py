@@ -83,15 +83,17 @@ def at_batch(inputs: Sequence[Input], batch: int | None) -> Sequence[Input]:
     """Give the inputs another batch, on all axes that grow and are as large as the first one."""
     if batch is None:
         return inputs
-    extents = (given.shape[axis] for given in inputs for axis in given.grows if given.shape)
-    own = next(extents, None)
+    extents = [given.shape[axis] for given in inputs for axis in given.grows if given.shape]
+    return [_with_extent(given, extents[0], batch) if extents else given for given in inputs]
 
-    def extent(given: Input, axis: int) -> int:
-        grows = axis in given.grows and given.shape[axis] == own
-        return batch if grows else given.shape[axis]
 
-    shapes = [tuple(extent(given, axis) for axis in range(len(given.shape))) for given in inputs]
-    return [replace(given, shape=shape) for given, shape in zip(inputs, shapes, strict=True)]
+def _with_extent(given: Input, old: int, new: int) -> Input:
+    """Replace the extent ``old`` by ``new`` on all axes that grow."""
+    shape = [
+        new if axis in given.grows and extent == old else extent
+        for axis, extent in enumerate(given.shape)
+    ]
+    return replace(given, shape=tuple(shape))
 
 
 @dataclass(frozen=True)

@@ -34,21 +34,24 @@ def write_networks() -> None:
                 one = torch.empty((1, channels, image, image))
                 layers = layers_of(network(name).eval(), one)
             called = () if name in _TRAINED else ways
-            found = {" ".join(way): _captured(name, image, way) for way in called}
-            text = msgspec.json.encode(Kept(layers, found))
+            networks = {" ".join(way): _captured(name, image, way) for way in called}
+            text = msgspec.json.encode(Kept(layers, networks))
             file_of(name, image).write_bytes(gzip.compress(text, mtime=0))
 
 
 def _captured(name: str, image: int, way: Way) -> Network:
-    """A network at the batch that stands for all; raises ``MeasurementError`` if it does not."""
-    found, other = (at_batch(name, image, way, batch) for batch in (BATCH, 3))
-    if Captured(found).at(3) != other:
+    """Capture a network at the batch from which papers scale.
+
+    Raises ``MeasurementError`` if its operators do not grow in proportion.
+    """
+    network, few = (at_batch(name, image, way, batch) for batch in (BATCH, 3))
+    if Captured(network).at(3) != few:
         raise MeasurementError(f"{name}: its operators do not grow in proportion to the batch.")
-    return found
+    return network
 
 
 def at_batch(name: str, image: int, way: Way, batch: int) -> Network:
-    """A network captured at a batch."""
+    """Capture a network at a batch."""
     last = way.layout == "channels_last"
     source = Input((batch, INPUT_SHAPES[name][0], image, image), channels_last=last)
     policy = Policy(autocast=None if way.precision == "float32" else way.precision)

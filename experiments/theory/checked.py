@@ -109,9 +109,9 @@ def _refuse_complex(theory: Theory) -> None:
 
 
 def _counted(operator: Operator, flops: int) -> tuple[int, ...]:
-    """What torch's counter may mean.
+    """Return the FLOPs that torch's counter may mean.
 
-    Of a grouped convolution it takes the gradient of the weight for that of one without groups
+    The counter takes the weight gradient of a grouped convolution for one without groups
     (torch 2.13, ``conv_backward_flop``), until that is fixed (pytorch#183405).
     """
     groups = operator.settings.get("groups", 1)

@@ -137,22 +137,22 @@ def asking(
     )
 
 
-def _refuse(found: Theory, network: str) -> None:
-    """Raise ``MeasurementError`` for a network of which something is not known."""
-    if found.refused:
+def _refuse(theory: Theory, network: str) -> None:
+    """Raise ``MeasurementError`` for a network with unknown work or another peak on a GPU."""
+    if theory.refused:
         raise MeasurementError(
-            f"{network}: {', '.join(found.refused)}: the work of this operator is not known, so "
-            "that no sum is told; add it to report/theory/operators.py."
+            f"{network}: {', '.join(theory.refused)}: the work of this operator is not known, "
+            "nor is the sum; add it to report/theory/operators.py."
         )
-    if found.unlike_gpu:
+    if theory.unlike_gpu:
         raise MeasurementError(
-            f"{network}: {', '.join(found.unlike_gpu)}: a GPU runs other kernels there, so that no "
-            "peak is told; ask where PyTorch has a GPU, or leave out --device cuda."
+            f"{network}: {', '.join(theory.unlike_gpu)}: a GPU runs other kernels for it, so its "
+            "peak is unknown; ask where PyTorch has a GPU, or leave out --device cuda."
         )
 
 
 def allocator_options(device: str, text: str | None) -> Options | None:
-    """The options of the allocator of a GPU, by default those of the environment; None on a CPU.
+    """Return options of a GPU's allocator, by default the environment's; None on a CPU.
 
     Raises ``UsageError`` where the allocator is off, ``StudyError`` for an option not modelled.
     """
@@ -171,9 +171,9 @@ def allocator_options(device: str, text: str | None) -> Options | None:
 
 
 def inputs_of(options: argparse.Namespace, image: tuple[int, ...]) -> list[Input]:
-    """The inputs that the command line asks for: images of the network's own by default.
+    """Return the inputs that the command line asks for, by default the network's own images.
 
-    Raises ``UsageError`` where neither of them says what the input is.
+    Raises ``UsageError`` where neither names a shape.
     """
     if not options.input:
         if not image and options.image is None:
@@ -193,7 +193,7 @@ def inputs_of(options: argparse.Namespace, image: tuple[int, ...]) -> list[Input
         dtype = matched[1] or options.dtype
         if dtype not in ITEM_BYTES:
             raise UsageError(f"--input {text!r}: the types are {', '.join(ITEM_BYTES)}.")
-        shapes.append([each if each == "N" else int(each) for each in matched[2].split(",")])
+        shapes.append([n if n == "N" else int(n) for n in matched[2].split(",")])
         types.append(dtype)
     return shaped(shapes, types, options.channels_last, options.batch)
 
@@ -201,14 +201,11 @@ def inputs_of(options: argparse.Namespace, image: tuple[int, ...]) -> list[Input
 def shaped(
     shapes: Sequence[Sequence[int | str]], types: Sequence[str], channels_last: bool, batch: int = 1
 ) -> list[Input]:
-    """Inputs of these shapes; ``N`` stands for the batch, else it is the first extent."""
+    """Return inputs of these shapes; ``N`` stands for the batch, else it is the first extent."""
     marked = any("N" in shape for shape in shapes)
-    return [
-        Input(
-            tuple(batch if n == "N" else int(n) for n in shape),
-            dtype,
-            channels_last and len(shape) == 4,
-            tuple(axis for axis, n in enumerate(shape) if n == "N") if marked else (0,),
-        )
-        for shape, dtype in zip(shapes, types, strict=True)
-    ]
+    inputs = []
+    for shape, dtype in zip(shapes, types, strict=True):
+        extents = tuple(batch if n == "N" else int(n) for n in shape)
+        grows = tuple(axis for axis, n in enumerate(shape) if n == "N") if marked else (0,)
+        inputs.append(Input(extents, dtype, channels_last and len(shape) == 4, grows))
+    return inputs

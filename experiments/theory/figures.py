@@ -25,29 +25,29 @@ def write(folder: Path, drawings: Mapping[str, Drawing]) -> None:
         (folder / f"{name}.pdf").write_bytes(rendered.pdf)
 
 
-def of_fits(found: Fits, limit: str) -> dict[str, Drawing]:
-    """The peak over the batch, with the line of the limit."""
-    batches = sorted(found.predicted)
-    sizes = tuple(least(found.predicted[batch]) / _MEGA for batch in batches)
-    line = Band(limit, *[found.limit / _MEGA] * 3, series=1)
+def of_fits(frontier: Fits, limit: str) -> dict[str, Drawing]:
+    """Draw the peak over the batch, with the limit as a line."""
+    batches = sorted(frontier.predicted)
+    sizes = tuple(least(frontier.predicted[batch]) / _MEGA for batch in batches)
+    line = Band(limit, *[frontier.limit / _MEGA] * 3, series=1)
     peaks = Points("Peak at least", tuple(map(float, batches)), sizes, joined=True)
     panel = Scaling("Batch size", "Memory (MB)", (peaks,), bands=(line,))
     return {"fits": Drawing((panel,))}
 
 
-def of_network(found: Theory) -> dict[str, Drawing]:
-    """The memory over the operators, and with a roof the rates that it allows them."""
-    drawn = {"memory": _memory(found)}
-    return drawn | {"roofline": _roofline(found, found.roof)} if found.roof else drawn
+def of_network(theory: Theory) -> dict[str, Drawing]:
+    """Draw the memory over the operators, and with a roof their attainable rates."""
+    drawn = {"memory": _memory(theory)}
+    return drawn | {"roofline": _roofline(theory, theory.roof)} if theory.roof else drawn
 
 
-def _memory(found: Theory) -> Drawing:
-    """What is alive, operator by operator, a colour a phase."""
+def _memory(theory: Theory) -> Drawing:
+    """Draw the bytes alive at each operator, one colour for a phase."""
     phases = []
     for number, phase in enumerate(("forward", "backward", "update")):
         alive = [
             (float(place), moment.total / _MEGA)
-            for place, moment in enumerate(found.moments)
+            for place, moment in enumerate(theory.moments)
             if moment.operator.phase == phase
         ]
         if alive:
@@ -60,11 +60,12 @@ def _memory(found: Theory) -> Drawing:
     return Drawing((panel,), wide=True)
 
 
-def _roofline(found: Theory, roof: Roof) -> Drawing:
-    """The kinds of operators that have multiply-adds, at the rates that the roof allows them."""
+def _roofline(theory: Theory, roof: Roof) -> Drawing:
+    """Draw the kinds of operators that have multiply-adds at their attainable rates."""
+    counted = [row for row in theory.by_kind if row.multiply_adds]
     marks = tuple(
         Points(row.name, (row.intensity,), ((row.rate or 0.0) / GIGA,), series=number)
-        for number, row in enumerate(row for row in found.by_kind if row.multiply_adds)
+        for number, row in enumerate(counted)
     )
     line = roof_line(roof, roof.device, GIGA)
     panel = Roofline("Intensity (FLOP/B)", "Attainable rate (GFLOP/s)", (line,), marks)

@@ -28,7 +28,7 @@ class Named(NamedTuple):
 
 @contextmanager
 def users_code(network: str) -> Iterator[None]:
-    """Run code of a network, which prints on the standard error, so that results stay alone.
+    """Let a network's code print on the standard error, apart from results.
 
     Raises ``MeasurementError`` for whatever ends it, the end of the program too.
     """
@@ -46,9 +46,9 @@ def users_code(network: str) -> Iterator[None]:
 
 
 def network(name: str) -> Named:
-    """What makes the network ``name``.
+    """Return the builder of the network ``name``, with the shape of its images.
 
-    Raises ``UsageError`` for a name of none, ``MeasurementError`` where its package is missing.
+    Raises ``UsageError`` for an unknown name, ``MeasurementError`` where its package is missing.
     """
     source, _, what = name.rpartition(":")
     if source.endswith(".py") and what:
@@ -60,7 +60,7 @@ def network(name: str) -> Named:
 
 
 def prepared(build: Build, dtype: str, channels_last: bool = False) -> Build:
-    """``build`` with parameters of another type and layout."""
+    """Return ``build`` with parameters of another type and layout."""
 
     def built() -> Any:
         import torch
@@ -89,10 +89,10 @@ def _of_file(path: Path, function: str) -> Named:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found = getattr(module, function, None)
-    if not callable(found):
+    build = getattr(module, function, None)
+    if not callable(build):
         raise UsageError(f"{path}: there is no function {function!r} that returns a module.")
-    return Named(found, ())
+    return Named(build, ())
 
 
 def _of_studies(name: str) -> Named:
@@ -120,12 +120,12 @@ def _of_timm(name: str) -> Named:
     if not timm.is_model(name):
         raise UsageError(f"timm has no network {name!r}.")
     settings = timm.get_pretrained_cfg(name)
-    made = partial(timm.create_model, name)
-    return Named(made, tuple(settings.input_size)) if settings else Named(made)
+    build = partial(timm.create_model, name)
+    return Named(build, tuple(settings.input_size)) if settings else Named(build)
 
 
 def import_timm() -> Any:
-    """timm, beside a torch for CPUs too."""
+    """Import timm, also beside a torch for CPUs."""
     _require("timm", "torchvision")
     _let_torchvision_import()
     import timm  # type: ignore[import-untyped]

@@ -49,7 +49,7 @@ _ATTENTION: Final = frozenset({"flex_attention", "flex_attention_backward"})
 
 @dataclass
 class _Storages:
-    """The storages seen so far, by number, and those that were let go since the last look."""
+    """Storages by number, and those that were freed since the last call of ``let_go``."""
 
     sizes: list[int] = field(default_factory=list)
     numbers: dict[int, int] = field(default_factory=dict)
@@ -73,14 +73,14 @@ class _Storages:
         return self.numbers[address]
 
     def let_go(self) -> list[int]:
-        """Those that died since the last time, in the order in which they appeared."""
+        """Return storages freed since the last call, in the order in which they appeared."""
         gone, self.gone = sorted(self.gone), []
         return [now for _, now in gone]
 
-    def put(self, made: int, target: int) -> None:
-        """Let the storage ``made`` be ``target`` from now on, and never have been."""
-        self.numbers = {at: target if n == made else n for at, n in self.numbers.items()}
-        self.sizes[made] = 0
+    def merge(self, storage: int, target: int) -> None:
+        """Give everything in ``storage`` the number ``target``, as if it had never existed."""
+        self.numbers = {at: target if n == storage else n for at, n in self.numbers.items()}
+        self.sizes[storage] = 0
 
 
 class Recorded(Protocol):
@@ -115,26 +115,25 @@ class Recorder(DispatchMode):
         self._callers: list[tuple[int, str]] = []
         self._storages = _Storages()
         self._mode = mode
-        #: Storages that the backward pass made.
+        #: Storages that the backward pass allocated.
         self._gradients: set[int] = set()
         self._inputs: tuple[Tensor, ...] = ()
 
     def begin(self, inputs: Sequence[torch.Tensor], *, writes: bool = True) -> None:
         """Number parameters and buffers, as ``Module.to`` moves them, and inputs.
 
-        Their numbers tell the order in which a device allocates them.  A buffer may be let go,
-        where the call puts another in its place.
+        A device allocates them in this order.  A buffer may be freed where the call replaces it.
         """
         for tensor in _moved(self._step.module):
             self._storages.number(tensor, watch=not isinstance(tensor, nn.Parameter))
-        self._inputs = tuple(self._tensor(each, watch=False) for each in inputs)
+        self._inputs = tuple(self._tensor(tensor, watch=False) for tensor in inputs)
         self.restart(())
         self.writes = writes
 
     def restart(self, state: Iterable[torch.Tensor]) -> None:
-        """Take what was written down for the past, of which ``state`` stays.
+        """Move all operators to the history; ``state`` is what remains of that call.
 
-        Gradients among it may be let go.
+        Gradients in the state may be freed.
         """
         self._storages.let_go()
         self.history, self.operators = tuple(self.operators), []
@@ -142,9 +141,9 @@ class Recorder(DispatchMode):
         self.writes, self.forward = True, 0
         self._state = tuple(map(self._tensor, state))
         parameters = self._step.module.named_parameters(remove_duplicate=False)
-        self._parameters = {name: self._tensor(each, watch=False) for name, each in parameters}
+        self._parameters = {name: self._tensor(p, watch=False) for name, p in parameters}
         buffers = self._step.module.named_buffers(remove_duplicate=False)
-        self._buffers = {name: self._tensor(each) for name, each in buffers}
+        self._buffers = {name: self._tensor(buffer) for name, buffer in buffers}
         self._owners: dict[int, str] = {}
         for part in self._step.module.modules():
             for parameter in part._parameters.values():
@@ -226,7 +225,7 @@ class Recorder(DispatchMode):
         last = self.operators[-1] if self.operators else None
         if last is None or last.phase != "backward" or last.name != _SUM or len(last.made) != 1:
             return tuple(freed)
-        (made,), (result,) = last.made, last.writes
+        (storage,), (result,) = last.made, last.writes
         for operand in (last.tensor("self"), last.tensor("other")):
             if (
                 operand is not None
@@ -234,10 +233,10 @@ class Recorder(DispatchMode):
                 and _can_hold(operand, result)
             ):
                 target = operand.storage
-                self._storages.put(made, target)
+                self._storages.merge(storage, target)
                 written = msgspec.structs.replace(result, storage=target)
                 self.operators[-1] = msgspec.structs.replace(last, made=(), writes=(written,))
-                return tuple(target if n == made else n for n in freed if n != target)
+                return tuple(target if n == storage else n for n in freed if n != target)
         return tuple(freed)
 
     def _write(
@@ -254,19 +253,19 @@ class Recorder(DispatchMode):
         reads: dict[str, tuple[Tensor, ...]] = {}
         settings = {}
         for name, value in (dict(zip(names, args, strict=False)) | dict(given)).items():
-            if found := tuple(tensors_in(value)):
-                reads[name] = tuple(map(self._tensor, found))
-                if isinstance(value, list) and any(each is None for each in value):
-                    settings[name] = tuple(None if each is None else True for each in value)
+            if tensors := tuple(tensors_in(value)):
+                reads[name] = tuple(map(self._tensor, tensors))
+                if isinstance(value, list) and any(item is None for item in value):
+                    settings[name] = tuple(None if item is None else True for item in value)
             else:
                 settings[name] = _setting(value)
         known = len(self._storages.sizes)
         writes = tuple(map(self._tensor, tensors_in(result)))
-        made = tuple(range(known, len(self._storages.sizes)))
+        allocated = tuple(range(known, len(self._storages.sizes)))
         if counter := flop_registry.get(getattr(func, "_overloadpacket", func)):
             self.flops[len(self.operators)] = counter(*args, **given, out_val=result)
         if phase == "backward":
-            self._gradients |= set(made)
+            self._gradients |= set(allocated)
         written = (a for a in schema if a.alias_info is not None and a.alias_info.is_write)
         self.operators.append(
             Operator(
@@ -277,7 +276,7 @@ class Recorder(DispatchMode):
                 settings=settings,
                 writes=writes,
                 updates=tuple(a.name for a in written if a.name in reads),
-                made=made,
+                made=allocated,
                 freed=freed,
             )
         )
@@ -321,7 +320,7 @@ class Recorder(DispatchMode):
         return Tensor(number, tuple(tensor.shape), tuple(tensor.stride()), dtype, place)
 
     def network(self) -> Network:
-        """All that was written down since ``restart``."""
+        """Return the network with all operators written down since ``restart``."""
         return Network(
             storages=tuple(self._storages.sizes),
             parameters=self._parameters,
@@ -337,18 +336,20 @@ def _name(func: Any) -> str:
 
 
 def places(module: nn.Module) -> dict[nn.Module, str]:
-    """Every module with its name; of one that stands in several places all names, three written."""
+    """Return every module with its name; with up to three where it stands in several places."""
     names: dict[nn.Module, list[str]] = {}
     for name, part in module.named_modules(remove_duplicate=False):
         names.setdefault(part, []).append(name)
-    return {
-        part: ", ".join(each[:3]) + (f" and {len(each) - 3} more" if len(each) > 3 else "")
-        for part, each in names.items()
-    }
+    return {part: _listed(own) for part, own in names.items()}
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
 
 
 def _can_hold(operand: Tensor, result: Tensor) -> bool:
-    """Whether the operand is as large as the result, and without repeated elements."""
+    """Return whether the operand is as large as the result, without repeated elements."""
     same = (operand.shape, operand.dtype) == (result.shape, result.dtype)
     return same and operand.distinct == operand.elements
 

@@ -61,7 +61,7 @@ def capture(
     policy: Policy = DEFAULT,
     probe: Sequence[Input] = (),
 ) -> Captured:
-    """The operators of one call in evaluation mode without gradients, or of a training step.
+    """Capture the operators of a call in evaluation mode without gradients, or of a training step.
 
     The call or step is the second one.  A step is forward, the loss, backward and the update, whose
     state is there from the first one.  The loss is the cross entropy of a matrix of scores, else
@@ -147,17 +147,17 @@ def _refuse_unseen(mode: FakeMode, second: Sequence[Operator], third: Sequence[O
 
 
 def _device(gpu: bool, policy: Policy) -> torch.device:
-    """Where tensors are: without CUDA, PyTorch cannot go backward on fake tensors of a GPU.
+    """Return the device of tensors: without CUDA, PyTorch has no backward pass on a fake GPU.
 
-    Raises ``MeasurementError`` where that would show other operators.
+    Raises ``MeasurementError`` where a processor runs other operators.
     """
-    here = gpu and torch.cuda.is_available()
-    if gpu and not here and policy.autocast:
+    has_gpu = gpu and torch.cuda.is_available()
+    if gpu and not has_gpu and policy.autocast:
         raise MeasurementError(
             "autocast for a GPU computes other operators in the short type than on a processor; "
             "capture it where PyTorch has a GPU, or give the type of all tensors (--dtype)."
         )
-    return torch.device("cuda" if here else "cpu")
+    return torch.device("cuda" if has_gpu else "cpu")
 
 
 def _operators_of(gpu: bool, device: torch.device) -> AbstractContextManager[object]:
@@ -187,8 +187,8 @@ def _attention(
     """By the kernel that every GPU has, for masks and float32; flash attention keeps as much."""
     trained = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
     call = torch.ops.aten._scaled_dot_product_efficient_attention
-    found, *_ = call(query, key, value, attn_mask, trained, dropout_p, is_causal, scale=scale)
-    return found  # type: ignore[no-any-return]
+    attended, *_ = call(query, key, value, attn_mask, trained, dropout_p, is_causal, scale=scale)
+    return attended  # type: ignore[no-any-return]
 
 
 def _checkpoint(module: nn.Module, names: Sequence[str]) -> None:
@@ -228,11 +228,11 @@ def _eager(module: nn.Module) -> tuple[nn.Module, tuple[str, ...]]:
 
 
 def _materialise(module: nn.Module, inputs: Sequence[Input]) -> None:
-    """Let lazy modules take the shapes of a first call, which computes nothing."""
+    """Give lazy modules their shapes by a first call on the meta device."""
     tensors = (*module.parameters(), *module.buffers())
     if any(map(nn.parameter.is_lazy, tensors)):
         with torch.no_grad():
-            module(*(each.tensor(tensors[0].device) for each in inputs))
+            module(*(source.tensor(tensors[0].device) for source in inputs))
 
 
 def _recurrent(module: nn.Module) -> tuple[str, ...]:
@@ -279,7 +279,7 @@ def built(build: Build) -> nn.Module:
 
 
 class _WithoutValues(DispatchMode):
-    """Nothing is drawn or computed into tensors that hold no values."""
+    """Mode that skips operators in place on tensors without values."""
 
     def __torch_dispatch__(
         self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -310,7 +310,7 @@ class Step:
             self.forward(given)
 
     def write_down(self, given: Sequence[torch.Tensor], recorder: Recorder) -> None:
-        """Prepare the step and make it, under a recorder that then tells the one from the other."""
+        """Run a step for the recorder's history, then the step that it captures."""
         recorder.begin(given, writes=self.gpu)
         with recorder:
             self.prepare(given)
@@ -319,7 +319,7 @@ class Step:
             self.run(given)
 
     def prepare(self, given: Sequence[torch.Tensor]) -> None:
-        """Let gradients and the optimiser's state be there, and a GPU's cache be filled."""
+        """Run a first step, which allocates gradients, optimiser state and a GPU's cache."""
         if self.trains:
             trained = [p for p in self.module.parameters() if p.requires_grad]
             how = self.policy.way(self.gpu)
@@ -328,16 +328,16 @@ class Step:
         self.run(given)
 
     def state(self) -> Iterator[torch.Tensor]:
-        """What the optimiser keeps, and the gradients; counts of steps stay on the processor."""
-        for kept in self.optimizer.state.values() if self.trains else ():
-            for name, value in kept.items():
+        """Yield optimiser state and gradients on the device; a GPU has no counts of steps."""
+        for state in self.optimizer.state.values() if self.trains else ():
+            for name, value in state.items():
                 on_cpu = self.gpu and name == "step" and self.policy.way(self.gpu) != "fused"
                 if isinstance(value, torch.Tensor) and not on_cpu:
                     yield value
         yield from (p.grad for p in self.module.parameters() if p.grad is not None)
 
     def forward(self, given: Sequence[torch.Tensor]) -> Any:
-        """The result of a call, or the loss of a step."""
+        """Return the result of a call, or the loss of a step."""
         with torch.set_grad_enabled(self.trains), _cast(self.policy, given):
             result = self.module(*given)
             return _loss(result) if self.trains else result
@@ -366,11 +366,11 @@ def _cast(policy: Policy, given: Sequence[torch.Tensor]) -> AbstractContextManag
 
 
 def _loss(result: object) -> torch.Tensor:
-    """A number to go backward from."""
+    """Return a number from which a backward pass can begin."""
     if isinstance(result, torch.Tensor) and result.dim() == 2:
         labels = torch.zeros(result.shape[0], dtype=torch.int64, device=result.device)
         return nn.functional.cross_entropy(result, labels)
-    parts = [each.mean() for each in tensors_in(result) if each.is_floating_point()]
+    parts = [tensor.mean() for tensor in tensors_in(result) if tensor.is_floating_point()]
     if not parts:
-        raise MeasurementError("The network gives no number that could be trained on.")
+        raise MeasurementError("The network returns no tensor of floats, so it cannot be trained.")
     return torch.stack(parts).sum()

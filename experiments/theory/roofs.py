@@ -17,7 +17,7 @@ from report.theory.roofline import Roof, sheet_roof
 
 
 class Limit(NamedTuple):
-    """The memory (B) that something has, in whose words, and whether that is a GPU's."""
+    """Memory of a device or a machine (B), its name, and whether it is a GPU."""
 
     bytes: int
     name: str
@@ -52,10 +52,12 @@ def named_roof(name: str, dtype: str) -> Roof:
 
 
 def _sheet(option: str, name: str, *operations: str) -> tuple[Any, ...]:
-    """The name of a device of ``data/devices.yaml`` and its rates, all of which must be there."""
+    """Return name and rates of a device in ``data/devices.yaml``; raise if a rate is missing."""
     devices = read_devices(ROOT / "data" / "devices.yaml")
-    rates = {d.key: [d.peak(each) for each in operations] for d in devices.devices}  # type: ignore[arg-type]
-    known = [key for key, found in rates.items() if all(found)]
+    rates = {}
+    for sheet in devices.devices:
+        rates[sheet.key] = [sheet.peak(operation) for operation in operations]  # type: ignore[arg-type]
+    known = [key for key, peaks in rates.items() if all(peaks)]
     key = name.casefold().replace(" ", "-")
     begins = (device for device in devices.devices if device.key.startswith(key))
     device = devices.find(name) or next(begins, None)
