@@ -171,23 +171,15 @@ def _unescaped(match: re.Match[str]) -> str:
     return _CHARACTERS.get(name, name)
 
 
-def cited_entries(
-    bibliography: str, cites: Callable[[str], bool], *, keep_lines: bool = False
-) -> str:
-    """The entries whose keys a paper ``cites``, and those that they refer to by ``crossref``.
-
-    With ``keep_lines`` each stands in the same line as before, after lines that are empty.
-    """
+def cited_entries(bibliography: str, cites: Callable[[str], bool]) -> str:
+    """Keep the entries that a paper ``cites`` by key, and what they refer to by ``crossref``."""
     before, *entries = entries_of(bibliography)
     keyed = [(head[1] if (head := _HEAD.match(entry)) else "", entry) for entry in entries]
     wanted = {key for key, _ in keyed if cites(key)}
     for key, entry in keyed:
         if key in wanted:
             wanted |= {field.value for field in fields_of(entry)[0] if field.name == "crossref"}
-    return before + "".join(
-        entry if key in wanted else "\n" * entry.count("\n") if keep_lines else ""
-        for key, entry in keyed
-    )
+    return before + "".join(entry for key, entry in keyed if key in wanted)
 
 
 def _examined(entry: str) -> tuple[str, list[Field], str]:

@@ -131,7 +131,7 @@ def _bibliography(path: Path, document: str) -> str | None:
     if not path.is_file():
         return None
     entries = path.read_text("utf-8")
-    return cited_entries(entries, lambda key: f"@{key}" in document, keep_lines=True)
+    return cited_entries(entries, lambda key: f"@{key}" in document)
 
 
 def _link(path: Path, link: Path) -> None:
