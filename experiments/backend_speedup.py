@@ -49,8 +49,8 @@ from experiments.harness.study import (
     Session,
     Study,
 )
-from experiments.harness.timing import Workload, collector_off, cpu_clock, repeated
-from experiments.machine.text import text_of
+from experiments.harness.timing import Workload, collector_off, cpu_clock, repeat_calls
+from experiments.machine.text import read_text
 from report.records.layers import DType, Layer
 from report.records.quantities import QUANTITIES
 from report.records.record import Measured, Protocol, Sample
@@ -178,7 +178,7 @@ def started(factors: Factors, threads: int) -> tuple[Library, Measured]:
 
 def _resident() -> int | None:
     """Resident memory of this process (B), mapped files included; None where it cannot be read."""
-    found = re.search(r"^VmRSS:\s+(\d+) kB$", text_of(Path("/proc/self/status")), re.MULTILINE)
+    found = re.search(r"^VmRSS:\s+(\d+) kB$", read_text(Path("/proc/self/status")), re.MULTILINE)
     return int(found[1]) * 1024 if found else None
 
 
@@ -252,7 +252,7 @@ def whole_times(case: Case, protocol: Protocol) -> Measured:
     for _ in range(protocol.warmup_calls):
         cpu_clock(workload)
     with collector_off():
-        samples = repeated(workload, protocol, cpu_clock)
+        samples = repeat_calls(workload, protocol, cpu_clock)
     wait, ops, weights = case.library.wait, case.ops, case.parameters.w1
     one = weights[:1, :1]
 
@@ -311,7 +311,7 @@ def _again(once: Callable[[], object], protocol: Protocol) -> tuple[Sample, ...]
     """Once to warm up, then within the case's budget: each time (s)."""
     once()
     with collector_off():
-        return repeated(Workload(once), protocol, cpu_clock)["time"]
+        return repeat_calls(Workload(once), protocol, cpu_clock)["time"]
 
 
 _PLAN: Final[dict[str, Any]] = {

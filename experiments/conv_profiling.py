@@ -27,7 +27,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from experiments.harness.measure import build
+from experiments.harness.measure import build_workload
 from experiments.harness.memory import CALL
 from experiments.harness.study import (
     CaseFile,
@@ -138,7 +138,7 @@ def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
     plain = _shape(factors) == KNOWN[0] and "precision" not in factors
     if not plain or (factors["batch"], factors["pass"]) != (TRACED_BATCH, "forward_backward"):
         return ()
-    workload = build(STUDY, factors, session.device)
+    workload = build_workload(STUDY, factors, session.device)
     workload.once()
     _traced(workload, session.device)  # the first profile of a process is slow
     trace = msgspec.json.decode(_traced(workload, session.device))

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
-from experiments.harness.journal import unfinished
+from experiments.harness.journal import unfinished_journals
 from experiments.harness.progress import Observer
 from experiments.harness.request import Request
 from experiments.harness.run import close, run
@@ -86,14 +86,16 @@ def request_of(part: Part, seconds: float, records: Path) -> Request:
 def _measured(request: Request, seconds: float, observer: Observer) -> str:
     """The record of a part that may take so long, as a sentence; runs begun earlier stay."""
     folder, over = request.records / request.study, f"its {seconds:.0f} s were over"
-    earlier = [each.path for each in unfinished(folder)[0]]
+    earlier = [each.path for each in unfinished_journals(folder)[0]]
     try:
         with _ended_after(seconds):
             return str(run(request, observer)[1])
     except KeyboardInterrupt as interrupt:
         if interrupt.args != (signal.SIGALRM,):
             raise
-    if not any(each.finished for each in unfinished(folder)[0] if each.path not in earlier):
+    if not any(
+        each.finished for each in unfinished_journals(folder)[0] if each.path not in earlier
+    ):
         raise MeasurementError(f"Nothing was measured: {over}; give more --minutes.")
     *_, (_, path) = close(request.study, request.records, observer, earlier)
     return f"{path} ({over})"

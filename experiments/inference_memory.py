@@ -29,7 +29,7 @@ from typing import Final
 
 import msgspec
 
-from experiments.harness.measure import build, measure_memory, measure_time
+from experiments.harness.measure import build_workload, measure_memory, measure_time
 from experiments.harness.memory import measure_cpu
 from experiments.harness.study import (
     FULL,
@@ -43,7 +43,7 @@ from experiments.harness.study import (
     Subject,
 )
 from experiments.harness.timing import Workload
-from experiments.machine.limits import is_out_of_memory, limited
+from experiments.machine.limits import is_out_of_memory, limit_memory
 from experiments.networks import catalogue
 from report.records.record import Factor as Level
 from report.records.record import Measured
@@ -186,8 +186,8 @@ def memory(factors: Factors, session: Session) -> Measured:
     """The bytes of a call, which is called before: where memory runs out, outside the profiler."""
     if factors["subject"] == "limit":
         return largest_batch(subject(factors), int(factors["memory_limit"]) * 2**20)
-    with limited() if session.device == "cpu" else nullcontext():
-        build(STUDY, factors, session.device).once()
+    with limit_memory() if session.device == "cpu" else nullcontext():
+        build_workload(STUDY, factors, session.device).once()
         series = measure_memory(STUDY, factors, session, 2)
     # A GPU's allocator is replayed from its events; those of thousands of tiles fill megabytes.
     events = session.device == "cuda" and "tile" not in factors
@@ -206,7 +206,7 @@ def timed_under(factors: Factors, gpu: bool = False) -> Policies:
 
 def times(factors: Factors, session: Session) -> Measured:
     """Times of a case in this process, as far as its memory reaches."""
-    with limited() if session.device == "cpu" else nullcontext():
+    with limit_memory() if session.device == "cpu" else nullcontext():
         return measure_time(STUDY, factors, session)
 
 
@@ -242,7 +242,7 @@ def largest_batch(subject: Subject, limit: int) -> Measured:
         gc.collect()
         _fill_heap()
         try:
-            with limited(limit - held + ROOM):
+            with limit_memory(limit - held + ROOM):
                 call(batch)
         except Exception as error:
             if is_out_of_memory(error):

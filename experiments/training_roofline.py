@@ -36,10 +36,10 @@ import msgspec
 
 from experiments.harness import timing
 from experiments.harness.measure import (
+    build_subject,
     layers_of_case,
     measure_time,
-    subject_of,
-    training,
+    training_step,
 )
 from experiments.harness.study import (
     FULL,
@@ -127,14 +127,14 @@ def profile(factors: Factors, session: Session) -> Measured:
 
     Raises ``MeasurementError`` if a layer did not run once a step in both directions.
     """
-    module, step = training(subject_of(STUDY, factors, session.device), session.device)
+    module, step = training_step(build_subject(STUDY, factors, session.device), session.device)
     step.call()  # makes the momentum, and touches the memory
     names = [layer.name for layer in layers_of_case(STUDY, factors)]
     layers = watched(module, names)
     count = session.protocol.minimum_samples
     few = msgspec.structs.replace(session.protocol, maximum_samples=count)
     with timing.collector_off():
-        found = timing.repeated(step, few, timing.cpu_clock)
+        found = timing.repeat_calls(step, few, timing.cpu_clock)
     for way, times in layers.items():
         if lost := [name for name in names if len(times[name]) != count]:
             seen = f"{len(times[lost[0]])} of {count} steps were seen"

@@ -21,7 +21,7 @@ from typing import Any, Final
 from experiments.commands import status
 from experiments.harness.progress import Observer
 from experiments.harness.request import Request
-from experiments.machine.text import last_line, text_of
+from experiments.machine.text import last_line, read_text
 from report.errors import MeasurementError
 from report.records.pooling import OPTION
 
@@ -127,7 +127,7 @@ def _submitted(jobs: Jobs, observer: Observer) -> Path:
                 log = jobs.submitted[number].paths.stderr
                 raise MeasurementError(
                     f"Shard {number} was submitted {_ATTEMPTS} times without progress, each time "
-                    f"for {minutes} min (--time); {log} ends with: {last_line(text_of(log))}"
+                    f"for {minutes} min (--time); {log} ends with: {last_line(read_text(log))}"
                 )
             now = left[: jobs.options.nodes] if jobs.options.cluster == "local" else left
             jobs.start(now)

@@ -20,7 +20,7 @@ from experiments import registry
 from experiments.commands.review import finding, review
 from experiments.counters.counting import TOOLS
 from experiments.harness import policies
-from experiments.harness.journal import unfinished
+from experiments.harness.journal import unfinished_journals
 from experiments.harness.progress import instability
 from experiments.machine import limits, quiet, runtime
 from experiments.machine import processor as machine
@@ -96,8 +96,8 @@ def _machine() -> Iterator[Check]:
     yield noted("variables", none, f"{', '.join(given)} {keep}" if given else None)
     yield Check("processor", cpu.model)
     cores, total = psutil.cpu_count(logical=False), os.cpu_count() or 1
-    yield processors(cpu.cores_available, cores, total, limits.processors())
-    yield free_memory(room.available, room.total, limits.memory())
+    yield processors(cpu.cores_available, cores, total, limits.processor_quota())
+    yield free_memory(room.available, room.total, limits.memory_limit())
     reasons = [policies.unavailable(policy, "cpu") for policy in ("retained", "jemalloc")]
     yield noted("policies", "all can be measured", "; ".join(filter(None, reasons)))
     slow = f"{cpu.governor}; set another with: sudo cpupower frequency-set -g performance"
@@ -133,13 +133,13 @@ def free_memory(available: int, total: int, limit: int | None = None) -> Check:
 
 def _now(records: Path) -> Iterator[Check]:
     """Runs that were not finished, what others do at this moment, and what can count."""
-    counts = {path.name: sum(map(len, unfinished(path))) for path in records.glob("*")}
+    counts = {path.name: sum(map(len, unfinished_journals(path))) for path in records.glob("*")}
     left = ", ".join(f"{study} ({count})" for study, count in counts.items() if count)
     close = "continue with --resume, or make a record of it with: python -m experiments close STUDY"
     yield noted("runs", "none is unfinished", f"unfinished: {left}; {close}" if left else None)
     if (blind := quiet.unavailable()) is not None:
         yield Check("now", f"{blind}; close other programs before measuring", "note")
-    elif (busy := quiet.watched()) is not None:
+    elif (busy := quiet.watch()) is not None:
         yield Check("now", f"{busy}; close them, or run with --wait-quiet 10", "problem")
     else:
         yield Check("now", "others leave the processors alone")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from experiments import registry
-from experiments.harness.journal import is_written, unfinished
+from experiments.harness.journal import is_in_use, unfinished_journals
 from experiments.machine import code
 from experiments.machine.text import last_line
 from report.errors import MeasurementError
@@ -49,8 +49,8 @@ def sweeps(study: str, records: Path) -> list[tuple[Head, dict[int, Part]]]:
             found.append((head, parts := dict.fromkeys(range(1, head.shard.of + 1), Part())))
         parts[head.shard.number] = part
 
-    for journal in unfinished(records / study)[0]:
-        state = "running" if is_written(journal.path) else "unfinished"
+    for journal in unfinished_journals(records / study)[0]:
+        state = "running" if is_in_use(journal.path) else "unfinished"
         kept = len(journal.finished) + len(journal.rounds)
         take(journal.header, Part(state, journal.path.name, kept))
     # Records come last, since of a shard that is measured nothing else matters.

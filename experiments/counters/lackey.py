@@ -1,31 +1,32 @@
-"""Multiply-adds of a processor by valgrind's lackey, which needs no hardware counters.
+"""Multiply-adds on a processor, counted by valgrind's lackey, which needs no hardware counters.
 
-It counts operations of valgrind's intermediate language by the type of their result; a fused
-multiply-add of 4 or 8 float32 lanes is lowered to one operation a lane, and a scalar one to one,
-with a result of type F32, which is what is read.  Facts of that language that decide what the
-figure is (``lk_main.c`` and ``guest_amd64_toIR.c`` of valgrind 3.19):
+Lackey counts operations of valgrind's intermediate language by the type of their result.  A fused
+multiply-add becomes one operation per float32 lane, with a result of type F32, and that row is
+read.  Details of the language that decide the figure (``lk_main.c`` and ``guest_amd64_toIR.c`` of
+valgrind 3.19):
 
-- Loads, stores and moves between registers stand in other columns; a conversion to float32 and a
-  choice between two float32 values stand in this one.  PyTorch converts two factors for every
-  matrix product (``c10::Scalar::toFloat``), so that a linear layer counts two more.
+- Loads, stores and moves between registers are counted in other columns, but conversions to float32
+  and choices between two float32 values in this one.  PyTorch converts two factors for every matrix
+  product (``c10::Scalar::toFloat``), so that a linear layer counts two more.
 - A separate vector addition or multiplication has a result of type V128 or V256, as logic and
-  shuffles have, so that it cannot be told from them and is not counted.  MKL multiplies some small
-  matrices so, and then next to nothing is counted.
-- The first call of a case also makes its kernel: for a convolution in channels_last oneDNN weighs
-  block sizes with float32 figures.  Hence a second call is counted.
+  shuffles have, and is not counted.  MKL multiplies some small matrices that way; then the figure
+  is near 0.
+- The first call of a case also generates its kernel: for a convolution in channels_last, oneDNN
+  compares block sizes with float32 arithmetic.  Hence a second call is counted.
 
-Importing torch takes a minute under it, so that one process serves all cases, on one thread and as
-many at once as there are cores.
+Importing torch takes a minute under valgrind, so that one process serves all cases, on one thread,
+with as many children at once as the machine has cores.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Generator
+from pathlib import Path
 from typing import Final
 
 from experiments.harness.journal import Count
-from experiments.harness.processes import measured
+from experiments.harness.processes import run_cases
 from experiments.harness.study import Study
 from experiments.harness.worker import Role, Task
 
@@ -33,20 +34,23 @@ NAME: Final[Role] = "lackey"
 QUANTITIES: Final = ("lackey_multiply_adds",)
 
 _COMMAND: Final = ("valgrind", "--tool=lackey", "--basic-counts=no", "--detailed-counts=yes")
-#: A call is a thousand times slower under lackey: 64 images of conv_scaling's layer forward, 16
-#: with their gradients, so that a full plan stays within minutes.
+#: Largest case in multiply-adds: lackey makes a call a thousand times slower, and a full plan may
+#: take minutes only.  It is 64 images of conv_scaling's layer forward, or 16 with gradients.
 LARGEST: Final = 700e6
 
 
 def unavailable() -> str | None:
-    """Why nothing can be counted here, with the remedy; None where it can."""
+    """Explain why this machine cannot count, with the remedy; None if it can."""
     if shutil.which("valgrind") is None:
         return "valgrind is not installed; install it with: apt-get install valgrind"
     return None
 
 
 def count(study: Study, task: Task) -> Generator[Count, None, None]:
-    """Run ``task`` under lackey, which writes a log for each process."""
-    return measured(
-        study, task, lambda said: None, lambda folder: (*_COMMAND, f"--log-file={folder}/%p.log")
-    )
+    """Run ``task`` under lackey; yield each case's counts."""
+    return run_cases(study, task, wrapper=_command)
+
+
+def _command(folder: Path) -> tuple[str, ...]:
+    """Command that writes a log for each process into ``folder``."""
+    return (*_COMMAND, f"--log-file={folder}/%p.log")

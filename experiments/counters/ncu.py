@@ -1,18 +1,20 @@
-"""Counters of NVIDIA GPUs: Nsight Compute over the cases of a run, in few processes of its own.
+"""Counters of NVIDIA GPUs: Nsight Compute over the cases of a run, in a few processes.
 
-Times are never taken from it.  Kernel replay is used, since it keeps every kernel with its name
-(range replay gives one result a range): each kernel runs once for every group of counters, with
-its memory restored and the caches flushed in between, so that bytes from DRAM are those of a cold
-cache.  The clocks are left alone.  ncu prints its table only at its end, so that a process takes a
-limited number of cases: an interruption loses no more than those.
+Times never come from ncu.  Kernel replay reports every kernel with its name, range replay only one
+result per range.  Each kernel runs once for every group of counters; in between, its memory is
+restored and the caches are flushed, so that bytes from DRAM are those of a cold cache.  The clocks
+are not changed.  ncu prints its table only at its end, so that a process runs few cases and an
+interruption loses no more than those.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Generator, Sequence
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Final
@@ -20,10 +22,10 @@ from typing import Final
 import msgspec
 
 from experiments.harness.journal import Count
-from experiments.harness.processes import working
+from experiments.harness.processes import start_worker
 from experiments.harness.study import Study
 from experiments.harness.worker import CALLS, Task
-from experiments.machine.text import last_line, text_of
+from experiments.machine.text import last_line, read_text
 from report.errors import MeasurementError, RecordError
 from report.instruments.counters.ncu import case_range
 from report.instruments.counters.ncu_logs import QUANTITIES, counted, logs_of
@@ -31,9 +33,9 @@ from report.instruments.counters.ncu_metrics import MetricPlan, metric_names, me
 from report.instruments.counters.ncu_output import PROGRAM_FAILED, complaint, read_table
 
 NAME: Final = "ncu"
-#: It only replays kernels, so that no case takes too long.
+#: Largest case in multiply-adds: ncu only replays kernels, so that no case takes too long.
 LARGEST: Final = inf
-#: Where installers put ncu without telling the PATH.
+#: Paths of installers that do not extend the PATH.
 PLACES: Final = (
     "/usr/local/cuda/bin/ncu",
     "/opt/nvidia/nsight-compute/*/ncu",
@@ -45,7 +47,7 @@ NOT_INSTALLED: Final = (
 )
 #: Cases of one process.
 CASES: Final = 16
-#: Numbers are printed as everywhere.
+#: Variables for numbers with a decimal point.
 _LANGUAGE: Final = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "1"}
 _OPTIONS: Final = (
     *("--target-processes", "all"),
@@ -59,31 +61,33 @@ _OPTIONS: Final = (
 
 
 def unavailable() -> str | None:
-    """Why nothing can be counted here, with the remedy; ncu itself may still refuse later."""
+    """Explain why this machine cannot count, with the remedy; ncu may still refuse later."""
     return NOT_INSTALLED if find_ncu() is None else None
 
 
 def find_ncu() -> str | None:
-    """The path of ncu: the one on the PATH, else the newest in the first of NVIDIA's places."""
+    """Return the path of ncu: the one on the PATH, else the newest in one of NVIDIA's folders."""
     if on_path := shutil.which("ncu"):
         return on_path
-    found = (sorted(Path("/").glob(place[1:])) for place in PLACES)
-    return next((os.fspath(versions[-1]) for versions in found if versions), None)
+    for place in PLACES:
+        if versions := sorted(Path("/").glob(place[1:])):
+            return os.fspath(versions[-1])
+    return None
 
 
 def count(study: Study, task: Task) -> Generator[Count, None, None]:
-    """Count every case of ``task`` and tell of each as soon as its process has ended.
+    """Count every case of ``task``; yield counts as soon as their process has ended.
 
-    Raises ``MeasurementError`` with the remedy where there are no counters.
+    Raises ``MeasurementError`` with the remedy if the GPU has no counters for this user.
     """
-    program, left = find_ncu() or "ncu", task.cases
+    program, waiting = find_ncu() or "ncu", task.cases
     try:
-        plan = _plan_for(program, task.compute_capability)
+        plan = _metric_plan(program, task.compute_capability)
         options = (program, *_OPTIONS, "--metrics", ",".join(plan.metrics))
-        while left:
-            found = _profiled(options, msgspec.structs.replace(task, cases=left[:CASES]))
-            yield from found
-            left = left[len(found) :]
+        while waiting:
+            counts = _profile(options, msgspec.structs.replace(task, cases=waiting[:CASES]))
+            yield from counts
+            waiting = waiting[len(counts) :]
     except RecordError as error:
         raise MeasurementError(str(error).rstrip(".")) from error
     except OSError as error:
@@ -92,12 +96,12 @@ def count(study: Study, task: Task) -> Generator[Count, None, None]:
         ) from error
 
 
-def _plan_for(program: str, compute_capability: str) -> MetricPlan:
-    """The metrics to ask for, among those that ``ncu --query-metrics`` lists.
+def _metric_plan(program: str, compute_capability: str) -> MetricPlan:
+    """Select the metrics to measure from the list of ``ncu --query-metrics``.
 
-    Raises ``RecordError`` where none of them counts.
+    Raises ``RecordError`` if none of them counts work.
     """
-    done = subprocess.run(
+    query = subprocess.run(
         [program, "--query-metrics"],
         capture_output=True,
         text=True,
@@ -105,49 +109,56 @@ def _plan_for(program: str, compute_capability: str) -> MetricPlan:
         env={**os.environ, **_LANGUAGE},
         check=False,
     )
-    if names := metric_names(done.stdout):
+    if names := metric_names(query.stdout):
         return metrics_for(compute_capability, names)
     raise RecordError(
-        complaint(done.stdout + done.stderr)
+        complaint(query.stdout + query.stderr)
         or "ncu --query-metrics lists no metric; run it by hand to see why."
     )
 
 
-def _profiled(options: Sequence[str], task: Task) -> list[Count]:
-    """One process over the cases of ``task`` in order; it counts at least the first, or fails.
+def _profile(options: Sequence[str], task: Task) -> list[Count]:
+    """Profile the cases of ``task`` in one process, at least the first one.
 
-    If it ended early, the case at which it did has failed, and later ones are not among them.
+    If the process ends early, the case that it was running has failed, and later ones are missing.
     """
-    counts: list[Count] = []
-    with working(
-        task, _LANGUAGE, lambda folder: (*options, "--log-file", f"{folder}/ncu.csv")
-    ) as running:
-        ended = {each.case: each for each in running.messages() if isinstance(each, Count)}
-        log = text_of(running.folder / "ncu.csv")
-        said = _complaint(log, running.said())
+    finished: dict[int, Count] = {}
+    wrapper = partial(_command, options)
+    with start_worker(task, _LANGUAGE, wrapper) as running:
+        for message in running.messages():
+            if isinstance(message, Count):
+                finished[message.case] = message
+        log = read_text(running.folder / "ncu.csv")
+        reason = _complaint(log, running.output())
     try:
-        launched = {row.range for row in read_table(log)}
+        profiled = {row.range for row in read_table(log)}
     except RecordError as error:
-        raise RecordError(said or str(error)) from error
-    if not any(launched):
+        raise RecordError(reason or str(error)) from error
+    if not any(profiled):
         raise MeasurementError(
-            "ncu recorded kernels but none of our NVTX ranges, so that they belong to no case; use "
-            "a PyTorch built with NVTX"
+            "ncu recorded kernels but no NVTX ranges, so that they belong to no case; use a "
+            "PyTorch built with NVTX"
         )
+    counts: list[Count] = []
     for case, factors in task.cases:
         ranges = tuple(case_range(factors, call) for call in range(CALLS))
-        if case not in ended:
-            return [*counts, _failed(case, said or "The profiled program ended during this case.")]
-        if ended[case].missing:
-            counts.append(ended[case])
-        elif launched.issuperset(ranges):
-            counts.append(_counted(case, logs_of(log, ranges)))
+        if case not in finished:
+            reason = reason or "The profiled program ended during this case."
+            return [*counts, _failed(case, reason)]
+        if finished[case].missing:
+            counts.append(finished[case])
+        elif profiled.issuperset(ranges):
+            counts.append(_read_counts(case, logs_of(log, ranges)))
         else:
             counts.append(_failed(case, "No kernel ran on the GPU during this case."))
     return counts
 
 
-def _counted(case: int, logs: dict[str, str]) -> Count:
+def _command(options: Sequence[str], folder: Path) -> tuple[str, ...]:
+    return (*options, "--log-file", f"{folder}/ncu.csv")
+
+
+def _read_counts(case: int, logs: dict[str, str]) -> Count:
     try:
         series, missing = counted(logs, f"ncu, case {case}")
         return Count(case=case, series=series, missing=missing, logs=logs)
@@ -159,10 +170,10 @@ def _failed(case: int, reason: str) -> Count:
     return Count(case=case, missing=dict.fromkeys(QUANTITIES, reason))
 
 
-def _complaint(log: str, printed: str) -> str | None:
-    """ncu's complaint; if the program failed, with the program's own last words."""
-    said = complaint(f"{log}\n{printed}")
-    if said != PROGRAM_FAILED:
-        return said
-    own = "\n".join(line for line in printed.splitlines() if not line.startswith("=="))
-    return f"The profiled program failed under ncu ({last_line(own)}); fix that first."
+def _complaint(log: str, output: str) -> str | None:
+    """Find ncu's complaint; if the profiled program failed, quote the program's last line."""
+    reason = complaint(f"{log}\n{output}")
+    if reason != PROGRAM_FAILED:
+        return reason
+    own_lines = re.sub("^==.*$", "", output, flags=re.MULTILINE)
+    return f"The profiled program failed under ncu ({last_line(own_lines)}); fix that first."

@@ -1,1 +1,1 @@
-"""What every study shares: timing, memory, ceilings, environment, sweep and journal."""
+"""Measuring code shared by all studies: request, processes, times, memory, peaks and journal."""

@@ -1,4 +1,4 @@
-"""The geometry of the layers that run in a network, by forward hooks; imports torch."""
+"""Capture of the layers that a network runs, with their geometry, by forward hooks."""
 
 from __future__ import annotations
 
@@ -24,35 +24,36 @@ from report.records.layers import (
     Softmax,
 )
 
-#: Records call each by its own name in small letters.
+#: Activations, which records call by their class name in small letters.
 _ACTIVATIONS: Final = (
     nn.ReLU, nn.ReLU6, nn.Sigmoid, nn.Tanh, nn.GELU, nn.SiLU, nn.Hardswish,
 )  # fmt: skip
 
 
-def layers_of(module: nn.Module, *inputs: torch.Tensor, root: str = "layer") -> tuple[Layer, ...]:
-    """Run ``module`` once, without gradients, and describe the layers in the order of running.
+def capture_layers(
+    module: nn.Module, *inputs: torch.Tensor, root: str = "layer"
+) -> tuple[Layer, ...]:
+    """Run ``module`` once, without gradients, and describe its layers in the order of execution.
 
-    Names are those of the modules in the network; ``root`` names a module that is a layer itself.
-    A layer that runs twice appears twice.  Works on the meta device, where nothing is computed or
-    allocated.  Additions count only as ``experiments.networks.residual.Add``: an operator has no
-    hook.  Raises ``MeasurementError`` for a module that is no known layer, since leaving it out
-    would make the work too small.
+    ``root`` names a module that is a layer itself.  A layer that runs twice appears twice.  Works
+    on the meta device, where nothing is computed or allocated.  Additions must be modules of class
+    ``experiments.networks.residual.Add``, since an operator has no hook.  Raises
+    ``MeasurementError`` for an unknown layer: without it, the work would be too small.
     """
-    found: list[Layer] = []
+    layers: list[Layer] = []
     names = {part: name or root for name, part in module.named_modules()}
 
-    def record(part: nn.Module, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+    def record(part: nn.Module, arguments: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
         is_layer = next(part.children(), None) is None and not isinstance(part, nn.Identity)
         if is_layer and part in names:
-            found.append(_described(names[part], part, given[0], output))
+            layers.append(_describe(names[part], part, arguments[0], output))
 
     with register_module_forward_hook(record), torch.no_grad():
         module(*inputs)
-    return tuple(found)
+    return tuple(layers)
 
 
-def _described(name: str, module: nn.Module, source: torch.Tensor, output: torch.Tensor) -> Layer:
+def _describe(name: str, module: nn.Module, source: torch.Tensor, output: torch.Tensor) -> Layer:
     kind: Any
     facts: dict[str, Any] = {}
     match module:
@@ -78,7 +79,7 @@ def _described(name: str, module: nn.Module, source: torch.Tensor, output: torch
             kind, facts = Activation, {"function": type(module).__name__.lower()}
         case _:
             raise MeasurementError(
-                f"Layer {name}: {type(module).__name__} is not a layer that ridgepoint describes; "
+                f"Layer {name}: ridgepoint cannot describe {type(module).__name__}; "
                 "add it to report/records/layers.py and experiments/harness/capture.py."
             )
     shapes = {"input_shape": tuple(source.shape), "output_shape": tuple(output.shape)}
@@ -92,7 +93,7 @@ def _pair(value: int | tuple[int, ...]) -> tuple[int, int]:
 
 
 def _convolution(name: str, module: nn.Conv2d | nn.ConvTranspose2d) -> dict[str, Any]:
-    # In elements a side, also where torch was given the word «valid» or «same».
+    # Elements on each side, also if torch was given the word «valid» or «same».
     left, right, top, bottom = module._reversed_padding_repeated_twice
     if (left, top) != (right, bottom):
         raise MeasurementError(
@@ -111,7 +112,7 @@ def _convolution(name: str, module: nn.Conv2d | nn.ConvTranspose2d) -> dict[str,
 
 
 def _pooling(name: str, module: Any, source: torch.Tensor, output: torch.Tensor) -> dict[str, Any]:
-    """Of an adaptive one the windows, which are equal where the output divides the input."""
+    """Describe pooling; adaptive pooling by its windows, equal if the output divides the input."""
     mode = "max" if isinstance(module, nn.MaxPool2d | nn.AdaptiveMaxPool2d) else "average"
     if isinstance(module, nn.MaxPool2d | nn.AvgPool2d):
         kernel, stride, padding = map(_pair, (module.kernel_size, module.stride, module.padding))

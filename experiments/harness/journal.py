@@ -1,11 +1,10 @@
-"""What a run has done so far, on disk before the next case begins.
+"""Journal of a run: all results so far, on disk before the next case begins.
 
-``data/<study>/.<start>-<device>-<random>.journal.jsonl`` holds one JSON object a line: the head of
-the record, the ceilings before it, every outcome of a case with its files, what each process
-measured of it, and what was counted of it afterwards; each line is on disk before the run goes on.
-The processes that measure write the same lines, so that a sample is encoded twice: here and in the
-record.  So a run that is interrupted, killed or cut off from power loses at most the case that
-ran.  The file is hidden, ignored by git, and removed once the record is written.
+``data/<study>/.<start>-<device>-<random>.journal.jsonl`` contains one JSON object per line: the
+head of the record, the ceilings before the cases, the memory and files of each case, the times of
+each case in each process, and counts of executed work.  A run that is interrupted, killed or cut
+off from power loses at most the case that it was measuring.  The file is hidden and ignored by git,
+and removed once the record is written.
 """
 
 from __future__ import annotations
@@ -35,27 +34,27 @@ class _Line(
 class Header(
     Head, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind", tag="run"
 ):
-    """The first line: the head of the record, as far as it is known when the run begins."""
+    """First line: the head of the record as known when the run begins."""
 
     counters: CounterChoice = "none"
 
     @property
     def factors(self) -> tuple[Factors, ...]:
-        """Those of each case."""
+        """Factors of each case."""
         return tuple(case.factors for case in self.cases)
 
 
 class Ceilings(_Line, frozen=True, kw_only=True, tag="ceilings"):
-    """The ceilings of one moment, with a reason if some or all are missing."""
+    """Ceilings measured before or after the cases, with a reason if some or all are missing."""
 
     ceilings: tuple[Ceiling, ...] = ()
     reason: str | None = None
 
 
-class Finish(_Line, frozen=True, kw_only=True, tag="finish"):
-    """A case has an outcome, and leaves these files beside the record.
+class CaseResult(_Line, frozen=True, kw_only=True, tag="finish"):
+    """Outcome of a case that is measured once, with its files.
 
-    ``unfiled`` is why it leaves none, where it should.
+    ``unfiled`` is the reason why a case that should write files wrote none.
     """
 
     case: int
@@ -64,8 +63,8 @@ class Finish(_Line, frozen=True, kw_only=True, tag="finish"):
     unfiled: str | None = None
 
 
-class Ended(_Line, frozen=True, kw_only=True, tag="round"):
-    """One process has measured a case, which took ``seconds`` in all."""
+class RoundResult(_Line, frozen=True, kw_only=True, tag="round"):
+    """Times of a case in one process, measured within ``seconds``."""
 
     case: int
     round: Round
@@ -73,9 +72,9 @@ class Ended(_Line, frozen=True, kw_only=True, tag="round"):
 
 
 class Count(_Line, frozen=True, kw_only=True, tag="count"):
-    """What was counted of a case, and for each quantity that was not, the reason.
+    """Executed work of a case, with a reason for each quantity that was not counted.
 
-    ``logs`` are what the counting program printed, as far as papers read it.
+    ``logs`` are the parts of the counting program's output that papers read.
     """
 
     case: int
@@ -85,24 +84,24 @@ class Count(_Line, frozen=True, kw_only=True, tag="count"):
 
 
 class Ready(_Line, frozen=True, tag="ready"):
-    """A process has imported what it needs, and begins."""
+    """Message of a worker that has imported all modules and begins to measure."""
 
 
-#: What is written while a run measures, and what a process that measures says.
-Step: TypeAlias = Ceilings | Finish | Ended | Count
-Message: TypeAlias = Step | Ready
-#: What ends a case, whether it could be measured or not.
-Last: TypeAlias = Finish | Ended | Count
+#: The last message about a case, whether or not the case could be measured.
+Result: TypeAlias = CaseResult | RoundResult | Count
+#: A line of a journal after the first, and a message of a worker.
+Entry: TypeAlias = Ceilings | Result
+Message: TypeAlias = Entry | Ready
 
-_header = msgspec.json.Decoder(Header)
-_step: msgspec.json.Decoder[Step] = msgspec.json.Decoder(Step)
+_header_decoder = msgspec.json.Decoder(Header)
+_entry_decoder: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
 _Decoded = TypeVar("_Decoded")
-#: What decoding a damaged line raises.
+#: Exceptions of decoding a damaged line.
 _DAMAGE: Final = (msgspec.DecodeError, ValueError, RecursionError)
 
 
 class Journal:
-    """What a run has done so far; inside ``with``, one process adds to it, and to the disk."""
+    """Results of a run so far; inside ``with``, one process appends entries on disk and here."""
 
     def __init__(self, path: Path, header: Header) -> None:
         self.path, self.header = path, header
@@ -110,127 +109,133 @@ class Journal:
         self.finished: dict[int, Case] = {}
         self.files: dict[str, CaseFile] = {}
         self.unfiled: dict[str, str] = {}
-        self.rounds: list[Ended] = []
+        self.rounds: list[RoundResult] = []
         self.counts: dict[int, Count] = {}
         self.damaged = 0
 
     def __enter__(self) -> Self:
-        """Open the file, or begin it, for this process alone.
+        """Open or create the file, and lock it.
 
-        Raises ``MeasurementError`` if another process has it open.
+        Raises ``MeasurementError`` if another process has locked it.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         new = not self.path.exists()
         self._stream = self.path.open("xb" if new else "ab", buffering=0)
-        if not _locked(self._stream.fileno()):
+        if not _try_lock(self._stream.fileno()):
             self._stream.close()
             raise MeasurementError(f"{self.path.name}: another run is writing this journal now.")
         if new:
             self._write(self.header)
         else:
-            self._stream.write(b"\n")  # what was cut off is a line of its own
+            self._stream.write(b"\n")  # ends a line that an interruption cut off
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close the file, which also gives up the lock."""
+        """Close the file, which also releases the lock."""
         self._stream.close()
 
-    def append(self, step: Step) -> None:
-        """Take in what a run has done, and return when it is on the disk."""
-        # In this order, so that no interruption leaves more on the disk than is known here.
-        self.take(step)
-        self._write(step)
+    def append(self, entry: Entry) -> None:
+        """Apply an entry, and return when it is on disk."""
+        # In this order, so that no interruption leaves more on disk than in this object.
+        self.apply(entry)
+        self._write(entry)
 
-    def take(self, step: Step) -> None:
-        """Take in what is on the disk already."""
-        match step:
+    def apply(self, entry: Entry) -> None:
+        """Add an entry to the results without writing it."""
+        match entry:
             case Ceilings():
-                self.ceilings = step
-            case Finish(case=case, outcome=outcome, files=files, unfiled=reason):
-                self.finished[case] = outcome
-                self.files |= {file.name: file for file in files}
-                self.unfiled |= {f"cases[{case}].files": reason} if reason else {}
-            case Ended():
-                self.rounds.append(step)
+                self.ceilings = entry
+            case CaseResult(case=case):
+                self.finished[case] = entry.outcome
+                for file in entry.files:
+                    self.files[file.name] = file
+                if entry.unfiled:
+                    self.unfiled[f"cases[{case}].files"] = entry.unfiled
+            case RoundResult():
+                self.rounds.append(entry)
             case Count(case=case):
-                self.counts[case] = step
+                self.counts[case] = entry
 
-    def _write(self, line: Header | Step) -> None:
+    def _write(self, line: Header | Entry) -> None:
         text = msgspec.json.encode(line) + b"\n"
         if self._stream.write(text) != len(text):
             raise MeasurementError(f"{self.path.name}: the disk is full, so the run ends here.")
         os.fsync(self._stream.fileno())
 
     def remove(self) -> None:
-        """Delete the file: its run has become a record, or has nothing to keep."""
+        """Delete the file of a run that has become a record or has no results."""
         self.path.unlink(missing_ok=True)
 
 
-def begun(folder: Path, header: Header) -> Journal:
-    """The journal of a new run, of a name that no other has: runs may begin at the same time."""
+def new_journal(folder: Path, header: Header) -> Journal:
+    """Create the journal of a new run; a random part keeps names of simultaneous runs apart."""
     moment = header.started.replace("-", "").replace(":", "")
     name = f".{moment}-{header.environment.key}-{secrets.token_hex(3)}{_SUFFIX}"
     return Journal(folder / name, header)
 
 
 def read_journal(path: Path) -> Journal:
-    """Read a journal; a damaged line is counted and left out: what it held is measured again.
+    """Read a journal; damaged lines are counted and ignored, so that their cases are run again.
 
-    The process, or the machine, ended while it wrote the line, or the disk is at fault.  Raises
-    ``MeasurementError`` for a first line that is none of a run.
+    Raises ``MeasurementError`` if the first line is not the header of a run.
     """
     first, *lines = path.read_bytes().split(b"\n")
     try:
-        header = _decoded(first, _header)
+        header = _decode(first, _header_decoder)
     except _DAMAGE as error:
         raise MeasurementError(
-            f"{path.name}: the journal does not begin with its run ({error}); delete the file and "
-            "run without --resume."
+            f"{path.name}: the first line is not the header of a run ({error}); delete the file "
+            "and run without --resume."
         ) from error
     journal = Journal(path, header)
     for line in lines:
         try:
-            journal.take(_decoded(line, _step))
+            journal.apply(_decode(line, _entry_decoder))
         except _DAMAGE:
-            journal.damaged += line not in (b"", lines[-1])  # the last may just be cut off
+            journal.damaged += line not in (
+                b"",
+                lines[-1],
+            )  # an interruption may cut off the last
     return journal
 
 
-def _decoded(line: bytes, decoder: msgspec.json.Decoder[_Decoded]) -> _Decoded:
-    """Decode a line; raises one of ``_DAMAGE``, also for a field that stands twice."""
+def _decode(line: bytes, decoder: msgspec.json.Decoder[_Decoded]) -> _Decoded:
+    """Decode a line; raises one of ``_DAMAGE``, also for a repeated field."""
     decoded = decoder.decode(line)
     if may_repeat_a_field(line):
-        raise msgspec.DecodeError("a field stands twice in one object")
+        raise msgspec.DecodeError("an object repeats a field")
     return decoded
 
 
-def unfinished(folder: Path) -> tuple[list[Journal], list[MeasurementError]]:
-    """The journals of unfinished runs, oldest first, and what is wrong with others."""
-    found, faults = [], []
+def unfinished_journals(folder: Path) -> tuple[list[Journal], list[MeasurementError]]:
+    """Read the journals of unfinished runs, oldest first; return errors of unreadable ones too."""
+    journals, errors = [], []
     for path in sorted(folder.glob(f".*{_SUFFIX}")):
         try:
-            found.append(read_journal(path))
+            journals.append(read_journal(path))
         except FileNotFoundError:
-            continue  # done meanwhile
+            continue  # its run has just finished
         except MeasurementError as error:
-            faults.append(error)
+            errors.append(error)
         except OSError as error:
-            what = f"cannot be read ({error.strerror}); give read permission, or delete the file"
-            faults.append(MeasurementError(f"{path.name}: {what}."))
-    return found, faults
+            remedy = "give read permission, or delete the file"
+            errors.append(
+                MeasurementError(f"{path.name} cannot be read ({error.strerror}); {remedy}.")
+            )
+    return journals, errors
 
 
-def is_written(path: Path) -> bool:
-    """Whether a process has the journal open for writing now, or has just finished with it."""
+def is_in_use(path: Path) -> bool:
+    """Return whether a process is writing the journal, or has just removed it."""
     try:
         with path.open("rb") as stream:
-            return not _locked(stream.fileno())
+            return not _try_lock(stream.fileno())
     except FileNotFoundError:
         return True
 
 
-def _locked(descriptor: int) -> bool:
-    """Take the lock; False where another process has it."""
+def _try_lock(descriptor: int) -> bool:
+    """Lock the file; False if another process has locked it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -1,11 +1,12 @@
-"""A case as something that can be called, and what is measured of it in the process that holds it.
+"""Workloads of cases, and their memory and times, measured in one process.
 
-Imports torch only when called, since an array library may have the process to itself.
+Functions import torch themselves, so that a process can measure another library without torch.
 """
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from experiments.harness import memory, timing
@@ -33,8 +34,8 @@ MOMENTUM: Final = 0.9
 WEIGHT_DECAY: Final = 1e-4
 
 
-def subject_of(study: Study, factors: Factors, device: str) -> Subject:
-    """What a case computes, on ``device``, with the same values every time."""
+def build_subject(study: Study, factors: Factors, device: str) -> Subject:
+    """Build the module and inputs of a case on ``device``, with the same values every time."""
     import torch
 
     assert study.subject is not None
@@ -44,19 +45,19 @@ def subject_of(study: Study, factors: Factors, device: str) -> Subject:
 
 
 def layers_of_case(study: Study, factors: Factors) -> tuple[Layer, ...]:
-    """The layers of a case as they stand, found on the meta device: it needs no memory."""
+    """Capture the layers of a case on the meta device, which allocates no memory."""
     if study.layers is not None:
         return study.layers(factors)
     if study.subject is None:
         return ()
-    from experiments.harness.capture import layers_of
+    from experiments.harness.capture import capture_layers
 
-    subject = subject_of(study, factors, "meta")
-    return layers_of(subject.module.eval(), subject.inputs, root=subject.name)
+    subject = build_subject(study, factors, "meta")
+    return capture_layers(subject.module.eval(), subject.inputs, root=subject.name)
 
 
-def unmeasured(study: Study, factors: Factors, status: Status, reason: str) -> Case:
-    """A case of which nothing was measured; its layers are there if it can be built."""
+def unmeasured_case(study: Study, factors: Factors, status: Status, reason: str) -> Case:
+    """Describe a case without measurements; with its layers, if the case can be built."""
     layers: tuple[Layer, ...] = ()
     with suppress(Exception):
         layers = layers_of_case(study, factors)
@@ -66,58 +67,58 @@ def unmeasured(study: Study, factors: Factors, status: Status, reason: str) -> C
 # ------------------------------------------------------------------------------------- workloads
 
 
-def build(study: Study, factors: Factors, device: Device) -> Workload:
-    """A case in memory, ready to be called; sets TF32 for this process until the next case."""
+def build_workload(study: Study, factors: Factors, device: Device) -> Workload:
+    """Build a case in memory, ready to be called; sets TF32 for the process until the next case."""
     import torch
 
-    subject = subject_of(study, factors, device)
-    fast = subject.precision == "tfloat32"
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = fast
+    subject = build_subject(study, factors, device)
+    tf32 = subject.precision == "tfloat32"
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
     if not isinstance(subject.mode, str):
         return Workload(subject.mode)
     if subject.mode == "step":
-        step = training(subject, device)[1]
-        step.call()  # makes the momentum and the gradients, which then stay
+        step = training_step(subject, device)[1]
+        step.call()  # allocates momentum and gradients, which stay in memory
         return step
-    module, inputs = laid_out(subject)
+    module, inputs = in_layout(subject)
     if subject.mode == "forward":
 
         def forward() -> object:
-            with torch.no_grad(), precisely(subject.precision, device):  # not inference_mode
+            with torch.no_grad(), autocast(subject.precision, device):  # not inference_mode
                 return module(inputs)
 
         return Workload(forward)
-    # Of layers that are found without memory, so that nothing was computed before.
+    # The shape comes from the meta device, so that the device has computed nothing before.
     shape = layers_of_case(study, factors)[-1].output_shape
     torch.manual_seed(SEED)
     gradient = torch.randn(shape, device=device)
     inputs.requires_grad_()
 
-    def call() -> object:
+    def forward_backward() -> object:
         output = module(inputs)
         output.backward(gradient)
         return output
 
-    def drop() -> None:  # so that no gradient is accumulated
+    def drop_gradients() -> None:  # else the next call would accumulate them
         module.zero_grad(set_to_none=True)
         inputs.grad = None
 
-    return Workload(call, drop)
+    return Workload(forward_backward, drop_gradients)
 
 
-def laid_out(subject: Subject) -> tuple[nn.Module, torch.Tensor]:
-    """What is executed and its inputs, in the layout that the subject asks for."""
+def in_layout(subject: Subject) -> tuple[nn.Module, torch.Tensor]:
+    """Convert the executed module and its inputs to the subject's layout."""
     import torch
 
     module = subject.executed(subject.module) if subject.executed else subject.module
     if subject.layout == "contiguous":
         return module, subject.inputs
-    last: Any = torch.channels_last
-    return module.to(memory_format=last), subject.inputs.contiguous(memory_format=last)
+    layout: Any = torch.channels_last
+    return module.to(memory_format=layout), subject.inputs.contiguous(memory_format=layout)
 
 
-def precisely(precision: Precision, device: Device) -> AbstractContextManager[object]:
-    """``torch.autocast`` to a precision of 16 bits; nothing for others."""
+def autocast(precision: Precision, device: Device) -> AbstractContextManager[object]:
+    """Return ``torch.autocast`` for a precision of 16 bits, a null context for others."""
     import torch
 
     if precision in ("float32", "tfloat32"):
@@ -125,63 +126,62 @@ def precisely(precision: Precision, device: Device) -> AbstractContextManager[ob
     return torch.autocast(device, dtype=getattr(torch, precision))
 
 
-#: What asks oneDNN, which computes torch's convolutions, for its kernels of 16 bits.
-_KERNELS: Final = {
+#: Functions that say whether oneDNN, which computes torch's convolutions, has kernels of 16 bits.
+_HAS_KERNELS: Final = {
     "bfloat16": "_is_mkldnn_bf16_supported",
     "float16": "_is_mkldnn_fp16_supported",
 }
 
 
 def refuse_emulated(subject: Subject, device: Device) -> None:
-    """Raise ``UnavailableError`` for 16 bits of which this processor has no kernels.
+    """Raise ``UnavailableError`` if this processor has no kernels for a precision of 16 bits.
 
-    torch then computes element by element, hundreds of times slower than in float32.
+    torch would compute element by element, hundreds of times slower than in float32.
     """
     import torch
 
     precision = subject.precision
-    if device != "cpu" or precision not in _KERNELS:
+    if device != "cpu" or precision not in _HAS_KERNELS:
         return
-    there = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    if not there or not getattr(torch.ops.mkldnn, _KERNELS[precision])():
+    has_onednn = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    if not has_onednn or not getattr(torch.ops.mkldnn, _HAS_KERNELS[precision])():
         raise UnavailableError(
             f"oneDNN has no {precision} kernels for this processor; without them it would take "
             "hundreds of times as long."
         )
 
 
-def training(subject: Subject, device: Device) -> tuple[nn.Module, Workload]:
-    """What is trained, and a step of it on images ``(N, 3, H, W)`` that gives the loss.
+def training_step(subject: Subject, device: Device) -> tuple[nn.Module, Workload]:
+    """Build the trained module, and a step on images ``(N, 3, H, W)`` that returns the loss.
 
-    A step is one of stochastic gradient descent with momentum and weight decay on the cross
-    entropy.  Gradients are dropped at its beginning, not behind its forward pass, so that they do
-    not stand beside the activations.  Before each step new random labels are put into the same
-    memory: a network learns one batch by heart within a few steps, its gradients vanish then, and a
-    device computes with zeros faster than with numbers.  Weights, gradients and momentum are
-    float32 in every precision.
+    A step is stochastic gradient descent with momentum and weight decay on the cross entropy.  It
+    drops the old gradients at its beginning, so that they are not in memory together with the
+    activations.  Before each step, the labels become new random numbers: a network learns one batch
+    by heart within a few steps, its gradients vanish, and a device computes with zeros faster than
+    with other numbers.  Weights, gradients and momentum are float32 in every precision.
     """
     import torch
 
-    module, images = laid_out(subject)
+    module, images = in_layout(subject)
     module.train()
     optimizer = torch.optim.SGD(
         module.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY
     )
-    (*_, last) = (part for part in module.modules() if isinstance(part, torch.nn.Linear))
-    labels = torch.randint(last.out_features, images.shape[:1]).to(device)
+    (*_, classifier) = (part for part in module.modules() if isinstance(part, torch.nn.Linear))
+    labels = torch.randint(classifier.out_features, images.shape[:1]).to(device)
 
     def step() -> torch.Tensor:
         optimizer.zero_grad(set_to_none=True)
-        with precisely(subject.precision, device):
+        with autocast(subject.precision, device):
             loss = torch.nn.functional.cross_entropy(module(images), labels)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         return loss.detach()
 
-    def relabel() -> None:
-        labels.random_(last.out_features)
+    def change_labels() -> None:
+        labels.random_(classifier.out_features)
 
-    return module, Workload(step, relabel)
+    return module, Workload(step, change_labels)
 
 
 # ------------------------------------------------------------------------------------- measuring
@@ -190,12 +190,12 @@ def training(subject: Subject, device: Device) -> tuple[nn.Module, Workload]:
 def measure_memory(
     study: Study, factors: Factors, session: Session, repeats: int = memory.REPEATS
 ) -> Measured:
-    """Bytes alone, with their raw samples."""
+    """Measure the bytes of a case."""
     measure = memory.measure_cpu if session.device == "cpu" else memory.measure_cuda
-    return measure(lambda: build(study, factors, session.device), repeats)
+    return measure(partial(build_workload, study, factors, session.device), repeats)
 
 
 def measure_time(study: Study, factors: Factors, session: Session) -> Measured:
-    """Durations alone, with their raw samples; nothing is left of the workload."""
-    workload = build(study, factors, session.device)
-    return timing.warmed_and_repeated(workload, session.protocol, session.device)
+    """Measure the times of a case, and free its workload."""
+    workload = build_workload(study, factors, session.device)
+    return timing.sample_times(workload, session.protocol, session.device)

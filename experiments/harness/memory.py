@@ -1,17 +1,17 @@
-"""Bytes that a call needs, from the allocator's own events, and on a GPU from its statistics.
+"""Memory of a call in bytes, from the allocator's events, and on a GPU from its statistics.
 
-On a CPU torch keeps no statistics, but its profiler reports every allocation and every free.  One
-profile covers the building of the workload and one call, each inside a mark, so that the bytes
-before, after and at the peak all come from the same events: nothing lives that they do not show.
-Blocks that oneDNN or MKL take from the C library directly are not among them.
+On a CPU torch has no statistics, but its profiler reports every allocation and free.  One profile
+covers building the workload and one call, each inside a mark, so that the bytes before, after and
+at the peak come from the same events.  They exclude blocks that oneDNN or MKL allocate from the C
+library directly.
 
-On a GPU the caching allocator's statistics are read around a call after a warm-up call.  Around the
-first such call stands the history of every request since the allocator held nothing, so that a
-model of it can be replayed from the record alone (``evidence.allocator_replay``).  In the history
-(``c10/cuda/CUDACachingAllocator.cpp``, ``record_trace``) an ``alloc`` has the bytes that were asked
-for, not those of the block, and a ``free_completed`` the same bytes in the moment in which it
-can be used again; with one stream that is the moment of the free.  A request of 0 bytes takes no
-block and is not there.
+On a GPU the caching allocator's statistics are read before and after each call that follows a
+warm-up call.  For the first of these calls, the allocator also records every request since it was
+empty, so that a model of the allocator can be replayed from the record
+(``evidence.allocator_replay``).  In this history (``c10/cuda/CUDACachingAllocator.cpp``,
+``record_trace``) an ``alloc`` has the requested bytes, not those of the block, and a
+``free_completed`` the same bytes at the moment when they can be used again; with one stream that is
+the moment of the free.  A request of 0 bytes allocates no block and is missing.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from experiments.harness.timing import Workload
 from report.errors import MeasurementError
 from report.records.record import Measured
 
-#: What is deterministic is measured again, so that a paper can check that it is.
+#: Measurements of a case; memory is deterministic, and papers check that all agree.
 REPEATS: Final = 3
 
-#: The marks in a profile.
+#: Marks in a profile.
 BUILD: Final = "ridgepoint.build"
 CALL: Final = "ridgepoint.call"
 
-#: Statistics of the caching allocator: in blocks, as asked for, held in segments.
+#: Statistics of the caching allocator: bytes of blocks, as requested, of segments.
 _STATISTICS: Final = ("allocated", "requested", "reserved")
 
 #: One entry of the caching allocator's history.
@@ -45,19 +45,24 @@ Entry: TypeAlias = Mapping[str, Any]
 
 
 def measure_cpu(build: Callable[[], Workload], repeats: int = REPEATS) -> Measured:
-    """``memory_events`` of one call; ``allocated_*`` of each (B)."""
-    profiles = [events_of(_profiled(build)) for _ in range(repeats)]
-    levels = [tuple(accumulate(call, initial=sum(before))) for before, call in profiles]
+    """Measure ``memory_events`` of one call and ``allocated_*`` of each call (B)."""
+    profiles = [split_events(_profile(build)) for _ in range(repeats)]
+    before, after, peaks = list[int](), list[int](), list[int]()
+    for built, call in profiles:
+        levels = list(accumulate(call, initial=sum(built)))
+        before.append(levels[0])
+        after.append(levels[-1])
+        peaks.append(max(levels))
     return {
         "memory_events": profiles[0][1],
-        "allocated_before": tuple(level[0] for level in levels),
-        "allocated_after": tuple(level[-1] for level in levels),
-        "allocated_peak": tuple(map(max, levels)),
+        "allocated_before": tuple(before),
+        "allocated_after": tuple(after),
+        "allocated_peak": tuple(peaks),
     }
 
 
-def _profiled(build: Callable[[], Workload]) -> Sequence[Any]:
-    """The raw events of building and calling once under torch's profiler."""
+def _profile(build: Callable[[], Workload]) -> Sequence[Any]:
+    """Build and call once under torch's profiler; return its raw events."""
     from torch.profiler import ProfilerActivity, profile, record_function
 
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as run:
@@ -69,19 +74,20 @@ def _profiled(build: Callable[[], Workload]) -> Sequence[Any]:
     return run.profiler.kineto_results.events()  # type: ignore[no-any-return,union-attr]
 
 
-def events_of(profile: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The allocator's events inside each of the two marks, in the order of time (B, frees < 0).
+def split_events(profile: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Select the allocator's events inside each of the two marks, in order of time (B, frees < 0).
 
     ``profile`` are the profiler's raw events (``name()``, ``start_ns()``, ``duration_ns()``,
-    ``nbytes()``).  Raises ``MeasurementError`` if it shows no marks or no events, as it would after
-    a change in torch's internals.
+    ``nbytes()``).  Raises ``MeasurementError`` if marks or events are missing, as could happen
+    after a change in torch's internals.
     """
-    windows = {
-        event.name(): (event.start_ns(), event.start_ns() + event.duration_ns())
-        for event in profile
-        if event.name() in (BUILD, CALL)
-    }
-    memory = [(event.start_ns(), event.nbytes()) for event in profile if event.name() == "[memory]"]
+    windows, memory = {}, []
+    for event in profile:
+        name, start = event.name(), event.start_ns()
+        if name in (BUILD, CALL):
+            windows[name] = start, start + event.duration_ns()
+        elif name == "[memory]":
+            memory.append((start, event.nbytes()))
     memory.sort(key=itemgetter(0))  # stable: events of the same nanosecond stay in order
     if len(windows) < 2 or not memory:
         raise MeasurementError(
@@ -100,51 +106,53 @@ def events_of(profile: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def measure_cuda(build: Callable[[], Workload], repeats: int = REPEATS) -> Measured:
-    """``requested_*``, ``allocated_*`` and ``reserved_*`` of each call after a warm-up (B).
+    """Measure ``requested_*``, ``allocated_*`` and ``reserved_*`` of each call after a warm-up (B).
 
-    Before them stand the requests that led there: ``memory_events`` of the first of these calls,
-    and, if the allocator could be emptied, ``memory_events_before`` (B) and ``memory_owners``.
+    Also returns ``memory_events`` of the first of these calls, and, if the allocator could be
+    emptied, the requests before it: ``memory_events_before`` (B) and ``memory_owners``.
     """
     import torch
 
     gc.collect()
     torch.cuda.synchronize()
-    torch._C._cuda_clearCublasWorkspaces()  # which cuBLAS keeps
+    torch._C._cuda_clearCublasWorkspaces()  # else cuBLAS would not free them
     torch.cuda.empty_cache()
     emptied = torch.cuda.memory_stats().get("reserved_bytes.all.current") == 0
-    with _recording() as history:
+    with _record_history() as history:
         workload = build()
-        workload.once()  # library workspaces are taken now, and kept
+        workload.once()  # allocates the workspaces of libraries, which stay
         start = len(history())
-        first, entries = _called(workload, history)
-    calls = [first, *(_called(workload, tuple)[0] for _ in range(repeats - 1))]
-    statistics: Measured = {name: tuple(call[name] for call in calls) for name in first}
-    return requests_of(entries, start, emptied) | statistics
+        first, entries = _measure_call(workload, history)
+    calls = [first, *(_measure_call(workload, tuple)[0] for _ in range(repeats - 1))]
+    series = request_series(entries, start, emptied)
+    for name in first:
+        series[name] = tuple(call[name] for call in calls)
+    return series
 
 
 @contextmanager
-def _recording() -> Iterator[Callable[[], Sequence[Entry]]]:
-    """Record every request of the allocator inside; its other backends keep no history."""
+def _record_history() -> Iterator[Callable[[], Sequence[Entry]]]:
+    """Record every request to the allocator inside; torch's other allocators have no history."""
     import torch
 
     if torch.cuda.get_allocator_backend() != "native":
-        yield lambda: ()
+        yield tuple
         return
     memory, device = torch.cuda.memory, torch.cuda.current_device()
-    memory._record_memory_history("all", context=None)  # no stacks: only what was asked for
+    memory._record_memory_history("all", context=None)  # without call stacks
     try:
-        origin = len(memory._snapshot()["device_traces"][device])
-        yield lambda: memory._snapshot()["device_traces"][device][origin:]
+        start = len(memory._snapshot()["device_traces"][device])
+        yield lambda: memory._snapshot()["device_traces"][device][start:]
     finally:
         memory._record_memory_history(None)
 
 
-def _called(
+def _measure_call(
     workload: Workload, history: Callable[[], Sequence[Entry]]
 ) -> tuple[dict[str, int], Sequence[Entry]]:
-    """Statistics of one call (B), with its result held until all is read, and the history so far.
+    """Return the statistics of one call (B), its result still in memory, and the history so far.
 
-    A statistic that this torch does not keep is left out, never 0.
+    A statistic that this version of torch lacks is missing, never 0.
     """
     import torch
 
@@ -166,35 +174,33 @@ def _called(
     return statistics, entries
 
 
-def requests_of(entries: Sequence[Entry], start: int, emptied: bool) -> Measured:
-    """The samples of the series that tell of requests, by quantity.
+def request_series(entries: Sequence[Entry], start: int, emptied: bool) -> Measured:
+    """Derive the series of requests from the allocator's history.
 
-    ``start`` entries stand before the call; ``emptied`` says that the allocator held nothing before
-    the first of them.  Where it did, or frees show of what is not known, only the call's own events
-    are told.
+    ``start`` entries precede the call.  ``emptied`` says that the allocator was empty before the
+    first entry.  If not, or if an entry frees an unknown block, the result has only the call's own
+    events.
     """
+    if not entries:
+        return {}
     number, alive = count(), dict[int, int]()
     before, call = list[int](), list[int]()
-    owners: list[int | None] = []
-    for place, entry in enumerate(entries):
+    owners = list[int]()
+    complete = emptied
+    for position, entry in enumerate(entries):
         match entry["action"]:
             case "alloc":
                 alive[entry["addr"]] = next(number)
                 owners.append(alive[entry["addr"]])
                 change = entry["size"]
             case "free_completed":
-                owners.append(alive.pop(entry["addr"], None))
+                complete = complete and entry["addr"] in alive
+                owners.append(alive.pop(entry["addr"], -1))
                 change = -entry["size"]
-            case _:  # none of a request, such as a new segment
+            case _:  # not a request, such as a new segment
                 continue
-        (before if place < start else call).append(change)
-    if not entries:
-        return {}
-    known = tuple(owner for owner in owners if owner is not None)
-    if not emptied or len(known) < len(owners):
-        return {"memory_events": tuple(call)}
-    return {
-        "memory_events": tuple(call),
-        "memory_events_before": tuple(before),
-        "memory_owners": known,
-    }
+        (before if position < start else call).append(change)
+    series: Measured = {"memory_events": tuple(call)}
+    if complete:
+        series |= {"memory_events_before": tuple(before), "memory_owners": tuple(owners)}
+    return series

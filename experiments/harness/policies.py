@@ -1,13 +1,13 @@
-"""What the C library does with freed memory: a factor of every time, set before a process starts.
+"""Memory policies: whether the C library keeps freed memory, set before a process starts.
 
-By default glibc gives large blocks back to the system as soon as they are freed, and the next call
-of a network faults them in again, page by page: two to three times the time of the call itself for
-a convolution on a processor.  ``retained`` makes it keep what it has; ``jemalloc`` is another
-allocator that keeps it.  Both are set by variables of the environment, which a process reads when
-it starts; that they took effect is shown by the page faults that stand beside every time.
-``mmap_threshold`` and ``trim_threshold`` raise one of glibc's two thresholds alone, ``thresholds``
-both of them and nothing else, and ``traced`` is the default with the library of ``policies.c``,
-which notes which blocks are taken and returned.
+By default glibc returns large blocks to the system as soon as they are freed, and the next call of
+a network faults them in again, page by page.  For a convolution on a processor, this takes two to
+three times as long as the call itself.  With ``retained`` glibc keeps freed memory; ``jemalloc`` is
+another allocator that keeps it.  A process reads both settings from its environment when it starts;
+the page faults recorded with every time show that they work.  ``mmap_threshold`` and
+``trim_threshold`` raise only one of glibc's two thresholds, ``thresholds`` both and nothing else.
+``traced`` is the default with the library of ``policies.c``, which records allocated and freed
+blocks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from ctypes.util import find_library
 from functools import cache
 from pathlib import Path
@@ -28,7 +28,7 @@ from experiments.harness.study import Device
 from experiments.harness.timing import Workload
 from report.records.record import Measured, Policy
 
-#: The first glibc that is taken to do what these variables ask for; that it did, the faults show.
+#: First version of glibc with tunables that are known to work.
 TUNABLES_SINCE: Final = (2, 35)
 #: Blocks up to 4 GiB come from the heap, 8 GiB free at its top stay there, and it grows by 256 MiB.
 _MMAP: Final = "glibc.malloc.mmap_threshold=4294967296"
@@ -39,23 +39,23 @@ _TUNABLES: Final[Mapping[str, str]] = {
     "mmap_threshold": _MMAP,
     "trim_threshold": _TRIM,
 }
-#: jemalloc never gives back pages that are free.
-_KEEPING: Final = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
+#: jemalloc never returns free pages.
+_NO_DECAY: Final = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
 
-#: Calls before the traced ones: the thresholds rise with what the first ones free.
+#: Calls before the traced ones: the thresholds rise with the blocks that the first calls free.
 _WARMUP: Final = 5
 _CALLS: Final = 10
-#: Events of one call that are noted.
+#: Largest number of recorded events per call.
 _EVENTS: Final = 256
-#: As the library keeps an event: bytes (of a freed block negative), change in bytes, ns.
+#: An event of the library: bytes (negative for a freed block), bytes mapped (or unmapped, < 0), ns.
 _Event = ctypes.c_long * 3
 
 
 def variables(policy: Policy) -> Mapping[str, str]:
-    """What a process needs in its environment to start under ``policy``."""
+    """Environment variables of a process that starts under ``policy``."""
     match policy:
         case "jemalloc":
-            return {"LD_PRELOAD": jemalloc() or "", "MALLOC_CONF": _KEEPING}
+            return {"LD_PRELOAD": jemalloc() or "", "MALLOC_CONF": _NO_DECAY}
         case "traced":
             return {"LD_PRELOAD": tracing_library()}
         case "default":
@@ -64,7 +64,7 @@ def variables(policy: Policy) -> Mapping[str, str]:
 
 
 def unavailable(policy: Policy, device: Device) -> str | None:
-    """Why no process can start under ``policy`` here, or None where it can."""
+    """Explain why no process can start under ``policy`` on this machine; None if it can."""
     if policy == "default":
         return None
     if device == "cuda":
@@ -74,15 +74,16 @@ def unavailable(policy: Policy, device: Device) -> str | None:
     library, version = platform.libc_ver()
     numbers = tuple(int(part) for part in version.split(".") if part.isdigit())
     if library != "glibc" or numbers < TUNABLES_SINCE:
-        return f"the C library ({library or 'no glibc'} {version}".rstrip() + ") cannot be told so"
+        name = f"{library or 'no glibc'} {version}".rstrip()
+        return f"the C library ({name}) has no such settings; glibc 2.35 or newer has them"
     if policy == "traced" and not shutil.which("cc"):
-        return "there is no C compiler (cc) for the tracing library"
+        return "the tracing library needs a C compiler, but cc is not installed"
     return None
 
 
 @cache
 def jemalloc() -> str | None:
-    """The library's name, by which the loader finds it; only looked for on Linux."""
+    """Find jemalloc's name for the loader; None if it is not installed, or outside Linux."""
     return find_library("jemalloc") if platform.system() == "Linux" else None
 
 
@@ -91,7 +92,7 @@ def jemalloc() -> str | None:
 
 @cache
 def tracing_library() -> str:
-    """The compiled library, which lies in a folder as long as this process runs."""
+    """Compile the tracing library into a folder that is deleted when this process ends."""
     folder = tempfile.mkdtemp(prefix="ridgepoint-allocations-")
     atexit.register(shutil.rmtree, folder)
     path, options = f"{folder}/allocations.so", ("-O2", "-shared", "-fPIC", f"-DEVENTS={_EVENTS}")
@@ -99,38 +100,37 @@ def tracing_library() -> str:
     return path
 
 
-def traced(workload: Workload) -> Measured:
-    """The blocks of one warm call, and the time in which memory goes back to the system.
+def trace_blocks(workload: Workload) -> Measured:
+    """Trace the blocks of warm calls, and the time in which memory returns to the system.
 
-    Only in a process into which the library was loaded.
-
-    ``block_bytes`` (those of freed blocks negative) and ``block_changes`` are of the last call and
-    the freeing of its result, event by event; the times are a sample a call.
+    Only for a process that has loaded the library.  ``block_bytes`` (freed blocks < 0) and
+    ``block_changes`` have an event each of the last call and of freeing its result;
+    ``return_time`` and ``result_return_time`` (s) have a sample per call.
     """
-    loaded = ctypes.CDLL(None)
-    events = (_Event * _EVENTS).in_dll(loaded, "trace_events")
-    count, on = (ctypes.c_int.in_dll(loaded, f"trace_{name}") for name in ("count", "on"))
-    threshold = ctypes.c_long.in_dll(loaded, "trace_mmap_threshold")
-    inside, after = [], []
+    library = ctypes.CDLL(None)
+    events = (_Event * _EVENTS).in_dll(library, "trace_events")
+    count = ctypes.c_int.in_dll(library, "trace_count")
+    tracing = ctypes.c_int.in_dll(library, "trace_on")
+    threshold = ctypes.c_long.in_dll(library, "trace_mmap_threshold")
+    call_times, result_times = [], []
     for _ in range(_WARMUP + _CALLS):
         workload.reset()
-        count.value, on.value = 0, 1
+        count.value, tracing.value = 0, 1
         result = workload.call()
-        during = count.value
+        events_of_call = count.value
         del result
-        on.value = 0
-        found = [tuple(event) for event in events[: count.value]]
-        inside.append(_returning(found[:during]))
-        after.append(_returning(found[during:]))
+        tracing.value = 0
+        call_times.append(_return_time(events[:events_of_call]))
+        result_times.append(_return_time(events[events_of_call : count.value]))
     return {
-        "block_bytes": tuple(event[0] for event in found),
-        "block_changes": tuple(event[1] for event in found),
-        "return_time": tuple(inside[_WARMUP:]),
-        "result_return_time": tuple(after[_WARMUP:]),
+        "block_bytes": tuple(event[0] for event in events[: count.value]),
+        "block_changes": tuple(event[1] for event in events[: count.value]),
+        "return_time": tuple(call_times[_WARMUP:]),
+        "result_return_time": tuple(result_times[_WARMUP:]),
         "mmap_threshold": (threshold.value,),
     }
 
 
-def _returning(events: list[tuple[int, ...]]) -> float:
-    """Seconds in which blocks were freed whose memory went back to the system."""
+def _return_time(events: Iterable[Sequence[int]]) -> float:
+    """Time of the events that returned memory to the system (s)."""
     return sum(nanoseconds for _, change, nanoseconds in events if change < 0) / 1e9

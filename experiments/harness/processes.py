@@ -1,4 +1,4 @@
-"""Starts the workers that measure, and reads what they say."""
+"""Start of the worker processes that measure, and their messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import msgspec
 
 from experiments import registry
 from experiments.harness import policies, worker
-from experiments.harness.journal import Last, Message
+from experiments.harness.journal import Message, Result
 from experiments.harness.study import Factors, Session, Study
 from experiments.harness.worker import Role, Task
 from experiments.machine.code import ROOT
@@ -26,84 +26,79 @@ from report.errors import MeasurementError
 from report.records.record import Policy
 from report.system.processes import started
 
-#: The command under which a worker runs, of the folder in which both write.
-Under: TypeAlias = Callable[[Path], Sequence[str]]
+#: Command of a program that runs a worker, such as valgrind, from the folder in which both write.
+Wrapper: TypeAlias = Callable[[Path], Sequence[str]]
 
-#: What tells every array library how many threads to use; they read it when imported.
+#: Variables with the number of threads, which array libraries read when imported.
 _THREADS: Final = (
     "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
 )  # fmt: skip
-#: How often lines are read (s): so much of the work is lost with a run that ends early.
+#: Time between two looks for messages (s); an interrupted run loses the messages of this time.
 TICK_S: Final = 0.1
 
 _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
 
 @dataclass(frozen=True)
-class Running:
-    """A worker that runs, and the folder in which it and what it runs under write."""
+class Worker:
+    """A worker process, and the folder in which the worker and its wrapper write."""
 
     process: Popen[Any]
     folder: Path
 
     def messages(self) -> Iterator[Message]:
-        """What the worker says, to its end."""
+        """Yield the worker's messages until it ends."""
         incomplete, running = b"", True
         with (self.folder / "lines.jsonl").open("rb") as stream:
             while running:
                 with suppress(TimeoutExpired):
                     self.process.wait(TICK_S)
                     running = False
-                *whole, incomplete = (incomplete + stream.read()).split(b"\n")
-                yield from map(_decoder.decode, whole)
+                *lines, incomplete = (incomplete + stream.read()).split(b"\n")
+                yield from map(_decoder.decode, lines)
 
-    def said(self) -> str:
-        """What it and what it runs under have printed."""
-        return (self.folder / "said.txt").read_text(errors="replace")
+    def output(self) -> str:
+        """Read what the worker and its wrapper have printed."""
+        return (self.folder / "output.txt").read_text(errors="replace")
 
 
 @contextmanager
-def working(
-    task: Task,
-    variables: Mapping[str, str] = {},
-    under: Under = lambda folder: (),
-) -> Iterator[Running]:
-    """A worker on ``task``, ended with its children on leaving, who would else go on for nobody.
+def start_worker(
+    task: Task, variables: Mapping[str, str] = {}, wrapper: Wrapper | None = None
+) -> Iterator[Worker]:
+    """Start a worker on ``task``; on leaving, end it with its children.
 
     ``variables`` are added to its environment.
     """
     with tempfile.TemporaryDirectory(prefix="ridgepoint-worker-") as name:
         folder = Path(name)
-        tasks, lines = folder / "task.json", folder / "lines.jsonl"
-        tasks.write_bytes(msgspec.json.encode(task))
+        task_file, lines = folder / "task.json", folder / "lines.jsonl"
+        task_file.write_bytes(msgspec.json.encode(task))
         lines.touch()
-        words = (sys.executable, "-m", worker.__name__, str(tasks), str(lines))
+        command = (sys.executable, "-m", worker.__name__, str(task_file), str(lines))
+        threads = dict.fromkeys(_THREADS, str(task.session.threads))
         with (
-            (folder / "said.txt").open("wb") as said,
+            (folder / "output.txt").open("wb") as output,
             started(
-                (*under(folder), *words),
+                (*(wrapper(folder) if wrapper else ()), *command),
                 cwd=ROOT,
-                env={
-                    **os.environ,
-                    **dict.fromkeys(_THREADS, str(task.session.threads)),
-                    **variables,
-                },
+                env={**os.environ, **threads, **variables},
                 stdin=DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=output,
+                stderr=output,
             ) as process,
         ):
-            yield Running(process, folder)
+            yield Worker(process, folder)
 
 
-def task_of(
+def new_task(
     study: Study,
     role: Role,
     session: Session,
     cases: Mapping[int, Factors],
     policy: Policy = "default",
 ) -> Task:
-    """To measure ``cases`` of a study, in a child each where that is possible."""
+    """Describe a worker's task: to measure ``cases``, each in a forked child where possible."""
     return Task(
         role=role,
         session=session,
@@ -114,38 +109,50 @@ def task_of(
     )
 
 
-def measured(
+def run_cases(
     study: Study,
     task: Task,
-    debug: Callable[[str], None],
-    under: Under = lambda folder: (),
+    show_output: Callable[[str], None] | None = None,
+    wrapper: Wrapper | None = None,
 ) -> Generator[Any, None, None]:
-    """What becomes of each case of ``task``, by workers: what ends a case in its role.
+    """Run cases in workers; yield each case's result.
 
-    Cases that need the same imports share a worker; where one ends it, another measures those that
-    are left.  A case that needs none finds none: without forks it has a worker of its own.
-    ``debug`` is given what they print.  Raises ``MeasurementError`` if a worker cannot be started.
+    Cases with the same imports share a worker.  If a case ends the worker, another worker measures
+    the cases that remain.  Without forks, a case with no imports has a worker of its own, so that
+    no earlier case has imported a library.  ``show_output`` is called with a worker's output.
+    Raises ``MeasurementError`` if a worker cannot be started.
     """
-    left = dict(task.cases)
-    while left:
-        needed = study.imports(next(iter(left.values())), task.session)
-        together = [(n, f) for n, f in left.items() if study.imports(f, task.session) == needed]
-        if not (needed or task.forks):
-            together = together[:1]
-        part = msgspec.structs.replace(task, cases=tuple(together))
+    waiting = dict(task.cases)
+    while waiting:
+        batch = _next_batch(study, task, waiting)
         last = None
-        with working(part, policies.variables(task.policy), under) as running:
+        with start_worker(batch, policies.variables(task.policy), wrapper) as running:
             for message in running.messages():
                 last = time.monotonic()
-                if isinstance(message, Last):
-                    del left[message.case]
+                if isinstance(message, Result):
+                    del waiting[message.case]
                     yield message
-            code, said = running.process.returncode, running.said()
-        debug(said)
+            code, output = running.process.returncode, running.output()
+        if show_output is not None:
+            show_output(output)
         if last is None:
-            raise MeasurementError(f"The process that measures could not start: {last_line(said)}.")
-        first = next((case for case in together if case[0] in left), None)
-        if first is not None:
-            del left[first[0]]
-            reason = worker.ended(code) or "Its process ended early."
-            yield worker.lost(study, part, first, "failed", reason, time.monotonic() - last)
+            raise MeasurementError(f"The worker process could not start: {last_line(output)}.")
+        for case, factors in batch.cases:
+            if case in waiting:  # the first one without a result ended the worker
+                del waiting[case]
+                reason = worker.exit_reason(code) or "Its process ended early."
+                seconds = time.monotonic() - last
+                yield worker.unmeasured(study, batch, (case, factors), "failed", reason, seconds)
+                break
+
+
+def _next_batch(study: Study, task: Task, waiting: Mapping[int, Factors]) -> Task:
+    """Select the cases that share a worker with the first one that waits."""
+    imports = study.imports(next(iter(waiting.values())), task.session)
+    batch = []
+    for case, factors in waiting.items():
+        if study.imports(factors, task.session) == imports:
+            batch.append((case, factors))
+        if not (imports or task.forks):
+            break
+    return msgspec.structs.replace(task, cases=tuple(batch))

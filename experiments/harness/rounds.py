@@ -17,8 +17,8 @@ from random import Random
 from statistics import median
 from typing import Final, NamedTuple
 
-from experiments.harness.journal import Ended, Journal
-from experiments.harness.processes import measured, task_of
+from experiments.harness.journal import Journal, RoundResult
+from experiments.harness.processes import new_task, run_cases
 from experiments.harness.progress import Observer, shown
 from experiments.harness.study import Factors, Session, Study
 from experiments.machine.text import factors_text
@@ -57,7 +57,7 @@ def shuffled(cases: Iterable[int], seed: int, turn: Turn) -> tuple[int, ...]:
 
 
 def affordable(
-    cases: Iterable[int], log: Sequence[Ended], policy: Policy, turns_left: int, left_s: float
+    cases: Iterable[int], log: Sequence[RoundResult], policy: Policy, turns_left: int, left_s: float
 ) -> set[int]:
     """The cases that a process measures in its share of the time that is left.
 
@@ -80,7 +80,7 @@ def affordable(
 
 
 def to_repeat(
-    cases: Iterable[int], log: Sequence[Ended], policy: Policy, planned: int
+    cases: Iterable[int], log: Sequence[RoundResult], policy: Policy, planned: int
 ) -> tuple[int, ...]:
     """The cases of which a process under ``policy`` was disturbed and no further one made up.
 
@@ -156,8 +156,8 @@ def _taken(
     """
     had = {e.case for e in journal.rounds if (e.round.process, e.round.policy) == turn}
     waiting = {case: factors for case, factors in cases.items() if case not in had}
-    task = task_of(study, "time", replace(session, process=turn.process), waiting, turn.policy)
-    for message in measured(study, task, observer.debug):
+    task = new_task(study, "time", replace(session, process=turn.process), waiting, turn.policy)
+    for message in run_cases(study, task, observer.debug):
         journal.append(message)
         had.add(message.case)
         round_ = message.round

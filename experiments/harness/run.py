@@ -17,18 +17,18 @@ from experiments.harness.journal import (
     Ceilings,
     Header,
     Journal,
-    begun,
-    is_written,
-    unfinished,
+    is_in_use,
+    new_journal,
+    unfinished_journals,
 )
-from experiments.harness.measure import unmeasured
-from experiments.harness.processes import measured, task_of, working
+from experiments.harness.measure import unmeasured_case
+from experiments.harness.processes import new_task, run_cases, start_worker
 from experiments.harness.progress import Observer, outcome_text
 from experiments.harness.request import Request, possible
 from experiments.harness.study import CaseFile, CeilingSize, Factors, Session, Study
 from experiments.harness.worker import Task
 from experiments.machine import code, environment, quiet, runtime
-from experiments.machine.text import factors_text, flat, last_line
+from experiments.machine.text import factors_text, flatten, last_line
 from report.errors import MeasurementError, RidgepointError
 from report.records import events
 from report.records.filed import encode, parse
@@ -130,7 +130,7 @@ def _opened(request: Request, header: Header, observer: Observer) -> Journal:
     Raises ``MeasurementError`` where none can.
     """
     folder, key = request.records / header.study, header.environment.key
-    found, faults = unfinished(folder)
+    found, faults = unfinished_journals(folder)
     here = [each for each in found if each.header.environment.key == key]
     mine = [each for each in here if not differences(each.header, header)]
     if mine and (request.resume or request.if_missing):
@@ -140,7 +140,7 @@ def _opened(request: Request, header: Header, observer: Observer) -> Journal:
         if mine:
             name = mine[-1].path.name
             observer.note(f"An unfinished run is kept in {name}; --resume continues it.")
-        return begun(folder, header)
+        return new_journal(folder, header)
     if here:
         named = "; ".join(differences(here[-1].header, header)[:_NAMED])
         raise MeasurementError(
@@ -172,7 +172,7 @@ def _identity(header: Header) -> dict[str, object]:
         "measuring code": header.code.measuring_code[:8],
         **msgspec.to_builtins(msgspec.structs.replace(header.environment, key="", missing={})),
     }
-    return {name: value for name, value in flat(parts) if value not in (None, "")}
+    return {name: value for name, value in flatten(parts) if value not in (None, "")}
 
 
 def _kept(request: Request, journal: Journal) -> str:
@@ -203,7 +203,7 @@ def _sweep(study: Study, session: Session, journal: Journal, observer: Observer)
     }
     of = f"{len(waiting)} of " if len(waiting) < len(cases) else ""
     observer.begin(f"Measuring {of}{len(cases)} cases.")
-    messages = measured(study, task_of(study, "memory", session, waiting), observer.debug)
+    messages = run_cases(study, new_task(study, "memory", session, waiting), observer.debug)
     for done, step in enumerate(messages, 1):
         # Cases may leave the same file, but not two of a name.
         name = factors_text(cases[step.case])
@@ -227,11 +227,11 @@ def _ceilings(session: Session, size: CeilingSize, moment: Moment, observer: Obs
     kept = policies.unavailable("retained", session.device) is None
     variables = policies.variables("retained") if kept else {}
     task = Task(role="ceilings", session=session, ceilings=(size, moment))
-    with working(task, variables) as running:
+    with start_worker(task, variables) as running:
         for message in running.messages():
             if isinstance(message, Ceilings):
                 return message
-        said = last_line(running.said())
+        said = last_line(running.output())
     reason = f"The ceilings could not be measured: {said}"
     observer.note(reason)
     return Ceilings(reason=reason)
@@ -285,7 +285,7 @@ def case_of(study: Study, journal: Journal, index: int) -> Case:
         if header.shard is not None and not measures_case(header.shard, index):
             of = header.shard.of
             why = f"This was left to shard {index % of + 1} of {of}."
-        case = unmeasured(study, factors, "unavailable", why)
+        case = unmeasured_case(study, factors, "unavailable", why)
     timed = tuple(ended.round for ended in journal.rounds if ended.case == index)
     status, reason = outcome(timed) if timed else (case.status, case.reason)
     series = case.series | (journal.counts[index].series if index in journal.counts else {})
@@ -310,8 +310,8 @@ def close(
     finishing is that of its last outcome.  Journals ``apart`` are left alone.  Raises
     ``MeasurementError`` if there is no such run.
     """
-    study, (found, faults) = registry.load(name), unfinished(records / name)
-    idle = [each for each in found if each.path not in apart and not is_written(each.path)]
+    study, (found, faults) = registry.load(name), unfinished_journals(records / name)
+    idle = [each for each in found if each.path not in apart and not is_in_use(each.path)]
     left = [each for each in idle if each.finished]
     if not left:
         names = ", ".join(each.path.name for each in found) or "none at all"

@@ -1,9 +1,8 @@
 """Durations of single calls.
 
-A sample is ONE call, never a mean over several: its overhead is that of the clock (about 0.1 µs),
-small beside the shortest case (hundreds of µs).  Freeing the result and resetting gradients lie
-outside the timed window.  Inputs are reused, so that small cases find them in cache.  Python's
-garbage collector is off while samples are taken.
+A sample is ONE call, never a mean over several: reading the clock costs about 0.1 µs, the shortest
+case hundreds of µs.  The time excludes freeing the result and resetting gradients.  Inputs are
+reused, so that those of small cases are in a cache.  Python's garbage collector is off.
 """
 
 from __future__ import annotations
@@ -19,23 +18,27 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from experiments.harness.study import Device
 from report.records.record import Measured, Protocol
 
-#: The warm-up ends after this share of a case's time at the latest.
+#: Largest share of a case's time for the warm-up.
 WARMUP_SHARE: Final = 0.5
-#: So many calls in a row must not be faster than all before, by this share.
+#: Calls are steady after ``_STEADY`` calls without a gain of 2 % over all before.
 _STEADY: Final = 3
-_FASTER: Final = 0.02
+_GAIN: Final = 0.02
+
+
+def _no_reset() -> None:
+    """Reset nothing."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Model and inputs in memory, ready to be called again and again.
+    """Model and inputs in memory, ready to be called repeatedly.
 
-    ``call`` runs once and returns what must stay alive while memory is read.  ``reset`` undoes what
-    a call leaves behind (gradients), or gets the next batch; it is never timed.
+    ``call`` runs once and returns the objects that must stay alive while memory is read.  ``reset``
+    deletes the gradients of a call or loads the next batch; it is never timed.
     """
 
     call: Callable[[], object]
-    reset: Callable[[], None] = lambda: None
+    reset: Callable[[], None] = _no_reset
 
     def once(self) -> None:
         """Call once and drop the result."""
@@ -44,36 +47,35 @@ class Workload:
 
 
 class Duration(NamedTuple):
-    """One call: wall time in s, and on a CPU how many pages were mapped meanwhile.
+    """Wall time of one call in s, and on a CPU the number of page faults.
 
-    Memory that an allocator gave back to the system faults again, page by page, when the next call
-    touches it.
+    Memory that the allocator returned to the system faults again, page by page, in the next call.
     """
 
     wall: float
     page_faults: int | None = None
 
 
-#: What times a call, after a reset.
+#: Function that resets a workload and times one call.
 Clock: TypeAlias = Callable[[Workload], Duration]
 
 
 def cpu_clock(workload: Workload) -> Duration:
-    """Time one call that ends when it returns."""
+    """Time one call that has finished when it returns."""
     workload.reset()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     start = time.perf_counter_ns()
     result = workload.call()
     end = time.perf_counter_ns()
     after = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    del result  # only now, so that the window does not hold the freeing
+    del result  # not earlier: freeing is not timed
     return Duration((end - start) / 1e9, after - before)
 
 
 def cuda_clock(workload: Workload) -> Duration:
-    """Time one call on the device's own clock, from before its first to after its last kernel.
+    """Time one call by the device's own clock, from before its first to after its last kernel.
 
-    Where the host is slower than the device (small batches) this includes the gaps between kernels.
+    The time includes gaps between kernels if the host is slower than the device (small batches).
     """
     import torch
 
@@ -92,20 +94,20 @@ def cuda_clock(workload: Workload) -> Duration:
 CLOCKS: Final[dict[Device, Clock]] = {"cpu": cpu_clock, "cuda": cuda_clock}
 
 
-def warmed_and_repeated(workload: Workload, protocol: Protocol, device: Device) -> Measured:
-    """The samples after warm-up calls until they no longer get faster."""
+def sample_times(workload: Workload, protocol: Protocol, device: Device) -> Measured:
+    """Warm up until calls no longer get faster, then take the samples of a case."""
     clock = CLOCKS[device]
     with collector_off():
         warm_up(lambda: clock(workload).wall, protocol)
-        return repeated(workload, protocol, clock)
+        return repeat_calls(workload, protocol, clock)
 
 
 def warm_up(
     call: Callable[[], float], protocol: Protocol, now: Callable[[], float] = time.monotonic
 ) -> int:
-    """Call until calls are steady or half of the case's time is spent; how many it took.
+    """Call until calls are steady or half of the case's time is spent; return the number of calls.
 
-    Never fewer than the protocol's, and the first of a case; ``call`` returns how long it took (s).
+    At least one call more than the protocol's minimum.  ``call`` returns its duration in s.
     """
     durations = [call()]
     deadline = now() + WARMUP_SHARE * protocol.case_budget_s
@@ -117,24 +119,24 @@ def warm_up(
 
 
 def is_steady(durations: Sequence[float]) -> bool:
-    """Whether none of the last calls was faster than all before by more than the clock's noise.
+    """Return whether none of the last calls was faster than all before by more than the noise.
 
-    As long as memory is touched for the first time, code is generated or a clock speeds up, calls
-    keep getting faster.
+    Calls get faster while memory is touched for the first time, code is generated or the processor
+    raises its clock.
     """
     before, last = durations[:-_STEADY], durations[-_STEADY:]
-    return bool(before) and min(last) >= (1 - _FASTER) * min(before)
+    return bool(before) and min(last) >= (1 - _GAIN) * min(before)
 
 
-def repeated(
+def repeat_calls(
     workload: Workload,
     protocol: Protocol,
     clock: Clock,
     now: Callable[[], float] = time.monotonic,
 ) -> Measured:
-    """``time``, and ``page_faults`` where they are read, of calls until the budget is spent.
+    """Call until the budget is spent; return ``time`` and, if counted, ``page_faults`` per call.
 
-    Never fewer calls than the minimum, never more than the maximum.
+    The protocol limits the number of calls from below and above.
     """
     calls: list[Duration] = []
     deadline = now() + protocol.case_budget_s
@@ -142,15 +144,13 @@ def repeated(
         len(calls) < protocol.maximum_samples and now() < deadline
     ):
         calls.append(clock(workload))
-    faults = tuple(call.page_faults for call in calls if call.page_faults is not None)
-    return {"time": tuple(call.wall for call in calls)} | (
-        {"page_faults": faults} if faults else {}
-    )
+    times, faults = zip(*calls, strict=True)
+    return {"time": times} if None in faults else {"time": times, "page_faults": faults}
 
 
 @contextmanager
 def collector_off(generation: int = 2) -> Iterator[None]:
-    """Collect garbage up to ``generation`` now, the oldest is 2, and not again until the end."""
+    """Collect garbage up to ``generation`` (2 is the oldest) now, and not again inside."""
     gc.collect(generation)
     enabled = gc.isenabled()
     gc.disable()

@@ -1,1 +1,1 @@
-"""The machine and its state: processor, memory, limits, noise, and the code that measures."""
+"""Machine and its state: processor, memory, limits, noise, version of the measuring code."""

@@ -1,4 +1,4 @@
-"""The environment of a run as a record keeps it, with a reason for what cannot be read."""
+"""Environment of a run as its record contains it, with a reason for each missing fact."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import msgspec
 from experiments.harness.study import Device
 from experiments.machine import limits, quiet
 from experiments.machine import processor as machine
-from experiments.machine.text import flat, printed, without_paths
+from experiments.machine.text import flatten, program_output, without_paths
 from report.records.record import Environment, Gpu, Precision, Torch
 
 if TYPE_CHECKING:
     import types
 
 _KEY_DIGITS: Final = 6
-#: Why something is null, but for what the system does not say.
+#: Reasons of null facts; of all others, the system does not show them.
 _REASONS: Final = {
     "name": "the run was given no --label",
     "gpu": "the run used the CPU",
@@ -30,14 +30,14 @@ _REASONS: Final = {
     "gpu.cudnn": "this PyTorch has no cuDNN",
     "cpu.governor": "the system shows no frequency governor",
 }
-#: What is null or empty without a reason.
+#: Facts that may be null or empty without a reason.
 _ALLOWED_TO_BE_NULL: Final = (
     "host.machine", "cpu.vector_extensions", "load_before", "load_after", "missing", "variables",
 )  # fmt: skip
 
-#: Flags that Linux adds by itself or takes from microcode: they come and go with updates of a
-#: machine that stays the same, so that its key must not rest on them.
-_OF_SOFTWARE: Final = (
+#: Flags that Linux adds itself or reads from microcode.  Updates change them although the machine
+#: stays the same, so the device key ignores them.
+_SOFTWARE_FLAGS: Final = (
     "aperfmperf arat arch_capabilities arch_perfmon brs bus_lock_detect constant_tsc cpuid "
     "cpuid_fault eagerfpu epb extd_apicid flush_l1d hypervisor ibpb ibpb_exit_to_user ibrs "
     "ibrs_enhanced ibt intel_stibp invpcid_single kaiser l1tf md_clear nonstop_tsc "
@@ -50,10 +50,10 @@ _OF_SOFTWARE: Final = (
 def gather(
     torch: types.ModuleType, device: Device, threads: int, *, name: str | None = None
 ) -> Environment:
-    """The machine and the software now; ``name`` is what its people call the machine."""
+    """Describe the machine and the software now; ``name`` is the machine's label, if it has one."""
     import psutil  # type: ignore[import-untyped]
 
-    found = Environment(
+    facts = Environment(
         device=device,
         key="",
         cpu=machine.cpu(),
@@ -73,15 +73,17 @@ def gather(
         host=machine.host(),
         variables={**variables(device), **limits.container_limits()},
     )
-    null = [n for n, value in flat(found) if value is None and n not in _ALLOWED_TO_BE_NULL]
-    missing = {n: _REASONS.get(n, "the system does not say it") for n in null}
-    if (unwatched := quiet.unavailable()) is not None:
-        missing["disturbance"] = unwatched
-    return msgspec.structs.replace(found, key=device_key(found), missing=missing)
+    missing = {}
+    for field, value in flatten(facts):
+        if value is None and field not in _ALLOWED_TO_BE_NULL:
+            missing[field] = _REASONS.get(field, "the system does not say it")
+    if (reason := quiet.unavailable()) is not None:
+        missing["disturbance"] = reason
+    return msgspec.structs.replace(facts, key=device_key(facts), missing=missing)
 
 
 def _precision(torch: types.ModuleType) -> Precision:
-    """The switches as they stand."""
+    """Read torch's switches of precision."""
     return Precision(
         default_dtype=str(torch.get_default_dtype()).removeprefix("torch."),
         float32_matmul=torch.get_float32_matmul_precision(),
@@ -94,7 +96,7 @@ def _precision(torch: types.ModuleType) -> Precision:
 
 
 def _gpu(torch: types.ModuleType) -> Gpu:
-    """The device that torch uses, with the driver, which all GPUs of a machine share."""
+    """Describe the GPU that torch uses and its driver."""
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     cudnn = torch.backends.cudnn.version()
     query = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
@@ -102,7 +104,7 @@ def _gpu(torch: types.ModuleType) -> Gpu:
         model=properties.name,
         memory_bytes=properties.total_memory,
         compute_capability=f"{properties.major}.{properties.minor}",
-        driver=next(iter((printed(*query) or "").split()), None),
+        driver=next(iter((program_output(*query) or "").split()), None),
         cuda=str(torch.version.cuda or torch.version.hip or "unknown"),
         cudnn=None if cudnn is None else str(cudnn),
     )
@@ -111,68 +113,68 @@ def _gpu(torch: types.ModuleType) -> Gpu:
 # ---------------------------------------------------------------------------------------- the key
 
 
-def device_key(found: Environment) -> str:
-    """The key under which a paper tells devices apart; for a GPU without the threads.
+def device_key(facts: Environment) -> str:
+    """Derive the key that distinguishes devices in papers; a GPU's has no number of threads.
 
-    Neither the kernel nor the C library, microcode or how many GPUs a job is shown take part: the
-    same machine stays the same device after an update and under a scheduler.
+    The key ignores the kernel, the C library, the microcode and how many GPUs a scheduler shows, so
+    that a machine keeps its key after an update.
     """
-    host, gpu, name = found.host, found.gpu, found.name
+    host, gpu, name = facts.host, facts.gpu, facts.name
     assert host is not None
     parts = (
         *(host.vendor, host.family, host.model, host.stepping),
-        [flag for flag in host.flags if flag not in _OF_SOFTWARE.split()],
+        [flag for flag in host.flags if flag not in _SOFTWARE_FLAGS.split()],
         *(host.caches, host.sockets),
-        # Who runs a virtual machine is told by some containers on it and not by others.
+        # Only some containers show which hypervisor runs the machine.
         host.virtualisation not in (None, machine.NO_VIRTUALISATION),
-        round(found.memory_bytes / 2**30),
+        round(facts.memory_bytes / 2**30),
         *((gpu.model,) if gpu else ()),
-        # A name in another script leaves nothing in the key's letters.
+        # The letters of the key lose a label in another script.
         *((name,) if name and not name.isascii() else ()),
     )
     digits = hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:_KEY_DIGITS]
-    called, threads = (gpu.model, "") if gpu else (found.cpu.model, f"{found.threads}t")
-    words = unicodedata.normalize("NFKD", f"{name or called} {threads} {digits}")
+    model, threads = (gpu.model, "") if gpu else (facts.cpu.model, f"{facts.threads}t")
+    words = unicodedata.normalize("NFKD", f"{name or model} {threads} {digits}")
     plain = words.encode("ascii", "ignore").decode()
     return "-".join(re.findall(r"[a-z0-9]+", plain.lower()))
 
 
-# ---------------------------------------------------------------------------------- its variables
+# ------------------------------------------------------------------------- environment variables
 
-_KEPT: Final = re.compile(
+_RECORDED: Final = re.compile(
     r"(PYTORCH|TORCH|MALLOC|OMP|KMP|GOMP|MKL|OPENBLAS|ONEDNN|DNNL|CUBLAS|CUDNN|CUDA|XLA|JAX|TF)_.+"
     r"|GLIBC_TUNABLES|LD_PRELOAD|NVIDIA_TF32_OVERRIDE"
 )
-#: Terraform's variables begin as TensorFlow's do, and hold passwords.  Which of several GPUs is
-#: seen schedulers set, and the record names the GPU itself.
-_NEVER: Final = re.compile(
+#: Terraform's variables begin with TF as TensorFlow's do, and contain passwords.  Schedulers set
+#: which of several GPUs a job sees, and the record names the GPU itself.
+_NEVER_RECORDED: Final = re.compile(
     r"TF_(VAR|CLI|TOKEN)_.*|.*(TOKEN|SECRET|PASSW|_KEY).*|CUDA_(VISIBLE_DEVICES|DEVICE_ORDER)"
 )
-#: These change nothing that is measured on a processor.
-_OF_GPU: Final = re.compile(r"(PYTORCH_CUDA|CUDA|CUBLAS|CUDNN|NVIDIA)_.*")
-#: The folders of a path: blanks belong to them unless a new path or option follows.
+#: Variables that change no measurement on a processor.
+_GPU_ONLY: Final = re.compile(r"(PYTORCH_CUDA|CUDA|CUBLAS|CUDNN|NVIDIA)_.*")
+#: Folders of a path: they may contain blanks, unless a new path or option follows.
 _FOLDERS: Final = re.compile(r"(?:[^\s:;,='\"]|\s(?![/~-]))*/")
 
 
 def variables(device: Device) -> dict[str, str]:
-    """The variables of this process that change times or results on ``device``, by name.
+    """Collect the variables of this process that change times or results on ``device``.
 
-    They name no person: see ``anonymous``.  An empty value is a setting too.
+    Values name no person, see ``anonymous``.  An empty value is a setting too.
     """
     try:
         user = getpass.getuser()
-    except (KeyError, OSError):  # a number without a name, as in some containers
+    except (KeyError, OSError):  # containers may have a user number without a name
         user = ""
-    return {
-        name: anonymous(value, user)
-        for name, value in sorted(os.environ.items())
-        if _KEPT.fullmatch(name)
-        and not _NEVER.fullmatch(name)
-        and not (device == "cpu" and _OF_GPU.fullmatch(name))
-    }
+    recorded = {}
+    for name, value in sorted(os.environ.items()):
+        if _NEVER_RECORDED.fullmatch(name) or (device == "cpu" and _GPU_ONLY.fullmatch(name)):
+            continue
+        if _RECORDED.fullmatch(name):
+            recorded[name] = anonymous(value, user)
+    return recorded
 
 
 def anonymous(value: str, user: str) -> str:
-    """``value`` with paths reduced to their last part, and the name of the ``user`` as ``USER``."""
-    named = rf"(?<![A-Za-z0-9]){re.escape(user)}(?![A-Za-z0-9])" if user else r"(?!)"
-    return re.sub(named, "USER", _FOLDERS.sub("", value))
+    """Reduce paths in ``value`` to their last part, and write ``USER`` for the name of ``user``."""
+    name = rf"(?<![A-Za-z0-9]){re.escape(user)}(?![A-Za-z0-9])" if user else r"(?!)"
+    return re.sub(name, "USER", _FOLDERS.sub("", value))

@@ -1,10 +1,9 @@
-"""Memory and processors that a case may take, so that running out is an outcome and not the end.
+"""Limits of memory and processors, so that running out of memory is an outcome of a case.
 
-Linux hands out more memory than there is, and ends a process that touches too much of it.  A limit
-on the address space makes an allocation fail instead, which torch reports as an error.  A limit
-below what the machine has shows what a smaller one could run.  A container shows the whole machine
-to its programs and stops them at the limits of its control group, and of the groups above it.
-Version 1 of control groups has a tree for each resource, version 2 one for all.
+Linux promises more memory than the machine has, and kills a process that touches too much.  A limit
+on the address space makes an allocation fail instead, which torch reports as an error.  A container
+shows the whole machine to its programs, but stops them at the limits of its control group and of
+the groups above.  Version 1 of control groups has a tree for each resource, version 2 one for all.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from experiments.machine.text import text_of
+from experiments.machine.text import read_text
 
-#: Left to the system and to what is no tensor (B).
+#: Memory left to the system and to objects other than tensors (B).
 RESERVE: Final = 2**29
 
 _NO_MEMORY: Final = re.compile(
@@ -30,73 +29,73 @@ _NO_MEMORY: Final = re.compile(
 
 _GROUPS: Final = Path("/sys/fs/cgroup")
 _OWN: Final = Path("/proc/self/cgroup")
-#: A line there: the resources, none for version 2, and the group below the root.
+#: A line of ``_OWN``: resources (empty in version 2) and the path of the group below the root.
 _GROUP: Final = re.compile(r"^\d+:([^:\n]*):/(.*)$", re.MULTILINE)
-#: Files of the limit and the use of memory by version 2 and 1, where a limit of 2⁶² B is none.
+#: Files of memory limit and use in versions 2 and 1; version 1 writes 2⁶² B or more for no limit.
 _MEMORY: Final = (("max", "current"), ("limit_in_bytes", "usage_in_bytes"))
 _NO_LIMIT: Final = 2**62
 _CACHED: Final = re.compile(r"^(?:total_)?inactive_file (\d+)$", re.MULTILINE)
 
 
-def available() -> int:
-    """Bytes that can still be had without swapping, as the system estimates.
-
-    In a container no more than it may still use, cached files not counted.
-    """
+def available_memory() -> int:
+    """Estimate the bytes that can be allocated without swapping, here and in the container."""
     import psutil  # type: ignore[import-untyped]
 
-    left = [limit - used for limit, used in _memories()]
-    return max(0, min([int(psutil.virtual_memory().available), *left]))
+    available = int(psutil.virtual_memory().available)
+    for limit, used in _group_memory():
+        available = min(available, limit - used)
+    return max(0, available)
 
 
-def processors() -> float | None:
+def processor_quota() -> float | None:
     """Mean number of processors that a container may use at a time; None without a limit."""
     quotas: list[float] = []
     for folder in _groups():
-        first = text_of(folder / "cpu.max").split()
-        second = [text_of(folder / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period")]
-        for quota, period in (parts for parts in (first, second) if len(parts) == 2):
-            if quota.isdecimal() and period.isdecimal():  # and not «max» or -1
-                quotas.append(int(quota) / int(period))
+        version_1 = (read_text(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
+        for fields in (read_text(folder / "cpu.max").split(), " ".join(version_1).split()):
+            if len(fields) == 2 and fields[0].isdecimal() and fields[1].isdecimal():  # not «max»
+                quotas.append(int(fields[0]) / int(fields[1]))
     return min(quotas, default=None)
 
 
-def memory() -> int | None:
+def memory_limit() -> int | None:
     """Bytes that a container may use; None without a limit."""
-    return min((limit for limit, _ in _memories()), default=None)
+    return min((limit for limit, _ in _group_memory()), default=None)
 
 
 def container_limits() -> dict[str, str]:
     """Limits of a container for the record: they change times, so that runs are not pooled."""
-    quota, limit = processors(), memory()
+    quota, limit = processor_quota(), memory_limit()
     return {
         **({} if quota is None else {"cgroup.processors": f"{quota:g}"}),
         **({} if limit is None else {"cgroup.memory_bytes": str(limit)}),
     }
 
 
-def _memories() -> Iterator[tuple[int, int]]:
-    """Limit and use of each group that has a limit (B)."""
-    for folder, names in product(_groups(), _MEMORY):
-        limit, used = (text_of(folder / f"memory.{name}").strip() for name in names)
+def _group_memory() -> Iterator[tuple[int, int]]:
+    """Yield limit and use of each group that has a limit (B), cached files not counted as used."""
+    for folder, (limit_file, use_file) in product(_groups(), _MEMORY):
+        limit = read_text(folder / f"memory.{limit_file}").strip()
+        used = read_text(folder / f"memory.{use_file}").strip()
         if limit.isdecimal() and used.isdecimal() and int(limit) < _NO_LIMIT:
-            # In version 1 the last number holds for the groups below, too, as does the use.
-            cached = _CACHED.findall(text_of(folder / "memory.stat"))
+            # Version 1 writes two numbers; the last includes the groups below, as the use does.
+            cached = _CACHED.findall(read_text(folder / "memory.stat"))
             yield int(limit), int(used) - int(cached[-1] if cached else 0)
 
 
 def _groups() -> Iterator[Path]:
-    """The folders of this process's control groups and of the groups above them."""
-    for resources, own in _GROUP.findall(text_of(_OWN)):
+    """Yield the folders of this process's control groups and of the groups above them."""
+    for resources, own in _GROUP.findall(read_text(_OWN)):
         for folder in {"", resources, *resources.split(",")}:
-            yield from (_GROUPS / folder / above for above in (Path(own), *Path(own).parents))
+            for group in (Path(own), *Path(own).parents):
+                yield _GROUPS / folder / group
 
 
 @contextmanager
-def limited(growth: int | None = None) -> Iterator[None]:
-    """Let the address space grow by ``growth`` bytes at most, by default by what is available.
+def limit_memory(growth: int | None = None) -> Iterator[None]:
+    """Let the address space grow by ``growth`` bytes at most, by default by the available memory.
 
-    Only on Linux; elsewhere there is no limit.  A limit that is there already is never raised.
+    Only on Linux; other systems get no limit.  An existing limit is never raised.
     """
     if not sys.platform.startswith("linux"):
         yield
@@ -104,10 +103,10 @@ def limited(growth: int | None = None) -> Iterator[None]:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    there = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
-    wanted = max(available() - RESERVE, 0) if growth is None else growth
-    size = int(text_of(Path("/proc/self/statm")).split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (min([size + wanted, *there]), hard))
+    existing = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
+    allowed = max(available_memory() - RESERVE, 0) if growth is None else growth
+    size = int(read_text(Path("/proc/self/statm")).split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (min([size + allowed, *existing]), hard))
     try:
         yield
     finally:
@@ -115,10 +114,11 @@ def limited(growth: int | None = None) -> Iterator[None]:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether ``error`` is Python's, CUDA's or the CPU allocator's way to say it.
+    """Recognise the errors that Python, CUDA and the CPU allocator raise when memory runs out.
 
-    CUDA's class is told by its name, so that this module needs no torch; the CPU allocator raises a
-    plain ``RuntimeError``, which only its text tells from others.
+    CUDA's class is compared by name, so that this module does not import torch.  The CPU allocator
+    raises a plain ``RuntimeError``, so its message decides.
     """
-    named = {kind.__name__ for kind in type(error).__mro__} & {"MemoryError", "OutOfMemoryError"}
-    return bool(named) or (isinstance(error, RuntimeError) and bool(_NO_MEMORY.search(str(error))))
+    if any(kind.__name__ in ("MemoryError", "OutOfMemoryError") for kind in type(error).__mro__):
+        return True
+    return isinstance(error, RuntimeError) and bool(_NO_MEMORY.search(str(error)))

@@ -1,7 +1,7 @@
-"""The processor, its caches and the system, as far as Linux tells; elsewhere little but names.
+"""Processor, caches and operating system, as Linux describes them; little but names elsewhere.
 
-Cloud processors call themselves «AMD EPYC» whatever they are; family, model, flags and caches tell
-them apart.  What a system does not say is null.
+Cloud processors of several generations all call themselves «AMD EPYC»; family, model, flags and
+caches distinguish them.  A fact that the system does not show is null.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Final
 import msgspec
 
 from experiments.machine.runtime import cores_available
-from experiments.machine.text import printed, text_of
+from experiments.machine.text import program_output, read_text
 from report.records.record import Cache, Cpu, Host
 
 _CPUINFO: Final = Path("/proc/cpuinfo")
 _CPUS: Final = Path("/sys/devices/system/cpu")
-#: Who has built the machine, or what runs the virtual one; every container on it shows the same.
+#: The machine's maker, or the hypervisor of a virtual machine; the same in all of its containers.
 _VENDOR: Final = Path("/sys/class/dmi/id/sys_vendor")
-#: The answer where a machine is no virtual one.
+#: Value of ``Host.virtualisation`` for a machine that is not virtual.
 NO_VIRTUALISATION: Final = "none"
 
 _KINDS: Final = ("data", "instruction", "unified")
@@ -33,48 +33,49 @@ _EXTENSIONS: Final = (
 
 
 def _cpuinfo() -> dict[str, str]:
-    """What Linux says of the first processor, by its own keys; nothing elsewhere.
+    """Read the first processor of /proc/cpuinfo, and count the ``sockets``; empty elsewhere.
 
-    ``sockets`` is their number, if told.  The later blocks are the other processors, and on a
-    Raspberry Pi the serial number of the board, which nobody needs to know.
+    The last block of a Raspberry Pi is not read: it contains the serial number of the board.
     """
-    text = text_of(_CPUINFO)
-    pairs = (line.partition(":") for line in text.strip().split("\n\n")[0].splitlines())
-    found = {key.strip(): value.strip() for key, _, value in pairs}
+    text = read_text(_CPUINFO)
+    info = {}
+    for line in text.strip().split("\n\n")[0].splitlines():
+        key, _, value = line.partition(":")
+        info[key.strip()] = value.strip()
     packages = set(re.findall(r"^physical id\s*:\s*(\d+)", text, re.MULTILINE))
-    return {**found, "sockets": str(len(packages))} if packages else found
+    return {**info, "sockets": str(len(packages))} if packages else info
 
 
 def cpu() -> Cpu:
-    """The processor, and the frequency governor of its first core, where Linux shows one."""
+    """Describe the processor, and the frequency governor of its first core, if Linux shows one."""
     info = _cpuinfo()
     flags = {"neon" if flag == "asimd" else flag for flag in _flags(info)}
     return Cpu(
         model=_model(info.get("model name")),
         architecture=platform.machine() or "unknown",
         cores_available=cores_available(),
-        governor=text_of(_CPUS / "cpu0/cpufreq/scaling_governor").strip() or None,
+        governor=read_text(_CPUS / "cpu0/cpufreq/scaling_governor").strip() or None,
         vector_extensions=tuple(sorted(flags.intersection(_EXTENSIONS.split()))),
     )
 
 
-def _model(named: str | None) -> str:
-    """The model without trade marks, core counts and clock: ``Intel Core i7-1185G7``.
+def _model(name: str | None) -> str:
+    """Model name without trade marks, core counts and clock: ``Intel Core i7-1185G7``.
 
-    Where Linux names none, as on ARM, ``lscpu`` knows it by its number; a Mac has ``sysctl``.
+    /proc/cpuinfo names no model on ARM; ``lscpu`` derives one from a number; Macs have ``sysctl``.
     """
-    if not named and (listed := re.search(r"Model name:\s*(.+)", printed("lscpu") or "")):
-        named = listed[1]
-    named = named or printed("sysctl", "-n", "machdep.cpu.brand_string") or platform.machine()
-    plain = re.sub(r"\((?:R|TM|C)\)|@.*$|\b(?:CPU|Processor)\b|\b\d+-Core\b", " ", named)
+    if not name and (listed := re.search(r"Model name:\s*(.+)", program_output("lscpu") or "")):
+        name = listed[1]
+    name = name or program_output("sysctl", "-n", "machdep.cpu.brand_string") or platform.machine()
+    plain = re.sub(r"\((?:R|TM|C)\)|@.*$|\b(?:CPU|Processor)\b|\b\d+-Core\b", " ", name)
     return " ".join(plain.split()) or "unknown"
 
 
 def host() -> Host:
-    """What tells the machine from others of its kind."""
+    """Describe the facts that distinguish this machine from others with the same processor."""
     info, (library, version) = _cpuinfo(), platform.libc_ver()
-    # The processor knows whether it is a virtual one, the firmware whose it is.
-    maker = text_of(_VENDOR).strip() or "a hypervisor"
+    # A flag of the processor says that the machine is virtual; the firmware names the hypervisor.
+    maker = read_text(_VENDOR).strip() or "a hypervisor"
     virtual = maker if "hypervisor" in _flags(info) else NO_VIRTUALISATION
     return Host(
         vendor=info.get("vendor_id") or info.get("CPU implementer"),
@@ -91,12 +92,12 @@ def host() -> Host:
 
 
 def _flags(info: Mapping[str, str]) -> tuple[str, ...]:
-    """All features that the processor names."""
+    """List the processor's features."""
     return tuple(sorted(set((info.get("flags") or info.get("Features", "")).lower().split())))
 
 
 def _whole(text: str | None) -> int | None:
-    """A whole number, decimal or with ``0x``; None for anything else (``unknown``, AArch64)."""
+    """Parse a whole number, decimal or with ``0x``; None for other words (``unknown``, AArch64)."""
     try:
         return int(text or "", 0)
     except ValueError:
@@ -104,20 +105,21 @@ def _whole(text: str | None) -> int | None:
 
 
 def caches() -> tuple[Cache, ...]:
-    """The caches as one core sees them; none where the system shows none."""
-    found = []
+    """List the first core's caches with the number of cores that share each; empty if not shown."""
+    fields = ("level", "type", "size", "shared_cpu_map")
+    existing = []
     for folder in (_CPUS / "cpu0/cache").glob("index*"):
-        fields = ("level", "type", "size", "shared_cpu_map")
-        level, kind, size, shared = (text_of(folder / name).strip().lower() for name in fields)
-        kib, cores = size.removesuffix("k"), shared.replace(",", "")  # groups of 32 cores
-        if level.isdecimal() and kib.isdecimal() and cores and kind in _KINDS:
-            sizes = {"size_bytes": 1024 * int(kib), "cores": int(cores, 16).bit_count()}
-            found.append(msgspec.convert({"level": int(level), "kind": kind, **sizes}, Cache))
-    return tuple(sorted(found, key=lambda cache: (cache.level, cache.kind)))
+        level, kind, size, shared = (read_text(folder / name).strip().lower() for name in fields)
+        kib, mask = size.removesuffix("k"), shared.replace(",", "")  # hexadecimal, a bit per core
+        if level.isdecimal() and kib.isdecimal() and mask and kind in _KINDS:
+            sizes = {"size_bytes": 1024 * int(kib), "cores": int(mask, 16).bit_count()}
+            facts = {"level": int(level), "kind": kind, **sizes}
+            existing.append(msgspec.convert(facts, Cache))
+    return tuple(sorted(existing, key=lambda cache: (cache.level, cache.kind)))
 
 
 def operating_system() -> str:
-    """Distribution, kernel and its release; never the name of the host."""
+    """Name the distribution, the kernel and its release, but never the host."""
     kernel = f"{platform.system()} {platform.release()}"
     try:
         return f"{platform.freedesktop_os_release()['PRETTY_NAME']}, {kernel}"

@@ -1,8 +1,8 @@
-"""What else the machine did while something was measured, and waiting until it does nothing else.
+"""Disturbances by other programs while a case is measured, and waiting until the machine is quiet.
 
-Linux counts, for each processor, the time for which it was busy and the time for which the
-hypervisor gave it to somebody else; for each thread, the time for which it was ready to run and had
-no processor.  What two readings differ by tells whether a duration between them can be trusted.
+Linux counts the busy time of each processor, the time that the hypervisor took from it (steal), and
+for each thread the time that it was ready but had no processor.  The difference of two readings
+tells whether a duration measured between them can be trusted.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from pathlib import Path
 from typing import Final
 
 from experiments.machine.runtime import cores_available
-from experiments.machine.text import text_of
+from experiments.machine.text import read_text
 
 _PROC: Final = Path("/proc")
-#: Shares above which a stretch of time is disturbed, see ``disturbance``.
-WAITING: Final = 0.02
-TAKEN: Final = 0.10
-#: Of the processors that a run leaves free, others may use this share.
-BESIDE: Final = 0.5
-#: The clocks of /proc tick every 10 ms, so that a difference of two is wrong by up to a tick (s).
+#: Shares of the time above which a measurement is disturbed, see ``disturbance``.
+WAITING_SHARE: Final = 0.02
+TAKEN_SHARE: Final = 0.10
+#: Share of the processors not needed by a run that other programs may use.
+SPARE_SHARE: Final = 0.5
+#: Resolution of the clocks of /proc (s); a difference of two readings is wrong by up to a tick.
 TICK_S: Final = 0.01
-#: So many quiet seconds in a row make a quiet machine.
+#: A machine is quiet after this time without a disturbance (s).
 QUIET_S: Final = 5
-#: While a run waits, it says so every so often (s).
+#: Time between two notes while a run waits (s).
 _NOTE_EVERY_S: Final = 10
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The counters of one moment, in s from arbitrary beginnings; 0 where the system has none.
+    """Counters at one moment, in s from arbitrary beginnings; 0 where the system has none.
 
-    ``busy_s`` (steal not among it) and ``steal_s`` are sums over the ``processors`` that this
-    process may use.  ``own_s`` is the processor time of this process with its ended children;
-    ``waits_s`` for how long each of its threads, by number, was ready without a processor.
+    ``busy_s`` (without steal) and ``steal_s`` are sums over the ``processors`` that this process
+    may use.  ``own_s`` is the processor time of this process and its ended children; ``waits_s`` is
+    the time that each of its threads, by number, was ready without a processor.
     """
 
     at_s: float
@@ -52,95 +52,98 @@ class Reading:
 
 
 def unavailable() -> str | None:
-    """Why nothing can be said about disturbances here, or None where it can."""
+    """Explain why disturbances cannot be observed on this system; None if they can."""
     if (_PROC / "stat").exists():
         return None
     return "the system does not count what other processes use (no /proc/stat)"
 
 
-def read() -> Reading:
-    """The counters now; takes well below 1 ms with a dozen threads."""
-    waits, used = {}, set[int]()
+def read_counters() -> Reading:
+    """Read all counters; takes well below 1 ms with a dozen threads."""
+    waits, processors = {}, set[int]()
     for folder in (_PROC / "self/task").glob("*"):
-        with suppress(OSError):  # it has ended
-            used |= os.sched_getaffinity(int(folder.name))  # libraries bind threads to processors
+        with suppress(OSError):  # the thread has ended
+            # Libraries bind threads to processors, so one thread's affinity is not enough.
+            processors |= os.sched_getaffinity(int(folder.name))
             waits[int(folder.name)] = int((folder / "schedstat").read_text().split()[1]) * 1e-9
-    names, rows = {f"cpu{n}" for n in used}, map(str.split, text_of(_PROC / "stat").splitlines())
-    # User, nice, system, idle, waiting, irq, softirq and steal; guests are part of the user's time.
-    ticks = [[*map(int, words)] for name, *words in rows if name in names]
+    busy = steal = 0
+    for line in read_text(_PROC / "stat").splitlines():
+        name, *fields = line.split()
+        if name[:3] == "cpu" and name[3:].isdecimal() and int(name[3:]) in processors:
+            # Guests, in the fields after steal, are part of the user's time.
+            user, nice, system, _, _, irq, softirq, stolen = map(int, fields[:8])
+            busy += user + nice + system + irq + softirq
+            steal += stolen
     spent = os.times()
     return Reading(
         at_s=time.monotonic(),
-        processors=len(used) or cores_available(),
-        busy_s=sum(sum(row[:3]) + row[5] + row[6] for row in ticks) * TICK_S,
-        steal_s=sum(row[7] for row in ticks) * TICK_S,
+        processors=len(processors) or cores_available(),
+        busy_s=busy * TICK_S,
+        steal_s=steal * TICK_S,
         own_s=spent.user + spent.system + spent.children_user + spent.children_system,
         waits_s=waits,
     )
 
 
-# ----------------------------------------------------------------------------------- the judgement
-
-
 def disturbance(before: Reading, after: Reading, threads: int) -> str | None:
-    """What disturbed the stretch between two readings, in words; None if nothing did, or no /proc.
+    """Describe what disturbed the time between two readings; None if nothing did, or without /proc.
 
-    A stretch of wall time w with t threads in use is disturbed if
+    A wall time w with t threads in use is disturbed if
 
-    - its threads waited for a processor that others had for more than 2 % of w·t: the scatter of
-      one pinned thread between undisturbed processes is about 1 %, so that less could not be told
-      from it;
-    - the hypervisor took more than 10 % of one processor away;
-    - or others and the hypervisor together used more than 10 % of one processor where none was to
-      spare (no more of them than threads): they slow the thread down that shares it, and with it
-      all that wait at the end of a parallel loop.  With processors to spare others may use half of
-      those besides; from there on they take much of what all processors share, caches, bandwidth
-      and clock, although they take no processor away.
+    - the threads waited for a processor used by others for more than 2 % of w·t.  One pinned thread
+      scatters by about 1 % between undisturbed processes, so a smaller share could not be seen;
+    - the hypervisor took more than 10 % of one processor;
+    - other programs and the hypervisor together used more than 10 % of one processor and the run
+      needs all processors: the thread that shares its processor delays all threads that wait at the
+      end of a parallel loop.  Programs may also use half of the spare processors; beyond that, they
+      use much of the caches, the bandwidth and the clock that all processors share.
 
-    What rounding to ticks of 10 ms may have added up to never counts.  Each processor has a clock
-    for programs and one for the system, as our own time has; the difference of two readings has a
-    variance of a sixth of a squared tick a clock, and four standard deviations of the sum are taken
-    for the least that is seen.
+    Times that rounding to ticks of 10 ms can explain never count.  A processor has one clock for
+    programs and one for the system, and so has this process; a difference of two readings has a
+    variance of a sixth of a squared tick per clock.  The smallest time that counts is four standard
+    deviations of the sum.
     """
     wall, processors = after.at_s - before.at_s, after.processors
-    # Others have no more than all processors in that time, which ticks may say of a shorter one.
+    # Rounding to ticks may report more busy time than the processors had.
     busy = min(after.busy_s - before.busy_s, wall * processors)
     used = max(0.0, busy - (after.own_s - before.own_s))
     taken = max(0.0, after.steal_s - before.steal_s)
-    least, spare = 4 * TICK_S * math.sqrt(2 * (processors + 1) / 6), max(0, processors - threads)
-    most = max((TAKEN + BESIDE * spare) * wall, least)
-    if taken > max(TAKEN * wall, least) or used + taken > most:
-        found = {"other processes used": used, "the hypervisor took": taken}
-        parts = (f"{who} {time_ / wall:.1f}" for who, time_ in found.items() if time_ > 0.05 * wall)
-        return f"{' and '.join(parts)} of {processors} processor{'s' if processors > 1 else ''}"
-    # Of a thread that has ended in between nothing is known.
-    waits = (wait - before.waits_s.get(thread, 0.0) for thread, wait in after.waits_s.items())
-    # What is over, the run's threads waited for each other: JAX has one more than it is given.
-    waiting = min(sum(max(0.0, wait) for wait in waits), used + taken)
-    if waiting > max(WAITING * wall * threads, least):
-        return f"threads waited for a processor {waiting / (wall * threads):.1%} of the time"
+    smallest = 4 * TICK_S * math.sqrt(2 * (processors + 1) / 6)
+    spare = max(0, processors - threads)
+    allowed = max((TAKEN_SHARE + SPARE_SHARE * spare) * wall, smallest)
+    if taken > max(TAKEN_SHARE * wall, smallest) or used + taken > allowed:
+        causes = []
+        if used > 0.05 * wall:
+            causes.append(f"other processes used {used / wall:.1f}")
+        if taken > 0.05 * wall:
+            causes.append(f"the hypervisor took {taken / wall:.1f}")
+        return f"{' and '.join(causes)} of {processors} processor{'s' if processors > 1 else ''}"
+    waited = 0.0  # by the threads that still run
+    for thread, wait in after.waits_s.items():
+        waited += max(0.0, wait - before.waits_s.get(thread, 0.0))
+    # The excess is time that threads waited for each other: JAX runs one more than it is given.
+    waited = min(waited, used + taken)
+    if waited > max(WAITING_SHARE * wall * threads, smallest):
+        return f"threads waited for a processor {waited / (wall * threads):.1%} of the time"
     return None
 
 
-# ----------------------------------------------------------------------------------------- waiting
+def watch(threads: int | None = None, seconds: float = 1.0) -> str | None:
+    """Describe what would disturb ``threads`` threads, by default one per processor, if anything.
 
-
-def watched(threads: int | None = None, seconds: float = 1.0) -> str | None:
-    """What would disturb a run of so many threads, by default one a processor; None if quiet.
-
-    Watches that long, and names the programs.
+    Observes the machine for ``seconds`` and names the busiest programs.
     """
-    busiest()
-    before = read()
+    busiest_programs()
+    before = read_counters()
     time.sleep(seconds)
-    after = read()
-    found = disturbance(before, after, threads or after.processors)
-    names = ", ".join(busiest()) if found else ""
-    return f"{found} ({names})" if names else found
+    after = read_counters()
+    cause = disturbance(before, after, threads or after.processors)
+    names = ", ".join(busiest_programs()) if cause else ""
+    return f"{cause} ({names})" if names else cause
 
 
-def busiest() -> tuple[str, ...]:
-    """The programs that used most of the processors since the last call, three at most."""
+def busiest_programs() -> tuple[str, ...]:
+    """Name up to three programs that used the most processor time since the last call."""
     import psutil  # type: ignore[import-untyped]
 
     used: Counter[str] = Counter()
@@ -151,24 +154,26 @@ def busiest() -> tuple[str, ...]:
     return tuple(name for name, percent in used.most_common(3) if percent >= 5)
 
 
-def wait_quiet(minutes: float, say: Callable[[str], None], threads: int) -> None:
+def wait_quiet(minutes: float, note: Callable[[str], None], threads: int) -> None:
     """Wait until nothing has disturbed the machine for 5 s in a row, for at most ``minutes``.
 
-    Says what disturbs a run of ``threads`` threads meanwhile, and what still does at the end.
+    Calls ``note`` with the disturbances of a run of ``threads`` threads.
     """
     if (reason := unavailable()) is not None:
-        say(f"Not waiting for a quiet machine: {reason}.")
+        note(f"Not waiting for a quiet machine: {reason}.")
         return
     now = time.monotonic()
-    end, calm, last, said = now + 60 * minutes, 0, "", -math.inf
-    while calm < QUIET_S:
-        found, now = watched(threads), time.monotonic()
-        calm, last = (0, found) if found else (calm + 1, last)
-        if end <= now and calm < QUIET_S:
-            why = last or f"it was not watched for {QUIET_S} s"
-            said_last = f"The machine did not become quiet within {minutes:g} min: {why}."
-            say(f"{said_last} Measuring all the same.")
+    end, quiet_seconds, last_cause, noted_at = now + 60 * minutes, 0, "", -math.inf
+    while quiet_seconds < QUIET_S:
+        cause, now = watch(threads), time.monotonic()
+        quiet_seconds, last_cause = (0, cause) if cause else (quiet_seconds + 1, last_cause)
+        if end <= now and quiet_seconds < QUIET_S:
+            reason = last_cause or f"it was watched for less than {QUIET_S} s"
+            note(
+                f"The machine did not become quiet within {minutes:g} min: {reason}. "
+                "Measuring all the same."
+            )
             return
-        if found and now - said >= _NOTE_EVERY_S:
-            said = now
-            say(f"Waiting for a quiet machine, at most {(end - now) / 60:.1f} min: {last}.")
+        if cause and now - noted_at >= _NOTE_EVERY_S:
+            noted_at = now
+            note(f"Waiting for a quiet machine, at most {(end - now) / 60:.1f} min: {cause}.")

@@ -1,4 +1,4 @@
-"""torch, imported once the number of threads is fixed, on the device and precision asked for."""
+"""Import of torch with a fixed number of threads, for one device, in IEEE single precision."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INSTALL: Final = "python -m pip install -e '.[experiments]'"
 _NETWORKS: Final = (
     "python -m pip install --no-deps torchvision==0.28.0 timm==1.0.31 huggingface_hub safetensors"
 )
-#: What installs a package that not every run needs; networks of others leave torch alone.
+#: Commands that install packages needed by some runs only; ``--no-deps`` keeps the installed torch.
 INSTALLS: Final = {
     "torchvision": _NETWORKS,
     "timm": _NETWORKS,
@@ -22,31 +22,31 @@ INSTALLS: Final = {
 
 
 def cores_available() -> int:
-    """Cores that this process may use: its affinity where the system tells, else all."""
+    """Count the cores that this process may use: its affinity if the system shows it, else all."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def checked_threads(threads: int | None) -> int:
-    """The number of threads to use, by default one a core; raises ``UsageError``."""
+    """Return the number of threads to use, by default one per core; raises ``UsageError``."""
     cores = cores_available()
     if threads is None:
         return cores
     if not 1 <= threads <= cores:
-        raise UsageError(f"--threads {threads} is not possible; possible are 1 to {cores}.")
+        raise UsageError(f"--threads {threads} is not possible; give 1 to {cores}.")
     return threads
 
 
 def import_torch() -> Any:
-    """torch; raises ``MeasurementError`` with the line that installs it."""
+    """Import torch; raises ``MeasurementError`` with the command that installs it."""
     try:
         import torch
 
-        assert torch.cuda  # which an empty package has not
+        assert torch.cuda  # missing from an empty folder called torch
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # a broken one raises anything, SystemExit among it
+    except BaseException as error:  # a broken installation raises anything, even SystemExit
         raise MeasurementError(
             f"PyTorch cannot be imported ({words_of(error)}); install it with: {INSTALL}"
         ) from error
@@ -58,7 +58,7 @@ def start_torch(device: Device, threads: int) -> Any:
 
     TF32 is switched off, so that ``float32`` means IEEE single precision on every device; cuDNN
     chooses its algorithms by its heuristics (``benchmark`` off), as torch does by default.
-    Raises ``MeasurementError`` if torch or the device is not there.
+    Raises ``MeasurementError`` if torch or the device is missing.
     """
     imported_before = "torch" in sys.modules
     os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(threads)

@@ -16,59 +16,54 @@ _PATH = re.compile(r"(?<![\w.])(?:/[\w.+@~-]+)+/([\w.+@~-]+)")
 
 
 def without_paths(text: str) -> str:
-    """Absolute paths reduced to their last part, so that no folder or user name is recorded."""
+    """Reduce absolute paths to their last part, so that no folder or user name is recorded."""
     return _PATH.sub(r"\1", text)
 
 
 def last_line(text: str) -> str:
-    """The last line that says something, which in a traceback is the error."""
-    return _lines(text)[-1]
+    """Return the last line that is not empty, which in a traceback is the error."""
+    return without_paths((text.strip() or "no message").splitlines()[-1].strip())
 
 
 def first_line(text: str) -> str:
-    """The first line that says something."""
-    return _lines(text)[0]
+    """Return the first line that is not empty."""
+    return without_paths((text.strip() or "no message").splitlines()[0].strip())
 
 
-def _lines(text: str) -> list[str]:
-    lines = [without_paths(line.strip()) for line in text.splitlines() if line.strip()]
-    return lines or ["no message"]
-
-
-def text_of(path: Path) -> str:
-    """A file of the system as text; nothing where it cannot be read."""
+def read_text(path: Path) -> str:
+    """Read a file of the system as text; empty if the file cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
 
 
-def printed(*words: str, folder: Path | None = None) -> str | None:
-    """What a program prints that runs in ``folder``; None where it cannot run, or fails."""
+def program_output(*words: str, folder: Path | None = None) -> str | None:
+    """Run a program in ``folder`` and return its output; None if it cannot run or fails."""
     try:
-        done = subprocess.run(words, cwd=folder, capture_output=True, check=True, timeout=30)
+        run = subprocess.run(words, cwd=folder, capture_output=True, check=True, timeout=30)
     except (OSError, subprocess.SubprocessError):
         return None
-    return os.fsdecode(done.stdout).strip()  # which may name a folder of any letters
+    return os.fsdecode(run.stdout).strip()  # folder names need not be UTF-8
 
 
-def flat(part: object, name: str = "") -> Iterator[tuple[str, object]]:
-    """Every single value in a part by the names that lead to it: ``host.family``; None if empty."""
+def flatten(part: object, name: str = "") -> Iterator[tuple[str, object]]:
+    """Yield every single value with its path, such as ``host.family``; None for an empty part."""
     part = msgspec.to_builtins(part)
     if isinstance(part, list | tuple):
         part = dict(enumerate(part, 1))
     if isinstance(part, dict) and part:
         for key, value in part.items():
-            yield from flat(value, f"{name}.{key}".removeprefix("."))
+            yield from flatten(value, f"{name}.{key}".removeprefix("."))
     else:
         yield name, None if part == {} else part
 
 
 def factors_text(factors: Mapping[str, Factor]) -> str:
-    """``batch=16, pass=forward``."""
-    return ", ".join(f"{name}={value}" for name, value in factors.items())
+    """Join factors with their levels: ``batch=16, pass=forward``."""
+    return ", ".join(f"{name}={level}" for name, level in factors.items())
 
 
 def period_text(seconds: float) -> str:
-    """A time that is only estimated: ``45 s``, ``3 min``."""
+    """Round an estimated time: ``45 s``, ``3 min``."""
     return f"{5 * round(seconds / 5)} s" if seconds < 90 else f"{round(seconds / 60)} min"

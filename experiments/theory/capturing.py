@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 import torch
 
-from experiments.harness.capture import layers_of
+from experiments.harness.capture import capture_layers
 from experiments.networks.catalogue import INPUT_SHAPES, network
 from experiments.theory.captures import Input, Policy
 from experiments.theory.networks import prepared
@@ -32,7 +32,7 @@ def write_networks() -> None:
         for image in (extent, *_IMAGES.get(name, ())):
             with torch.device("meta"):
                 one = torch.empty((1, channels, image, image))
-                layers = layers_of(network(name).eval(), one)
+                layers = capture_layers(network(name).eval(), one)
             called = () if name in _TRAINED else ways
             networks = {" ".join(way): _captured(name, image, way) for way in called}
             text = msgspec.json.encode(Kept(layers, networks))

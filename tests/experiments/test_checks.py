@@ -41,7 +41,7 @@ def test_doctor_of_this_machine(
 ) -> None:
     pytest.importorskip("torch")
     monkeypatch.setattr(checks.quiet, "unavailable", lambda: None)
-    monkeypatch.setattr(checks.quiet, "watched", lambda: "others used 2.0 of 2")
+    monkeypatch.setattr(checks.quiet, "watch", lambda: "others used 2.0 of 2")
     assert main(["doctor", "--records", str(tmp_path)]) == 0
     *lines, end = capsys.readouterr().out.splitlines()
     levels = {line.split()[1]: line.split()[0] for line in lines if line[0] != " "}

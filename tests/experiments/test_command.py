@@ -42,7 +42,7 @@ NO_CASE = "--set layout=channels_last --set batch=1 --set subject=layer"
     ("run", 2, "Name the study to run"),
     ("run conv", 2, "There is no study 'conv'; possible are "),
     ("run --all", 2, "give --device cuda"),
-    ("run conv_scaling --threads 0", 2, "possible are 1 to "),
+    ("run conv_scaling --threads 0", 2, "give 1 to "),
     ("run conv_scaling --device tpu", 2, "choose from"),
     *(
         (f"run conv_scaling --wait-quiet {number}", 2, "not a number of minutes above 0")

@@ -16,8 +16,8 @@ from counted_study import STUDY
 
 from experiments import registry
 from experiments.counters import counting, lackey, ncu
-from experiments.harness.journal import Count, Finish, Journal, read_journal
-from experiments.harness.processes import task_of
+from experiments.harness.journal import CaseResult, Count, Journal, read_journal
+from experiments.harness.processes import new_task
 from experiments.harness.run import case_of
 from experiments.harness.study import CounterChoice, Session, Study
 from experiments.harness.worker import Task
@@ -46,7 +46,7 @@ def to_count(path: Path, **environment: object) -> Path:
         for index, factors in enumerate(header.factors):
             lost = {"status": "failed", "reason": "It did not go well."} if index == 1 else {}
             outcome = Case(factors=factors, series={"time": (0.5,)}, **lost)  # type: ignore[arg-type]
-            writing.append(Finish(case=index, outcome=outcome))
+            writing.append(CaseResult(case=index, outcome=outcome))
     return writing.path
 
 
@@ -104,7 +104,7 @@ def test_lackey_counts_every_multiply_add_and_nothing_else() -> None:
     if "fma" not in machine.host().flags:
         pytest.skip("this processor has no fused multiply-add")
     cases = {case: {"size": size} for case, size in enumerate((10, 1000, 0, -1, -9))}
-    task = task_of(STUDY, "lackey", Session("cpu", STUDY.full), cases)
+    task = new_task(STUDY, "lackey", Session("cpu", STUDY.full), cases)
     counts = list(lackey.count(STUDY, msgspec.structs.replace(task, counted=(NAME,))))
     found = {count.case: count for count in counts}
     assert [found[case].series[NAME] for case in (0, 1, 2)] == [(10,), (1000,), (0,)]

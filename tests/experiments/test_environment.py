@@ -14,7 +14,7 @@ import pytest
 from experiments.machine import code, environment, limits, runtime
 from experiments.machine import processor as machine
 from experiments.machine.environment import anonymous, device_key, variables
-from experiments.machine.text import flat, without_paths
+from experiments.machine.text import flatten, without_paths
 from report.records.record import Cache
 from report.records.store import read_record
 from tests import factory
@@ -126,11 +126,11 @@ def test_what_a_container_may_use_stands_in_the_environment(
     write(tmp_path, own=own)
     monkeypatch.setattr(limits, "_GROUPS", tmp_path)
     monkeypatch.setattr(limits, "_OWN", tmp_path / "own")
-    assert limits.available() == 400 * MIB + 7
+    assert limits.available_memory() == 400 * MIB + 7
     told = {"cgroup.processors": "0.5", "cgroup.memory_bytes": str(900 * MIB)}
     assert limits.container_limits() == told
     write(tmp_path, own="0::/")
-    assert limits.container_limits() == {} and limits.available() > 400 * MIB + 7
+    assert limits.container_limits() == {} and limits.available_memory() > 400 * MIB + 7
 
 
 def key(host: dict[str, Any] | None = None, **changes: Any) -> str:
@@ -168,7 +168,7 @@ def test_this_machine_is_anonymous_and_nulls_have_reasons(monkeypatch: pytest.Mo
     monkeypatch.setenv("LD_PRELOAD", "/home/anna/lib/liba.so")
     found = environment.gather(torch, "cpu", 1, name="lab 3")
     assert re.fullmatch("lab-3-1t-[0-9a-f]{6}", found.key)
-    null = {name for name, value in flat(found) if value is None and "load" not in name}
+    null = {name for name, value in flatten(found) if value is None and "load" not in name}
     assert found.missing.keys() - {"disturbance"} == null - {"host.machine"}
     assert {"gpu", "cpu.governor"} <= null and "name" not in null
     assert found.cpu.cores_available == runtime.cores_available() >= 1
@@ -185,7 +185,7 @@ def test_a_run_on_a_gpu_names_it_and_the_driver_of_all(monkeypatch: pytest.Monke
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: h200)
     for printed, driver in (("550.54\n550.54", "550.54"), (None, None)):
-        monkeypatch.setattr(environment, "printed", lambda *words, said=printed: said)
+        monkeypatch.setattr(environment, "program_output", lambda *words, said=printed: said)
         found = environment.gather(torch, "cuda", 2)
         assert found.gpu is not None and re.fullmatch("nvidia-h200-[0-9a-f]{6}", found.key)
         assert (found.gpu.compute_capability, found.gpu.driver) == ("9.0", driver)

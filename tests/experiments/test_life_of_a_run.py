@@ -21,13 +21,13 @@ from experiments import registry
 from experiments.__main__ import main
 from experiments.harness import worker
 from experiments.harness.journal import (
+    CaseResult,
     Ceilings,
-    Finish,
     Journal,
-    begun,
-    is_written,
+    is_in_use,
+    new_journal,
     read_journal,
-    unfinished,
+    unfinished_journals,
 )
 from experiments.harness.progress import Observer
 from experiments.harness.run import close
@@ -234,10 +234,10 @@ CASES = tuple(Case(factors={"size": size}) for size in range(3))
 @pytest.fixture
 def written(tmp_path: Path) -> Journal:
     """A run of which three cases are finished."""
-    with begun(tmp_path, HEADER) as journal:
+    with new_journal(tmp_path, HEADER) as journal:
         journal.append(Ceilings(reason="none asked for"))
         for index, case in enumerate(CASES):
-            journal.append(Finish(case=index, outcome=case))
+            journal.append(CaseResult(case=index, outcome=case))
     return journal
 
 
@@ -252,7 +252,7 @@ def test_a_cut_journal_goes_on_from_a_prefix(written: Journal, cut: int) -> None
     kept = len(journal.finished)
     assert journal.finished == dict(enumerate(CASES[:kept]))
     with journal:
-        journal.append(Finish(case=2, outcome=CASES[2]))
+        journal.append(CaseResult(case=2, outcome=CASES[2]))
     assert read_journal(path).finished == journal.finished
     assert path.read_bytes().startswith(content[:first])
 
@@ -266,7 +266,7 @@ def test_a_damaged_line_costs_no_other(written: Journal, place: int) -> None:
     with read_journal(written.path) as journal:
         assert (journal.header, journal.ceilings) == (HEADER, Ceilings(reason="none asked for"))
         assert journal.finished == dict(enumerate(CASES))
-        journal.append(Finish(case=7, outcome=CASES[0]))
+        journal.append(CaseResult(case=7, outcome=CASES[0]))
     assert read_journal(written.path).finished == {**dict(enumerate(CASES)), 7: CASES[0]}
 
 
@@ -275,16 +275,18 @@ def test_what_is_no_journal_is_a_fault_and_stops_nothing(written: Journal) -> No
     written.path.with_name(".y.journal.jsonl").mkdir()
     for begins in (b"", b'{"kind":"finish"}\n', b'{"kind":"run","journal":4}\n'):
         path.write_bytes(begins)
-        found, (foreign, unreadable) = unfinished(path.parent)
+        found, (foreign, unreadable) = unfinished_journals(path.parent)
         assert [journal.path for journal in found] == [written.path]
-        assert str(foreign).startswith(".x.journal.jsonl: the journal does not begin with its run")
-        assert str(unreadable).startswith(".y.journal.jsonl: cannot be read (")
+        assert str(foreign).startswith(
+            ".x.journal.jsonl: the first line is not the header of a run"
+        )
+        assert str(unreadable).startswith(".y.journal.jsonl cannot be read (")
         assert path.read_bytes() == begins
 
 
 def test_only_one_process_writes(written: Journal) -> None:
     content = written.path.read_bytes()
-    assert not is_written(written.path)
+    assert not is_in_use(written.path)
     with (
         read_journal(written.path),
         pytest.raises(MeasurementError, match="another run is writing"),
@@ -293,6 +295,6 @@ def test_only_one_process_writes(written: Journal) -> None:
         pass
     assert written.path.read_bytes() == content + b"\n"
     written.path.unlink()
-    assert is_written(written.path), "a run that ends while others look is at its journal"
-    with begun(written.path.parent, HEADER) as other:
+    assert is_in_use(written.path), "a run that ends while others look is at its journal"
+    with new_journal(written.path.parent, HEADER) as other:
         assert other.path != written.path, "runs of the same second"

@@ -60,7 +60,7 @@ def test_cases_are_unique_and_counting_takes_minutes(name: str, device: Device) 
     journal = Journal(Path(), header)
     for index, case in enumerate(full):
         journal.finished[index] = Case(factors=case)
-    task = counting.to_count(study, Session(device, study.full), journal)
+    task = counting.counting_task(study, Session(device, study.full), journal)
     work = [counting.multiply_adds(study, factors) for _, factors in task.cases]
     # Of two processes under lackey each executes 18 million multiply-adds a second, a case twice.
     assert device == "cuda" or 2 * sum(work) < 600 * 2 * 18e6
@@ -73,7 +73,7 @@ def test_every_call_gives_what_its_last_layer_does(name: str) -> None:
     pytest.importorskip("torch")
     meta: Any = "meta"  # tensors without memory
     for case in plan(name, "cuda"):
-        workload = measure.build(STUDIES[name], case, meta)
+        workload = measure.build_workload(STUDIES[name], case, meta)
         workload.once()
         result: Any = workload.call()
         last = layers_of_case(STUDIES[name], case)[-1]

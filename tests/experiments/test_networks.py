@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
-from experiments.harness.capture import layers_of
+from experiments.harness.capture import capture_layers
 from experiments.networks.catalogue import INPUT_SHAPES, network
 from experiments.networks.chains import mnist_cnn
 from experiments.networks.residual import basic, cifar_resnet, option_a
@@ -61,7 +61,7 @@ PUBLISHED: dict[str, tuple[int, float, int]] = {
 def test_layers_are_those_of_the_module_and_of_its_authors(name: str) -> None:
     with torch.device("meta"):
         made = mnist_cnn() if name == "MNIST" else network(name)
-        found = layers_of(made.eval(), torch.empty(2, *SHAPES[name]))
+        found = capture_layers(made.eval(), torch.empty(2, *SHAPES[name]))
     parameters = sum(parameter.numel() for parameter in made.parameters())
     assert sum(map(parameter_count, found)) == parameters
     assert len({layer.name for layer in found}) == len(found)
@@ -81,13 +81,13 @@ def test_layers_are_those_of_the_module_and_of_its_authors(name: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:Using padding='same'")
 @pytest.mark.parametrize(("module", "shape", "said"), [
-    (nn.LSTM(4, 4), (2, 3, 4), r"LSTM is not a layer that ridgepoint describes"),
+    (nn.LSTM(4, 4), (2, 3, 4), r"ridgepoint cannot describe LSTM"),
     (nn.AdaptiveAvgPool2d(3), (1, 1, 10, 10), r"from 10x10 to 3x3 has windows of different"),
     (nn.Conv2d(1, 1, 2, padding="same"), (1, 1, 4, 4), r"padding='same' with an even kernel"),
 ])  # fmt: skip
 def test_unknown_layers_are_refused(module: nn.Module, shape: tuple[int, ...], said: str) -> None:
     with pytest.raises(MeasurementError, match=said):
-        layers_of(module, torch.zeros(shape))
+        capture_layers(module, torch.zeros(shape))
 
 
 class Functional(nn.Module):

@@ -86,7 +86,7 @@ def test_counters_of_linux_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setattr(quiet, "_PROC", tmp_path)
     for processors, busy, stolen in (({0, 2}, 4.05, 0.12), ({2}, 2.70, 0.08), ({1}, 0, 0)):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, there=processors: there)
-        found = quiet.read()
+        found = quiet.read_counters()
         assert (found.busy_s, found.steal_s) == pytest.approx((busy, stolen))
         assert found.processors == len(processors) and found.waits_s == {7: pytest.approx(1.5)}
     assert os.sysconf("SC_CLK_TCK") == pytest.approx(1 / quiet.TICK_S)
@@ -105,8 +105,10 @@ def test_waiting_for_five_quiet_seconds_says_what_disturbs(
     monkeypatch.setattr(time, "sleep", lambda _: slept.append(loads[: len(slept) + 1][-1]))
     monkeypatch.setattr(time, "monotonic", lambda: float(len(slept)))
     monkeypatch.setattr(quiet, "unavailable", lambda: None)
-    monkeypatch.setattr(quiet, "read", lambda: later(wall=float(len(slept)), used=sum(slept)))
-    monkeypatch.setattr(quiet, "busiest", lambda: ("cc1",))
+    monkeypatch.setattr(
+        quiet, "read_counters", lambda: later(wall=float(len(slept)), used=sum(slept))
+    )
+    monkeypatch.setattr(quiet, "busiest_programs", lambda: ("cc1",))
     quiet.wait_quiet(2.0, notes.note, 2)
     assert len(slept) == seconds
     if seconds == 120:
@@ -119,7 +121,7 @@ def test_without_proc(notes: Notes, monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setattr(quiet, "_PROC", tmp_path)
     quiet.wait_quiet(5.0, notes.note, 1)
     assert len(notes.notes) == 1
-    before, after = quiet.read(), quiet.read()
+    before, after = quiet.read_counters(), quiet.read_counters()
     assert disturbance(before, after, 1) is None and before.processors >= 1
 
 
@@ -128,7 +130,7 @@ def test_busy_loops_on_this_machine_are_seen() -> None:
     program = [sys.executable, "-c", "while True: pass"]
     loops = [subprocess.Popen(program) for _ in range(2 * len(os.sched_getaffinity(0)))]
     try:
-        assert "python" in str(quiet.watched(seconds=0.3))
+        assert "python" in str(quiet.watch(seconds=0.3))
     finally:
         for loop in loops:
             loop.kill()

@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 from experiments import registry
 from experiments.harness import memory, policies, rounds, timing, worker
 from experiments.harness.ceilings import page_problem, working_sets
-from experiments.harness.journal import Ended, Finish, Journal
-from experiments.harness.measure import training
+from experiments.harness.journal import CaseResult, Journal, RoundResult
+from experiments.harness.measure import training_step
 from experiments.harness.rounds import affordable, shuffled, to_repeat, turns
 from experiments.harness.run import case_of
 from experiments.harness.study import FULL, Session, Subject
@@ -52,7 +52,7 @@ def test_samples_stay_between_minimum_and_maximum(minimum: int, extra: int, call
         return Duration(1.0, None)
 
     plan = protocol(minimum, minimum + extra, float(calls))
-    series = timing.repeated(Workload(lambda: None), plan, clock, lambda: float(len(taken)))
+    series = timing.repeat_calls(Workload(lambda: None), plan, clock, lambda: float(len(taken)))
     assert series == {"time": (1.0,) * min(max(calls, minimum), minimum + extra)}
 
 
@@ -69,7 +69,7 @@ def test_calls_start_alike_and_free_their_result_later(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(time, "perf_counter_ns", tick)
     workload = Workload(call=Result, reset=lambda: order.append("reset"))
-    series = timing.warmed_and_repeated(workload, protocol(3, 3, 60.0), "cpu")
+    series = timing.sample_times(workload, protocol(3, 3, 60.0), "cpu")
     assert order == ["reset", "clock", "clock", "freed"] * (len(order) // 4)
     assert len(order) // 4 >= 1 + 2 + 3
     assert {name: len(samples) for name, samples in series.items()} == {"time": 3, "page_faults": 3}
@@ -100,7 +100,7 @@ def test_a_step_is_that_of_stochastic_gradient_descent() -> None:
     torch.manual_seed(0)
     parts = torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(), torch.nn.Linear(144, 5)
     images = torch.randn(4, 3, 8, 8)
-    module, step = training(Subject(torch.nn.Sequential(*parts), images, "step"), "cpu")
+    module, step = training_step(Subject(torch.nn.Sequential(*parts), images, "step"), "cpu")
     weight = module.get_parameter("2.weight")
     before, speed = weight.detach().clone(), torch.zeros_like(weight)
     for _ in range(2):
@@ -136,11 +136,11 @@ def test_policies_take_turns(planned: dict[Policy, int], cases: set[int], seed: 
         assert shuffled(sorted(cases, reverse=True), seed, turn) == order
 
 
-def ended(case: int, seconds: float, process: int = 1, **how: Any) -> Ended:
+def ended(case: int, seconds: float, process: int = 1, **how: Any) -> RoundResult:
     """A process that measured a case; ``how`` it was disturbed or failed."""
     series = {} if "reason" in how else {"time": (seconds,)}
     round_ = Round(process=process, policy="retained", series=series, **how)
-    return Ended(case=case, round=round_, seconds=seconds)
+    return RoundResult(case=case, round=round_, seconds=seconds)
 
 
 @given(st.lists(st.floats(0.1, 50), min_size=1, max_size=9), st.integers(1, 9), st.floats(1, 900))
@@ -154,7 +154,7 @@ def test_processes_stay_in_budget(durations: list[float], processes: int, budget
 
 def budgeted(durations: list[float], processes: int, budget: float) -> tuple[float, Counter[int]]:
     """The time that is spent, and by how many processes each case is measured."""
-    log, spent = list[Ended](), 0.0
+    log, spent = list[RoundResult](), 0.0
     for process in range(1, processes + 1):
         left = processes + 1 - process
         for case in affordable(range(len(durations)), log, "retained", left, budget - spent):
@@ -198,7 +198,7 @@ def test_each_process_measures_each_case_and_no_case_takes_another_with_it(
     header = make_header(study, cases=tuple({"size": size} for size in sizes))
     with Journal(tmp_path / ".j.journal.jsonl", header) as journal:
         for index, factors in enumerate(header.factors):
-            journal.append(Finish(case=index, outcome=Case(factors=factors)))
+            journal.append(CaseResult(case=index, outcome=Case(factors=factors)))
         rounds.measure(study, Session("cpu", study.full), journal, notes)
     plain, crashed, loud = (case_of(study, journal, index) for index in range(3))
 
@@ -246,7 +246,7 @@ REQUESTS = CALL | {
     [(0, True, REQUESTS), (0, False, CALL), (3, True, CALL), (10, True, {})],
 )
 def test_requests_before_a_call(missed: int, emptied: bool, told: dict[str, Any]) -> None:
-    assert memory.requests_of(ENTRIES[missed:], 7 - missed, emptied) == told
+    assert memory.request_series(ENTRIES[missed:], 7 - missed, emptied) == told
 
 
 def test_statistics_stand_around_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +301,7 @@ def call(count):
     *blocks, last = [numpy.empty(8 * 2**20, dtype="uint8") for _ in range(count)]
     return last
 
-found = [policies.traced(Workload(lambda: call(count))) for count in (1, 3)]
+found = [policies.trace_blocks(Workload(lambda: call(count))) for count in (1, 3)]
 sys.stdout.buffer.write(msgspec.json.encode(found))
 """
 
@@ -327,13 +327,13 @@ def test_what_goes_beyond_the_limit_fails_and_the_limit_goes_away() -> None:
     import resource
 
     before = resource.getrlimit(resource.RLIMIT_AS)
-    with pytest.raises(MemoryError), limits.limited(64 * MIB):
+    with pytest.raises(MemoryError), limits.limit_memory(64 * MIB):
         bytearray(1024 * MIB)
     assert resource.getrlimit(resource.RLIMIT_AS) == before
-    with limits.limited(64 * MIB):
+    with limits.limit_memory(64 * MIB):
         assert len(bytearray(MIB)) == MIB
-    with pytest.raises(MemoryError), limits.limited():
-        bytearray(4 * limits.available())
+    with pytest.raises(MemoryError), limits.limit_memory():
+        bytearray(4 * limits.available_memory())
 
 
 # ------------------------------------------------------------------------------------- ceilings

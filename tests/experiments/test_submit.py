@@ -19,7 +19,7 @@ from experiments import gpu_session, registry
 from experiments.__main__ import main
 from experiments.cluster import submit
 from experiments.commands.status import Part, queued, shards, sweeps, tag
-from experiments.harness.journal import Finish, begun
+from experiments.harness.journal import CaseResult, new_journal
 from experiments.harness.request import Request
 from report.errors import MeasurementError
 from report.records.pooling import missing_shards, runs_of
@@ -202,7 +202,7 @@ def test_all_parts_end_in_time_and_one_that_fails_stops_no_other(
     notes: Notes,
 ) -> None:
     """The first leaves its time, one fails, others would take too long, the last has no case."""
-    one, header = Finish(case=0, outcome=Case(factors={})), make_header(tiny_study.STUDY)
+    one, header = CaseResult(case=0, outcome=Case(factors={})), make_header(tiny_study.STUDY)
     now, limit, closed = 0.0, 0.0, list[str]()
 
     def run(request: Request, observer: object) -> tuple[None, Path]:
@@ -213,7 +213,7 @@ def test_all_parts_end_in_time_and_one_that_fails_stops_no_other(
         if request.study == "conv_scaling":
             raise MeasurementError("No device.")
         if request.study != "backend_speedup":
-            with begun(tmp_path / request.study, header) as journal:
+            with new_journal(tmp_path / request.study, header) as journal:
                 journal.append(one)
         raise KeyboardInterrupt(signal.SIGALRM)
 
@@ -229,7 +229,7 @@ def test_all_parts_end_in_time_and_one_that_fails_stops_no_other(
 
     earlier = []
     for study in ("training_roofline", "backend_speedup"):
-        with begun(tmp_path / study, header) as journal:
+        with new_journal(tmp_path / study, header) as journal:
             journal.append(one)
         earlier.append(journal.path)
     for name, double in (("run", run), ("close", close), ("_ended_after", limited)):
