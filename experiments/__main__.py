@@ -1,4 +1,4 @@
-"""The command of the measuring side: ``python -m experiments list``, ``run``, ``theory``, …"""
+"""Command line of the measuring side: ``python -m experiments list``, ``run``, ``theory``, …"""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ import msgspec
 from msgspec import Meta
 
 from experiments import registry
-from experiments.cluster.submit import ASKED, export_script, submit
+from experiments.cluster.submit import SBATCH_OPTIONS, export_script, submit
 from experiments.commands.checks import check_records, doctor
 from experiments.commands.status import status
 from experiments.gpu_session import measure_all
-from experiments.harness.progress import Observer, outcome
+from experiments.harness.progress import Observer, print_outcome
 from experiments.harness.request import Request
 from experiments.harness.run import close, run
 from experiments.importers.command import import_files
@@ -73,7 +73,7 @@ jobs
 --shards  COUNT  default: as many as nodes
 --time  COUNT [60]  limit of a job in minutes
 --export-sbatch  FILE  write a script instead
-""" + "".join(f"--{name}  {name.upper()}  {name} that sbatch asks for\n" for name in ASKED)
+""" + "".join(f"--{name}  {name.upper()}  {name} that sbatch asks for\n" for name in SBATCH_OPTIONS)
 _IMPORT: Final = """\
 --study!  STUDY  the study whose data they become
 --origin!  TEXT  who measured
@@ -94,14 +94,14 @@ examples:
 """
 
 
-def _as(kind: object, what: str) -> Callable[[str], Any]:
-    """What turns a word into a value of ``kind``, or refuses one that is not ``what``."""
+def _parser_of(kind: object, description: str) -> Callable[[str], Any]:
+    """Return a function that parses a word into ``kind``, or refuses it as no ``description``."""
 
     def convert(text: str) -> Any:
         try:
             return msgspec.convert(text.strip(), kind, strict=False)
         except msgspec.ValidationError:
-            raise ArgumentTypeError(f"{text!r} is not {what}") from None
+            raise ArgumentTypeError(f"{text!r} is not {description}") from None
 
     return convert
 
@@ -119,25 +119,25 @@ def _label(text: str) -> str:
     raise ArgumentTypeError(f"{text!r} is not 1 to 60 printable characters")
 
 
-#: The options that name where a command writes.
+#: Options with a file or folder that a command writes.
 _WRITTEN: Final = ("figures", "export_sbatch", "into", "records")
-#: What an option takes, as tables say it → what makes that of a word.
+#: Parser of each type that the tables of options name.
 _TYPES: Final[dict[str, Callable[[str], Any]]] = {
     "N": int,
-    "MIN": _as(Annotated[float, Meta(gt=0, le=1e6)], "a number of minutes above 0"),
+    "MIN": _parser_of(Annotated[float, Meta(gt=0, le=1e6)], "a number of minutes above 0"),
     "I/N": _shard,
     "NAME": _label,
-    "STUDY": _as(Slug, "a name of a study"),
-    "ID": _as(Licence, "a licence of SPDX"),
-    "URL": _as(Address, "a web address"),
-    "HASH": _as(Revision, "a commit"),
+    "STUDY": _parser_of(Slug, "a name of a study"),
+    "ID": _parser_of(Licence, "a licence of SPDX"),
+    "URL": _parser_of(Address, "a web address"),
+    "HASH": _parser_of(Revision, "a commit"),
 }
 
 
 def request_of(options: Namespace) -> Request:
-    """What the options of ``run`` or ``submit`` ask for."""
-    given = {n: v for n, v in vars(options).items() if n in Request.__dataclass_fields__}
-    return Request(**given, settings=tuple(options.set), images=options.data)
+    """Convert the options of ``run`` or ``submit`` into a request."""
+    fields = {n: v for n, v in vars(options).items() if n in Request.__dataclass_fields__}
+    return Request(**fields, settings=tuple(options.set), images=options.data)
 
 
 def _run(options: Namespace) -> int:
@@ -145,12 +145,12 @@ def _run(options: Namespace) -> int:
     if options.all:
         return measure_all(options.device, options.minutes, options.records, observer)
     if options.study is None:
-        raise UsageError("Name the study to run, or give --all; run --help tells more.")
-    return _told(*run(request_of(options), observer), options.records)
+        raise UsageError("Name the study to run, or give --all; run --help lists all options.")
+    return _print_record(*run(request_of(options), observer), options.records)
 
 
 def _submit(options: Namespace) -> int:
-    """Measure in jobs until all shards are there, or write the script that does."""
+    """Measure all shards in jobs, or write the script for it."""
     if options.export_sbatch is not None:
         return export_script(request_of(options), options)
     path = submit(request_of(options), options, Observer(debug=options.debug))
@@ -159,27 +159,29 @@ def _submit(options: Namespace) -> int:
 
 
 def _close(options: Namespace) -> int:
-    closed = close(options.study, options.records, Observer(debug=options.debug))
-    return max(_told(*each, options.records) for each in closed)
+    code = 0
+    for record, path in close(options.study, options.records, Observer(debug=options.debug)):
+        code = max(code, _print_record(record, path, options.records))
+    return code
 
 
-def _told(record: Record, path: Path, records: Path) -> int:
-    """Print what was measured, where it lies, and whether papers use it; the exit code."""
-    measured = outcome(record)
+def _print_record(record: Record, path: Path, records: Path) -> int:
+    """Print the cases of a record, its path and the next command; return the exit code."""
+    measured = print_outcome(record)
     print(f"Record: {path}")
     print(*next_build(record.study, path, records), sep="\n")
     return int(not measured)
 
 
 def next_build(study: str, path: Path, records: Path) -> tuple[str, ...]:
-    """What a build does with a record of ``records``; last the command that builds from it."""
+    """Say how a build uses a record of ``records``, and the command that builds from it."""
     file = f"{study}/{path.name}"
     try:
         used, words = fate_of(study, file, records)
     except RidgepointError as error:
         return (str(error),)
     # A name begins with the time, so that the last one is the newest.
-    newest = max(each.name for each in path.parent.glob(f"[0-9]*{ENDING}")) == path.name
+    newest = max(path.parent.glob(f"[0-9]*{ENDING}")).name == path.name
     use = [] if used else ["--use", "latest" if newest else file]
     own = records.resolve() != Path("data").resolve()
     data = ["--data", os.fspath(records)] if own else []
@@ -188,7 +190,7 @@ def next_build(study: str, path: Path, records: Path) -> tuple[str, ...]:
     return f"{words[:1].upper()}{words[1:]}; to build the paper{from_it}:", command
 
 
-#: Command → what it does, in words and as a function, and its options.
+#: Command → its description, function and options.
 _COMMANDS: Final[dict[str, tuple[str, Callable[[Namespace], int], str]]] = {
     "list": (
         "the studies; of a named one, its factors and plans",
@@ -211,18 +213,18 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[Namespace], int], str]]] = {
 
 
 def parser() -> Parser:
-    """The command line."""
-    every = Parser(prog="python -m experiments")
-    commands = every.add_subparsers(dest="command", required=True)
+    """Build the parser of the command line."""
+    program = Parser(prog="python -m experiments")
+    commands = program.add_subparsers(dest="command", required=True)
     for name, (meaning, _, options) in _COMMANDS.items():
         command = commands.add_parser(name, help=meaning)
         command.add_options(f"--debug  –  show tracebacks\n{options}", _TYPES)
         command.epilog = _EXAMPLES if name == "run" else None
-    return every
+    return program
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what ``arguments`` say; return the exit code."""
+    """Run a command; return the exit code."""
     options = Namespace()
     try:
         parser().parse_args(arguments, options)
@@ -231,26 +233,26 @@ def main(arguments: Sequence[str]) -> int:
         return code
     except KeyboardInterrupt as interrupt:
         print("Interrupted.", file=sys.stderr)
-        # As a shell says of a command that a signal has ended.
+        # A shell's exit code of a command that a signal has ended.
         return 128 + int((interrupt.args or (signal.SIGINT,))[0])
     except (RidgepointError, ModuleNotFoundError, OSError) as error:
         if "--debug" in arguments:
             traceback.print_exception(error)
-        said = str(error)
+        message = str(error)
         if isinstance(error, ModuleNotFoundError):
             install = INSTALLS.get(error.name or "", INSTALL)
-            said = f"{error.name} is not installed; install it with: {install}"
+            message = f"{error.name} is not installed; install it with: {install}"
         elif isinstance(error, OSError):
-            # A full disk does not say for which file.
+            # The error of a full disk does not name the file.
             folders = (getattr(options, name, None) for name in _WRITTEN)
-            place = error.filename or next(filter(None, folders), "standard output")
-            said = f"{place}: {error.strerror or error}."
-        print(said, file=sys.stderr)
+            file = error.filename or next(filter(None, folders), "standard output")
+            message = f"{file}: {error.strerror or error}."
+        print(message, file=sys.stderr)
         return getattr(error, "exit_code", 1)
 
 
 def command() -> int:
-    """The command as a process of its own, which SIGTERM ends as Ctrl-C does."""
+    """Run the command of this process, which SIGTERM interrupts as Ctrl-C does."""
 
     def terminated(number: int, frame: object) -> None:
         raise KeyboardInterrupt(number)

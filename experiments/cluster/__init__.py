@@ -1,1 +1,1 @@
-"""Jobs of a cluster, each of which measures a shard of a run."""
+"""Cluster jobs that measure one shard of a run each."""

@@ -1,7 +1,7 @@
-"""``python -m experiments submit``: a run in shards, each measured by a job of its own.
+"""``python -m experiments submit``: measure a run in shards, one job each.
 
-A shard is there when its record is; so jobs that fail, run out of time or lose their node are
-submitted again, and go on where they were.
+A shard is measured when its record exists.  Jobs that fail, run out of time or lose their node are
+submitted again and continue.
 """
 
 from __future__ import annotations
@@ -25,36 +25,38 @@ from experiments.machine.text import last_line, read_text
 from report.errors import MeasurementError
 from report.records.pooling import OPTION
 
-#: This program without its options; tests have one that knows their study.
+#: This program without its options; tests replace it.
 PROGRAM: tuple[str, ...] = (sys.executable, "-m", "experiments")
-#: Asked of sbatch as they are.
-ASKED: Final = ("partition", "account", "qos", "constraint", "gres")
-#: So often jobs are submitted without progress.
+#: Options passed to sbatch.
+SBATCH_OPTIONS: Final = ("partition", "account", "qos", "constraint", "gres")
+#: Number of submissions without progress before giving up.
 _ATTEMPTS: Final = 3
 
 
 class Jobs:
-    """The jobs of one sweep, and the shards that they measure."""
+    """Jobs of one sweep, by the shards that they measure."""
 
     def __init__(self, request: Request, options: argparse.Namespace) -> None:
-        """Raises ``UsageError`` for more shards than there can be."""
+        """Name the sweep; raises ``UsageError`` for too many shards."""
         self.request, self.options = request, options
         self.of = options.shards or options.nodes
-        shard = replace(request, shard=(1, self.of)).part()
+        shard = replace(request, shard=(1, self.of)).select_shard()
         self.sweep = status.tag(request.study, shard, request.threads, request.label)
         self.logs = request.records / request.study / ".jobs"  # hidden, and ignored by git
         self.submitted: dict[int, Any] = {}
-        # The signal goes to the run itself, which keeps what is finished and ends.
+        # The signal goes to the run itself, which saves its finished cases and ends.
         self.flags = {"signal": "B:TERM@30", "nodes": "1"}
-        self.flags |= {name: value for name in ASKED if (value := getattr(options, name))}
+        for name in SBATCH_OPTIONS:
+            if value := getattr(options, name):
+                self.flags[name] = value
 
     def command(self, number: int | str) -> list[str]:
-        """What the job of a shard runs."""
-        words = (*self.request.command(self.request.threads)[3:], *self.request.places)
+        """Command of the job of a shard."""
+        words = (*self.request.command(self.request.threads)[3:], *self.request.folder_options)
         return [*PROGRAM, *words, OPTION, f"{number}/{self.of}", "--if-missing"]
 
     def start(self, numbers: Sequence[int]) -> None:
-        """Submit a job for each of these shards, which becomes the run itself."""
+        """Submit a job for each of these shards."""
         import submitit
 
         python = f"exec {shlex.quote(sys.executable)}"
@@ -63,7 +65,7 @@ class Jobs:
             executor.update_parameters(
                 name=f"ridgepoint-{self.request.study}",
                 timeout_min=self.options.time,
-                local_gpus_per_node=int(self.request.device == "cuda"),  # else it sees none
+                local_gpus_per_node=int(self.request.device == "cuda"),  # 0 hides all GPUs
                 slurm_exclusive=True,
                 slurm_array_parallelism=self.options.nodes,
                 slurm_comment=self.sweep + ",".join(map(str, numbers)),
@@ -74,12 +76,12 @@ class Jobs:
             jobs = executor.map_array(os.execvp, programs, map(self.command, numbers))
         except (OSError, RuntimeError, subprocess.SubprocessError) as error:
             local = ", or give --cluster local" if self.options.cluster == "slurm" else ""
-            said = f"{last_line(str(error))}; change the options{local}"
-            raise MeasurementError(f"The jobs cannot be submitted: {said}.") from error
+            reason = f"{last_line(str(error))}; change the options{local}"
+            raise MeasurementError(f"The jobs cannot be submitted: {reason}.") from error
         self.submitted |= zip(numbers, jobs, strict=True)
 
     def active(self) -> Mapping[int, str]:
-        """What the jobs that wait or run do, by shard; those of SLURM whoever submitted them."""
+        """State of waiting and running jobs by shard; with SLURM, also jobs of earlier commands."""
         if self.options.cluster == "local":
             return {number: "running" for number, job in self.submitted.items() if not job.done()}
         try:
@@ -91,53 +93,54 @@ class Jobs:
 
 
 def submit(request: Request, options: argparse.Namespace, observer: Observer) -> Path:
-    """Submit what is missing until it is there; the path of the first shard's record.
+    """Submit missing shards until all are measured; return the path of the first shard's record.
 
-    Raises ``MeasurementError`` for jobs that are submitted too often without progress; when a
-    person stops it, the jobs are ended.
+    Raises ``MeasurementError`` after repeated submissions without progress; an interruption ends
+    the jobs.
     """
     jobs = Jobs(request, options)
     try:
-        return _submitted(jobs, observer)
+        return _submit_missing(jobs, observer)
     except KeyboardInterrupt:
         for job in jobs.submitted.values():
             with suppress(OSError, subprocess.SubprocessError):
                 job.cancel(check=False)
-        observer.note("The jobs are ended; the same command goes on with what they measured.")
+        observer.note("The jobs are ended; to continue them, repeat the command.")
         raise
 
 
-def _submitted(jobs: Jobs, observer: Observer) -> Path:
+def _submit_missing(jobs: Jobs, observer: Observer) -> Path:
     study, records, minutes = jobs.request.study, jobs.request.records, jobs.options.time
-    tries, most, printed = 0, (-jobs.of, -1), ""
+    attempts, best, printed = 0, (-jobs.of, -1), ""
     while True:
         active, parts = jobs.active(), status.shards(study, records, jobs.sweep)
         text = "; ".join(f"shard {n} of {jobs.of}: {active[n]}" for n in sorted(active))
         if text not in ("", printed):
             observer.note(text)
         printed = text
-        left = [number for number, part in parts.items() if part.state != "measured"]
-        if not left:
+        missing = [number for number, part in parts.items() if part.state != "measured"]
+        if not missing:
             return records / study / parts[1].file
         if not active:
-            reached = -len(left), sum(part.kept for part in parts.values())
-            tries, most = (1, reached) if reached > most else (tries + 1, most)
-            if tries > _ATTEMPTS:
-                number = next((n for n in left if n in jobs.submitted), min(jobs.submitted))
+            progress = -len(missing), sum(part.saved for part in parts.values())
+            attempts, best = (1, progress) if progress > best else (attempts + 1, best)
+            if attempts > _ATTEMPTS:
+                number = min(jobs.submitted.keys() & missing or jobs.submitted)
                 log = jobs.submitted[number].paths.stderr
                 raise MeasurementError(
                     f"Shard {number} was submitted {_ATTEMPTS} times without progress, each time "
                     f"for {minutes} min (--time); {log} ends with: {last_line(read_text(log))}"
                 )
-            now = left[: jobs.options.nodes] if jobs.options.cluster == "local" else left
-            jobs.start(now)
-            shards = f"{', '.join(map(str, now))} of {jobs.of}"
+            if jobs.options.cluster == "local":
+                missing = missing[: jobs.options.nodes]
+            jobs.start(missing)
+            shards = f"{', '.join(map(str, missing))} of {jobs.of}"
             observer.note(f"Submitted shards {shards}; time limit {minutes} min.")
         time.sleep(2)
 
 
 def export_script(request: Request, options: argparse.Namespace) -> int:
-    """Write a script for sbatch that measures all shards without submitit; the exit code."""
+    """Write a script for sbatch that measures all shards without submitit; return the exit code."""
     jobs, path = Jobs(request, options), options.export_sbatch
     jobs.logs.mkdir(parents=True, exist_ok=True)
     flags = {
@@ -149,10 +152,12 @@ def export_script(request: Request, options: argparse.Namespace) -> int:
         "comment": jobs.sweep + ",".join(map(str, range(jobs.of + 1))),
         **jobs.flags,
     }
-    asked = [f"#SBATCH --{key}={shlex.quote(str(value))}" for key, value in flags.items()]
+    lines = ["#!/bin/bash"]
+    for name, value in flags.items():
+        lines.append(f"#SBATCH --{name}={shlex.quote(str(value))}")
     command = shlex.join(jobs.command("NUMBER")).replace("NUMBER/", "${SLURM_ARRAY_TASK_ID}/")
-    lines = ("#!/bin/bash", *asked, "#SBATCH --exclusive", "set -eu", f"exec {command}", "")
+    lines += ["#SBATCH --exclusive", "set -eu", f"exec {command}", ""]
     path.write_text("\n".join(lines), encoding="utf-8")
     print(f"Submit it with: sbatch {shlex.quote(str(path))}; time limit {options.time} min a job.")
-    print("Submit it again if a shard is missing then: it goes on where it ended.")
+    print("If a shard is missing afterwards, submit the script again to continue.")
     return 0

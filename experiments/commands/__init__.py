@@ -1,1 +1,1 @@
-"""Commands that look at records and at the machine without measuring."""
+"""Commands that examine records and the machine without measuring."""

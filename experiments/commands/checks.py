@@ -1,7 +1,7 @@
-"""Whether a machine is good to measure on (``doctor``), and a record to hand in (``check``).
+"""Checks of a machine before measuring (``doctor``), and of a record to hand in (``check``).
 
-Each check is one line: ``ok``, ``note`` for what is worth knowing or would be better otherwise, and
-``problem`` for what stands in the way, with what to do.
+Each check prints one line: ``ok``, a ``note`` on a possible improvement, or a ``problem`` with its
+remedy.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ from report.records.store import (
 )
 
 _GIB: Final = 2**30
-#: What the largest quick run needs (B).
+#: Memory of the largest quick run (B).
 _LITTLE_MEMORY: Final = 2 * _GIB
-#: Governors that let a clock fall between calls.
+#: Governors that lower the clock between calls.
 _SLOW: Final = ("powersave", "ondemand", "conservative")
 
 
 class Check(NamedTuple):
-    """One thing that was looked at, and what was found."""
+    """Result of one check."""
 
     topic: str
     text: str
     level: Literal["ok", "note", "problem"] = "ok"
 
     def line(self) -> str:
-        """The check in lines of at most 80 columns."""
+        """Wrap the check to lines of at most 80 columns."""
         head = f"{self.level:<9}{self.topic:<12}"
         return textwrap.fill(
             head + self.text, 80, subsequent_indent=" " * len(head), break_on_hyphens=False
@@ -62,7 +62,7 @@ class Check(NamedTuple):
 
 
 def noted(topic: str, ok: str, note: str | None) -> Check:
-    """A check that is ok, unless there is something to ``note``."""
+    """Return a check that is ok, unless it has a ``note``."""
     return Check(topic, note, "note") if note else Check(topic, ok)
 
 
@@ -70,7 +70,7 @@ def noted(topic: str, ok: str, note: str | None) -> Check:
 
 
 def doctor(options: Namespace) -> int:
-    """Look at everything and print it line by line; the exit code: 1 if nothing can be measured."""
+    """Print all checks of this machine; return the exit code, 1 if it cannot measure at all."""
     levels = []
     # PyTorch comes last, since its import takes seconds.
     for check in chain(_machine(), _now(options.records), _torch()):
@@ -85,15 +85,15 @@ def doctor(options: Namespace) -> int:
 
 
 def _machine() -> Iterator[Check]:
-    """What stays as it is while this machine is used."""
+    """Check the permanent properties of this machine."""
     import psutil  # type: ignore[import-untyped]
 
     cpu, room = machine.cpu(), psutil.virtual_memory()
     yield Check("Python", f"{platform.python_version()}, {machine.operating_system()}")
-    given = [f"{n}={v}" for n, v in variables("cuda").items() if not n.endswith("_NUM_THREADS")]
-    keep = "may change times or results; unset what you do not mean (records keep them)"
+    relevant = [f"{n}={v}" for n, v in variables("cuda").items() if not n.endswith("_NUM_THREADS")]
+    advice = "may change times or results; unset those you do not mean (records contain them)"
     none = "none is set that changes times or results"
-    yield noted("variables", none, f"{', '.join(given)} {keep}" if given else None)
+    yield noted("variables", none, f"{', '.join(relevant)} {advice}" if relevant else None)
     yield Check("processor", cpu.model)
     cores, total = psutil.cpu_count(logical=False), os.cpu_count() or 1
     yield processors(cpu.cores_available, cores, total, limits.processor_quota())
@@ -106,9 +106,9 @@ def _machine() -> Iterator[Check]:
 
 
 def processors(usable: int, cores: int | None, total: int, quota: float | None) -> Check:
-    """Processors that may be used, of ``total`` in the machine; ``cores`` are the physical ones.
+    """Check the number of usable processors, of ``total``; ``cores`` counts the physical ones.
 
-    ``quota`` is how many a container may use at a time.
+    ``quota`` is the number that a container may use at a time.
     """
     text = f"{usable} of {total} processors may be used; a run takes {usable} threads by default"
     if quota is not None and quota < usable:
@@ -122,7 +122,7 @@ def processors(usable: int, cores: int | None, total: int, quota: float | None) 
 
 
 def free_memory(available: int, total: int, limit: int | None = None) -> Check:
-    """Memory that a run can have (B); ``limit`` is that of a container."""
+    """Check the free memory (B); ``limit`` is a container's."""
     text = f"{available / _GIB:.1f} of {total / _GIB:.1f} GiB free"
     if limit is not None and limit < total:
         text = f"{text}, but the container may use {limit / _GIB:.1f} GiB in all"
@@ -132,26 +132,30 @@ def free_memory(available: int, total: int, limit: int | None = None) -> Check:
 
 
 def _now(records: Path) -> Iterator[Check]:
-    """Runs that were not finished, what others do at this moment, and what can count."""
-    counts = {path.name: sum(map(len, unfinished_journals(path))) for path in records.glob("*")}
-    left = ", ".join(f"{study} ({count})" for study, count in counts.items() if count)
-    close = "continue with --resume, or make a record of it with: python -m experiments close STUDY"
-    yield noted("runs", "none is unfinished", f"unfinished: {left}; {close}" if left else None)
+    """Check for unfinished runs, disturbances at this moment, and counting tools."""
+    runs = []
+    for folder in records.glob("*"):
+        journals, errors = unfinished_journals(folder)
+        if number := len(journals) + len(errors):
+            runs.append(f"{folder.name} ({number})")
+    close = "continue with --resume, or write a record with: python -m experiments close STUDY"
+    unfinished = f"unfinished: {', '.join(runs)}; {close}" if runs else None
+    yield noted("runs", "none is unfinished", unfinished)
     if (blind := quiet.unavailable()) is not None:
         yield Check("now", f"{blind}; close other programs before measuring", "note")
     elif (busy := quiet.watch()) is not None:
         yield Check("now", f"{busy}; close them, or run with --wait-quiet 10", "problem")
     else:
-        yield Check("now", "others leave the processors alone")
+        yield Check("now", "other programs use no processor")
     for device, tool in TOOLS.items():
         if device == "cpu" or shutil.which("nvidia-smi"):
             reason = tool.unavailable()
-            no = f"cannot count here: {reason}" if reason else None
-            yield noted(tool.NAME, "can count executed work", no)
+            note = f"cannot count executed work: {reason}" if reason else None
+            yield noted(tool.NAME, "can count executed work", note)
 
 
 def _torch() -> Iterator[Check]:
-    """The GPUs that PyTorch finds, and PyTorch itself."""
+    """Check PyTorch and its GPUs."""
     try:
         torch: Any = runtime.import_torch()
     except (MeasurementError, OSError) as error:
@@ -159,9 +163,9 @@ def _torch() -> Iterator[Check]:
         return
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     names = ", ".join(torch.cuda.get_device_name(index) for index in range(count))
-    there = f"{names}; measure on it with --device cuda" if names else "none; measures on CPU"
-    unseen = "a driver is here, but PyTorch finds no GPU: install a CUDA build of PyTorch"
-    yield noted("GPU", there, unseen if not names and shutil.which("nvidia-smi") else None)
+    gpus = f"{names}; measure on it with --device cuda" if names else "none; measures on CPU"
+    unseen = "a driver is installed, but PyTorch finds no GPU: install a CUDA build of PyTorch"
+    yield noted("GPU", gpus, unseen if not names and shutil.which("nvidia-smi") else None)
     capability = torch.backends.cpu.get_cpu_capability()
     yield Check("PyTorch", f"{torch.__version__}, uses {capability} on this processor")
 
@@ -170,17 +174,17 @@ def _torch() -> Iterator[Check]:
 
 
 def check_records(options: Namespace) -> int:
-    """Print of each record whether it can be handed in; the exit code: 1 if one cannot.
+    """Print whether each record can be handed in; return the exit code, 1 if one cannot.
 
-    Of one record all checks are told, of several those that are not ok.  Those that can be handed
-    in are copied to the folders of their studies in a data directory, if ``--into`` gives one.
-    With ``--markdown`` it is printed for a comment on a pull request.
+    Prints all checks of a single record, but only notes and problems of several.  ``--into`` copies
+    records that can be handed in to the folders of their studies.  ``--markdown`` prints a comment
+    for a pull request.
     """
-    bad, files = 0, options.files
+    refused, files = 0, options.files
     for path in files:
-        stored, checks = _looked_at(path, options.into)
+        stored, checks = _check_file(path, options.into)
         problem = any(check.level == "problem" for check in checks)
-        bad += problem
+        refused += problem
         verdict = f"{'cannot' if problem else 'can'} be handed in"
         if options.markdown:
             print(f"### {path.name}: {verdict}\n")
@@ -193,16 +197,16 @@ def check_records(options: Namespace) -> int:
             if len(files) == 1 or check.level != "ok" or check.topic in ("machine", "copy"):
                 print(check.line(), flush=True)
     if len(files) > 1 and not options.markdown:
-        print(f"{len(files)} records: {len(files) - bad} can be handed in; {bad} cannot.")
-    return int(bad > 0)
+        print(f"{len(files)} records: {len(files) - refused} can be handed in; {refused} cannot.")
+    return int(refused > 0)
 
 
-def _looked_at(path: Path, into: Path | None) -> tuple[Stored | None, list[Check]]:
-    """A record if it can be read, and all checks of it.
+def _check_file(path: Path, into: Path | None) -> tuple[Stored | None, list[Check]]:
+    """Read a record and check it; copy it into ``into`` if it has no problem.
 
-    It is copied if they allow it, and never over another.
+    Never overwrites another record.
     """
-    # Without links; what the record names lies in the same folder.
+    # The target of a link, since attachments lie in the folder of the record itself.
     folder, topic = Path(os.path.realpath(path.parent)), "format"
     checks: list[Check] = []
     stored: Stored | None = None
@@ -212,52 +216,52 @@ def _looked_at(path: Path, into: Path | None) -> tuple[Stored | None, list[Check
         if into and all(check.level != "problem" for check in checks):
             target, topic = into / stored.record.study / path.name, "copy"
             text, attachments = path.read_bytes(), read_attachments(stored, ("*",), folder)
-            here = {name: file for name, file in attachments.items() if isinstance(file, bytes)}
+            contents = {name: file for name, file in attachments.items() if isinstance(file, bytes)}
             if target.exists() and target.read_bytes() == text:
-                write_attachments(target, here)  # which may have come after the record
+                write_attachments(target, contents)  # attachments may be handed in later
             else:
-                write_files(target, text, here)
+                write_files(target, text, contents)
             checks.append(Check("copy", f"{target}"))
     except OSError as error:
         checks.append(Check(topic, str(error), "problem"))
-    except Exception as error:  # so that a class's other records are looked at
+    except Exception as error:  # so that the other files are checked
         checks.append(Check(topic, reason_of(error), "problem"))
     return stored, checks
 
 
 def checks_of(stored: Stored, folder: Path) -> Iterator[Check]:
-    """All checks of a record that could be read; ``folder`` is that to which its file is relative.
+    """Check a record that could be read, and whose file is relative to ``folder``.
 
-    Raises ``RecordError`` for a file beside it that cannot be read as it was written.
+    Raises ``RecordError`` for a damaged attachment.
     """
     record = stored.record
     yield Check("machine", f"{record.environment.label}, {record.study}, {record.started[:10]}")
     if stored.edited:
-        why = f"{EDITED}; hand in the file that the experiment wrote"
-        yield Check("content", why, "problem")
+        problem = f"{EDITED}; hand in the file that the experiment wrote"
+        yield Check("content", problem, "problem")
     else:
         yield Check("content", "is what its experiment wrote")
     files = read_attachments(stored, ("*",), folder)
     lacking = [name for name, file in files.items() if isinstance(file, Missing)]
-    note = f"not beside the record: {', '.join(lacking)}; what is read from there will be missing"
-    yield noted(
-        "files", f"{len(files)} beside the record, as it names them", note if lacking else None
-    )
+    note = f"not beside the record: {', '.join(lacking)}; papers will lack their values"
+    yield noted("files", f"{len(files)} beside the record, unchanged", note if lacking else None)
     yield _plan(record)
     yield _outcomes(record)
-    watched = gates.disturbed([record])
-    seen = "disturbances were not monitored"
-    if watched is not None:
-        seen = f"disturbed {watched[0]} of {watched[1]} measurements"
+    disturbed = gates.disturbed([record])
+    disturbances = "disturbances were not monitored"
+    if disturbed is not None:
+        disturbances = f"disturbed {disturbed[0]} of {disturbed[1]} measurements"
     if unstable := instability(record.cases, named=1):
-        yield Check("quiet", f"{unstable[:-1]}; {seen}", "note")
+        yield Check("quiet", f"{unstable[:-1]}; {disturbances}", "note")
     else:
-        yield Check("quiet", f"processes agree; {seen}", "note" if watched is None else "ok")
+        yield Check(
+            "quiet", f"processes agree; {disturbances}", "note" if disturbed is None else "ok"
+        )
     yield _plausible(record)
 
 
 def _plan(record: Record) -> Check:
-    """Whether it is a whole full run, with the cases of today's experiment."""
+    """Check that a record is a complete full run, with the cases of today's study."""
     plan, cases = record.protocol.plan, [case.factors for case in record.cases]
     if record.shard is not None:
         part = f"shard {record.shard.number} of {record.shard.of} of the {plan} plan"
@@ -268,8 +272,8 @@ def _plan(record: Record) -> Check:
     study = registry.load(record.study).on(record.environment.device)
     planned = study.cases(study.levels(quick=False))
     if lacking := [factors for factors in planned if factors not in cases]:
-        such = f"{len(lacking)} of {len(planned)} cases are not in it, such as "
-        return Check("plan", f"{such}{factors_text(lacking[0])}", "note")
+        missing = f"{len(lacking)} of {len(planned)} cases are missing, such as "
+        return Check("plan", f"{missing}{factors_text(lacking[0])}", "note")
     return Check("plan", f"all {len(planned)} cases of the full plan")
 
 
@@ -285,7 +289,7 @@ def _outcomes(record: Record) -> Check:
 
 
 def _plausible(record: Record) -> Check:
-    """Whether no case in float32 is faster than the best ceiling, and that not than the machine."""
+    """Check that no case in float32 is faster than the peak, nor the peak than the machine."""
     best = gates.best_rate(record)
     if best is None:
         return Check("ceilings", "none was measured, so that no rate can be judged", "note")

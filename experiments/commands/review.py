@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from experiments.harness.progress import outcome_text, shown
+from experiments.harness.progress import measured_text, outcome_text
 from experiments.machine.text import factors_text
 from report.instruments import gates
 from report.records.quantities import QUANTITIES
 from report.records.record import Case, Policy, Record
 from report.statistics.estimates import CONFIDENCE, median_interval
 
-#: What a case is shown by, the first that it has.
+#: Quantities of the table, in order of preference.
 _SHOWN: Final = ("time", "allocated_peak", "requested_peak", "resident_peak")
-#: Forges take no comment of more than 65,536 characters.
+#: Rows of the table: a comment on a forge has at most 65,536 characters.
 _MOST_CASES: Final = 250
 
 
 def review(record: Record) -> Iterator[str]:
-    """The lines that say what measured a record, how, and what it found in each case."""
+    """Yield the lines of a review: machine, plan and code, and a table of all cases."""
     machine, code, protocol = record.environment, record.code, record.protocol
     processes = ", ".join(f"{number} {policy}" for policy, number in protocol.processes.items())
     commit = "not under git" if code.commit is None else code.commit[:12]
@@ -41,23 +41,23 @@ def review(record: Record) -> Iterator[str]:
 
 
 def _row(case: Case) -> tuple[str, ...]:
-    """The cells of a case: the median over processes under the studies' memory policy."""
+    """Cells of a case: the median over processes, with freed memory kept if possible."""
     name = _code(factors_text(case.factors))
     if case.status != "ok":
         return name, _code(outcome_text(case)), "–", "–", "0"
-    policy: Policy = (*(p for p in gates.policies(case) if p == "retained"), "default")[0]
+    policy: Policy = "retained" if "retained" in gates.policies(case) else "default"
     quantity = next((name for name in _SHOWN if case.samples(name, policy)), None)
     if quantity is None:
         return name, "–", "–", "–", "0"
     unit, processes = QUANTITIES[quantity].unit, gates.medians(case, quantity, policy)
     if len(processes) < 2:
         samples = case.samples(quantity, policy)
-        middle = shown(median_interval(samples).value, unit)
+        middle = measured_text(median_interval(samples).value, unit)
         return name, quantity, middle, "one process", f"{len(samples)} calls"
     estimate = median_interval(processes)
     level = "" if estimate.confidence >= CONFIDENCE else f" ({100 * estimate.confidence:.0f} %)"
-    interval = f"{shown(estimate.low, unit)} to {shown(estimate.high, unit)}{level}"
-    return name, quantity, shown(estimate.value, unit), interval, f"{estimate.n} processes"
+    interval = f"{measured_text(estimate.low, unit)} to {measured_text(estimate.high, unit)}{level}"
+    return name, quantity, measured_text(estimate.value, unit), interval, f"{estimate.n} processes"
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
@@ -67,10 +67,10 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
 
 
 def _code(text: str) -> str:
-    """Text that no forge takes for markup, an address or a person's name."""
+    """Format text as code, so that a forge sees no markup, address or person's name in it."""
     return f"`{' '.join(text.split()).replace('`', chr(39)).replace('|', chr(92) + '|')}`"
 
 
 def finding(topic: str, text: str, level: str) -> str:
-    """A line of a list that says what is wrong with a record."""
+    """Format a fault of a record as an item of a list."""
     return f"- **{level}**, {topic}: {_code(text)}"

@@ -1,7 +1,7 @@
-"""What there is of the sweeps of a study: which shards are measured, queued or missing.
+"""State of the sweeps of a study: which shards are measured, queued or missing.
 
-A job of SLURM says in its comment which shards its array measures, so that the queue can be asked
-from any login; many clusters keep no accounts that could be asked instead.
+The comment of a SLURM job lists the shards that its array measures, so that any login can read them
+from the queue; many clusters have no accounting that could be queried instead.
 """
 
 from __future__ import annotations
@@ -24,43 +24,45 @@ from report.records.store import digest, survey
 
 
 class Part(NamedTuple):
-    """A shard that is measured, running, unfinished or missing, and the file that tells it.
+    """State of a shard (measured, running, unfinished or missing), and its record or journal.
 
-    Of one not finished ``kept`` measurements are kept, each a case by itself or in one process.
+    ``saved`` counts the results of an unfinished shard.
     """
 
     state: str = "missing"
     file: str = ""
-    kept: int = 0
+    saved: int = 0
 
 
 def sweeps(study: str, records: Path) -> list[tuple[Head, dict[int, Part]]]:
-    """The head of each sweep of a study on one kind of machine, and its shards, the newest last.
+    """List the sweeps of a study, oldest first: a head and all shards, per kind of machine.
 
     Raises ``RecordError`` as reading does.
     """
-    found: list[tuple[Head, dict[int, Part]]] = []
+    sweeps_by_age: list[tuple[Head, dict[int, Part]]] = []
 
-    def take(head: Head, part: Part) -> None:
+    def add(head: Head, part: Part) -> None:
         if head.shard is None:
             return
-        alike = (p for h, p in found if tags(h) == tags(head) and unlike(h, head) is None)
-        if (parts := next(alike, None)) is None:
-            found.append((head, parts := dict.fromkeys(range(1, head.shard.of + 1), Part())))
-        parts[head.shard.number] = part
+        for first, parts in sweeps_by_age:
+            if tags(first) == tags(head) and unlike(first, head) is None:
+                parts[head.shard.number] = part
+                return
+        parts = dict.fromkeys(range(1, head.shard.of + 1), Part())
+        sweeps_by_age.append((head, parts | {head.shard.number: part}))
 
     for journal in unfinished_journals(records / study)[0]:
         state = "running" if is_in_use(journal.path) else "unfinished"
-        kept = len(journal.finished) + len(journal.rounds)
-        take(journal.header, Part(state, journal.path.name, kept))
-    # Records come last, since of a shard that is measured nothing else matters.
+        saved = len(journal.finished) + len(journal.rounds)
+        add(journal.header, Part(state, journal.path.name, saved))
+    # Records come last, so that a measured shard replaces its journal.
     for stored in survey(study, records, Head)[0]:
-        take(stored.record, Part("measured", Path(stored.file).name))
-    return sorted(found, key=lambda sweep: sweep[0].started)
+        add(stored.record, Part("measured", Path(stored.file).name))
+    return sorted(sweeps_by_age, key=lambda sweep: sweep[0].started)
 
 
 def shards(study: str, records: Path, sweep: str) -> Mapping[int, Part]:
-    """The shards of the sweep with this tag by today's code, on the newest kind of machine."""
+    """Return the shards of the sweep with this tag and today's code, on the newest machine."""
     today = code.identify(study)[0].measuring_code
     for head, parts in reversed(sweeps(study, records)):
         if sweep in tags(head) and head.code.measuring_code == today:
@@ -69,78 +71,85 @@ def shards(study: str, records: Path, sweep: str) -> Mapping[int, Part]:
 
 
 def status(options: Namespace) -> int:
-    """Print what there is of the sweeps of a study, and what to run next; the exit code."""
+    """Print the state of the sweeps of a study and the next commands; return the exit code."""
     study, records = options.study, options.records
     registry.load(study)
-    places = () if records == Path("data") else ("--records", str(records))
+    options_of_records = () if records == Path("data") else ("--records", str(records))
     try:
         waiting = queued(study)
     except MeasurementError as error:
         waiting = {}
         print(f"{error} A shard that is missing here may wait in the queue.")
-    found = sweeps(study, records)
-    for head, parts in found:
+    existing = sweeps(study, records)
+    for head, parts in existing:
         print(f"{study}, {head.protocol.plan} plan on {head.environment.key}")
-        jobs = {n: text for name in tags(head) for n, text in waiting.pop(name, {}).items()}
-        print(*_lines(head, parts, places, jobs), sep="\n")
+        jobs: dict[int, str] = {}
+        for name in tags(head):
+            jobs |= waiting.pop(name, {})
+        print(*_lines(head, parts, options_of_records, jobs), sep="\n")
     for sweep, jobs in waiting.items():
         of = sweep.split(":")[3]
-        print(f"{study}: {len(jobs)} of {of} shards are in the queue, and nothing is measured yet")
-        print(*(f"  shard {n}/{of}  {text}" for n, text in sorted(jobs.items())), sep="\n")
-    if not found and not waiting:
-        words = ("python", "-m", "experiments", "run", study, *places, OPTION, "1/4")
-        print(f"{study} has no sweep in {records}; begin one with:\n  {shlex.join(words)}")
+        print(f"{study}: {len(jobs)} of {of} shards are in the queue, none is measured yet")
+        for number, text in sorted(jobs.items()):
+            print(f"  shard {number}/{of}  {text}")
+    if not existing and not waiting:
+        words = ("python", "-m", "experiments", "run", study, *options_of_records, OPTION, "1/4")
+        print(f"No shard of {study} is measured in {records}; start with:\n  {shlex.join(words)}")
     return 0
 
 
 def _lines(
-    head: Head, parts: Mapping[int, Part], places: Sequence[str], jobs: Mapping[int, str]
+    head: Head, parts: Mapping[int, Part], records: Sequence[str], jobs: Mapping[int, str]
 ) -> Iterator[str]:
-    """A line for each shard, and the next commands; ``jobs`` are those in the queue."""
-    nexts = []
-    for number, (state, file, kept) in sorted(parts.items()):
+    """Yield a line per shard, and the next commands; ``jobs`` is the state of queued shards."""
+    commands = []
+    for number, (state, file, saved) in sorted(parts.items()):
         shard, job = f"{number}/{len(parts)}", jobs.get(number)
-        now = "queued" if job and state in ("missing", "unfinished") else state
-        if now in ("missing", "unfinished"):
-            option = (OPTION, shard, "--if-missing")
-            nexts.append(f"  {shlex.join((*without_option(head.command), *places, *option))}")
-        so_far = f"{kept} measurements in" if kept else ""
-        cells = (f"  shard {shard}", f"{now:10}", so_far, file, job and f"({job})")
+        waiting = state in ("missing", "unfinished")
+        if waiting and not job:
+            words = (*without_option(head.command), *records, OPTION, shard, "--if-missing")
+            commands.append(f"  {shlex.join(words)}")
+        state_text = f"{'queued' if waiting and job else state:10}"
+        results = f"{saved} measurements in" if saved else ""
+        cells = (f"  shard {shard}", state_text, results, file, job and f"({job})")
         yield "  ".join(filter(None, cells)).rstrip()
-    yield from ("Next:", *nexts) if nexts else ()
+    if commands:
+        yield from ("Next:", *commands)
 
 
 def tag(study: str, shard: Shard | None, threads: int | None, label: str | None) -> str:
-    """The sweep of a shard; in the comment of a job the shards of its array follow, from 0 on."""
-    asked = digest(f"{threads} {label}".encode())[:8]  # a label may hold any character
-    return f"ridgepoint:{study}:{shard.sweep}:{shard.of}:{asked}:" if shard else ""
+    """Name the sweep of a shard; the comment of a job continues with the shards of its array."""
+    options = digest(f"{threads} {label}".encode())[:8]  # a label may contain any character
+    return f"ridgepoint:{study}:{shard.sweep}:{shard.of}:{options}:" if shard else ""
 
 
 def tags(head: Head) -> set[str]:
-    """How the sweep may have been asked for: with its threads, or without if they are usual."""
-    here = head.environment
-    asked = {here.threads, None if here.threads == here.cpu.cores_available else here.threads}
-    return {tag(head.study, head.shard, threads, here.name) for threads in asked}
+    """Return the possible tags of a sweep: with ``--threads``, or without if it is the default."""
+    facts = head.environment
+    options: set[int | None] = {facts.threads}
+    if facts.threads == facts.cpu.cores_available:
+        options.add(None)
+    return {tag(head.study, head.shard, threads, facts.name) for threads in options}
 
 
 def queued(study: str) -> dict[str, dict[int, str]]:
-    """What the jobs of this user do, by sweep and shard; nothing where there is no SLURM.
+    """Read the state of this user's jobs, by sweep and shard; empty without SLURM.
 
-    Raises ``MeasurementError`` where SLURM is there and does not answer.
+    Raises ``MeasurementError`` if SLURM does not answer.
     """
     command = ["squeue", "--noheader", "--array", "--me", "--format", "%i|%T|%N|%l|%r|%k"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        queue = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         return {}
-    if done.returncode != 0:
-        raise MeasurementError(f"SLURM does not answer ({last_line(done.stderr)}); try later.")
-    found: dict[str, dict[int, str]] = {}
-    for line in done.stdout.splitlines():
+    if queue.returncode != 0:
+        raise MeasurementError(f"SLURM does not answer ({last_line(queue.stderr)}); try later.")
+    jobs: dict[str, dict[int, str]] = {}
+    for line in queue.stdout.splitlines():
         name, state, node, limit, why, comment = line.split("|", 5)
         if comment.startswith(f"ridgepoint:{study}:"):
             sweep, colon, numbers = comment.rpartition(":")
             number = int(numbers.split(",")[int(name.partition("_")[2] or 0)])
             text = f"{state.lower()} {f'on {node}' if node else f'({why})'}, time limit {limit}"
-            found.setdefault(sweep + colon, {})[number] = text
-    return found
+            jobs.setdefault(sweep + colon, {})[number] = text
+    return jobs

@@ -42,7 +42,7 @@ def count(study: Study, session: Session, journal: Journal, observer: Observer) 
     task, tool = counting_task(study, session, journal), TOOLS[session.device]
     if not task.cases:
         return None
-    reason = tool.unavailable()
+    reason: str | None = tool.unavailable()
     try:
         if reason is None:
             observer.begin(f"Counting the executed work of {len(task.cases)} cases by {tool.NAME}.")

@@ -114,7 +114,8 @@ def in_layout(subject: Subject) -> tuple[nn.Module, torch.Tensor]:
     if subject.layout == "contiguous":
         return module, subject.inputs
     layout: Any = torch.channels_last
-    return module.to(memory_format=layout), subject.inputs.contiguous(memory_format=layout)
+    module.to(memory_format=layout)  # type: ignore[call-overload]
+    return module, subject.inputs.contiguous(memory_format=layout)
 
 
 def autocast(precision: Precision, device: Device) -> AbstractContextManager[object]:

@@ -71,7 +71,7 @@ def _profile(build: Callable[[], Workload]) -> Sequence[Any]:
         with record_function(CALL):
             result = workload.call()
     del result
-    return run.profiler.kineto_results.events()  # type: ignore[no-any-return,union-attr]
+    return run.profiler.kineto_results.events()  # type: ignore[no-any-return]
 
 
 def split_events(profile: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:

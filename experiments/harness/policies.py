@@ -18,7 +18,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from ctypes.util import find_library
 from functools import cache
 from pathlib import Path
@@ -131,6 +131,6 @@ def trace_blocks(workload: Workload) -> Measured:
     }
 
 
-def _return_time(events: Iterable[Sequence[int]]) -> float:
+def _return_time(events: Iterable[ctypes.Array[ctypes.c_long]]) -> float:
     """Time of the events that returned memory to the system (s)."""
     return sum(nanoseconds for _, change, nanoseconds in events if change < 0) / 1e9

@@ -1,4 +1,4 @@
-"""What a person sees of a run: what ended and the time left, then a table of its cases."""
+"""Progress of a run for the user: finished cases and remaining time, then a table of all cases."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from report.text.format import NO_BREAK, quantity_text
 
 
 class Observer:
-    """On a terminal a line that the next one is written over; elsewhere a line a case."""
+    """Progress on the standard error; on a terminal, each line overwrites the last one."""
 
     def __init__(self, *, debug: bool = False) -> None:
-        """Print to the standard error, with ``debug`` what processes print too."""
+        """With ``debug``, also print the output of worker processes."""
         self._debug = debug
-        self._began = 0.0
+        self._start = 0.0
 
     def note(self, text: str, end: str = "\n") -> None:
         """Print a line."""
@@ -28,18 +28,18 @@ class Observer:
         print(f"{start}{text}", end=end, file=sys.stderr, flush=True)
 
     def begin(self, text: str) -> None:
-        """Print what begins now, and of which parts will be done."""
-        self._began = time.monotonic()
+        """Print the name of a step of the run, and start its clock."""
+        self._start = time.monotonic()
         self.note(text)
 
     def debug(self, text: str) -> None:
-        """Print what a process printed, if asked to."""
+        """Print the output of a process with ``--debug``."""
         if self._debug and text:
             self.note(text)
 
     def progressed(self, text: str, done: float) -> None:
-        """Show what ended, the share ``done`` of 1 and the time left at this pace."""
-        pace = (time.monotonic() - self._began) / done
+        """Print a finished case, the finished share of the step, and the remaining time."""
+        pace = (time.monotonic() - self._start) / done
         line = f"[{done:.0%}, {period_text(pace * (1 - done))} left] {text}"
         if sys.stderr.isatty() and done < 1:
             self.note(line[: shutil.get_terminal_size().columns - 1], end="")
@@ -47,68 +47,72 @@ class Observer:
             self.note(line)
 
 
-def shown(number: float, unit: str) -> str:
-    """A measured number with a prefix of its unit: ``2.04 ms``."""
+def measured_text(number: float, unit: str) -> str:
+    """Format a measured number with a prefix of its unit: ``2.04 ms``."""
     return quantity_text(number, unit).replace(NO_BREAK, " ")
 
 
-def outcome(record: Record) -> bool:
-    """Print all cases, and name what of them is not to be trusted; whether any was measured."""
-    print(table(record.cases))
+def print_outcome(record: Record) -> bool:
+    """Print all cases, then warnings; return whether any case was measured."""
+    print(case_table(record.cases))
     measured = any(case.status == "ok" for case in record.cases)
-    nothing = None if measured else "No case could be measured; the record says why."
-    for warning in (instability(record.cases), gates.problem(record), nothing):
+    failure = None if measured else "No case could be measured; the record says why."
+    for warning in (instability(record.cases), gates.problem(record), failure):
         if warning:
             print(warning, file=sys.stderr)
     return measured
 
 
 def outcome_text(case: Case) -> str:
-    """The status of a case, with the reason where there is one."""
+    """Return the status of a case with its reason, if any."""
     return f"{case.status}: {case.reason}" if case.reason else case.status
 
 
 def instability(cases: Sequence[Case], named: int = 5) -> str | None:
-    """Which results may be unstable and why, in one sentence; None if none is.
+    """Describe the results that may be unstable in one sentence; None if there are none.
 
-    Those whose processes fall into two groups, and those that were disturbed in every process;
-    ``named`` of them by name.
+    A result may be unstable if its processes fall into two groups, or if all were disturbed.  The
+    sentence names up to ``named`` cases.
     """
-    found = [f"{factors_text(case.factors)} ({why})" for case in cases if (why := _unstable(case))]
-    if not found:
+    unstable = []
+    for case in cases:
+        if reason := _instability_of_case(case):
+            unstable.append(f"{factors_text(case.factors)} ({reason})")
+    if not unstable:
         return None
-    more = f" and {len(found) - named} more" if len(found) > named else ""
+    more = f" and {len(unstable) - named} more" if len(unstable) > named else ""
     return (
-        f"{len(found)} of {len(cases)} results may be unstable: {'; '.join(found[:named])}{more}; "
+        f"{len(unstable)} of {len(cases)} results may be unstable: "
+        f"{'; '.join(unstable[:named])}{more}; "
         "end other programs and run again with --wait-quiet 10."
     )
 
 
-def _unstable(case: Case) -> str | None:
+def _instability_of_case(case: Case) -> str | None:
     for policy in gates.policies(case):
         rounds = case.rounds_under(policy)
-        if all(r.disturbance for r in rounds):
+        if all(round_.disturbance for round_ in rounds):
             return f"{rounds[0].disturbance}, memory {policy}"
     for policy, low, high in gates.bimodal_times(case):
-        groups = f"{shown(low, 's')} to {shown(high, 's')}"
+        groups = f"{measured_text(low, 's')} to {measured_text(high, 's')}"
         return f"processes in two groups, {groups}, memory {policy}"
     return None
 
 
-def table(cases: Sequence[Case]) -> str:
-    """One row a case: its factors, median time, samples, allocated peak and outcome."""
+def case_table(cases: Sequence[Case]) -> str:
+    """Format a row per case: factors, median time, samples, allocated peak and outcome."""
     import pandas as pd
 
     rows = []
     for case in cases:
         times, peaks = case.samples("time"), case.samples("allocated_peak")
         measured = {
-            "median time": shown(median(times), "s") if times else "–",
+            "median time": measured_text(median(times), "s") if times else "–",
             "timings": len(times) or "–",
-            "peak memory": shown(max(peaks), "B") if peaks else "–",
+            "peak memory": measured_text(max(peaks), "B") if peaks else "–",
         }
         rows.append({**case.factors, **measured})
     lines = pd.DataFrame(rows, dtype=object).to_string(index=False, na_rep="–").splitlines()
-    # Behind the frame, which would make every row as wide as the longest reason.
+    # Outside the frame, where the longest reason would widen every row.
     ends = ("outcome", *map(outcome_text, cases))
     return "\n".join(f"{line}  {end}" for line, end in zip(lines, ends, strict=True))

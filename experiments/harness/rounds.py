@@ -1,15 +1,15 @@
-"""All timed cases in rounds: each round a process that measures every case in an order of its own.
+"""Times in rounds: each round is a process that measures all cases in a random order.
 
-Calls of one process resemble each other more than those of several do, since a process keeps what
-it drew by chance; so the process is the unit, and every case is measured by several.  The order is
-shuffled, so that slow changes of the machine reach all cases alike, and memory policies take turns.
-A case that something else on the machine disturbed is measured again by a further process, as far
-as there is time; both are kept.
+Calls of one process resemble each other more than calls of several processes, since addresses and
+other random choices are made once per process.  So the process is the unit of statistics, and
+several measure every case.  Random orders spread slow changes of the machine over all cases; memory
+policies alternate.  A case that other programs disturbed is measured again by a further process if
+time remains; the record contains both rounds.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
@@ -19,13 +19,13 @@ from typing import Final, NamedTuple
 
 from experiments.harness.journal import Journal, RoundResult
 from experiments.harness.processes import new_task, run_cases
-from experiments.harness.progress import Observer, shown
+from experiments.harness.progress import Observer, measured_text
 from experiments.harness.study import Factors, Session, Study
 from experiments.machine.text import factors_text
 from report.records.pooling import measures_process
 from report.records.record import Policy
 
-#: Further processes for what was disturbed: at most so many a policy, and so much of the time.
+#: Largest number of further processes per policy for disturbed cases, and their share of the time.
 REPEATS: Final = 3
 REPEAT_SHARE: Final = 0.25
 
@@ -40,109 +40,121 @@ class Turn(NamedTuple):
     policy: Policy
 
 
-def turns(processes: Mapping[Policy, int]) -> tuple[Turn, ...]:
-    """All processes in order; policies take turns, and each begins every other time."""
-    planned = []
+def plan_turns(processes: Mapping[Policy, int]) -> tuple[Turn, ...]:
+    """List all processes in order; policies alternate, and reverse their order every time."""
+    turns: list[Turn] = []
     for process in range(1, max(processes.values(), default=0) + 1):
-        here = [Turn(process, policy) for policy, n in processes.items() if process <= n]
-        planned += here if process % 2 else here[::-1]
-    return tuple(planned)
+        turns_of_number = [Turn(process, policy) for policy, n in processes.items() if process <= n]
+        turns += turns_of_number if process % 2 else turns_of_number[::-1]
+    return tuple(turns)
 
 
-def shuffled(cases: Iterable[int], seed: int, turn: Turn) -> tuple[int, ...]:
-    """``cases`` in the order of one process, which the seed of the record repeats."""
+def shuffle_cases(cases: Iterable[int], seed: int, turn: Turn) -> tuple[int, ...]:
+    """Put the cases of one process into a random order that the seed reproduces."""
     order = sorted(cases)
     Random(f"{seed} {turn.policy} {turn.process}").shuffle(order)
     return tuple(order)
 
 
-def affordable(
-    cases: Iterable[int], log: Sequence[RoundResult], policy: Policy, turns_left: int, left_s: float
+def affordable_cases(
+    cases: Iterable[int],
+    results: Sequence[RoundResult],
+    policy: Policy,
+    turns_left: int,
+    seconds_left: float,
 ) -> set[int]:
-    """The cases that a process measures in its share of the time that is left.
+    """Select the cases that a process measures in its share of the remaining time.
 
-    ``turns_left`` counts this process and those after it, of all policies.  What has not been
-    measured under ``policy`` yet is not left out; of the others those come first on which least
-    time has been spent, so that cases that last long are measured by fewer processes.
+    ``turns_left`` counts this process and all later ones.  Cases not yet measured under ``policy``
+    are always selected; then those with the least time so far, so that fewer processes measure
+    long cases.
     """
-    spent, latest = defaultdict[int, float](float), dict[int, float]()
-    for ended in log:
-        spent[ended.case] += ended.seconds
-        latest[ended.case] = ended.seconds
-    tried = {ended.case for ended in log if ended.round.policy == policy}
-    room, chosen = left_s / turns_left, set()
+    spent, latest, tried = defaultdict[int, float](float), dict[int, float](), set[int]()
+    for result in results:
+        spent[result.case] += result.seconds
+        latest[result.case] = result.seconds
+        if result.round.policy == policy:
+            tried.add(result.case)
+    budget, selected = seconds_left / turns_left, set()
     for case in sorted(cases, key=lambda case: (case in tried, spent[case])):
-        takes = latest.get(case, 0.0)
-        if case not in tried or takes <= room:
-            room -= takes
-            chosen.add(case)
-    return chosen
+        duration = latest.get(case, 0.0)
+        if case not in tried or duration <= budget:
+            budget -= duration
+            selected.add(case)
+    return selected
 
 
-def to_repeat(
-    cases: Iterable[int], log: Sequence[RoundResult], policy: Policy, planned: int
+def disturbed_cases(
+    cases: Iterable[int], results: Sequence[RoundResult], policy: Policy, planned: int
 ) -> tuple[int, ...]:
-    """The cases of which a process under ``policy`` was disturbed and no further one made up.
+    """Select the cases with fewer undisturbed rounds under ``policy`` than planned rounds.
 
-    Processes beyond the number that was ``planned`` are such further ones.
+    Processes with numbers above ``planned`` repeat disturbed cases.
     """
-    repeated = []
-    for case in cases:
-        rounds = (ended.round for ended in log if ended.case == case)
-        well = [each for each in rounds if each.policy == policy and each.status == "ok"]
-        if sum(r.disturbance is None for r in well) < sum(r.process <= planned for r in well):
-            repeated.append(case)
-    return tuple(repeated)
+    missing = Counter[int]()
+    for result in results:
+        if result.round.policy == policy and result.round.status == "ok":
+            missing[result.case] += result.round.process <= planned
+            missing[result.case] -= result.round.disturbance is None
+    return tuple(case for case in cases if missing[case] > 0)
 
 
 # ------------------------------------------------------------------------------------- measuring
 
 
 def measure(study: Study, session: Session, journal: Journal, observer: Observer) -> None:
-    """Measure what the journal does not hold yet; every outcome is in it before the next begins.
+    """Measure the rounds that the journal lacks; every result is in it before the next case begins.
 
     Raises ``MeasurementError`` if a process cannot be started at all.
     """
-    protocol, shard, finished = journal.header.protocol, journal.header.shard, journal.finished
-    cases = {
-        index: factors
-        for index, factors in enumerate(journal.header.factors)
-        if study.has_times and study.timed_under(factors) != "none"
-        # One that did not end well when it was measured once is not; another shard may have it.
-        if index not in finished or finished[index].status == "ok"
-    }
-    planned = turns(protocol.processes)
+    protocol, shard = journal.header.protocol, journal.header.shard
+    cases = _timed_cases(study, journal)
+    planned = plan_turns(protocol.processes)
     own = [turn for turn in planned if measures_process(shard, turn.process)]
     if not cases or not own:
         return
-    whole = inf if protocol.budget_s is None else protocol.budget_s
-    budget = whole * len(own) / len(planned)
+    full_budget = inf if protocol.budget_s is None else protocol.budget_s
+    budget = full_budget * len(own) / len(planned)
     main = "retained" if "retained" in protocol.processes else next(iter(protocol.processes))
-    everywhere = [case for case, factors in cases.items() if study.timed_under(factors) == "every"]
+    every_policy = [case for case in cases if study.timed_under(cases[case]) == "every"]
     observer.begin(f"Measuring {len(cases)} cases in {len(own)} processes.")
 
-    def left(share: float = 1.0) -> float:
-        """Seconds of the budget, times ``share``, that this run and those before have left."""
-        return share * budget - sum(ended.seconds for ended in journal.rounds)
+    def seconds_left(share: float = 1.0) -> float:
+        """Remaining seconds of the budget times ``share``, after all rounds in the journal."""
+        return share * budget - sum(result.seconds for result in journal.rounds)
 
-    def take(turn: Turn, chosen: Iterable[int], done: float, share: float) -> None:
-        here = {case: cases[case] for case in shuffled(chosen, protocol.seed, turn)}
-        for part, text in _taken(turn, here, study, session, journal, observer):
-            observer.progressed(text, min(done + share * part, 1.0))
+    def run(turn: Turn, selected: Iterable[int], start: float, share: float) -> None:
+        turn_cases = {case: cases[case] for case in shuffle_cases(selected, protocol.seed, turn)}
+        for part, text in _run_turn(turn, turn_cases, study, session, journal, observer):
+            observer.progressed(text, min(start + share * part, 1.0))
 
     for number, turn in enumerate(own):
-        here = cases if turn.policy == main else everywhere
-        chosen = affordable(here, journal.rounds, turn.policy, len(own) - number, left())
-        take(turn, chosen, number / len(own), 1 / len(own))
+        eligible = cases if turn.policy == main else every_policy
+        turns_left = len(own) - number
+        selected = affordable_cases(
+            eligible, journal.rounds, turn.policy, turns_left, seconds_left()
+        )
+        run(turn, selected, number / len(own), 1 / len(own))
     for policy, count in protocol.processes.items():
-        for more in range(min(REPEATS, sum(turn.policy == policy for turn in own))):
-            disturbed = to_repeat(cases, journal.rounds, policy, count)
-            if disturbed and left(1 + REPEAT_SHARE) > 0:
+        for repeat in range(min(REPEATS, sum(turn.policy == policy for turn in own))):
+            disturbed = disturbed_cases(cases, journal.rounds, policy, count)
+            if disturbed and seconds_left(1 + REPEAT_SHARE) > 0:
                 observer.note(f"Measuring {len(disturbed)} disturbed cases again.")
-                take(Turn(count + 1 + more, policy), disturbed, 1.0, 0.0)
+                run(Turn(count + 1 + repeat, policy), disturbed, 1.0, 0.0)
 
 
-def _taken(
+def _timed_cases(study: Study, journal: Journal) -> dict[int, Factors]:
+    """Select the cases to time; without those whose memory this run could not measure."""
+    cases = {}
+    for index, factors in enumerate(journal.header.factors):
+        measured = journal.finished.get(index)  # None for a case of another shard
+        timed = study.has_times and study.timed_under(factors) != "none"
+        if timed and (measured is None or measured.status == "ok"):
+            cases[index] = factors
+    return cases
+
+
+def _run_turn(
     turn: Turn,
     cases: Mapping[int, Factors],
     study: Study,
@@ -150,20 +162,22 @@ def _taken(
     journal: Journal,
     observer: Observer,
 ) -> Iterator[tuple[float, str]]:
-    """Let one process measure the ``cases`` of which the journal holds nothing of it.
+    """Measure the cases that the journal lacks for one process.
 
-    The share that is done and what came of it, case by case.
+    Yields the finished share of the cases and a text after each case.
     """
-    had = {e.case for e in journal.rounds if (e.round.process, e.round.policy) == turn}
-    waiting = {case: factors for case, factors in cases.items() if case not in had}
+    finished = set()
+    for result in journal.rounds:
+        if (result.round.process, result.round.policy) == turn:
+            finished.add(result.case)
+    waiting = {case: factors for case, factors in cases.items() if case not in finished}
     task = new_task(study, "time", replace(session, process=turn.process), waiting, turn.policy)
-    for message in run_cases(study, task, observer.debug):
-        journal.append(message)
-        had.add(message.case)
-        round_ = message.round
-        times = round_.samples("time")
-        result = shown(median(times), "s") if times else "ok"
-        told = round_.reason or round_.disturbance or result
-        where = f"process {turn.process}, memory {turn.policy}"
-        text = f"{factors_text(cases[message.case])}: {where}, {told}"
-        yield len(had) / len({*cases, *had}), text
+    for result in run_cases(study, task, observer.debug):
+        journal.append(result)
+        finished.add(result.case)
+        times = result.round.samples("time")
+        outcome = measured_text(median(times), "s") if times else "ok"
+        outcome = result.round.reason or result.round.disturbance or outcome
+        case = factors_text(cases[result.case])
+        text = f"{case}: process {turn.process}, memory {turn.policy}, {outcome}"
+        yield len(finished) / len({*cases, *finished}), text

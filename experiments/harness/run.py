@@ -1,4 +1,4 @@
-"""One run of a study, from the request to the record on disk, and one that is closed early."""
+"""Run of a study, from the request to the record on disk; records of unfinished runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from experiments.harness.journal import (
 from experiments.harness.measure import unmeasured_case
 from experiments.harness.processes import new_task, run_cases, start_worker
 from experiments.harness.progress import Observer, outcome_text
-from experiments.harness.request import Request, possible
+from experiments.harness.request import Request, available_policies
 from experiments.harness.study import CaseFile, CeilingSize, Factors, Session, Study
 from experiments.harness.worker import Task
 from experiments.machine import code, environment, quiet, runtime
@@ -45,55 +45,55 @@ from report.records.record import (
 )
 from report.records.store import digest, read_record, survey, write_record
 
-#: Why a run that was ended early lacks something.
+#: Reason of missing measurements in the record of an unfinished run.
 _ENDED: Final = "the run was ended before this was measured"
-#: So many differences between two runs are named.
+#: Largest number of differences in a message.
 _NAMED: Final = 4
 
 
 def run(request: Request, observer: Observer) -> tuple[Record, Path]:
-    """Measure, write the record, and return it with its path; or what is there, where that does.
+    """Measure, write the record, and return it with its path; ``if_missing``, an existing record.
 
-    Raises ``UsageError`` for a request that names what does not exist, and ``MeasurementError``
-    when it cannot be done.  Of a run that is stopped or fails ``observer`` tells what is kept.
+    Raises ``UsageError`` for a request with unknown names, and ``MeasurementError`` for an
+    impossible one.  ``observer`` notes how to continue a run that is stopped or fails.
     """
-    study, protocol, cases = request.selected()
+    study, protocol, cases = request.select()
     threads = runtime.checked_threads(request.threads)
-    header = _header(request, protocol, cases, threads)
-    if request.if_missing and (there := _measured_before(request.records, header)):
+    header = _new_header(request, protocol, cases, threads)
+    if request.if_missing and (existing := _existing_record(request.records, header)):
         observer.note("Already measured; skipping.")
-        return there
+        return existing
     images = None if request.images is None else str(request.images.resolve())
     session = Session(request.device, header.protocol, images, threads)
     if request.images is not None:
         from experiments import datasets
 
-        datasets.handwritten(request.images)  # which looks through them
-    with _opened(request, header, observer) as journal:
+        datasets.handwritten(request.images)  # raises before the run if images are damaged
+    with _open_journal(request, header, observer) as journal:
         try:
             if request.wait_quiet is not None:
                 quiet.wait_quiet(request.wait_quiet, observer.note, threads)
             if journal.ceilings is None:
-                journal.append(_ceilings(session, study.ceilings, "before", observer))
-            _sweep(study, session, journal, observer)
+                journal.append(_measure_ceilings(session, study.ceilings, "before", observer))
+            _measure_cases(study, session, journal, observer)
             rounds.measure(study, session, journal, observer)
-            after = _ceilings(session, study.ceilings, "after", observer)
+            after = _measure_ceilings(session, study.ceilings, "after", observer)
             uncounted = counting.count(study, session, journal, observer)
-            return _finished(study, journal, after, uncounted, datetime.now(UTC))
+            return _write_record(study, journal, after, uncounted, datetime.now(UTC))
         except (KeyboardInterrupt, RidgepointError):
-            observer.note(_kept(request, journal))
+            observer.note(_describe_unfinished(request, journal))
             raise
 
 
-def _header(
+def _new_header(
     request: Request, planned: Protocol, cases: tuple[Factors, ...], threads: int
 ) -> Header:
-    """All that is known before the first measurement; imports torch and checks the device."""
+    """Describe the run before its first measurement; imports torch and checks the device."""
     torch = runtime.start_torch(request.device, threads)
     facts = environment.gather(torch, request.device, threads, name=request.label)
     identity, missing = code.identify(request.study)
-    protocol, impossible = possible(planned, request.device)
-    missing = {**facts.missing, **missing, **impossible}
+    protocol, unavailable = available_policies(planned, request.device)
+    missing = {**facts.missing, **missing, **unavailable}
     now = _utc(datetime.now(UTC))
     return Header(
         schema=SCHEMA_VERSION,
@@ -104,18 +104,18 @@ def _header(
         code=identity,
         protocol=protocol,
         environment=msgspec.structs.replace(facts, missing=missing),
-        shard=request.part(),
+        shard=request.select_shard(),
         attachments=(),
         cases=tuple(Outcome(factors=factors) for factors in cases),
         counters=request.counter_choice,
     )
 
 
-# --------------------------------------------------------------------------- a run that was begun
+# -------------------------------------------------------------------------------- unfinished runs
 
 
-def _measured_before(records: Path, header: Header) -> tuple[Record, Path] | None:
-    """The newest record of the shard that a run would measure; None where there is none."""
+def _existing_record(records: Path, header: Header) -> tuple[Record, Path] | None:
+    """Find the newest record of the shard that a run would measure; None if there is none."""
     for item in reversed(survey(header.study, records, Head)[0]):
         head = item.record
         if head.shard == header.shard is not None and unlike(head, header) is None:
@@ -124,48 +124,57 @@ def _measured_before(records: Path, header: Header) -> tuple[Record, Path] | Non
     return None
 
 
-def _opened(request: Request, header: Header, observer: Observer) -> Journal:
-    """A new journal, or to resume the newest one that can go on.
+def _open_journal(request: Request, header: Header, observer: Observer) -> Journal:
+    """Create a journal, or with ``--resume`` open the newest one of the same run.
 
-    Raises ``MeasurementError`` where none can.
+    Raises ``MeasurementError`` if no journal can be resumed.
     """
     folder, key = request.records / header.study, header.environment.key
-    found, faults = unfinished_journals(folder)
-    here = [each for each in found if each.header.environment.key == key]
-    mine = [each for each in here if not differences(each.header, header)]
-    if mine and (request.resume or request.if_missing):
-        _note_damage(mine[-1], observer)
-        return mine[-1]
+    journals, errors = unfinished_journals(folder)
+    other, same = None, None  # the newest of another run on this device, and of the same run
+    for journal in journals:
+        if journal.header.environment.key != key:
+            continue
+        if differences(journal.header, header):
+            other = journal
+        else:
+            same = journal
+    if same is not None and (request.resume or request.if_missing):
+        _note_damage(same, observer)
+        return same
     if not request.resume:
-        if mine:
-            name = mine[-1].path.name
-            observer.note(f"An unfinished run is kept in {name}; --resume continues it.")
+        if same is not None:
+            name = same.path.name
+            observer.note(f"{name} contains an unfinished run; to continue it, give --resume.")
         return new_journal(folder, header)
-    if here:
-        named = "; ".join(differences(here[-1].header, header)[:_NAMED])
+    if other is not None:
+        changes = "; ".join(differences(other.header, header)[:_NAMED])
         raise MeasurementError(
-            f"--resume: {here[-1].path.name} cannot be continued, since this differs: {named}; "
-            "give the same options, or run without --resume."
+            f"Cannot resume {other.path.name}: {changes}. Use the same options, or drop --resume."
         )
-    none = f"--resume: {header.study} has no unfinished run on {key}; run without --resume."
-    raise next(iter(faults), MeasurementError(none))
+    reason = f"--resume: {header.study} has no unfinished run on {key}; run without --resume."
+    raise next(iter(errors), MeasurementError(reason))
 
 
 def _note_damage(journal: Journal, observer: Observer) -> None:
     if journal.damaged:
-        what = f"damaged lines left out: {journal.damaged}"
-        observer.note(f"{journal.path.name}: {what}; what they held counts as not measured.")
+        name = journal.path.name
+        observer.note(f"{name} has {journal.damaged} damaged lines; their cases are run again.")
 
 
-def differences(then: Header, now: Header) -> tuple[str, ...]:
-    """What keeps two runs from being one, by name down to the single value, with both values."""
-    before, after = _identity(then), _identity(now)
-    pairs = ((n, before.get(n, "unset"), after.get(n, "unset")) for n in {**before, **after})
-    return tuple(f"{name} {a}, now {b}" for name, a, b in pairs if a != b)
+def differences(earlier: Header, new: Header) -> tuple[str, ...]:
+    """List the values that differ between two runs, so that they cannot be one run."""
+    before, after = _identity(earlier), _identity(new)
+    texts = []
+    for name in {**before, **after}:
+        old_value, new_value = before.get(name, "unset"), after.get(name, "unset")
+        if old_value != new_value:
+            texts.append(f"{name} was {old_value} and is now {new_value}")
+    return tuple(texts)
 
 
 def _identity(header: Header) -> dict[str, object]:
-    """What must be the same in all parts of a run, by name; moments are not."""
+    """Collect the values that all sessions of a run share, by name."""
     parts: dict[str, object] = {
         **{name: getattr(header, name) for name in ("protocol", "shard", "counters")},
         "cases": header.factors,
@@ -175,125 +184,123 @@ def _identity(header: Header) -> dict[str, object]:
     return {name: value for name, value in flatten(parts) if value not in (None, "")}
 
 
-def _kept(request: Request, journal: Journal) -> str:
-    """What a run that ends early leaves, and what goes on; a journal without a case is removed."""
-    kept, shard = len(journal.finished), journal.header.shard
-    if not kept and not journal.rounds:
+def _describe_unfinished(request: Request, journal: Journal) -> str:
+    """Say which cases are saved and how to continue; delete a journal without results."""
+    saved, shard = len(journal.finished), journal.header.shard
+    if not saved and not journal.rounds:
         journal.remove()
-        return "Nothing is kept: no case was finished."
+        return "No case finished, so nothing was saved."
     own = sum(measures_case(shard, index) for index in range(len(journal.header.cases)))
-    again = shlex.join((*journal.header.command, *request.places, "--resume"))
-    record = f" (close {request.study} makes them a record as they are)" if kept else ""
-    return f"{kept} of {own} cases are kept{record}; continue with: {again}"
+    again = shlex.join((*journal.header.command, *request.folder_options, "--resume"))
+    record = f" (close {request.study} writes a record of them)" if saved else ""
+    return f"{saved} of {own} cases are saved{record}; continue with: {again}"
 
 
 # -------------------------------------------------------------------------- measuring and writing
 
 
-def _sweep(study: Study, session: Session, journal: Journal, observer: Observer) -> None:
-    """Measure every case of this run that ``journal`` has no outcome for.
-
-    A case that fails is an outcome, not the end.
-    """
+def _measure_cases(study: Study, session: Session, journal: Journal, observer: Observer) -> None:
+    """Measure every case of this run that the journal lacks; a failed case is a result too."""
     cases, shard = journal.header.factors, journal.header.shard
-    waiting = {
-        index: factors
-        for index, factors in enumerate(cases)
-        if index not in journal.finished and measures_case(shard, index)
-    }
+    waiting = {}
+    for index, factors in enumerate(cases):
+        if index not in journal.finished and measures_case(shard, index):
+            waiting[index] = factors
     of = f"{len(waiting)} of " if len(waiting) < len(cases) else ""
     observer.begin(f"Measuring {of}{len(cases)} cases.")
-    messages = run_cases(study, new_task(study, "memory", session, waiting), observer.debug)
-    for done, step in enumerate(messages, 1):
-        # Cases may leave the same file, but not two of a name.
-        name = factors_text(cases[step.case])
-        for file in step.files:
+    results = run_cases(study, new_task(study, "memory", session, waiting), observer.debug)
+    for number, result in enumerate(results, 1):
+        name = factors_text(cases[result.case])
+        for file in result.files:
             if file != journal.files.get(file.name, file):
                 raise MeasurementError(
-                    f"{file.name}: {name} leaves another file of this name than a case before; "
+                    f"{file.name}: {name} writes another file of this name than an earlier case; "
                     "give files different names in the study."
                 )
-        journal.append(step)
-        observer.progressed(f"{name}: {outcome_text(step.outcome)}", done / len(waiting))
-        if step.unfiled:
-            observer.note(f"{name} leaves no file: {step.unfiled}")
+        journal.append(result)
+        observer.progressed(f"{name}: {outcome_text(result.outcome)}", number / len(waiting))
+        if result.unfiled:
+            observer.note(f"{name} writes no file: {result.unfiled}")
 
 
-def _ceilings(session: Session, size: CeilingSize, moment: Moment, observer: Observer) -> Ceilings:
-    """All ceilings, measured by a new process under the memory policy of the studies."""
+def _measure_ceilings(
+    session: Session, size: CeilingSize, moment: Moment, observer: Observer
+) -> Ceilings:
+    """Measure all ceilings in a new process, with freed memory kept as in the studies."""
     if size == "none":
         return Ceilings(reason="the study asks for no ceilings")
     observer.note(f"Measuring the ceilings {moment} the series.")
-    kept = policies.unavailable("retained", session.device) is None
-    variables = policies.variables("retained") if kept else {}
+    retained = policies.unavailable("retained", session.device) is None
+    variables = policies.variables("retained") if retained else {}
     task = Task(role="ceilings", session=session, ceilings=(size, moment))
-    with start_worker(task, variables) as running:
-        for message in running.messages():
+    with start_worker(task, variables) as worker:
+        for message in worker.messages():
             if isinstance(message, Ceilings):
                 return message
-        said = last_line(running.output())
-    reason = f"The ceilings could not be measured: {said}"
+        reason = f"The ceilings could not be measured: {last_line(worker.output())}"
     observer.note(reason)
     return Ceilings(reason=reason)
 
 
-def _finished(
+def _write_record(
     study: Study, journal: Journal, after: Ceilings, uncounted: str | None, finished: datetime
 ) -> tuple[Record, Path]:
-    """Write the record of a run in place of its journal; returns it with its path.
+    """Write the record of a run and remove its journal; return the record with its path.
 
-    ``uncounted`` is why not all cases were counted.
+    ``uncounted`` is the reason why not all cases were counted.
     """
     header, before = journal.header, journal.ceilings or Ceilings(reason=_ENDED)
-    reasons = {"ceilings.before": before.reason, "ceilings.after": after.reason}
-    missing = {
-        **header.environment.missing,
-        **{name: reason for name, reason in reasons.items() if reason is not None},
-        **counting.missing(study, journal, uncounted),
-        **journal.unfiled,
-    }
-    cases, kept = events.split_events(
-        case_of(study, journal, index) for index in range(len(header.cases))
+    missing = dict(header.environment.missing)
+    if before.reason is not None:
+        missing["ceilings.before"] = before.reason
+    if after.reason is not None:
+        missing["ceilings.after"] = after.reason
+    missing |= {**counting.missing(study, journal, uncounted), **journal.unfiled}
+    cases, event_file = events.split_events(
+        assemble_case(study, journal, index) for index in range(len(header.cases))
     )
     files = [*sorted(journal.files.values(), key=lambda file: file.name), *counting.files(journal)]
-    if kept:
-        files.append(CaseFile(events.NAME, events.MEANING, kept))
+    if event_file:
+        files.append(CaseFile(events.NAME, events.MEANING, event_file))
+    contents, attachments = {}, []
+    for file in files:
+        contents[file.name] = file.content
+        attachments.append(
+            Attachment(name=file.name, sha256=digest(file.content), meaning=file.meaning)
+        )
     values = {name: getattr(header, name) for name in Head.__struct_fields__} | {
         "finished": _utc(finished),
         "environment": msgspec.structs.replace(header.environment, missing=missing),
         "ceilings": (*before.ceilings, *after.ceilings),
         "cases": cases,
-        "attachments": tuple(
-            Attachment(name=file.name, sha256=digest(file.content), meaning=file.meaning)
-            for file in files
-        ),
+        "attachments": tuple(attachments),
     }
-    # As it will be read: never write what cannot be.
-    record = parse(encode(Record(**values)), "the new record")
-    # The journal lies in the folder of the study, of the folder of records.
-    path = write_record(record, journal.path.parents[1], {f.name: f.content for f in files})
+    # Parsing first refuses a record that could not be read again.
+    record: Record = parse(encode(Record(**values)), "the new record")
+    records = journal.path.parents[1]  # the journal is in the study's folder
+    path = write_record(record, records, contents)
     journal.remove()
     return record, path
 
 
-def case_of(study: Study, journal: Journal, index: int) -> Case:
-    """All that this run measured and counted of a case, or why it did not."""
+def assemble_case(study: Study, journal: Journal, index: int) -> Case:
+    """Combine all measurements and counts of a case, or the reason why there are none."""
     header, factors = journal.header, journal.header.factors[index]
     case = journal.finished.get(index)
     if case is None:
-        why = f"{_ENDED.capitalize()}."
+        missing = f"{_ENDED.capitalize()}."
         if header.shard is not None and not measures_case(header.shard, index):
             of = header.shard.of
-            why = f"This was left to shard {index % of + 1} of {of}."
-        case = unmeasured_case(study, factors, "unavailable", why)
-    timed = tuple(ended.round for ended in journal.rounds if ended.case == index)
+            missing = f"This was left to shard {index % of + 1} of {of}."
+        case = unmeasured_case(study, factors, "unavailable", missing)
+    timed = tuple(result.round for result in journal.rounds if result.case == index)
     status, reason = outcome(timed) if timed else (case.status, case.reason)
     series = case.series | (journal.counts[index].series if index in journal.counts else {})
     return msgspec.structs.replace(case, rounds=timed, status=status, reason=reason, series=series)
 
 
 def _utc(moment: datetime) -> str:
-    """A moment as records name it."""
+    """Format a moment as records do."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -303,25 +310,28 @@ def _utc(moment: datetime) -> str:
 def close(
     name: str, records: Path, observer: Observer, apart: Collection[Path] = ()
 ) -> tuple[tuple[Record, Path], ...]:
-    """Write a record of each unfinished run of a study that no process is at, as far as it went.
+    """Write a record of each unfinished run of a study whose process has ended.
 
-    For runs whose machine is gone, so that they cannot be resumed.  A case that was not measured is
-    unavailable with that reason, and so is what a run measures at its end.  A record's time of
-    finishing is that of its last outcome.  Journals ``apart`` are left alone.  Raises
+    For runs that cannot be resumed because their machine is gone.  Unmeasured cases, the ceilings
+    after the cases and missing counts have the reason that the run was ended.  The record's time of
+    finishing is that of its last result.  Journals ``apart`` are not closed.  Raises
     ``MeasurementError`` if there is no such run.
     """
-    study, (found, faults) = registry.load(name), unfinished_journals(records / name)
-    idle = [each for each in found if each.path not in apart and not is_in_use(each.path)]
-    left = [each for each in idle if each.finished]
-    if not left:
-        names = ", ".join(each.path.name for each in found) or "none at all"
-        none = f"{name} has no unfinished run in {records} that holds a measured case and that no"
-        raise next(iter(faults), MeasurementError(f"{none} process is at (found {names}); run it."))
+    study, (journals, errors) = registry.load(name), unfinished_journals(records / name)
     closed = []
-    for journal in left:
+    for journal in journals:
+        if journal.path in apart or is_in_use(journal.path) or not journal.finished:
+            continue
         _note_damage(journal, observer)
         on_device = study.on(journal.header.environment.device)
         last = datetime.fromtimestamp(journal.path.stat().st_mtime, UTC)
         with journal:
-            closed.append(_finished(on_device, journal, Ceilings(reason=_ENDED), _ENDED, last))
+            closed.append(_write_record(on_device, journal, Ceilings(reason=_ENDED), _ENDED, last))
+    if not closed:
+        names = ", ".join(journal.path.name for journal in journals) or "none"
+        reason = (
+            f"{name} has no unfinished run in {records} with a measured case whose process has "
+            f"ended (journals: {names}); run the study first."
+        )
+        raise next(iter(errors), MeasurementError(reason))
     return tuple(closed)

@@ -1,4 +1,4 @@
-"""What a study is to the harness: factors, plans, and how one case is measured."""
+"""Definition of a study for the harness: factors, plans, and how to measure one case."""
 
 from __future__ import annotations
 
@@ -22,27 +22,26 @@ Device: TypeAlias = Literal["cpu", "cuda"]
 CeilingSize: TypeAlias = Literal["large", "small", "none"]
 Layout: TypeAlias = Literal["contiguous", "channels_last"]
 CounterChoice: TypeAlias = Literal["none", "auto"]
-#: All memory policies of the plan, that of the studies alone (``retained`` where it is), or none.
+#: All memory policies of the plan, only the main one (``retained`` if available), or none.
 Policies: TypeAlias = Literal["every", "main", "none"]
 Factors: TypeAlias = dict[str, Level]
 Levels: TypeAlias = Mapping[str, tuple[Level, ...]]
 
-#: Every random input and weight of every study starts from this seed.
+#: Seed of all random inputs and weights.
 SEED: Final = 0
-#: The largest count of ``--set``: tensors of more bytes than 64 bits can count begin not far above.
+#: Largest count of ``--set``; not far above, a tensor's bytes exceed 64 bits.
 _LARGEST: Final = 10**9
 
 
 class UnavailableError(MeasurementError):
-    """This machine or this software cannot do what a case asks for; the message says what."""
+    """Error for a case that this machine or its software cannot run; the message says why."""
 
 
 @dataclass(frozen=True)
 class Factor:
-    """Something that is varied.
+    """Factor of a study with the levels of its full plan, and ``quick`` ones if they differ.
 
-    ``levels`` are those of the full plan, and of the quick one too unless ``quick`` names others.
-    ``any_count`` says that ``--set`` takes any whole number up to 10⁹, not only these levels.
+    With ``any_count``, ``--set`` accepts any whole number up to 10⁹, not only these levels.
     """
 
     name: str
@@ -51,19 +50,21 @@ class Factor:
     any_count: bool = False
 
     def parse(self, text: str) -> Level:
-        """The level that ``text`` names; raises ``UsageError`` that lists what is possible."""
-        named = {str(level): level for level in self.levels}
-        if text in named:
-            return named[text]
+        """Return the level called ``text``; raises ``UsageError`` with the possible levels."""
+        for level in self.levels:
+            if text == str(level):
+                return level
         digits = text.isascii() and text.isdigit() and len(text) <= len(str(_LARGEST))
         if self.any_count and digits and 1 <= int(text) <= _LARGEST:
             return int(text)
-        possible = f"whole numbers from 1 to {_LARGEST:,}" if self.any_count else ", ".join(named)
+        possible = f"whole numbers from 1 to {_LARGEST:,}"
+        if not self.any_count:
+            possible = ", ".join(map(str, self.levels))
         raise UsageError(f"--set {self.name}: {text!r} is not possible; possible are {possible}.")
 
 
-#: The lowest and the highest of six processes bound a median at 96.9 %; of eight at 99.2 %, so that
-#: a statement on six medians at once still reaches 95 %.
+#: The extremes of six processes bound a median with a confidence of 96.9 %, those of eight with
+#: 99.2 %, so that a joint statement on six medians still reaches 95 %.
 FULL: Final = Protocol(
     plan="full",
     seed=SEED,
@@ -87,10 +88,10 @@ QUICK: Final = msgspec.structs.replace(
 
 @dataclass(frozen=True)
 class Session:
-    """What measuring a case needs to know of the run; ``images`` is the whole path of ``--data``.
+    """Facts of the run for measuring a case; ``images`` is the absolute path of ``--data``.
 
-    ``threads`` are those that compute.  ``process`` counts those that measure the case, from 1; 0
-    is the run's own.
+    ``threads`` is the number of computing threads.  ``process`` is the number of the timed process,
+    from 1, or 0 in the process that measures memory.
     """
 
     device: Device
@@ -101,7 +102,7 @@ class Session:
 
 
 class CaseFile(msgspec.Struct, frozen=True):
-    """A file that a case leaves beside the record; ``meaning`` tells a reader what it holds."""
+    """File of a case beside the record; ``meaning`` describes its content for readers."""
 
     name: str
     meaning: str
@@ -114,14 +115,13 @@ Precision: TypeAlias = Literal["float32", "tfloat32", "bfloat16", "float16"]
 
 @dataclass(frozen=True)
 class Subject:
-    """What one call of a case computes.
+    """Computation of one call of a case.
 
-    ``module`` takes ``inputs``, the images of the call along their first axis.  The mode is
-    ``forward`` under ``torch.no_grad()``; ``forward_backward`` with gradients, of a fixed random
-    gradient of the output; ``step``, one of training by stochastic gradient descent on the cross
-    entropy; or a function that is called instead.
-    ``executed`` turns the module into the one that runs, for example a compiled one; the record
-    keeps the layers as they stand.  ``name`` is that of a module that is a layer itself.
+    ``module`` is called with ``inputs``, whose first axis counts images.  The mode is ``forward``
+    under ``torch.no_grad()``; ``forward_backward`` from a fixed random gradient of the output;
+    ``step`` of training by stochastic gradient descent on the cross entropy; or a function that is
+    called instead.  ``executed`` converts the module into the one that runs, for example a compiled
+    one; the record contains the layers of ``module``.  ``name`` names a module that is a layer.
     """
 
     module: nn.Module
@@ -133,44 +133,66 @@ class Subject:
     name: str = "layer"
 
 
+def all_combinations(levels: Levels) -> tuple[Factors, ...]:
+    """Combine every level of each factor with every level of the others."""
+    return tuple(dict(zip(levels, case, strict=True)) for case in product(*levels.values()))
+
+
+def no_files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
+    """Return no file for a case."""
+    return ()
+
+
+def every_policy(factors: Factors) -> Policies:
+    """Time a case under every memory policy."""
+    return "every"
+
+
+def always(factors: Factors) -> bool:
+    """Count the executed work of every case."""
+    return True
+
+
+def torch_only(factors: Factors, session: Session) -> tuple[str, ...]:
+    """Import torch for every case."""
+    return ("torch",)
+
+
 @dataclass(frozen=True)
 class Study:
     """A question with the cases that answer it.
 
-    ``subject`` gives what a case computes; it is called with torch's seed set and with tensors on
-    the device by default, and on tensors without memory for the layers of a case.  ``cases`` turns
-    the levels of each factor into the combinations to measure, in order; by default these are all.
-    All else is there for studies whose cases differ among themselves:
+    ``subject`` builds the computation of a case; it is called with torch's seed set and with
+    tensors on the device by default, and on the meta device to capture layers.  ``cases`` selects
+    the combinations of levels to measure, in order; by default all.  The other fields serve studies
+    whose cases differ:
 
-    - ``memory`` and ``times`` measure in place of the harness, the one once, the other in each of
-      several processes; what they raise becomes the case's outcome.  ``timed_under`` tells under
-      which memory policies processes time a case.
-    - ``files`` gives what a case leaves beside the record.
-    - ``is_counted`` tells whose executed work is counted.
-    - ``imports`` names what a process imports before its first case; cases that need the same
-      share one.
-    - ``layers`` gives those of cases without a module.
-    - ``images`` names the data set that a folder given as ``--data`` holds, as the level of the
-      factor ``dataset``.
-    - ``full`` and ``quick`` say how thoroughly to measure, ``ceilings`` which ones of the machine
-      a full run needs; a quick one measures small ones.
-    - ``on_gpu`` is what of all this is otherwise where a GPU measures.
+    - ``memory`` and ``times`` replace the harness's measurements, once per case or in each of
+      several processes; their exceptions become the case's outcome.  ``timed_under`` selects the
+      memory policies for the times of a case.
+    - ``files`` returns files of a case for the record's folder.
+    - ``is_counted`` selects the cases whose executed work is counted.
+    - ``imports`` lists the modules that a process imports before its first case; cases with the
+      same list share a process.
+    - ``layers`` describes the layers of cases without a module.
+    - ``images`` is the level of the factor ``dataset`` for the user's images (``--data``).
+    - ``full`` and ``quick`` are the protocols of the two plans; ``ceilings`` is the size of the
+      ceilings that a full run measures (a quick run measures small ones).
+    - ``on_gpu`` replaces other fields if a GPU measures.
     """
 
     name: str
     question: str
     factors: tuple[Factor, ...]
     subject: Callable[[Factors], Subject] | None = None
-    cases: Callable[[Levels], tuple[Factors, ...]] = lambda levels: tuple(
-        dict(zip(levels, chosen, strict=True)) for chosen in product(*levels.values())
-    )
+    cases: Callable[[Levels], tuple[Factors, ...]] = all_combinations
     layers: Callable[[Factors], tuple[Layer, ...]] | None = None
     memory: Callable[[Factors, Session], Measured] | None = None
     times: Callable[[Factors, Session], Measured] | None = None
-    files: Callable[[Factors, Session], tuple[CaseFile, ...]] = lambda factors, session: ()
-    timed_under: Callable[[Factors], Policies] = lambda factors: "every"
-    is_counted: Callable[[Factors], bool] = lambda factors: True
-    imports: Callable[[Factors, Session], tuple[str, ...]] = lambda factors, session: ("torch",)
+    files: Callable[[Factors, Session], tuple[CaseFile, ...]] = no_files
+    timed_under: Callable[[Factors], Policies] = every_policy
+    is_counted: Callable[[Factors], bool] = always
+    imports: Callable[[Factors, Session], tuple[str, ...]] = torch_only
     images: str | None = None
     full: Protocol = FULL
     quick: Protocol = QUICK
@@ -179,13 +201,13 @@ class Study:
 
     @property
     def has_times(self) -> bool:
-        """Whether anything is measured again and again."""
+        """Return whether the study measures times."""
         return self.subject is not None or self.times is not None
 
     def levels(self, *, quick: bool) -> Levels:
-        """The levels that a plan measures without ``--set``."""
+        """Levels of a plan without ``--set``."""
         return {f.name: (quick and f.quick) or f.levels for f in self.factors}
 
     def on(self, device: Device) -> Study:
-        """The study as it is measured on ``device``."""
+        """Return the study with its fields for ``device``."""
         return replace(self, **self.on_gpu) if device == "cuda" else self

@@ -12,7 +12,7 @@ import pytest
 from experiments.__main__ import main
 from experiments.commands import checks
 from experiments.commands.checks import Check, checks_of
-from experiments.harness.progress import instability, table
+from experiments.harness.progress import case_table, instability
 from report.records.record import Case, Record, Round, Shard
 from report.records.store import Stored, read_record, write_record
 from tests import factory
@@ -60,7 +60,7 @@ def test_the_closing_table_shows_no_zero_for_what_is_missing() -> None:
     factors = {"batch": 1024, "samples": "layer"}  # whatever its name, a factor has its column
     series = {"time": (0.003, 0.001, 0.002), "allocated_peak": (718_900_000,) * 3}
     full = Case(factors=factors, status="out_of_memory", reason="Memory ran out.")
-    heading, good, bad = table((Case(factors=factors, series=series), full)).splitlines()
+    heading, good, bad = case_table((Case(factors=factors, series=series), full)).splitlines()
     assert heading.split()[:2] == ["batch", "samples"]
     assert good.split()[2:] == ["2", "ms", "3", "718.9", "MB", "ok"]
     assert bad.split()[2:6] == ["–", "–", "–", "out_of_memory:"]

@@ -60,7 +60,7 @@ NO_CASE = "--set layout=channels_last --set batch=1 --set subject=layer"
         for shard in ("0/4", "5/4", "4", "٣/٤")
     ),
     # Levels of factors.
-    ("run conv_scaling --set size=3", 2, "no factor 'size'; possible are subject, batch, "),
+    ("run conv_scaling --set size=3", 2, "no factor 'size'; its factors are subject, batch, "),
     ("run conv_scaling --set pass=sideways", 2, "possible are forward, forward_backward"),
     *(
         (f"run conv_scaling --set batch={number}", 2, "possible are whole numbers from 1 to ")
@@ -68,8 +68,8 @@ NO_CASE = "--set layout=channels_last --set batch=1 --set subject=layer"
     ),
     ("run conv_scaling --set batch=1,,2", 2, "'' is not possible"),
     ("run conv_scaling --set batch=", 2, "expected batch=LEVEL"),
-    ("run conv_scaling --set batch=1 --set batch=2", 2, "stands twice"),
-    (f"run conv_scaling {NO_CASE}", 2, "leaves no case of conv_scaling"),
+    ("run conv_scaling --set batch=1 --set batch=2", 2, "is repeated"),
+    (f"run conv_scaling {NO_CASE}", 2, "conv_scaling has no case with"),
     # What is possible elsewhere.
     ("run conv_scaling --device cuda", 1, "no CUDA device here"),
     ("run tiny --resume", 1, "tiny has no unfinished run on"),
@@ -142,11 +142,11 @@ def test_what_keeps_two_runs_apart_is_named() -> None:
     other_code = replaced(HEADER.code, measuring_code="1" * 64)
     for change, named in (
         ({"started": "2026-11-21T10:00:00Z", "command": ("other",)}, ""),
-        ({"protocol": tiny_study.STUDY.quick}, "protocol.plan full, now quick"),
-        ({"cases": (first, {"size": 9}, *HEADER.factors[2:])}, "cases.2.size 2, now 9"),
-        ({"cases": HEADER.factors[:-1]}, "cases.6.size 6, now unset"),
-        ({"code": other_code}, "measuring code 00000000, now 11111111"),
-        ({"environment": make_environment(name="lab 3")}, "name unset, now lab 3"),
+        ({"protocol": tiny_study.STUDY.quick}, "protocol.plan was full and is now quick"),
+        ({"cases": (first, {"size": 9}, *HEADER.factors[2:])}, "cases.2.size was 2 and is now 9"),
+        ({"cases": HEADER.factors[:-1]}, "cases.6.size was 6 and is now unset"),
+        ({"code": other_code}, "measuring code was 00000000 and is now 11111111"),
+        ({"environment": make_environment(name="lab 3")}, "name was unset and is now lab 3"),
     ):
         assert "; ".join(differences(HEADER, make_header(tiny_study.STUDY, **change))) == named
 

@@ -18,7 +18,7 @@ from experiments import registry
 from experiments.counters import counting, lackey, ncu
 from experiments.harness.journal import CaseResult, Count, Journal, read_journal
 from experiments.harness.processes import new_task
-from experiments.harness.run import case_of
+from experiments.harness.run import assemble_case
 from experiments.harness.study import CounterChoice, Session, Study
 from experiments.harness.worker import Task
 from experiments.machine import processor as machine
@@ -63,7 +63,9 @@ def counted_run(
     study = STUDY.on(session.device)
     with journal:
         reason = counting.count(study, session, journal, notes)
-    cases = tuple(case_of(study, journal, index) for index in range(len(journal.header.cases)))
+    cases = tuple(
+        assemble_case(study, journal, index) for index in range(len(journal.header.cases))
+    )
     files = {file.name: file.content for file in counting.files(journal)}
     return cases, counting.missing(study, journal, reason), files
 

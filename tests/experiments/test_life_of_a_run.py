@@ -110,7 +110,7 @@ def test_a_case_that_fails_is_an_outcome_and_the_others_go_on(
         assert ways == ["die", "exit", "raise", "well", "well again"]
         return
     assert ways == ["well", *REASONS, *FILES, "well again"]
-    assert "way=no file leaves no file: Memory ran out." in said
+    assert "way=no file writes no file: Memory ran out." in said
     place = f"cases[{ways.index('no file')}].files"
     assert stored.record.environment.missing[place] == "Memory ran out."
     assert read_attachments(stored, ("*",), tmp_path) == {
@@ -122,7 +122,7 @@ def test_a_case_that_fails_is_an_outcome_and_the_others_go_on(
 
 def test_what_ends_a_run(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "only_here", tiny_failing)
-    clash = "trace: way=clashing file again leaves another file of this name"
+    clash = "trace: way=clashing file again writes another file of this name"
     for study, words, said in (
         ("tiny_failing", "--set 'way=clashing file,clashing file again'", clash),
         ("only_here", "", "could not start: ModuleNotFoundError: No module named 'only_here'"),
@@ -156,7 +156,7 @@ def test_a_run_goes_on_after_each_signal(driver: Driver) -> None:
         returned, messages = finished(process)
         assert returned == code and "Traceback" not in messages
         if number != signal.SIGKILL:
-            assert f"{of_all} of 6 cases are kept (close tiny makes them a record" in messages
+            assert f"{of_all} of 6 cases are saved (close tiny writes a record" in messages
             assert "continue with: python -m experiments run tiny" in messages
             assert messages.endswith("--resume\nInterrupted.\n")
         assert read_records("tiny", driver.data) == () and len(driver.journals()) == 1
@@ -177,15 +177,15 @@ def damaged(path: Path) -> str:
     """Damage a journal, without loss; what is said of it when it is read."""
     with path.open("ab") as stream:
         stream.write(b"\0\n{\ncut o")
-    return f"{path.name}: damaged lines left out: 2; what they held counts as not measured."
+    return f"{path.name} has 2 damaged lines; their cases are run again."
 
 
 def test_an_interrupted_shard_goes_on_as_that_shard(tmp_path: Path, command: Command) -> None:
     code, said = command("run tiny --threads 1 --shard 2/2", stop=1)
-    assert code == 130 and "1 of 3 cases are kept" in said
+    assert code == 130 and "1 of 3 cases are saved" in said
     assert f" --threads 1 --shard 2/2 --records {tmp_path} --resume\n" in said
     code, said = command("run tiny --threads 1 --shard 1/2 --resume")
-    assert code == 1 and "shard.number 2, now 1" in said
+    assert code == 1 and "shard.number was 2 and is now 1" in said
     again = f"python -m experiments run tiny --device cpu --threads 1 --records {tmp_path} --shard"
     (path,) = (tmp_path / "tiny").iterdir()
     assert command("status tiny")[1].splitlines()[1:] == [
@@ -205,10 +205,10 @@ def test_runs_of_lost_machines_become_records(tmp_path: Path, command: Command) 
     command("run tiny --threads 1 --shard 1/2", stop=2)
     (path,) = (tmp_path / "tiny").glob(".*.journal.jsonl")
     _, said = command("run tiny --threads 1 --shard 2/2", stop=0)
-    assert "Nothing is kept" in said and len(list((tmp_path / "tiny").iterdir())) == 1
+    assert "nothing was saved" in said and len(list((tmp_path / "tiny").iterdir())) == 1
     with read_journal(path):
         code, said = command("close tiny")
-        assert code == 1 and f"that no process is at (found {path.name})" in said
+        assert code == 1 and f"process has ended (journals: {path.name})" in said
     with pytest.raises(MeasurementError, match="that no process is at"):
         close("tiny", tmp_path, Observer(), [path])
     damage, last_outcome = damaged(path), datetime.fromtimestamp(path.stat().st_mtime, UTC)

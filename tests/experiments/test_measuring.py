@@ -42,7 +42,7 @@ STUDIES = {name: registry.load(name) for name in registry.STUDIES}
 
 
 def plan(name: str, device: Device = "cpu", *settings: str, **options: Any) -> tuple[Factors, ...]:
-    return Request(name, Path(), device, settings=settings, **options).selected()[2]
+    return Request(name, Path(), device, settings=settings, **options).select()[2]
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

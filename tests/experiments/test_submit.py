@@ -174,7 +174,7 @@ def test_refusals_of_sbatch(
 
 def test_every_part_leaves_cases_and_work_to_count_where_it_counts() -> None:
     for part in gpu_session.PARTS:
-        study, protocol, cases = gpu_session.request_of(part, 60.0, Path()).selected()
+        study, protocol, cases = gpu_session.request_of(part, 60.0, Path()).select()
         assert cases
         assert protocol.plan == "custom" and protocol.case_budget_s == part.budget
         # What a reader refuses is found before half an hour of a GPU is spent on it.
