@@ -66,9 +66,6 @@ def noted(topic: str, ok: str, note: str | None) -> Check:
     return Check(topic, note, "note") if note else Check(topic, ok)
 
 
-# ------------------------------------------------------------------------------------ the machine
-
-
 def doctor(options: Namespace) -> int:
     """Print all checks of this machine; return the exit code, 1 if it cannot measure at all."""
     levels = []
@@ -168,9 +165,6 @@ def _torch() -> Iterator[Check]:
     yield noted("GPU", gpus, unseen if not names and shutil.which("nvidia-smi") else None)
     capability = torch.backends.cpu.get_cpu_capability()
     yield Check("PyTorch", f"{torch.__version__}, uses {capability} on this processor")
-
-
-# ------------------------------------------------------------------------------------- the record
 
 
 def check_records(options: Namespace) -> int:

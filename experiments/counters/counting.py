@@ -69,7 +69,8 @@ def counting_task(study: Study, session: Session, journal: Journal) -> Task:
         case = journal.finished.get(index)
         if case is None or case.status != "ok" or index in journal.counts:
             continue
-        if header.counters != "none" and study.subject and study.is_counted(factors):
+        selected = study.is_counted is None or study.is_counted(factors)
+        if header.counters != "none" and study.subject and selected:
             work.append((-multiply_adds(study, factors), index))
     cases = {index: header.factors[index] for size, index in sorted(work) if -size <= tool.LARGEST}
     gpu = header.environment.gpu

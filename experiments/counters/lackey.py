@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Generator
-from pathlib import Path
 from typing import Final
 
 from experiments.harness.journal import Count
@@ -48,9 +47,4 @@ def unavailable() -> str | None:
 
 def count(study: Study, task: Task) -> Generator[Count, None, None]:
     """Run ``task`` under lackey; yield each case's counts."""
-    return run_cases(study, task, wrapper=_command)
-
-
-def _command(folder: Path) -> tuple[str, ...]:
-    """Command that writes a log for each process into ``folder``."""
-    return (*_COMMAND, f"--log-file={folder}/%p.log")
+    return run_cases(study, task, wrapper=lambda folder: (*_COMMAND, f"--log-file={folder}/%p.log"))

@@ -10,19 +10,8 @@ from torch.nn.modules.module import register_module_forward_hook
 
 from experiments.networks.residual import Add, OptionAShortcut
 from report.errors import MeasurementError
-from report.records.layers import (
-    Activation,
-    Addition,
-    BatchNorm,
-    Convolution,
-    Dropout,
-    Flatten,
-    Layer,
-    Linear,
-    PaddedShortcut,
-    Pooling,
-    Softmax,
-)
+from report.records import layers as kinds
+from report.records.layers import Layer
 
 #: Activations, which records call by their class name in small letters.
 _ACTIVATIONS: Final = (
@@ -58,25 +47,25 @@ def _describe(name: str, module: nn.Module, source: torch.Tensor, output: torch.
     facts: dict[str, Any] = {}
     match module:
         case nn.Conv2d() | nn.ConvTranspose2d():
-            kind, facts = Convolution, _convolution(name, module)
+            kind, facts = kinds.Convolution, _convolution(name, module)
         case nn.Linear():
-            kind, facts = Linear, {"bias": module.bias is not None}
+            kind, facts = kinds.Linear, {"bias": module.bias is not None}
         case nn.MaxPool2d() | nn.AvgPool2d() | nn.AdaptiveAvgPool2d() | nn.AdaptiveMaxPool2d():
-            kind, facts = Pooling, _pooling(name, module, source, output)
+            kind, facts = kinds.Pooling, _pooling(name, module, source, output)
         case nn.BatchNorm1d() | nn.BatchNorm2d():
-            kind, facts = BatchNorm, {"affine": module.affine}
+            kind, facts = kinds.BatchNorm, {"affine": module.affine}
         case nn.Softmax() | nn.LogSoftmax():
-            kind, facts = Softmax, {"log": isinstance(module, nn.LogSoftmax)}
+            kind, facts = kinds.Softmax, {"log": isinstance(module, nn.LogSoftmax)}
         case nn.Dropout() | nn.Dropout2d():
-            kind, facts = Dropout, {"probability": module.p}
+            kind, facts = kinds.Dropout, {"probability": module.p}
         case nn.Flatten():
-            kind = Flatten
+            kind = kinds.Flatten
         case Add():
-            kind = Addition
+            kind = kinds.Addition
         case OptionAShortcut():
-            kind, facts = PaddedShortcut, {"stride": _pair(module.stride)}
+            kind, facts = kinds.PaddedShortcut, {"stride": _pair(module.stride)}
         case _ if type(module) in _ACTIVATIONS:
-            kind, facts = Activation, {"function": type(module).__name__.lower()}
+            kind, facts = kinds.Activation, {"function": type(module).__name__.lower()}
         case _:
             raise MeasurementError(
                 f"Layer {name}: ridgepoint cannot describe {type(module).__name__}; "

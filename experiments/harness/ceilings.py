@@ -130,9 +130,6 @@ def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> 
     return Ceilings(ceilings=tuple(ceilings), reason=reason)
 
 
-# ----------------------------------------------------------------------------------- arithmetic
-
-
 def _arithmetic(torch: Any, device: Device, sides: tuple[int, ...]) -> Iterator[Program]:
     """Yield products and a convolution in each type that the device can multiply."""
     for dtype in _dtypes(torch, device):
@@ -176,9 +173,6 @@ def _convolution(torch: Any, device: Device, dtype: str, torch_dtype: Any) -> Pr
     size = f"{batch}x{channels}x{_SIDE}x{_SIDE}, {_KERNEL}x{_KERNEL} to {channels} channels"
     work = 2 * batch * (channels * _KERNEL * (_SIDE - _KERNEL + 1)) ** 2  # without padding
     return Program(partial(layer, images), "convolution", "torch.nn.Conv2d", size, work, dtype)
-
-
-# ------------------------------------------------------------------------------------ bandwidth
 
 
 def _bandwidth(torch: Any, device: Device, threads: int) -> Iterator[Program]:
@@ -258,8 +252,6 @@ def _repeated_copies(threads: int, working_set: int) -> Iterator[Program]:
             call, "copy", "numpy.copyto", size, moved * copies, work_unit="B", working_set=moved
         )
 
-
-# ---------------------------------------------------------------------------------------- pages
 
 _PAGES: Final = _MAPPED_BYTES // mmap.PAGESIZE
 

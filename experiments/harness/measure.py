@@ -64,9 +64,6 @@ def unmeasured_case(study: Study, factors: Factors, status: Status, reason: str)
     return Case(factors=factors, status=status, reason=reason, layers=layers)
 
 
-# ------------------------------------------------------------------------------------- workloads
-
-
 def build_workload(study: Study, factors: Factors, device: Device) -> Workload:
     """Build a case in memory, ready to be called; sets TF32 for the process until the next case."""
     import torch
@@ -183,9 +180,6 @@ def training_step(subject: Subject, device: Device) -> tuple[nn.Module, Workload
         labels.random_(classifier.out_features)
 
     return module, Workload(step, change_labels)
-
-
-# ------------------------------------------------------------------------------------- measuring
 
 
 def measure_memory(

@@ -41,9 +41,6 @@ _STATISTICS: Final = ("allocated", "requested", "reserved")
 Entry: TypeAlias = Mapping[str, Any]
 
 
-# -------------------------------------------------------------------------------- on a processor
-
-
 def measure_cpu(build: Callable[[], Workload], repeats: int = REPEATS) -> Measured:
     """Measure ``memory_events`` of one call and ``allocated_*`` of each call (B)."""
     profiles = [split_events(_profile(build)) for _ in range(repeats)]
@@ -100,9 +97,6 @@ def split_events(profile: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ..
         return tuple(size for moment, size in memory if start <= moment <= end)
 
     return within(BUILD), within(CALL)
-
-
-# -------------------------------------------------------------------------------------- on a GPU
 
 
 def measure_cuda(build: Callable[[], Workload], repeats: int = REPEATS) -> Measured:

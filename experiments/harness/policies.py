@@ -87,9 +87,6 @@ def jemalloc() -> str | None:
     return find_library("jemalloc") if platform.system() == "Linux" else None
 
 
-# ----------------------------------------------------------------------------------------- traced
-
-
 @cache
 def tracing_library() -> str:
     """Compile the tracing library into a folder that is deleted when this process ends."""

@@ -30,9 +30,6 @@ REPEATS: Final = 3
 REPEAT_SHARE: Final = 0.25
 
 
-# -------------------------------------------------------------------------------------- planning
-
-
 class Turn(NamedTuple):
     """One process: its number under its policy."""
 
@@ -97,9 +94,6 @@ def disturbed_cases(
             missing[result.case] += result.round.process <= planned
             missing[result.case] -= result.round.disturbance is None
     return tuple(case for case in cases if missing[case] > 0)
-
-
-# ------------------------------------------------------------------------------------- measuring
 
 
 def measure(study: Study, session: Session, journal: Journal, observer: Observer) -> None:

@@ -111,9 +111,6 @@ def _new_header(
     )
 
 
-# -------------------------------------------------------------------------------- unfinished runs
-
-
 def _existing_record(records: Path, header: Header) -> tuple[Record, Path] | None:
     """Find the newest record of the shard that a run would measure; None if there is none."""
     for item in reversed(survey(header.study, records, Head)[0]):
@@ -194,9 +191,6 @@ def _describe_unfinished(request: Request, journal: Journal) -> str:
     again = shlex.join((*journal.header.command, *request.folder_options, "--resume"))
     record = f" (close {request.study} writes a record of them)" if saved else ""
     return f"{saved} of {own} cases are saved{record}; continue with: {again}"
-
-
-# -------------------------------------------------------------------------- measuring and writing
 
 
 def _measure_cases(study: Study, session: Session, journal: Journal, observer: Observer) -> None:
@@ -302,9 +296,6 @@ def assemble_case(study: Study, journal: Journal, index: int) -> Case:
 def _utc(moment: datetime) -> str:
     """Format a moment as records do."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-# ---------------------------------------------------------------------------------------- closing
 
 
 def close(

@@ -138,19 +138,9 @@ def all_combinations(levels: Levels) -> tuple[Factors, ...]:
     return tuple(dict(zip(levels, case, strict=True)) for case in product(*levels.values()))
 
 
-def no_files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
-    """Return no file for a case."""
-    return ()
-
-
 def every_policy(factors: Factors) -> Policies:
     """Time a case under every memory policy."""
     return "every"
-
-
-def always(factors: Factors) -> bool:
-    """Count the executed work of every case."""
-    return True
 
 
 def torch_only(factors: Factors, session: Session) -> tuple[str, ...]:
@@ -171,7 +161,7 @@ class Study:
       several processes; their exceptions become the case's outcome.  ``timed_under`` selects the
       memory policies for the times of a case.
     - ``files`` returns files of a case for the record's folder.
-    - ``is_counted`` selects the cases whose executed work is counted.
+    - ``is_counted`` selects the cases whose executed work is counted; by default all.
     - ``imports`` lists the modules that a process imports before its first case; cases with the
       same list share a process.
     - ``layers`` describes the layers of cases without a module.
@@ -189,9 +179,9 @@ class Study:
     layers: Callable[[Factors], tuple[Layer, ...]] | None = None
     memory: Callable[[Factors, Session], Measured] | None = None
     times: Callable[[Factors, Session], Measured] | None = None
-    files: Callable[[Factors, Session], tuple[CaseFile, ...]] = no_files
+    files: Callable[[Factors, Session], tuple[CaseFile, ...]] | None = None
     timed_under: Callable[[Factors], Policies] = every_policy
-    is_counted: Callable[[Factors], bool] = always
+    is_counted: Callable[[Factors], bool] | None = None
     imports: Callable[[Factors, Session], tuple[str, ...]] = torch_only
     images: str | None = None
     full: Protocol = FULL

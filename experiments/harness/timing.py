@@ -25,10 +25,6 @@ _STEADY: Final = 3
 _GAIN: Final = 0.02
 
 
-def _no_reset() -> None:
-    """Reset nothing."""
-
-
 @dataclass(frozen=True)
 class Workload:
     """Model and inputs in memory, ready to be called repeatedly.
@@ -38,7 +34,7 @@ class Workload:
     """
 
     call: Callable[[], object]
-    reset: Callable[[], None] = _no_reset
+    reset: Callable[[], None] = lambda: None
 
     def once(self) -> None:
         """Call once and drop the result."""

@@ -209,9 +209,6 @@ def _prepare(study: Study, task: Task) -> None:
         gc.freeze()
 
 
-# --------------------------------------------------------------------------------------- children
-
-
 def fork(action: Callable[[], object], limit_s: int = 0) -> int:
     """Fork a child that runs ``action`` for ``limit_s`` at most, 0: no limit; return its number."""
     sys.stdout.flush()
@@ -245,9 +242,6 @@ def exit_reason(code: int) -> str | None:
     return f"Its process ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}."
 
 
-# ------------------------------------------------------------------------------ times and bytes
-
-
 def _measure_memory(study: Study, task: Task, index: int, factors: Factors) -> CaseResult:
     """Measure the bytes of a case, capture its layers and write its files."""
     session = task.session
@@ -260,7 +254,7 @@ def _measure_memory(study: Study, task: Task, index: int, factors: Factors) -> C
     files: tuple[CaseFile, ...] = ()
     unfiled = None
     try:
-        files = study.files(factors, session)
+        files = study.files(factors, session) if study.files else ()
     except Exception as error:  # the series are valid without the files
         traceback.print_exc()
         unfiled = classify(error)[1]
@@ -285,9 +279,6 @@ def _measure_time(study: Study, task: Task, index: int, factors: Factors) -> Rou
     return RoundResult(case=index, round=round_, seconds=time.monotonic() - start)
 
 
-# -------------------------------------------------------------------------- multiply-adds (lackey)
-
-
 def _count(folder: Path, study: Study, task: Task, index: int, factors: Factors) -> Count:
     """Count the float32 operations of a second call."""
     workload = measure.build_workload(study, factors, "cpu")
@@ -306,9 +297,6 @@ def _float32_operations(folder: Path) -> int:
     if row is None:
         raise MeasurementError("lackey printed no table of counts; run valgrind by hand to see why")
     return int(row[1].replace(",", ""))
-
-
-# ------------------------------------------------------------------------------------ kernels (ncu)
 
 
 def _calibrate(compute_capability: str) -> None:
@@ -352,9 +340,6 @@ def _profiler_on(name: str) -> Iterator[None]:
     finally:
         torch.cuda.profiler.stop()
         torch.cuda.nvtx.range_end(handle)
-
-
-# ------------------------------------------------------------------------------------ the program
 
 
 def main(task_path: Path, lines_path: Path) -> None:

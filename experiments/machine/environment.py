@@ -110,9 +110,6 @@ def _gpu(torch: types.ModuleType) -> Gpu:
     )
 
 
-# ---------------------------------------------------------------------------------------- the key
-
-
 def device_key(facts: Environment) -> str:
     """Derive the key that distinguishes devices in papers; a GPU's has no number of threads.
 
@@ -138,8 +135,6 @@ def device_key(facts: Environment) -> str:
     plain = words.encode("ascii", "ignore").decode()
     return "-".join(re.findall(r"[a-z0-9]+", plain.lower()))
 
-
-# ------------------------------------------------------------------------- environment variables
 
 _RECORDED: Final = re.compile(
     r"(PYTORCH|TORCH|MALLOC|OMP|KMP|GOMP|MKL|OPENBLAS|ONEDNN|DNNL|CUBLAS|CUDNN|CUDA|XLA|JAX|TF)_.+"

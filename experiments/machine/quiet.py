@@ -113,10 +113,9 @@ def disturbance(before: Reading, after: Reading, threads: int) -> str | None:
     allowed = max((TAKEN_SHARE + SPARE_SHARE * spare) * wall, smallest)
     if taken > max(TAKEN_SHARE * wall, smallest) or used + taken > allowed:
         causes = []
-        if used > 0.05 * wall:
-            causes.append(f"other processes used {used / wall:.1f}")
-        if taken > 0.05 * wall:
-            causes.append(f"the hypervisor took {taken / wall:.1f}")
+        for cause, seconds in (("other processes used", used), ("the hypervisor took", taken)):
+            if seconds > 0.05 * wall:
+                causes.append(f"{cause} {seconds / wall:.1f}")
         return f"{' and '.join(causes)} of {processors} processor{'s' if processors > 1 else ''}"
     waited = 0.0  # by the threads that still run
     for thread, wait in after.waits_s.items():
