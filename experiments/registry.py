@@ -42,8 +42,7 @@ def list_studies(options: Namespace) -> int:
         cases = len(study.cases(study.levels(quick=False)))
         limit = period_text(study.full.budget_s) if study.full.budget_s else "–"
         print(f"{study.name:<18} {cases:>5}  {limit:>10}  {study.question}")
-    print("\nThe limit is for times; memory and counters of a full run come on top.")
-    print("list STUDY prints factors and plans.")
+    print("\nThe limit is for times; memory and counters come on top. For plans: list STUDY.")
     return 0
 
 

@@ -44,7 +44,7 @@ class Jobs:
         self.sweep = status.tag(request.study, shard, request.threads, request.label)
         self.logs = request.records / request.study / ".jobs"  # hidden, and ignored by git
         self.submitted: dict[int, Any] = {}
-        # The signal goes to the run itself, which saves its finished cases and ends.
+        # The signal goes to the run itself, which saves its cases and ends.
         self.flags = {"signal": "B:TERM@30", "nodes": "1"}
         for name in SBATCH_OPTIONS:
             if value := getattr(options, name):
@@ -152,11 +152,9 @@ def export_script(request: Request, options: argparse.Namespace) -> int:
         "comment": jobs.sweep + ",".join(map(str, range(jobs.of + 1))),
         **jobs.flags,
     }
-    lines = ["#!/bin/bash"]
-    for name, value in flags.items():
-        lines.append(f"#SBATCH --{name}={shlex.quote(str(value))}")
+    directives = [f"#SBATCH --{name}={shlex.quote(str(value))}" for name, value in flags.items()]
     command = shlex.join(jobs.command("NUMBER")).replace("NUMBER/", "${SLURM_ARRAY_TASK_ID}/")
-    lines += ["#SBATCH --exclusive", "set -eu", f"exec {command}", ""]
+    lines = ("#!/bin/bash", *directives, "#SBATCH --exclusive", "set -eu", f"exec {command}", "")
     path.write_text("\n".join(lines), encoding="utf-8")
     print(f"Submit it with: sbatch {shlex.quote(str(path))}; time limit {options.time} min a job.")
     print("If a shard is missing afterwards, submit the script again to continue.")

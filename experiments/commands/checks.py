@@ -95,7 +95,7 @@ def _machine() -> Iterator[Check]:
     cores, total = psutil.cpu_count(logical=False), os.cpu_count() or 1
     yield processors(cpu.cores_available, cores, total, limits.processor_quota())
     yield free_memory(room.available, room.total, limits.memory_limit())
-    reasons = [policies.unavailable(policy, "cpu") for policy in ("retained", "jemalloc")]
+    reasons = policies.unavailable("retained", "cpu"), policies.unavailable("jemalloc", "cpu")
     yield noted("policies", "all can be measured", "; ".join(filter(None, reasons)))
     slow = f"{cpu.governor}; set another with: sudo cpupower frequency-set -g performance"
     shown = cpu.governor or "the system shows none"
@@ -159,7 +159,7 @@ def _torch() -> Iterator[Check]:
         yield Check("PyTorch", str(error), "problem")
         return
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    names = ", ".join(torch.cuda.get_device_name(index) for index in range(count))
+    names = ", ".join(map(torch.cuda.get_device_name, range(count)))
     gpus = f"{names}; measure on it with --device cuda" if names else "none; measures on CPU"
     unseen = "a driver is installed, but PyTorch finds no GPU: install a CUDA build of PyTorch"
     yield noted("GPU", gpus, unseen if not names and shutil.which("nvidia-smi") else None)
@@ -272,12 +272,14 @@ def _plan(record: Record) -> Check:
 
 
 def _outcomes(record: Record) -> Check:
-    if not any(case.status == "ok" for case in record.cases):
+    statuses = [case.status for case in record.cases]
+    if "ok" not in statuses:
         text = "no case could be measured; the record says why"
         return Check("outcomes", text, "problem")
-    if bad := [case for case in record.cases if case.status == "failed"]:
-        first = f"{factors_text(bad[0].factors)}: {bad[0].reason}"
-        text = f"{len(bad)} of {len(record.cases)} cases failed, such as {first}"
+    if failures := statuses.count("failed"):
+        case = record.cases[statuses.index("failed")]
+        first = f"{factors_text(case.factors)}: {case.reason}"
+        text = f"{failures} of {len(statuses)} cases failed, such as {first}"
         return Check("outcomes", text, "problem")
     return Check("outcomes", "no case failed")
 

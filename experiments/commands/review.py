@@ -26,16 +26,17 @@ def review(record: Record) -> Iterator[str]:
     changed = "" if code.tree_clean else ", with uncommitted changes"
     part = f", shard {record.shard.number} of {record.shard.of}" if record.shard else ""
     plan = f"{protocol.plan}{part}, {len(record.cases)} cases"
-    facts = {
-        "Study": f"{record.study}, {record.started} to {record.finished}",
-        "Machine": f"{machine.label}; {machine.operating_system}; torch {machine.torch.version}",
-        "Plan": f"{plan}; processes: {processes or 'one'}",
-        "Code": f"{commit}{changed}",
-    }
-    yield from _table(("", ""), ((name, _code(text)) for name, text in facts.items()))
+    software = f"{machine.operating_system}; torch {machine.torch.version}"
+    rows = (
+        ("Study", _code(f"{record.study}, {record.started} to {record.finished}")),
+        ("Machine", _code(f"{machine.label}; {software}")),
+        ("Plan", _code(f"{plan}; processes: {processes or 'one'}")),
+        ("Code", _code(f"{commit}{changed}")),
+    )
+    yield from _table(("", ""), rows)
     yield ""
     head = ("Case", "Quantity", "Median", "95 % interval", "n")
-    yield from _table(head, (_row(case) for case in record.cases[:_MOST_CASES]))
+    yield from _table(head, map(_row, record.cases[:_MOST_CASES]))
     if more := record.cases[_MOST_CASES:]:
         yield f"\nand {len(more)} more cases"
 

@@ -24,10 +24,7 @@ from report.records.store import digest, survey
 
 
 class Part(NamedTuple):
-    """State of a shard (measured, running, unfinished or missing), and its record or journal.
-
-    ``saved`` counts the results of an unfinished shard.
-    """
+    """State of a shard (measured, running, unfinished or missing), its file and saved results."""
 
     state: str = "missing"
     file: str = ""
@@ -126,9 +123,8 @@ def tag(study: str, shard: Shard | None, threads: int | None, label: str | None)
 def tags(head: Head) -> set[str]:
     """Return the possible tags of a sweep: with ``--threads``, or without if it is the default."""
     facts = head.environment
-    options: set[int | None] = {facts.threads}
-    if facts.threads == facts.cpu.cores_available:
-        options.add(None)
+    usual = facts.threads == facts.cpu.cores_available
+    options = {facts.threads, None if usual else facts.threads}
     return {tag(head.study, head.shard, threads, facts.name) for threads in options}
 
 

@@ -14,7 +14,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Generator, Sequence
-from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Final
@@ -123,8 +122,9 @@ def _profile(options: Sequence[str], task: Task) -> list[Count]:
     If the process ends early, the case that it was running has failed, and later ones are missing.
     """
     finished: dict[int, Count] = {}
-    wrapper = partial(_command, options)
-    with start_worker(task, _LANGUAGE, wrapper) as running:
+    with start_worker(
+        task, _LANGUAGE, lambda folder: (*options, "--log-file", f"{folder}/ncu.csv")
+    ) as running:
         for message in running.messages():
             if isinstance(message, Count):
                 finished[message.case] = message
@@ -152,10 +152,6 @@ def _profile(options: Sequence[str], task: Task) -> list[Count]:
         else:
             counts.append(_failed(case, "No kernel ran on the GPU during this case."))
     return counts
-
-
-def _command(options: Sequence[str], folder: Path) -> tuple[str, ...]:
-    return (*options, "--log-file", f"{folder}/ncu.csv")
 
 
 def _read_counts(case: int, logs: dict[str, str]) -> Count:

@@ -195,10 +195,7 @@ def _bandwidth(torch: Any, device: Device, threads: int) -> Iterator[Program]:
 def working_sets(
     caches: tuple[Cache, ...], threads: int, cores: int, largest: int
 ) -> tuple[int, ...]:
-    """Choose half of each cache of ``threads``, and a size beyond all caches of ``cores`` (B).
-
-    Ascending, and limited to ``largest``.
-    """
+    """Choose half of each cache of ``threads``, and far more than all caches, up to ``largest``."""
     sizes = [capacity // 2 for capacity in capacities(caches, threads).values()]
     sizes.append(BEYOND_CACHES * (last_capacity(caches, cores) or _LAST_CACHE))
     return tuple(sorted({min(size, largest) for size in sizes}))
@@ -239,8 +236,8 @@ def _repeated_copies(threads: int, working_set: int) -> Iterator[Program]:
         element = np.ones(block, np.uint8).view(np.dtype((np.void, block)))
         return np.lib.stride_tricks.as_strided(element, (copies,), (0,))
 
-    targets = [repeated_block() for _ in range(threads)]
-    sources = [repeated_block() for _ in range(threads)]
+    blocks = [repeated_block() for _ in range(2 * threads)]
+    targets, sources = blocks[:threads], blocks[threads:]
     with ThreadPoolExecutor(threads) as pool:
 
         def copy_all() -> None:

@@ -1,9 +1,8 @@
 """Memory of a call in bytes, from the allocator's events, and on a GPU from its statistics.
 
-On a CPU torch has no statistics, but its profiler reports every allocation and free.  One profile
-covers building the workload and one call, each inside a mark, so that the bytes before, after and
-at the peak come from the same events.  They exclude blocks that oneDNN or MKL allocate from the C
-library directly.
+On a CPU torch's profiler reports every allocation and free.  One profile covers building the
+workload and one call, each inside a mark, so that the bytes before, after and at the peak come from
+the same events.  They exclude blocks that oneDNN or MKL allocate from the C library directly.
 
 On a GPU the caching allocator's statistics are read before and after each call that follows a
 warm-up call.  For the first of these calls, the allocator also records every request since it was
@@ -171,9 +170,8 @@ def _measure_call(
 def request_series(entries: Sequence[Entry], start: int, emptied: bool) -> Measured:
     """Derive the series of requests from the allocator's history.
 
-    ``start`` entries precede the call.  ``emptied`` says that the allocator was empty before the
-    first entry.  If not, or if an entry frees an unknown block, the result has only the call's own
-    events.
+    ``start`` entries precede the call.  If the allocator was not ``emptied`` before the first
+    entry, or an entry frees an unknown block, the result has only the call's own events.
     """
     if not entries:
         return {}

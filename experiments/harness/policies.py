@@ -3,11 +3,10 @@
 By default glibc returns large blocks to the system as soon as they are freed, and the next call of
 a network faults them in again, page by page.  For a convolution on a processor, this takes two to
 three times as long as the call itself.  With ``retained`` glibc keeps freed memory; ``jemalloc`` is
-another allocator that keeps it.  A process reads both settings from its environment when it starts;
-the page faults recorded with every time show that they work.  ``mmap_threshold`` and
-``trim_threshold`` raise only one of glibc's two thresholds, ``thresholds`` both and nothing else.
-``traced`` is the default with the library of ``policies.c``, which records allocated and freed
-blocks.
+another allocator that keeps it.  The page faults recorded with every time show that the settings
+work.  ``mmap_threshold`` and ``trim_threshold`` raise only one of glibc's two thresholds,
+``thresholds`` both.  ``traced`` is the default with the library of ``policies.c``, which records
+allocated and freed blocks.
 """
 
 from __future__ import annotations

@@ -58,11 +58,7 @@ class Request:
         return images if self.records == Path("data") else (*images, "--records", str(self.records))
 
     def command(self, threads: int | None) -> tuple[str, ...]:
-        """Write the command that repeats this run; of this machine, with threads and label only.
-
-        ``threads`` None selects the default.  The command has only the name of the folder of
-        images.
-        """
+        """Write the command that repeats this run, without folders of this machine."""
         options = {
             "--device": self.device,
             "--threads": threads,

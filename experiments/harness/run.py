@@ -173,7 +173,9 @@ def differences(earlier: Header, new: Header) -> tuple[str, ...]:
 def _identity(header: Header) -> dict[str, object]:
     """Collect the values that all sessions of a run share, by name."""
     parts: dict[str, object] = {
-        **{name: getattr(header, name) for name in ("protocol", "shard", "counters")},
+        "protocol": header.protocol,
+        "shard": header.shard,
+        "counters": header.counters,
         "cases": header.factors,
         "measuring code": header.code.measuring_code[:8],
         **msgspec.to_builtins(msgspec.structs.replace(header.environment, key="", missing={})),
@@ -303,10 +305,9 @@ def close(
 ) -> tuple[tuple[Record, Path], ...]:
     """Write a record of each unfinished run of a study whose process has ended.
 
-    For runs that cannot be resumed because their machine is gone.  Unmeasured cases, the ceilings
-    after the cases and missing counts have the reason that the run was ended.  The record's time of
-    finishing is that of its last result.  Journals ``apart`` are not closed.  Raises
-    ``MeasurementError`` if there is no such run.
+    For runs that cannot be resumed because their machine is gone.  The record's time of finishing
+    is that of its last result.  Journals ``apart`` are not closed.  Raises ``MeasurementError`` if
+    there is no such run.
     """
     study, (journals, errors) = registry.load(name), unfinished_journals(records / name)
     closed = []

@@ -39,10 +39,7 @@ class UnavailableError(MeasurementError):
 
 @dataclass(frozen=True)
 class Factor:
-    """Factor of a study with the levels of its full plan, and ``quick`` ones if they differ.
-
-    With ``any_count``, ``--set`` accepts any whole number up to 10⁹, not only these levels.
-    """
+    """Factor with its levels in both plans; ``any_count`` allows others, from 1 to 10⁹."""
 
     name: str
     levels: tuple[Level, ...]

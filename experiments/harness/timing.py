@@ -115,11 +115,7 @@ def warm_up(
 
 
 def is_steady(durations: Sequence[float]) -> bool:
-    """Return whether none of the last calls was faster than all before by more than the noise.
-
-    Calls get faster while memory is touched for the first time, code is generated or the processor
-    raises its clock.
-    """
+    """Return whether none of the last calls was faster than all before by more than the noise."""
     before, last = durations[:-_STEADY], durations[-_STEADY:]
     return bool(before) and min(last) >= (1 - _GAIN) * min(before)
 

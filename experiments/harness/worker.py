@@ -67,7 +67,6 @@ _REQUESTED: Final = re.compile(r"tried to allocate ([\d.,]+ ?(?:bytes|[KMGT]?i?B
 Role: TypeAlias = Literal["memory", "time", "ceilings", "lackey", "ncu"]
 #: A case with its number in the run.
 NumberedCase: TypeAlias = tuple[int, Factors]
-#: Function that sends a message to the run.
 Send: TypeAlias = Callable[[Message], None]
 
 

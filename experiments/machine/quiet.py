@@ -168,10 +168,8 @@ def wait_quiet(minutes: float, note: Callable[[str], None], threads: int) -> Non
         quiet_seconds, last_cause = (0, cause) if cause else (quiet_seconds + 1, last_cause)
         if end <= now and quiet_seconds < QUIET_S:
             reason = last_cause or f"it was watched for less than {QUIET_S} s"
-            note(
-                f"The machine did not become quiet within {minutes:g} min: {reason}. "
-                "Measuring all the same."
-            )
+            text = f"The machine did not become quiet within {minutes:g} min: {reason}."
+            note(f"{text} Measuring all the same.")
             return
         if cause and now - noted_at >= _NOTE_EVERY_S:
             noted_at = now
