@@ -79,7 +79,7 @@ def cases(levels: Levels, swept: tuple[str, ...], varied: int) -> tuple[Factors,
     reference = _nearest(varied, batches)
     found: dict[tuple[Level, ...], None] = {}  # each once, in this order
     for network in levels["network"]:
-        steps = []
+        steps: list[tuple[Level, ...]] = []
         if "float32" in precisions:
             large = max(images), _nearest(WATCHED, batches)
             found["profile", network, *large, "float32", "contiguous"] = None

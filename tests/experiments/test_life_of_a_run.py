@@ -209,7 +209,7 @@ def test_runs_of_lost_machines_become_records(tmp_path: Path, command: Command) 
     with read_journal(path):
         code, said = command("close tiny")
         assert code == 1 and f"process has ended (journals: {path.name})" in said
-    with pytest.raises(MeasurementError, match="that no process is at"):
+    with pytest.raises(MeasurementError, match="whose process has ended"):
         close("tiny", tmp_path, Observer(), [path])
     damage, last_outcome = damaged(path), datetime.fromtimestamp(path.stat().st_mtime, UTC)
     code, said = command("close tiny")

@@ -25,8 +25,8 @@ from experiments.harness import memory, policies, rounds, timing, worker
 from experiments.harness.ceilings import page_problem, working_sets
 from experiments.harness.journal import CaseResult, Journal, RoundResult
 from experiments.harness.measure import training_step
-from experiments.harness.rounds import affordable, shuffled, to_repeat, turns
-from experiments.harness.run import case_of
+from experiments.harness.rounds import affordable_cases, disturbed_cases, plan_turns, shuffle_cases
+from experiments.harness.run import assemble_case
 from experiments.harness.study import FULL, Session, Subject
 from experiments.harness.timing import Duration, Workload
 from experiments.machine import limits
@@ -126,14 +126,14 @@ def test_the_warm_up_of_slow_steps_ends_early() -> None:
     seed=st.integers(0, 5),
 )
 def test_policies_take_turns(planned: dict[Policy, int], cases: set[int], seed: int) -> None:
-    found = turns(planned)
+    found = plan_turns(planned)
     for policy, n in planned.items():
         assert [t.process for t in found if t.policy == policy] == list(range(1, n + 1))
     assert [t.process for t in found] == sorted(t.process for t in found)
     for turn in found:
-        order = shuffled(cases, seed, turn)
+        order = shuffle_cases(cases, seed, turn)
         assert sorted(order) == sorted(cases)
-        assert shuffled(sorted(cases, reverse=True), seed, turn) == order
+        assert shuffle_cases(sorted(cases, reverse=True), seed, turn) == order
 
 
 def ended(case: int, seconds: float, process: int = 1, **how: Any) -> RoundResult:
@@ -157,7 +157,7 @@ def budgeted(durations: list[float], processes: int, budget: float) -> tuple[flo
     log, spent = list[RoundResult](), 0.0
     for process in range(1, processes + 1):
         left = processes + 1 - process
-        for case in affordable(range(len(durations)), log, "retained", left, budget - spent):
+        for case in affordable_cases(range(len(durations)), log, "retained", left, budget - spent):
             log.append(ended(case, durations[case], process))
             spent += durations[case]
     return spent, Counter(e.case for e in log)
@@ -167,17 +167,17 @@ def test_a_long_case_is_measured_by_fewer_processes() -> None:
     assert budgeted([1.0, 1.0, 30.0], 6, 80.0)[1] == {0: 6, 1: 6, 2: 2}
     # Of two that were tried, the one that has taken less comes first and leaves no room.
     log = [ended(0, 3.0), ended(1, 2.0), ended(1, 2.0, 2)]
-    assert affordable((0, 1), log, "retained", 1, 3.5) == {0}
+    assert affordable_cases((0, 1), log, "retained", 1, 3.5) == {0}
 
 
 def test_a_disturbed_case_is_repeated_until_a_quiet_process_has_made_up_for_it() -> None:
     log = [ended(0, 1.0), ended(0, 1.0, 2, disturbance="somebody"), ended(1, 1.0)]
-    assert to_repeat((0, 1), log, "retained", planned=2) == (0,)
+    assert disturbed_cases((0, 1), log, "retained", planned=2) == (0,)
     again = [*log, ended(0, 1.0, 3, disturbance="still")]
-    assert to_repeat((0, 1), again, "retained", planned=2) == (0,)
+    assert disturbed_cases((0, 1), again, "retained", planned=2) == (0,)
     made_up = [*again, ended(0, 1.0, 4)]
-    assert to_repeat((0, 1), made_up, "retained", planned=2) == ()
-    assert to_repeat((0, 1), log, "default", planned=2) == ()
+    assert disturbed_cases((0, 1), made_up, "retained", planned=2) == ()
+    assert disturbed_cases((0, 1), log, "default", planned=2) == ()
 
 
 def test_a_case_is_lost_where_every_process_lost_it_and_for_the_first_reason() -> None:
@@ -200,14 +200,14 @@ def test_each_process_measures_each_case_and_no_case_takes_another_with_it(
         for index, factors in enumerate(header.factors):
             journal.append(CaseResult(case=index, outcome=Case(factors=factors)))
         rounds.measure(study, Session("cpu", study.full), journal, notes)
-    plain, crashed, loud = (case_of(study, journal, index) for index in range(3))
+    plain, crashed, loud = (assemble_case(study, journal, index) for index in range(3))
 
     assert (crashed.status, {r.status for r in crashed.rounds}) == ("failed", {"failed"})
     assert "killed, most likely for lack of memory" in str(crashed.reason)
     assert (plain.status, loud.status) == ("ok", "ok")
     planned = {("default", 1), ("retained", 1), ("retained", 2)}
     assert {(r.policy, r.process) for r in plain.rounds} == planned
-    assert plain.samples("time") == (1.0,) * 2
+    assert plain.samples("time") == (0.001,) * 2
     told = {(r.policy, r.samples("train_loss")[0]) for r in plain.rounds}
     assert told == {("default", 0), ("retained", 1)}
     # Cases that need no import find none, with forks and without.
@@ -218,7 +218,7 @@ def test_each_process_measures_each_case_and_no_case_takes_another_with_it(
     assert {r.disturbance for r in plain.rounds} == {None}
     assert {r.disturbance for r in loud.rounds} == {"a test"}
     assert len(loud.rounds) == 3 + min(2, rounds.REPEATS) + min(1, rounds.REPEATS)
-    assert set(loud.samples("time")) == {float(tiny_study.LOUD)}
+    assert set(loud.samples("time")) == {tiny_study.LOUD / 1000}
     assert any("again" in note for note in notes.notes)
 
 

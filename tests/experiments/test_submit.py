@@ -103,7 +103,7 @@ def test_jobs_without_progress(
     monkeypatch.setattr(submit.time, "sleep", lambda _: None)
     said = r"Shard 2 was submitted 3 times without progress, .* 1 min .*a.log ends with: killed"
     with pytest.raises(MeasurementError, match=said):
-        submit._submitted(jobs, notes)
+        submit._submit_missing(jobs, notes)
     assert started == [2] * 6
 
 
