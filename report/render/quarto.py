@@ -40,11 +40,9 @@ _TIME_LIMIT_S: Final = 900.0
 #: The line at which LaTeX or Typst stopped, or which Quarto names; what they say is wrong.
 _STOPPED: Final = re.compile(r"^l\.\d+ (.+)$|^ *\d+ │ (.+)$", re.MULTILINE)
 _NUMBER: Final = re.compile(r"\bline (\d+)")
-_ERRORS: Final = (
-    re.compile(r"\berror: (\S.*)|^compilation failed.*\n(.+)", re.MULTILINE),
-    re.compile(r"^(?:ERROR|FATAL)\b:? *(\S.*)", re.MULTILINE),
+_ERROR: Final = re.compile(
+    r"\berror: (\S.*)|^compilation failed.*\n(.+)|^ERROR: (?!error: ) *(\S.*)", re.MULTILINE
 )
-_ABSENT: Final = re.compile(r"File `(\S+\.(?:sty|cls))' not found")
 _WARNING: Final = re.compile(r"^(?:WARNING|WARN|warning)\b:? *(.+)$", re.MULTILINE)
 _DOCUMENT: Final = re.compile(r"([\w-]+/)?([\w-]+)\.qmd")
 
@@ -185,15 +183,8 @@ def _refusal(document: Path, code: int, words: str) -> RenderError:
         place = place_like(document, [stopped[1] or stopped[2]])
     elif number:
         place = place_of_line(document, int(number[1]))
-    if absent := _ABSENT.search(words):
-        return RenderError(
-            f"{place}: this TeX has no {absent[1]}, which Quarto needs; on Debian run 'apt-get "
-            "install --no-install-recommends texlive-latex-extra texlive-fonts-extra'."
-        )
-    said = words.strip().rpartition("\n")[2] or "no reason given"
-    errors = [error for error in (pattern.search(words) for pattern in _ERRORS) if error]
-    if errors:
-        said = errors[0][errors[0].lastindex or 0]
-    elif code < 0 or code > 128:
-        said = "it was killed, as systems do for want of memory"
-    return refusal(place, "Quarto", said)
+    if error := _ERROR.search(words):
+        return refusal(place, "Quarto", error[error.lastindex or 0])
+    if code < 0 or code > 128:
+        return refusal(place, "Quarto", "it was killed, as systems do for want of memory")
+    return refusal(place, "Quarto", words.strip().rpartition("\n")[2] or "no reason given")

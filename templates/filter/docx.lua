@@ -15,7 +15,7 @@ local docx = {
 }
 
 --- Characters of a table's type in a line of text, and of the narrowest column.
-local line, narrowest = 84, 11
+local line, narrowest = 84, 12
 
 local function with_widths(tbl)
   local widths, total = tabular.column_widths(tbl, narrowest), 0

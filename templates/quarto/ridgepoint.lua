@@ -76,11 +76,17 @@ local function bare_table(tbl)
   return tbl
 end
 
+local typst_style = [[
+#show table: set text(size: 8pt)
+#show table: set par(justify: false)
+#show figure.where(kind: "quarto-float-tbl"): set block(breakable: true)
+#show figure.caption.where(kind: "quarto-float-tbl"): it => block(sticky: true, it)
+]]
+
 local function read_style(meta)
   two_columns = pandoc.utils.stringify(meta["print-style"] or "") == "ieee"
   if quarto.doc.is_format("typst") then
-    quarto.doc.include_text("in-header", "#show table: set text(size: 8pt)\n"
-      .. '#show figure.where(kind: "quarto-float-tbl"): set block(breakable: true)')
+    quarto.doc.include_text("in-header", typst_style)
   end
 end
 

@@ -68,44 +68,33 @@ def build(folder: Path, *arguments: str) -> tuple[int, str]:
     return done.returncode, done.stderr + done.stdout
 
 
-def test_quarto_is_found(stand_in: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    path = stand_in()
-    assert find_quarto() == path
-    monkeypatch.setenv("QUARTO_PATH", "/nowhere/quarto")
-    with pytest.raises(RenderError, match="QUARTO_PATH=/nowhere/quarto: is no program; install"):
-        find_quarto()
+def test_a_new_enough_quarto_is_found(
+    stand_in: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for version, good in (("1.4", True), ("99.9.9", True), ("1.3.450", False), ("none", False)):
+        path = stand_in(version)
+        if good:
+            assert quarto_version() == version
+            continue
+        with pytest.raises(RenderError, match=f"{path}: found version '{version}'; install .* 1.4"):
+            quarto_version()
     monkeypatch.delenv("QUARTO_PATH")
     monkeypatch.setenv("PATH", str(path.parent))
     assert find_quarto() == path
     monkeypatch.setenv("PATH", "/nowhere")
-    package = path.parent / "quarto_cli"
-    shutil.copytree(path.parent, package / "bin")
+    package = shutil.copytree(path.parent, path.parent / "quarto_cli" / "bin")
     monkeypatch.syspath_prepend(path.parent)
-    assert find_quarto() == package / "bin" / "quarto"
-
-
-def test_without_quarto_a_build_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert find_quarto() == package / "quarto"
     monkeypatch.setenv("QUARTO_PATH", "/nowhere/quarto")
     code, said = build(ROOT, "--dry-run", "--html")
-    assert code == 1 and said.count("\n") == 1
-    assert "https://quarto.org" in said and "pip install .[quarto]" in said
-
-
-@pytest.mark.parametrize("version", ["1.3.450", "0.9", "unknown"])
-def test_an_old_quarto_is_refused(stand_in: Callable[..., Path], version: str) -> None:
-    path = stand_in(version)
-    with pytest.raises(RenderError, match=f"^{path}: found version '{version}'; install .* 1.4"):
-        quarto_version()
-    for new in ("1.4", "1.11.0", "99.9.9"):
-        stand_in(new)
-        assert quarto_version() == new
+    assert code == 1 and said.startswith("error: QUARTO_PATH=/nowhere/quarto: is no program")
+    assert said.endswith(".\n") and said.count("\n") == 1 and "pip install .[quarto]" in said
 
 
 @pytest.mark.parametrize(("then", "message"), [
     (LATEX, r"p\.qmd:11: Quarto refused it \(Undefined control sequence\)"),
     (TYPST, r"p\.qmd:11: Quarto refused it \(unknown variable: x\)"),
     ("echo 'ERROR: bad key (line 9, columns 1--5)'; exit 1", r"p\.qmd:9: .*\(bad key "),
-    ("echo 'File `tcolorbox.sty'\"'\"' not found'; exit 1", "no tcolorbox.sty, .*apt-get"),
     ("kill -9 $$", "it was killed, as systems do for want of memory"),
     ("exit 3", "no reason given"),
 ])  # fmt: skip
@@ -139,7 +128,7 @@ def test_failed_builds_keep_what_was(stand_in: Callable[..., Path], project: Pat
     assert made[0].read_text() == "pdf\n" and (out / "quarto" / "_site").exists()
 
 
-def test_the_project_holds_each_paper_with_its_own_settings(write: Write, tmp_path: Path) -> None:
+def test_the_project_holds_each_papers_settings(write: Write, tmp_path: Path) -> None:
     folder = write("Words.\n")
     write_settings(read_source(folder, "p"))
     entries = {"p": {"title": "A paper", "abstract": "Why?"}}
@@ -148,12 +137,9 @@ def test_the_project_holds_each_paper_with_its_own_settings(write: Write, tmp_pa
     whole, alone, in_project = (yaml.safe_load(path.read_text("utf-8")) for path in settings)
     assert whole["project"]["render"] == ["index.qmd", "p/p.qmd"]
     assert alone.pop("project") == {"type": "default", "render": ["p.qmd"]} and alone == in_project
-    assert alone["format"]["pdf"]["documentclass"] == "IEEEtran"
     named = [*alone["filters"], alone["csl"], alone["format"]["pdf"]["include-in-header"]]
     for name in (*named, "quarto/tabular.lua", "figures/time.png", "references.bib"):
         assert (project.parent / "p" / name).is_file(), name
-    preamble = (folder / "quarto" / "ridgepoint.tex").read_text("utf-8")
-    assert r"\DeclareUnicodeCharacter{03B1}" in preamble and r"\usepackage{booktabs}" in preamble
 
 
 PAPER = "conv_profiling"
@@ -194,10 +180,8 @@ def printed_in(path: Path) -> dict[int, str]:
     if path.suffix == ".pdf":
         text = "".join(page.extract_text() for page in PdfReader(path).pages)
     else:
-        word = path.suffix == ".docx"
-        packed = zipfile.ZipFile(path).read("word/document.xml") if word else path.read_bytes()
-        text = packed.decode()
-        text = html.unescape(re.sub(r"<[^>]+>", "", text))
+        word = path.suffix == ".docx" and zipfile.ZipFile(path).read("word/document.xml")
+        text = html.unescape(re.sub(r"<[^>]+>", "", (word or path.read_bytes()).decode()))
     found = _MARKED.findall("".join(text.split()).replace("−", "-"))
     return {int(number): value for number, value in found}
 
