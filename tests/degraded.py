@@ -11,6 +11,7 @@ import msgspec
 
 from report.engine.gather import choose
 from report.engine.pipeline import ROOT
+from report.missing import Missing
 from report.paper.findings import Inputs
 from report.records.quantities import QUANTITIES
 from report.records.record import Case, Measured, Record, Sample
@@ -187,9 +188,13 @@ def both(first: Change, second: Change) -> Change:
     return lambda inputs: second(first(inputs))
 
 
-def _no_files(inputs: Inputs) -> Inputs:
-    without = of_records(lambda record: _changed(record, attachments=()))(inputs)
-    return replace(without, attachments={stored.file: {} for stored in inputs.records})
+def no_files(inputs: Inputs) -> Inputs:
+    """The inputs with every attachment missing."""
+    missing = Missing("a file is not beside the record")
+    names = {
+        file: dict.fromkeys(contents, missing) for file, contents in inputs.attachments.items()
+    }
+    return replace(inputs, attachments=names)
 
 
 #: What can be wrong with the records of a study that still makes a whole paper.
@@ -201,7 +206,7 @@ DEGRADED: Mapping[str, Change] = {
         of_records(lambda record: _changed(record, ceilings=())),
     ),
     "no time": without("s"),
-    "no memory, no files": both(without("B", names=("memory_owners",)), _no_files),
+    "no memory, no files": both(without("B", names=("memory_owners",)), no_files),
     "no counts, and the clock stood still": both(
         without("1", "MAC"),
         of_series(lambda name, samples: (0, 0.0) if name == "time" else samples),

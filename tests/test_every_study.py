@@ -22,7 +22,7 @@ from report.records.layers import at_batch
 from report.statistics.estimates import Estimate
 from report.studies import STUDIES
 from tests import papers
-from tests.degraded import DEGRADED, HOSTILE, committed, noise, one_of_each_kind, thinned
+from tests.degraded import DEGRADED, HOSTILE, committed, no_files, noise, one_of_each_kind, thinned
 from tests.papers import assert_whole, rendered
 
 #: A study that was just made has no records yet, and one may rest on those of others alone.
@@ -115,6 +115,12 @@ def test_its_numbers_are_the_pinned_ones(study: str) -> None:
 def test_it_makes_a_whole_paper(study: str, kind: str | None) -> None:
     assert_described(study, kind)
     assert_whole(study, paper(study, kind))
+
+
+@pytest.mark.parametrize("study", ["backend_speedup", "conv_profiling"])
+def test_what_needs_a_missing_file_is_missing_with_that_reason(study: str) -> None:
+    text = assert_whole(study, found := compute(study, no_files(committed(study))))
+    assert "a file is not beside the record" in f"{text} {found.as_json(study, ())}"
 
 
 @every_study

@@ -6,78 +6,60 @@ November 2026 have them in the series of their cases, as all records have once t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
-from report.records import strict
+from report.errors import RecordError
 from report.records.files import gzipped, unpacked
 from report.records.quantities import LARGEST
-from report.records.record import Case, Measured, Record
+from report.records.record import Case, Record
+from report.records.strict import parse_json
 
-NAME: Final = "memory_events.jsonl.gz"
+NAME: Final = "memory_events.json.gz"
 MEANING: Final = "the events of PyTorch's allocator, a line for each case"
 _REMEDY: Final = "restore the file with git, or run the experiment again"
 _Change: TypeAlias = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 _Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 
 
-class _CaseEvents(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The events of one case by quantity; ``case`` is its place in the record."""
+class _Events(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The events of one case by quantity."""
 
-    case: _Number
     memory_events: tuple[_Change, ...] = ()
     memory_events_before: tuple[_Change, ...] = ()
     memory_owners: tuple[_Number, ...] = ()
 
-    @property
-    def series(self) -> Measured:
-        """The events as series of the case."""
-        events = {name: getattr(self, name) for name in _QUANTITIES}
-        return {name: changes for name, changes in events.items() if changes}
 
-
-_QUANTITIES: Final = _CaseEvents.__struct_fields__[1:]
+_QUANTITIES: Final = _Events.__struct_fields__
 
 
 def split_events(cases: Iterable[Case]) -> tuple[tuple[Case, ...], bytes]:
     """Move the events out of ``cases``; returns these and the attachment, empty without events."""
     lines: list[bytes] = []
     rest: list[Case] = []
-    for index, case in enumerate(cases):
+    for case in cases:
         events = {name: case.series[name] for name in _QUANTITIES if name in case.series}
         others = {name: s for name, s in case.series.items() if name not in events}
         rest.append(msgspec.structs.replace(case, series=others))
-        if events:
-            lines.append(msgspec.json.encode({"case": index, **events}) + b"\n")
-    return tuple(rest), gzipped(b"".join(lines)) if lines else b""
+        lines.append(msgspec.json.encode(events))
+    kept = gzipped(b"[%b]\n" % b",\n".join(lines)) if set(lines) - {b"{}"} else b""
+    return tuple(rest), kept
 
 
 def join_events(record: Record, content: bytes, place: str) -> Record:
-    """Put the events of the attachment ``place`` back into the cases.
-
-    Raises ``RecordError`` for events that are of no case.
-    """
-    lines = unpacked(content, place, _REMEDY).splitlines()
-    events = [strict.parse_json(line, _CaseEvents, place, _REMEDY) for line in lines]
-    strict.refuse_first(_faults(record, events), place, _REMEDY)
-    cases = list(record.cases)
-    for item in events:
-        case = cases[item.case]
-        cases[item.case] = msgspec.structs.replace(case, series={**item.series, **case.series})
+    """Put the events of the attachment ``place`` back into the cases; raises ``RecordError``."""
+    kind = tuple[_Events, ...]
+    events = parse_json(unpacked(content, place, _REMEDY), kind, place, _REMEDY)
+    if len(events) != len(record.cases):
+        count = f"{len(events)} cases, but the record has {len(record.cases)}"
+        raise RecordError(f"{place}: found the events of {count}; {_REMEDY}.")
+    cases: list[Case] = []
+    for case, own in zip(record.cases, events, strict=True):
+        known = {name: s for name, s in msgspec.structs.asdict(own).items() if s}
+        cases.append(msgspec.structs.replace(case, series={**known, **case.series}))
     return msgspec.structs.replace(record, cases=tuple(cases))
-
-
-def _faults(record: Record, events: Sequence[_CaseEvents]) -> Iterator[str]:
-    """Lines of no case of ``record``, and cases that have events already."""
-    seen: set[int] = set()
-    for number, item in enumerate(events, start=1):
-        if item.case >= len(record.cases):
-            yield f"line {number}: found case {item.case} of {len(record.cases)}"
-        elif item.case in seen or record.cases[item.case].series.keys() & item.series.keys():
-            yield f"line {number}: found the events of case {item.case} twice"
-        seen.add(item.case)
 
 
 def without_events(record: Record, reason: str) -> Record:

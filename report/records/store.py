@@ -33,11 +33,6 @@ _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[a-z0-9-]+-(?P<hash>[0-9a-f]{8})\
 EDITED: Final = "its content does not match the hash in its name"
 #: All attachments of a record that are read together (B).
 LARGEST_ATTACHED: Final = 2**26
-#: What is said of a record as it was kept until November 2026.
-_ARCHIVE: Final = (
-    "is not read, since records are plain JSON now; unpack it, and name its record.json as the "
-    f"archive with {ENDING}, and a folder with its other files as the archive."
-)
 
 #: A record of one's own or its head, or one of others.
 Kind_co = TypeVar("Kind_co", covariant=True)
@@ -287,8 +282,6 @@ def strays(study: str, data: Path) -> tuple[str, ...]:
 def _stray(path: Path) -> str:
     """Why a file or folder belongs to no record; empty if it belongs to one, or has its name."""
     record = path.with_name(path.name + ENDING)
-    if path.suffix == ".zip":
-        return _ARCHIVE
     if path.suffix == ENDING or path.name == IMPORTED:
         return ""
     if not path.is_dir():
