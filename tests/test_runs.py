@@ -134,7 +134,8 @@ def test_labels_name_what_differs_for_all(machines: list[Environment], ends: lis
 
 
 ZEN = ((0x17, 0x2F, "Zen"), (0x17, 0x30, "Zen 2"), (0x17, 0x60, "Zen 2"), (0x17, 0x91, "Zen 2"),
-       (0x19, 0x0F, "Zen 3"), (0x19, 0x10, "Zen 4"), (0x19, 0x60, "Zen 4"), (0x1A, 0x7F, "Zen 5"))  # fmt: skip
+       (0x19, 0x0F, "Zen 3"), (0x19, 0x10, "Zen 4"), (0x19, 0x60, "Zen 4"),
+       (0x1A, 0x7F, "Zen 5"))  # fmt: skip
 
 
 @pytest.mark.parametrize(("brand", "family", "model", "label"), [
