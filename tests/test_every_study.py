@@ -111,6 +111,20 @@ def test_its_numbers_are_the_pinned_ones(study: str) -> None:
 
 
 @every_measured_study
+def test_a_record_alone_is_evaluated_without_any_other(study: str) -> None:
+    """A report prints these numbers and claims: nothing of another machine is among them."""
+    inputs = compute_usable(study, ROOT / "data")[0].inputs
+    declared = import_module(f"report.studies.{study}.study").study
+    for stored in inputs.records:
+        alone = declared.evaluate(inputs, stored)
+        own = {file for run in stored.runs for file in run.files}
+        sources = {file for value in alone.values.values() for file in value.sources}
+        assert {file for file in sources if file.startswith(f"{study}/")} <= own
+        about = "a GPU" if stored.record.environment.gpu else "a CPU"
+        assert all(claim.title and claim.about == about for claim in alone.claims.values())
+
+
+@every_measured_study
 @pytest.mark.parametrize("kind", [None, *(kind for kind in DEGRADED if kind != "no record")])
 def test_it_makes_a_whole_paper(study: str, kind: str | None) -> None:
     assert_described(study, kind)
