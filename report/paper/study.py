@@ -271,7 +271,7 @@ class Study(Part[Data]):
         return with_all_machines(findings, everything, inputs, self._compared)
 
     def evaluate(self, everything: Inputs, stored: Stored) -> Findings:
-        """What the study declares of the part that ``stored`` is a record of, from it alone.
+        """Findings of the declarations on a CPU or GPU, from the one record ``stored`` alone.
 
         Raises ``StudyError`` for a record that does not fit the study.
         """

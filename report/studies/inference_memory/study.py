@@ -294,34 +294,15 @@ def _right(run: Run, precision: Precision) -> Quantity:
     return exact("recognized", "1", sum(run.correct(precision)), run.file)
 
 
-@on_gpu.value("percent")
-def saved_256(p: Paper) -> Quantity:
-    return p.allocated.saved(256)
-
-
-@on_gpu.value("percent")
-def saved_512(p: Paper) -> Quantity:
-    return p.allocated.saved(512)
-
-
-@on_gpu.value("percent")
-def saved_1024(p: Paper) -> Quantity:
-    return p.allocated.saved(1024)
-
-
-@on_gpu.value("percent")
-def saved_4096(p: Paper) -> Quantity:
-    return p.allocated.saved(4096)
-
-
-@on_gpu.value("percent")
-def saved_16384(p: Paper) -> Quantity:
-    return p.allocated.saved(16_384)
-
-
-@on_gpu.value("percent")
-def saved_vgg(p: Paper) -> Quantity:
-    return p.allocated.saved(2048, network="VGG-16")
+allocated.values(
+    "percent",
+    saved_256=partial(Allocated.saved, batch=256),
+    saved_512=partial(Allocated.saved, batch=512),
+    saved_1024=partial(Allocated.saved, batch=1024),
+    saved_4096=partial(Allocated.saved, batch=4096),
+    saved_16384=partial(Allocated.saved, batch=16_384),
+    saved_vgg=partial(Allocated.saved, batch=2048, network="VGG-16"),
+)
 
 
 on_gpu.values(
