@@ -16,15 +16,15 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Final
 
-from report.system.streams import check_output, open_streams, require_packages
+from report.core.system.streams import check_output, open_streams, require_packages
 
 require_packages()
 
 from report.commands import summary
 from report.commands.arguments import parse, request_of
 from report.commands.console import announcer, clear_line
+from report.core.errors import RidgepointError, UsageError
 from report.engine import pipeline
-from report.errors import RidgepointError, UsageError
 
 #: What is asked for instead of a build → the module of report.commands that is then imported, and
 #: its function.

@@ -130,8 +130,8 @@ def change_record(folder: Path) -> None:
     It is in the first record that the paper uses, which gets the name of its new content, as if the
     machine had measured this: one that was edited is left out of every paper.
     """
+    from report.core.records.store import attachments_folder, digest
     from report.engine.gather import choose
-    from report.records.store import attachments_folder, digest
 
     data = folder / "data"
     stored = choose(EDITED_STUDY, data).inputs.records[0]

@@ -20,8 +20,8 @@ from typing import Final
 import msgspec
 
 from benchmarks.project import ROOT, Sample, copy_project, run_python
-from report.records.filed import encode
-from report.records.store import read_records, record_name
+from report.core.records.filed import encode
+from report.core.records.store import read_records, record_name
 
 STUDY: Final = "conv_scaling"
 CASES: Final = (1_000, 10_000, 100_000, 1_000_000)
@@ -45,7 +45,7 @@ def _cases(scratch: Path, size: int) -> Iterator[tuple[str, str, Sample]]:
     for _ in range(REPEATS):
         output = run_python(ROOT, "-m", "benchmarks.scale", str(scratch))[1]
         seconds, peak = output.strip().split("\n")[-1].split()
-        axis = "Cases read and checked (`report.records.store.read_records`)"
+        axis = "Cases read and checked (`report.core.records.store.read_records`)"
         yield axis, str(size), Sample(float(seconds), int(peak))
 
 

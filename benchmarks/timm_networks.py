@@ -18,9 +18,9 @@ import pandas as pd
 from experiments.theory.checked import of_capture
 from experiments.theory.networks import import_timm, network
 from experiments.theory.operators import Input, built, capture
-from report.errors import MeasurementError
-from report.records import OPERATORS
-from report.records.network_operators import (
+from report.core.errors import MeasurementError
+from report.core.records import OPERATORS
+from report.core.records.network_operators import (
     NetworkOperators,
     Operator,
     Read,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from report.system.streams import require_packages
+from report.core.system.streams import require_packages
 
 require_packages()
 
@@ -32,13 +32,13 @@ from experiments.importers.command import import_files
 from experiments.machine.runtime import INSTALL, INSTALLS
 from experiments.theory.command import OPTIONS as THEORY
 from experiments.theory.command import theory
-from report.errors import RidgepointError, UsageError
-from report.records import ENDING
-from report.records.choice import fate_of
-from report.records.imported import Address, Licence, Revision
-from report.records.record import Record, Slug
-from report.system.commandline import Parser
-from report.system.streams import check_output, open_streams
+from report.core.errors import RidgepointError, UsageError
+from report.core.records import ENDING
+from report.core.records.choice import fate_of
+from report.core.records.imported import Address, Licence, Revision
+from report.core.records.record import Record, Slug
+from report.core.system.commandline import Parser
+from report.core.system.streams import check_output, open_streams
 
 _ONE_OF: Final = f"one of: {', '.join(sorted(registry.STUDIES))}\n"
 _STUDY: Final = f"study  STUDY  {_ONE_OF}"

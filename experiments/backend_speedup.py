@@ -51,9 +51,9 @@ from experiments.harness.study import (
 )
 from experiments.harness.timing import Workload, collector_off, cpu_clock, repeat_calls
 from experiments.machine.text import read_text
-from report.records.layers import DType, Layer
-from report.records.quantities import QUANTITIES
-from report.records.record import Measured, Protocol, Sample
+from report.core.records.layers import DType, Layer
+from report.core.records.quantities import QUANTITIES
+from report.core.records.record import Measured, Protocol, Sample
 
 if TYPE_CHECKING:
     from experiments.datasets import Images, Split

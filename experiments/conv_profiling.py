@@ -40,8 +40,8 @@ from experiments.harness.study import (
     Subject,
 )
 from experiments.harness.timing import Workload
-from report.errors import MeasurementError
-from report.records.files import gzipped
+from report.core.errors import MeasurementError
+from report.core.records.files import gzipped
 
 #: Channels in and out, kernel, extent of the images.
 Shape: TypeAlias = tuple[str, int, int]

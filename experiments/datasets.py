@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from report.errors import MeasurementError, RecordError
-from report.records.files import LARGEST_UNPACKED, unpacked
+from report.core.errors import MeasurementError, RecordError
+from report.core.records.files import LARGEST_UNPACKED, unpacked
 
 Bytes: TypeAlias = NDArray[np.uint8]
 

@@ -21,7 +21,7 @@ from experiments.harness.progress import Observer
 from experiments.harness.request import Request
 from experiments.harness.run import close, run
 from experiments.harness.study import Device
-from report.errors import MeasurementError, RidgepointError, UsageError
+from report.core.errors import MeasurementError, RidgepointError, UsageError
 
 
 class Part(NamedTuple):

@@ -45,8 +45,8 @@ from experiments.harness.study import (
 from experiments.harness.timing import Workload
 from experiments.machine.limits import is_out_of_memory, limit_memory
 from experiments.networks import catalogue
-from report.records.record import Factor as Level
-from report.records.record import Measured
+from report.core.records.record import Factor as Level
+from report.core.records.record import Measured
 
 RESNETS: Final = ("ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-110")
 NETWORKS: Final = ("LeNet-5", "AlexNet", "VGG-16", *RESNETS)

@@ -13,7 +13,7 @@ from typing import Final
 
 from experiments.harness.study import Study
 from experiments.machine.text import period_text
-from report.errors import UsageError
+from report.core.errors import UsageError
 
 #: Study → module: every file beside this one that defines ``STUDY``.
 STUDIES: Final[dict[str, str]] = {

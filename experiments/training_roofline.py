@@ -52,9 +52,9 @@ from experiments.harness.study import (
     Subject,
 )
 from experiments.networks import catalogue
-from report.errors import MeasurementError
-from report.records.record import Factor as Level
-from report.records.record import Measured
+from report.core.errors import MeasurementError
+from report.core.records.record import Factor as Level
+from report.core.records.record import Measured
 
 if TYPE_CHECKING:
     import torch

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from report.core.errors import RecordError
+from report.core.records.frames import read_samples, sample_frame
 from report.engine.gather import compute_usable
 from report.engine.pipeline import ROOT, Request, look
 from report.engine.steps import ARTIFACTS, SAMPLES
-from report.errors import RecordError
 from report.paper.manuscript import render_manuscript
-from report.records.frames import read_samples, sample_frame
 from report.studies import find_study
 
 

@@ -9,13 +9,13 @@ from zlib import crc32
 
 import msgspec
 
+from report.core.missing import Missing
+from report.core.records.quantities import QUANTITIES
+from report.core.records.record import Case, Measured, Record, Sample
+from report.core.records.store import Stored, StoredImport
 from report.engine.gather import choose
 from report.engine.pipeline import ROOT
-from report.missing import Missing
 from report.paper.findings import Inputs
-from report.records.quantities import QUANTITIES
-from report.records.record import Case, Measured, Record, Sample
-from report.records.store import Stored, StoredImport
 
 _changed = msgspec.structs.replace
 Change: TypeAlias = Callable[[Inputs], Inputs]

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from report.records import store
-from report.records.consistency import null_fields
-from report.records.filed import parse
-from report.records.imported import ImportedRecord
-from report.records.layers import Convolution, Layer
-from report.records.record import (
+from report.core.records import store
+from report.core.records.consistency import null_fields
+from report.core.records.filed import parse
+from report.core.records.imported import ImportedRecord
+from report.core.records.layers import Convolution, Layer
+from report.core.records.record import (
     Cache,
     Case,
     Ceiling,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from report.records.layers import (
+from report.core.records.layers import (
     Activation,
     Convolution,
     Dropout,
@@ -18,7 +18,7 @@ from report.records.layers import (
     Pooling,
     Softmax,
 )
-from report.records.operations import Operator, Tensor
+from report.core.records.operations import Operator, Tensor
 
 
 def convolution(

@@ -14,19 +14,19 @@ from typing import Any
 import msgspec
 from pytest import approx
 
+from report.core.records.devices import read_devices
+from report.core.records.record import Record
+from report.core.records.reported import Reported, read_reported
+from report.core.statistics.estimates import Estimate
 from report.engine import actions
 from report.engine.actions import Task
 from report.engine.pipeline import ROOT
-from report.evidence.devices import read_devices
-from report.evidence.reported import Reported, read_reported
 from report.paper.findings import Findings, Inputs
 from report.paper.latex_table import to_latex
 from report.paper.manuscript import Manuscript, render_manuscript
 from report.paper.tables import Cell, Column, Table, to_csv
 from report.quantity.evaluation import estimate
 from report.quantity.expression import Quantity
-from report.records.record import Record
-from report.statistics.estimates import Estimate
 from report.studies import find_study
 from tests import factory
 

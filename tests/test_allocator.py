@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from report.errors import StudyError
+from report.core.errors import StudyError
 from report.theory.allocator import (
     DEFAULT,
     LARGE_SEGMENT,

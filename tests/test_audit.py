@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.errors import StudyError
+from report.core.errors import StudyError
+from report.core.missing import Missing
 from report.evidence import audit
 from report.evidence.audit import Printed, check, exact
-from report.missing import Missing
 from report.quantity.evaluation import estimate
 
 

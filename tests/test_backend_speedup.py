@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from report.core.records.editions import Role
+from report.core.records.record import Case, Factor, Record
+from report.core.statistics.estimates import Estimate
 from report.paper.findings import Findings
 from report.quantity.evaluation import estimate
-from report.records.editions import Role
-from report.records.record import Case, Factor, Record
-from report.statistics.estimates import Estimate
 from report.studies.backend_speedup.runs import Run
 from report.studies.backend_speedup.study import findings
 from report.studies.backend_speedup.subject import SOURCE, Size

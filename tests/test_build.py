@@ -14,12 +14,12 @@ import psutil
 import pytest
 
 from report.commands.new import new_study
+from report.core.errors import RenderError
+from report.core.records.store import write_record
 from report.engine import cache
 from report.engine.cache import Entry, Index
 from report.engine.gather import choose
 from report.engine.pipeline import ROOT, choose_engine
-from report.errors import RenderError
-from report.records.store import write_record
 from tests import factory, tiny
 from tests.test_builds import built, project, slower
 from tests.tiny import STUDY, TEMPLATE, replace
@@ -163,8 +163,8 @@ def test_a_build_under_nohup_outlives_its_terminal(project: Path) -> None:
 
 _PROGRAM = """
 from pathlib import Path
-from report.system.programs import run
-from report.system.processes import leave_on_signals
+from report.core.system.programs import run
+from report.core.system.processes import leave_on_signals
 with leave_on_signals(list):
     run(["sh", "-c", "(sleep 600 &); sleep 600"], Path("/"), 600)
 """
@@ -200,7 +200,7 @@ def test_output_that_cannot_be_written_is_dropped(project: Path, redirection: st
 
 
 def test_a_stream_that_was_closed_is_none_that_a_program_lacks() -> None:
-    said = "import os; from report.system.streams import open_streams; open_streams(); "
+    said = "import os; from report.core.system.streams import open_streams; open_streams(); "
     ended = shell(ROOT, f"python -c '{said} assert os.get_inheritable(0)' <&-")
     assert (ended.returncode, ended.stderr) == (0, "")
 
@@ -218,7 +218,7 @@ def test_a_result_that_is_lost_is_an_error_and_so_is_a_forgotten_environment(com
 
 def test_programs_have_the_streams_that_were_closed() -> None:
     """A shell copies both of them, which fails where one is closed."""
-    opened = "from report.system import streams; streams.open_streams(); import os"
+    opened = "from report.core.system import streams; streams.open_streams(); import os"
     code = f"{opened}; os._exit(os.system('exec 3<&0 4>&1') > 0)"
     assert shell(ROOT, f'python -c "{code}" <&- >&-').returncode == 0
 

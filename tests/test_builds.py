@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from report import open_paper
+from report.core.errors import RecordError, StudyError
 from report.engine.cache import INDEX, MANIFEST
-from report.errors import RecordError, StudyError
 from tests import factory, tiny
 from tests.render.site_checks import dead_links
 from tests.tiny import STUDY, TEMPLATE, replace
@@ -68,7 +68,7 @@ EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
         ("study", *WRITTEN),
     ),
     "comment in a helper": (
-        replace("report/text/format.py", "\nfrom ", "\n# a comment\nfrom "),
+        replace("report/core/text/format.py", "\nfrom ", "\n# a comment\nfrom "),
         ("study", *WRITTEN),
     ),
     "page": (

@@ -11,16 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.engine.gather import Chosen, choose
-from report.errors import RecordError
-from report.evidence.runs import Run
-from report.instruments import gates
-from report.instruments.counters.logs import CaseLogs, joined_logs, pack
-from report.paper.machines import setup
-from report.records.choice import agreeing, choices_of, fate, fate_of
-from report.records.editions import Edition, read_editions, write_edition
-from report.records.filed import encode
-from report.records.pooling import (
+from report.core.errors import RecordError
+from report.core.records.choice import agreeing, choices_of, fate, fate_of
+from report.core.records.editions import Edition, read_editions, write_edition
+from report.core.records.filed import encode
+from report.core.records.pooling import (
     contradiction,
     fixed,
     measures_case,
@@ -30,8 +25,13 @@ from report.records.pooling import (
     runs_of,
     unlike,
 )
-from report.records.record import Attachment, Case, Ceiling, Record, Round, Shard
-from report.records.store import Stored, record_name, write_record
+from report.core.records.record import Attachment, Case, Ceiling, Record, Round, Shard
+from report.core.records.store import Stored, record_name, write_record
+from report.engine.gather import Chosen, choose
+from report.evidence.runs import Run
+from report.instruments import gates
+from report.instruments.counters.logs import CaseLogs, joined_logs, pack
+from report.paper.machines import setup
 from tests import factory
 
 STUDY = "conv_scaling"

@@ -9,12 +9,12 @@ import pytest
 
 import build
 from figures.panels import Dots
+from report.core.records.editions import ROLES
+from report.core.records.record import Record
+from report.core.records.store import write_record
 from report.engine.gather import compute
 from report.paper.findings import Findings, Inputs
 from report.paper.machines import DRAWN
-from report.records.editions import ROLES
-from report.records.record import Record
-from report.records.store import write_record
 from tests import factory
 from tests.degraded import committed, one_of_each_kind, small
 from tests.papers import assert_whole, compose, rows

@@ -13,13 +13,13 @@ from report.commands.arguments import PROJECT
 from report.commands.check import moved_numbers, read_pins, review, verdict_changes
 from report.commands.new import new_study
 from report.commands.use import named_records
+from report.core.errors import RecordError, StudyError
+from report.core.records.editions import Edition, read_editions
+from report.core.records.record import Attachment, Record
+from report.core.records.store import digest, record_name, write_record
 from report.engine.gather import accept_records, choose
 from report.engine.pipeline import ROOT, Request
-from report.errors import RecordError, StudyError
 from report.paper.pins import Pins, moves
-from report.records.editions import Edition, read_editions
-from report.records.record import Attachment, Record
-from report.records.store import digest, record_name, write_record
 from report.studies import STUDIES
 from tests import factory
 

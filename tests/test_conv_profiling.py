@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from report.core.records.record import Case, Environment, Record
 from report.paper.findings import Findings
-from report.records.record import Case, Environment, Record
 from report.studies.conv_profiling.source import ACCOUNT, audit
 from report.studies.conv_profiling.study import findings
 from report.studies.conv_profiling.subject import BASE, Dimensions

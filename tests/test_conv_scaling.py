@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 from pytest import approx
 
+from report.core.records.record import Case, Ceiling, Policy, Record, Round
 from report.paper.findings import Findings
-from report.records.record import Case, Ceiling, Policy, Record, Round
 from tests import factory, papers
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
 from tests.papers import found_in, printing, rows

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from report.errors import StudyError
+from report.core.errors import StudyError
+from report.core.missing import Missing
+from report.core.records.record import Case
+from report.core.records.store import read_record
 from report.evidence.allocator_replay import reconciliations, replayed, requests
-from report.missing import Missing
-from report.records.record import Case
-from report.records.store import read_record
 from report.studies.conv_scaling.study import findings
 from report.theory.allocator import Allocate, Free
 from report.theory.reconciliation import Reconciliation

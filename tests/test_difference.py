@@ -19,12 +19,12 @@ from report.commands.difference import (
     text_changes,
     value_changes,
 )
+from report.core.errors import RecordError
+from report.core.missing import Missing
+from report.core.records.store import write_record
+from report.core.statistics.estimates import Estimate
 from report.engine.pipeline import Request
-from report.errors import RecordError
-from report.missing import Missing
 from report.paper.values import Value
-from report.records.store import write_record
-from report.statistics.estimates import Estimate
 from tests import factory
 from tests.test_conv_scaling import record as whole_record
 

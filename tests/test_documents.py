@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from report.core.records.filed import json_schema
+from report.core.records.record import SCHEMA_VERSION
+from report.core.records.store import read_record
+from report.core.statistics.estimates import Estimate, binomial_rank
 from report.engine.pipeline import ROOT
 from report.evidence.runs import Run
 from report.quantity.evaluation import estimate
-from report.records.filed import json_schema
-from report.records.record import SCHEMA_VERSION
-from report.records.store import read_record
-from report.statistics.estimates import Estimate, binomial_rank
 
 DOCS = ROOT / "docs"
 NUMBERS = (DOCS / "how-numbers-are-made.md").read_text("utf-8")
@@ -101,7 +101,7 @@ def test_a_record_is_read_by_pandas_and_jq_in_three_lines() -> None:
 
 
 def test_the_schema_is_that_of_the_types() -> None:
-    """Written by: python -c "from report.records.filed import *; print(json_schema().decode())"."""
+    """Written by: python -c "from report.core.records.filed import json_schema; ..."."""
     assert (DOCS / "record.schema.json").read_bytes() == json_schema()
 
 

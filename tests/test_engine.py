@@ -8,13 +8,13 @@ from pathlib import Path
 import grimp
 import pytest
 
+from report.core.records import OPERATORS
+from report.core.system.exchange import install
 from report.engine import actions, cache, run
 from report.engine.cache import INDEX, MANIFEST, Entry, Index, file_digest, files_below
 from report.engine.pipeline import ROOT, Request, World, changes, look
 from report.engine.steps import READ, SITE, Step, make_step
-from report.records import OPERATORS
 from report.studies import STUDIES, module_of
-from report.system.exchange import install
 from tests.factory import printed
 
 STUDY = "conv_profiling"
@@ -96,7 +96,7 @@ def imported_by(function: str) -> set[str]:
 def test_a_step_depends_on_whatever_code_it_imports(step: Step, imports: grimp.ImportGraph) -> None:
     """On the rooms of one study alone, so that an edit of it makes no other paper anew."""
     action = step.id.partition("/")[2]
-    found = {"figures.characters", "report.engine.steps", "report.records.files"}
+    found = {"figures.characters", "report.engine.steps", "report.core.records.files"}
     found |= imported_by(action)
     if action == "study":
         found |= {f"report.studies.{STUDY}.{name}" for name in ("study", "runs", "theory")}
@@ -204,4 +204,4 @@ def test_install_exchanges_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             (tmp_path / turn / name / "file").write_text(name)
         install(tmp_path / turn / "new", tmp_path / turn / "old")
         assert (tmp_path / turn / "old" / "file").read_text() == "new"
-        monkeypatch.setattr("report.system.exchange._exchange", lambda one, other: False)
+        monkeypatch.setattr("report.core.system.exchange._exchange", lambda one, other: False)

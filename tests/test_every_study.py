@@ -12,14 +12,14 @@ import pytest
 
 from figures.render import render
 from report.commands.check import read_pins, record_names
+from report.core.errors import StudyError
+from report.core.records.layers import at_batch
+from report.core.statistics.estimates import Estimate
 from report.engine.gather import compute, compute_usable
 from report.engine.pipeline import ROOT
-from report.errors import StudyError
 from report.paper.findings import Findings
 from report.paper.manuscript import Manuscript
 from report.paper.pins import moves, pins_of
-from report.records.layers import at_batch
-from report.statistics.estimates import Estimate
 from report.studies import STUDIES
 from tests import papers
 from tests.degraded import DEGRADED, HOSTILE, committed, no_files, noise, one_of_each_kind, thinned

@@ -15,21 +15,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from report.errors import StudyError
-from report.evidence.devices import Devices
-from report.missing import Missing
-from report.paper.details import details
-from report.paper.findings import Inputs
-from report.paper.latex_table import to_latex
-from report.paper.manuscript import provenance
-from report.paper.tables import Column, Table, table_of, to_csv, to_markdown
-from report.paper.values import NOT_MEASURED, Value, declare
-from report.quantity.expression import exact, measured
-from report.quantity.intervals import Process
-from report.statistics.estimates import Estimate
-from report.system.spreadsheet import csv_of
-from report.text.escape import bibtex, latex, latex_source, markdown, math_text
-from report.text.format import (
+from report.core.errors import StudyError
+from report.core.missing import Missing
+from report.core.records.devices import Devices
+from report.core.statistics.estimates import Estimate
+from report.core.system.spreadsheet import csv_of
+from report.core.text.escape import bibtex, latex, latex_source, markdown, math_text
+from report.core.text.format import (
     MINUS,
     MISSING,
     NO_BREAK,
@@ -41,6 +33,14 @@ from report.text.format import (
     quantity_text,
     scale_for,
 )
+from report.paper.details import details
+from report.paper.findings import Inputs
+from report.paper.latex_table import to_latex
+from report.paper.manuscript import provenance
+from report.paper.tables import Column, Table, table_of, to_csv, to_markdown
+from report.paper.values import NOT_MEASURED, Value, declare
+from report.quantity.expression import exact, measured
+from report.quantity.intervals import Process
 from tests.papers import reported
 
 PREFIXES = {"n": -9, "µ": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15}

@@ -17,20 +17,20 @@ import pytest
 from pytest import approx
 from scipy.stats import spearmanr
 
-from report.engine.pipeline import ROOT
-from report.errors import RecordError
-from report.evidence.devices import Devices
-from report.paper.findings import Findings
-from report.records import OPERATORS
-from report.records.network_operators import (
+from report.core.errors import RecordError
+from report.core.records import OPERATORS
+from report.core.records.devices import Devices
+from report.core.records.network_operators import (
     NetworkOperators,
     Operator,
     Read,
     read_operators,
     write_operators,
 )
-from report.records.record import Case
-from report.statistics.estimates import Estimate
+from report.core.records.record import Case
+from report.core.statistics.estimates import Estimate
+from report.engine.pipeline import ROOT
+from report.paper.findings import Findings
 from report.studies import find_study
 from report.studies.gpu_survey.results import _in_both
 from report.studies.gpu_survey.study import Survey

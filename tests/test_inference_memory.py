@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 from pytest import approx
 
-from report.missing import Missing
+from report.core.missing import Missing
+from report.core.records.record import Case, Environment, Record
 from report.paper.findings import Findings
-from report.records.record import Case, Environment, Record
 from report.studies.inference_memory import theory
 from report.studies.inference_memory.runs import Run
 from report.studies.inference_memory.study import findings

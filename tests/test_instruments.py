@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.errors import RecordError
+from report.core.errors import RecordError
+from report.core.records.store import read_attachments, read_record
 from report.instruments.counters import ncu_logs
 from report.instruments.counters.logs import CaseLogs, pack, unpack
 from report.instruments.counters.ncu import case_range
 from report.instruments.counters.ncu_metrics import metrics_for
 from report.instruments.counters.ncu_output import complaint, part_of, read_table
 from report.instruments.trace import read_trace
-from report.records.store import read_attachments, read_record
 
 DATA = Path(__file__).parents[1] / "data"
 FILE = "conv_profiling/20261122T102731Z-nvidia-h100-80gb-hbm3-512a69aa.json"

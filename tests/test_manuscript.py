@@ -8,10 +8,10 @@ import pytest
 
 from figures.panels import Drawing
 from report.commands.check import review
+from report.core.errors import RecordError, TemplateError
+from report.core.missing import Missing
 from report.engine.actions import copy_bibliography
 from report.engine.pipeline import ROOT, Request
-from report.errors import RecordError, TemplateError
-from report.missing import Missing
 from report.paper.claims import judge
 from report.paper.findings import Claim, Figure, Findings
 from report.paper.manuscript import Manuscript, render_manuscript

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from report.core.missing import Missing
+from report.core.records.record import Cache, Ceiling, Environment
 from report.evidence.ceilings import in_binary
 from report.evidence.runs import Run
-from report.missing import Missing
-from report.records.record import Cache, Ceiling, Environment
 from tests import factory
 from tests.papers import value_of
 

@@ -14,8 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.errors import StudyError
-from report.missing import Missing
+from report.core.errors import StudyError
+from report.core.missing import Missing
+from report.core.statistics.estimates import (
+    Estimate,
+    bonferroni,
+    identical,
+    median_interval,
+    proportion_interval,
+)
 from report.quantity.evaluation import estimate, number, samples, to_digits
 from report.quantity.expression import (
     Inferred,
@@ -40,13 +47,6 @@ from report.quantity.operations import (
 )
 from report.quantity.units import unit
 from report.quantity.verdicts import Range, Several, Statement, all_of, any_of, equals, trend
-from report.statistics.estimates import (
-    Estimate,
-    bonferroni,
-    identical,
-    median_interval,
-    proportion_interval,
-)
 
 
 def series(name: str, *processes: list[float], of: str = "s", device: str = "cpu") -> Quantity:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figures.panels import Bar
-from report.errors import StudyError
-from report.missing import Missing
+from report.core.errors import StudyError
+from report.core.missing import Missing
 from report.paper.reconciliations import as_figure, series_table
 from report.theory.reconciliation import Reconciliation, Term, without_idle_terms
 

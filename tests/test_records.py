@@ -18,20 +18,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import build
-from report.engine.gather import choose
-from report.errors import RecordError
-from report.evidence.runs import Run
-from report.missing import Missing
-from report.records.events import NAME as EVENTS
-from report.records.events import join_events, split_events
-from report.records.filed import encode, parse
-from report.records.files import read_bounded
-from report.records.frames import sample_frame, write_samples
-from report.records.imported import ImportedRecord
-from report.records.layers import ELEMENT_BYTES, DType
-from report.records.quantities import FIXED, QUANTITIES
-from report.records.record import Attachment, Case, Head, Record, Shard
-from report.records.store import (
+from report.core.errors import RecordError
+from report.core.missing import Missing
+from report.core.records.events import NAME as EVENTS
+from report.core.records.events import join_events, split_events
+from report.core.records.filed import encode, parse
+from report.core.records.files import read_bounded
+from report.core.records.frames import sample_frame, write_samples
+from report.core.records.imported import ImportedRecord
+from report.core.records.layers import ELEMENT_BYTES, DType
+from report.core.records.quantities import FIXED, QUANTITIES
+from report.core.records.record import Attachment, Case, Head, Record, Shard
+from report.core.records.store import (
     Stored,
     attachments_folder,
     digest,
@@ -42,6 +40,8 @@ from report.records.store import (
     survey,
     write_record,
 )
+from report.engine.gather import choose
+from report.evidence.runs import Run
 from report.studies import STUDIES
 from tests import factory
 from tests.papers import compose
@@ -518,7 +518,7 @@ def test_own_records_alone_speak_for_devices_and_a_paper_says_who_measured(tmp_p
 
 
 def test_more_than_is_unpacked_is_refused_and_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("report.records.files.LARGEST_UNPACKED", 4)
+    monkeypatch.setattr("report.core.records.files.LARGEST_UNPACKED", 4)
     assert read_bounded(io.BytesIO(b"1234").read) == b"1234"
     with pytest.raises(ValueError, match="found more than 4 B"):
         read_bounded(io.BytesIO(b"12345").read)

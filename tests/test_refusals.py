@@ -15,22 +15,22 @@ import msgspec
 import pytest
 
 from figures.characters import visible
+from report.core.errors import LONGEST, RecordError, RenderError, RidgepointError, StudyError
+from report.core.records.devices import read_devices
+from report.core.records.editions import read_editions
+from report.core.records.filed import encode, parse
+from report.core.records.imported import ImportedRecord
+from report.core.records.record import Head, Record
+from report.core.records.reported import Unreported, read_reported
+from report.core.records.store import Stored, read_records, record_name, write_record
+from report.core.records.strict import SyntaxFaultError, parse_yaml
 from report.engine.actions import write_json
 from report.engine.gather import choose, compute, compute_usable
-from report.errors import LONGEST, RecordError, RenderError, RidgepointError, StudyError
-from report.evidence.devices import read_devices
-from report.evidence.reported import Unreported, read_reported
 from report.evidence.runs import Run
 from report.paper.findings import Inputs
 from report.paper.manuscript import render_manuscript
 from report.paper.tables import table_of
 from report.quantity.expression import exact
-from report.records.editions import read_editions
-from report.records.filed import encode, parse
-from report.records.imported import ImportedRecord
-from report.records.record import Head, Record
-from report.records.store import Stored, read_records, record_name, write_record
-from report.records.strict import SyntaxFaultError, parse_yaml
 from report.render.shell import script_of
 from report.render.source import read_source
 from report.studies import STUDIES

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from report.core.missing import Missing
+from report.core.records.record import Environment, Round
+from report.core.records.store import Stored
 from report.evidence.runs import Run, labels
-from report.missing import Missing
 from report.quantity.intervals import Process
-from report.records.record import Environment, Round
-from report.records.store import Stored
 from tests import factory
 from tests.papers import value_of
 

@@ -14,7 +14,7 @@ import pytest
 
 from report.commands import serve
 from report.commands.serve import NEWS, SCRIPT, Server
-from report.errors import RidgepointError
+from report.core.errors import RidgepointError
 from report.studies import STUDIES
 from tests.factory import ROOT, write_files
 

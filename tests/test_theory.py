@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from report.errors import StudyError
-from report.missing import Missing
-from report.records.operations import Network, Tensor
+from report.core.errors import StudyError
+from report.core.missing import Missing
+from report.core.records.operations import Network, Tensor
 from report.theory import peaks
 from report.theory.allocator import DEFAULT
 from report.theory.conditions import Conditions

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 from pytest import approx
 
-from report.evidence.devices import Devices
+from report.core.records.devices import Devices
+from report.core.records.layers import Convolution, Layer
+from report.core.records.record import Cache, Case, Environment, Record
 from report.paper.findings import Findings
-from report.records.layers import Convolution, Layer
-from report.records.record import Cache, Case, Environment, Record
 from report.studies.training_roofline.runs import Run
 from report.studies.training_roofline.study import findings
 from report.studies.training_roofline.subject import NETWORKS, Step

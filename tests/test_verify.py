@@ -13,8 +13,8 @@ import pytest
 
 from report.commands.console import announcer
 from report.commands.verify import ENVIRONMENTS, MANIFEST, build_twice, where_unlike
+from report.core.errors import OutputError, RenderError
 from report.engine.pipeline import Request
-from report.errors import OutputError, RenderError
 from tests import tiny
 from tests.factory import write_files
 from tests.render.conftest import needs_latex

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from report.errors import StudyError
-from report.records import layers as kinds
-from report.records.layers import BatchNorm, Convolution, Layer, Linear, PaddedShortcut
+from report.core.errors import StudyError
+from report.core.records import layers as kinds
+from report.core.records.layers import BatchNorm, Convolution, Layer, Linear, PaddedShortcut
 from report.theory.allocator import Allocate, replay
 from report.theory.networks import layers_of
 from report.theory.reconciliation import Term

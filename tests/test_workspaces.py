@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from report.records.layers import Convolution
-from report.records.operations import Operator, Tensor
+from report.core.records.layers import Convolution
+from report.core.records.operations import Operator, Tensor
 from report.studies.conv_profiling.subject import Dimensions
 from report.theory.conditions import Conditions, Layout
 from report.theory.convolution_workspaces import AVX2

@@ -19,11 +19,11 @@ from resource import RLIM_INFINITY, RLIMIT_FSIZE, setrlimit
 from typing import NamedTuple, NoReturn
 
 from report.commands.new import new_study
+from report.core.records.layers import Linear
+from report.core.records.record import Case
+from report.core.records.store import write_record
 from report.engine.cache import INDEX
 from report.engine.pipeline import ROOT
-from report.records.layers import Linear
-from report.records.record import Case
-from report.records.store import write_record
 from tests import factory
 
 STUDY = "tiny"

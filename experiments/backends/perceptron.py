@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from experiments.backends.libraries import Array, Namespace
-from report.records.layers import Activation, DType, Layer, Linear, Softmax
+from report.core.records.layers import Activation, DType, Layer, Linear, Softmax
 
 PIXELS: Final = 784
 CLASSES: Final = 10

@@ -22,8 +22,8 @@ from experiments.commands import status
 from experiments.harness.progress import Observer
 from experiments.harness.request import Request
 from experiments.machine.text import last_line, read_text
-from report.errors import MeasurementError
-from report.records.pooling import OPTION
+from report.core.errors import MeasurementError
+from report.core.records.pooling import OPTION
 
 #: This program without its options; tests replace it.
 PROGRAM: tuple[str, ...] = (sys.executable, "-m", "experiments")

@@ -26,11 +26,10 @@ from experiments.machine import limits, quiet, runtime
 from experiments.machine import processor as machine
 from experiments.machine.environment import variables
 from experiments.machine.text import factors_text
-from report.errors import MeasurementError, reason_of
-from report.instruments import gates
-from report.missing import Missing
-from report.records.record import Record
-from report.records.store import (
+from report.core.errors import MeasurementError, reason_of
+from report.core.missing import Missing
+from report.core.records.record import Record
+from report.core.records.store import (
     EDITED,
     Stored,
     read_attachments,
@@ -38,6 +37,7 @@ from report.records.store import (
     write_attachments,
     write_files,
 )
+from report.instruments import gates
 
 _GIB: Final = 2**30
 #: Memory of the largest quick run (B).

@@ -7,10 +7,10 @@ from typing import Final
 
 from experiments.harness.progress import measured_text, outcome_text
 from experiments.machine.text import factors_text
+from report.core.records.quantities import QUANTITIES
+from report.core.records.record import Case, Policy, Record
+from report.core.statistics.estimates import CONFIDENCE, median_interval
 from report.instruments import gates
-from report.records.quantities import QUANTITIES
-from report.records.record import Case, Policy, Record
-from report.statistics.estimates import CONFIDENCE, median_interval
 
 #: Quantities of the table, in order of preference.
 _SHOWN: Final = ("time", "allocated_peak", "requested_peak", "resident_peak")

@@ -17,10 +17,10 @@ from experiments import registry
 from experiments.harness.journal import is_in_use, unfinished_journals
 from experiments.machine import code
 from experiments.machine.text import last_line
-from report.errors import MeasurementError
-from report.records.pooling import OPTION, unlike, without_option
-from report.records.record import Head, Shard
-from report.records.store import digest, survey
+from report.core.errors import MeasurementError
+from report.core.records.pooling import OPTION, unlike, without_option
+from report.core.records.record import Head, Shard
+from report.core.records.store import digest, survey
 
 
 class Part(NamedTuple):

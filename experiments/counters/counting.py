@@ -22,10 +22,10 @@ from experiments.harness.progress import Observer
 from experiments.harness.study import CaseFile, Device, Factors, Session, Study
 from experiments.harness.worker import Task
 from experiments.machine.text import factors_text
-from report.errors import RidgepointError
+from report.core.errors import RidgepointError
+from report.core.records.quantities import QUANTITIES
 from report.instruments.counters import ncu_logs
 from report.instruments.counters.logs import CaseLogs, attachment_name, pack
-from report.records.quantities import QUANTITIES
 from report.theory.work import macs
 
 _NOT_ASKED: Final = "the run was not asked to count executed work (--counters none)"

@@ -25,7 +25,7 @@ from experiments.harness.processes import start_worker
 from experiments.harness.study import Study
 from experiments.harness.worker import CALLS, Task
 from experiments.machine.text import last_line, read_text
-from report.errors import MeasurementError, RecordError
+from report.core.errors import MeasurementError, RecordError
 from report.instruments.counters.ncu import case_range
 from report.instruments.counters.ncu_logs import QUANTITIES, counted, logs_of
 from report.instruments.counters.ncu_metrics import MetricPlan, metric_names, metrics_for

@@ -9,9 +9,9 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
 
 from experiments.networks.residual import Add, OptionAShortcut
-from report.errors import MeasurementError
-from report.records import layers as kinds
-from report.records.layers import Layer
+from report.core.errors import MeasurementError
+from report.core.records import layers as kinds
+from report.core.records.layers import Layer
 
 #: Activations, which records call by their class name in small letters.
 _ACTIVATIONS: Final = (
@@ -69,7 +69,7 @@ def _describe(name: str, module: nn.Module, source: torch.Tensor, output: torch.
         case _:
             raise MeasurementError(
                 f"Layer {name}: ridgepoint cannot describe {type(module).__name__}; "
-                "add it to report/records/layers.py and experiments/harness/capture.py."
+                "add it to report/core/records/layers.py and experiments/harness/capture.py."
             )
     shapes = {"input_shape": tuple(source.shape), "output_shape": tuple(output.shape)}
     dtype = str(output.dtype).removeprefix("torch.")

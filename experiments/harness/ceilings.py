@@ -41,8 +41,7 @@ from experiments.harness.study import SEED, CeilingSize, Device
 from experiments.harness.timing import Duration, Workload
 from experiments.machine import processor as machine
 from experiments.machine import runtime
-from report.instruments.gates import BEYOND_CACHES
-from report.records.record import (
+from report.core.records.record import (
     Cache,
     Ceiling,
     Moment,
@@ -51,6 +50,7 @@ from report.records.record import (
     capacities,
     last_capacity,
 )
+from report.instruments.gates import BEYOND_CACHES
 
 #: Samples of each ceiling, the best of which is the peak of papers; and of page mapping.
 RUNS: Final[dict[CeilingSize, int]] = {"large": 12, "small": 8}

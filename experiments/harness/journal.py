@@ -18,9 +18,9 @@ from typing import Final, Self, TypeAlias, TypeVar
 import msgspec
 
 from experiments.harness.study import CaseFile, CounterChoice, Factors
-from report.errors import MeasurementError
-from report.records.record import Case, Ceiling, Head, Measured, Round
-from report.records.strict import may_repeat_a_field
+from report.core.errors import MeasurementError
+from report.core.records.record import Case, Ceiling, Head, Measured, Round
+from report.core.records.strict import may_repeat_a_field
 
 _SUFFIX: Final = ".journal.jsonl"
 

@@ -21,8 +21,8 @@ from experiments.harness.study import (
     UnavailableError,
 )
 from experiments.harness.timing import Workload
-from report.records.layers import Layer
-from report.records.record import Case, Measured, Status
+from report.core.records.layers import Layer
+from report.core.records.record import Case, Measured, Status
 
 if TYPE_CHECKING:
     import torch

@@ -23,8 +23,8 @@ from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from experiments.harness.timing import Workload
-from report.errors import MeasurementError
-from report.records.record import Measured
+from report.core.errors import MeasurementError
+from report.core.records.record import Measured
 
 #: Measurements of a case; memory is deterministic, and papers check that all agree.
 REPEATS: Final = 3

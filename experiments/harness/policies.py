@@ -25,7 +25,7 @@ from typing import Final
 
 from experiments.harness.study import Device
 from experiments.harness.timing import Workload
-from report.records.record import Measured, Policy
+from report.core.records.record import Measured, Policy
 
 #: First version of glibc with tunables that are known to work.
 TUNABLES_SINCE: Final = (2, 35)

@@ -22,9 +22,9 @@ from experiments.harness.study import Factors, Session, Study
 from experiments.harness.worker import Role, Task
 from experiments.machine.code import ROOT
 from experiments.machine.text import last_line
-from report.errors import MeasurementError
-from report.records.record import Policy
-from report.system.processes import started
+from report.core.errors import MeasurementError
+from report.core.records.record import Policy
+from report.core.system.processes import started
 
 #: Command of a program that runs a worker, such as valgrind, from the folder in which both write.
 Wrapper: TypeAlias = Callable[[Path], Sequence[str]]

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from statistics import median
 
 from experiments.machine.text import factors_text, period_text
+from report.core.records.record import Case, Record
+from report.core.text.format import NO_BREAK, quantity_text
 from report.instruments import gates
-from report.records.record import Case, Record
-from report.text.format import NO_BREAK, quantity_text
 
 
 class Observer:

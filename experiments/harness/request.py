@@ -12,11 +12,11 @@ import msgspec
 from experiments import registry
 from experiments.harness import policies
 from experiments.harness.study import CeilingSize, CounterChoice, Device, Factors, Levels, Study
-from report.errors import UsageError
-from report.records.pooling import OPTION
-from report.records.record import Factor as Level
-from report.records.record import Policy, Protocol, Shard
-from report.records.store import digest
+from report.core.errors import UsageError
+from report.core.records.pooling import OPTION
+from report.core.records.record import Factor as Level
+from report.core.records.record import Policy, Protocol, Shard
+from report.core.records.store import digest
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from experiments.harness.processes import new_task, run_cases
 from experiments.harness.progress import Observer, measured_text
 from experiments.harness.study import Factors, Session, Study
 from experiments.machine.text import factors_text
-from report.records.pooling import measures_process
-from report.records.record import Policy
+from report.core.records.pooling import measures_process
+from report.core.records.record import Policy
 
 #: Largest number of further processes per policy for disturbed cases, and their share of the time.
 REPEATS: Final = 3

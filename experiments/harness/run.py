@@ -29,11 +29,11 @@ from experiments.harness.study import CaseFile, CeilingSize, Factors, Session, S
 from experiments.harness.worker import Task
 from experiments.machine import code, environment, quiet, runtime
 from experiments.machine.text import factors_text, flatten, last_line
-from report.errors import MeasurementError, RidgepointError
-from report.records import events
-from report.records.filed import encode, parse
-from report.records.pooling import measures_case, outcome, unlike
-from report.records.record import (
+from report.core.errors import MeasurementError, RidgepointError
+from report.core.records import events
+from report.core.records.filed import encode, parse
+from report.core.records.pooling import measures_case, outcome, unlike
+from report.core.records.record import (
     SCHEMA_VERSION,
     Attachment,
     Case,
@@ -43,7 +43,7 @@ from report.records.record import (
     Protocol,
     Record,
 )
-from report.records.store import digest, read_record, survey, write_record
+from report.core.records.store import digest, read_record, survey, write_record
 
 #: Reason of missing measurements in the record of an unfinished run.
 _ENDED: Final = "the run was ended before this was measured"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from report.errors import MeasurementError, UsageError
-from report.records.layers import Layer
-from report.records.record import Factor as Level
-from report.records.record import Measured, Protocol
+from report.core.errors import MeasurementError, UsageError
+from report.core.records.layers import Layer
+from report.core.records.record import Factor as Level
+from report.core.records.record import Measured, Protocol
 
 if TYPE_CHECKING:
     import torch

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from experiments.harness.study import Device
-from report.records.record import Measured, Protocol
+from report.core.records.record import Measured, Protocol
 
 #: Largest share of a case's time for the warm-up.
 WARMUP_SHARE: Final = 0.5

@@ -51,9 +51,9 @@ from experiments.harness.study import (
 from experiments.machine import quiet, runtime
 from experiments.machine.limits import is_out_of_memory
 from experiments.machine.text import first_line
-from report.errors import MeasurementError
+from report.core.errors import MeasurementError
+from report.core.records.record import Case, Measured, Moment, Policy, Round, Status
 from report.instruments.counters.ncu import case_range, products
-from report.records.record import Case, Measured, Moment, Policy, Round, Status
 
 #: Time limit of a case in one process (s), far above any case's time.
 LIMIT_S: Final = 1800

@@ -16,12 +16,12 @@ from msgspec.structs import asdict
 
 from experiments.importers import profiles, tables
 from experiments.importers.imported import FETCH_AGAIN, Imported, Source
-from report.errors import RecordError, UsageError
-from report.records.filed import encode, parse
-from report.records.files import read_file
-from report.records.imported import IMPORT_SCHEMA, ImportedRecord, Origin
-from report.records.record import Attachment
-from report.records.store import digest, survey, write_record
+from report.core.errors import RecordError, UsageError
+from report.core.records.filed import encode, parse
+from report.core.records.files import read_file
+from report.core.records.imported import IMPORT_SCHEMA, ImportedRecord, Origin
+from report.core.records.record import Attachment
+from report.core.records.store import digest, survey, write_record
 
 #: A published file of at most so many bytes, gzipped if it is text, is kept beside its record.
 LARGEST_KEPT: Final = 150_000

@@ -10,11 +10,11 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any, Final, Literal
 
-from report.errors import RecordError
-from report.records.files import unpacked
-from report.records.imported import ImportedEnvironment
-from report.records.quantities import LARGEST
-from report.records.record import Case, Factor, Sample
+from report.core.errors import RecordError
+from report.core.records.files import unpacked
+from report.core.records.imported import ImportedEnvironment
+from report.core.records.quantities import LARGEST
+from report.core.records.record import Case, Factor, Sample
 
 #: What to do about a published file that cannot be used.
 FETCH_AGAIN: Final = "fetch the published file again"

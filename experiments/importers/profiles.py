@@ -10,13 +10,13 @@ import re
 from typing import Final
 
 from experiments.importers.imported import FETCH_AGAIN, Imported, Source, environment, scaled
-from report.errors import RecordError
+from report.core.errors import RecordError
+from report.core.records.record import LONGEST_NAME, Case, Factor, Sample
 from report.instruments.counters.ncu import quantities
 from report.instruments.counters.ncu_metrics import plan_for
 from report.instruments.counters.ncu_output import KernelRow, read_table
 from report.instruments.memory_timeline import CATEGORIES, highest_bytes
 from report.instruments.trace import read_trace
-from report.records.record import LONGEST_NAME, Case, Factor, Sample
 
 #: Where a memory timeline begins.
 _TIMELINE: Final = re.compile(rb"\s*\[\s*\[\s*-?\d+\s*,\s*\d+\s*,\s*-?\d+\s*,\s*\d+\s*\]")

@@ -17,10 +17,10 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from experiments.importers.imported import Imported, Source, environment, scaled
-from report.records.imported import ImportedEnvironment
-from report.records.quantities import QUANTITIES
-from report.records.record import Case, Factor, Sample
-from report.records.strict import repeated
+from report.core.records.imported import ImportedEnvironment
+from report.core.records.quantities import QUANTITIES
+from report.core.records.record import Case, Factor, Sample
+from report.core.records.strict import repeated
 
 
 class Measured(NamedTuple):
@@ -136,7 +136,8 @@ def _column(source: Source, name: str) -> Measured | str:
     quantity, unit = matched["quantity"], matched["unit"]
     if quantity not in QUANTITIES:
         raise source.refused(
-            f"column {name}: {quantity} is no quantity of report/records/quantities.py; rename it"
+            f"column {name}: {quantity} is no quantity of report/core/records/quantities.py; "
+            "rename it"
         )
     wanted, factor = _UNITS.get(unit, ("", ""))
     if wanted != QUANTITIES[quantity].unit:

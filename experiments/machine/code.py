@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from experiments.machine.text import program_output
-from report.records.record import Code
+from report.core.records.record import Code
 
 ROOT: Final = Path(__file__).parents[2]
 #: The program of the worker processes.

@@ -16,7 +16,7 @@ from experiments.harness.study import Device
 from experiments.machine import limits, quiet
 from experiments.machine import processor as machine
 from experiments.machine.text import flatten, program_output, without_paths
-from report.records.record import Environment, Gpu, Precision, Torch
+from report.core.records.record import Environment, Gpu, Precision, Torch
 
 if TYPE_CHECKING:
     import types

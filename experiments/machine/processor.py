@@ -16,7 +16,7 @@ import msgspec
 
 from experiments.machine.runtime import cores_available
 from experiments.machine.text import program_output, read_text
-from report.records.record import Cache, Cpu, Host
+from report.core.records.record import Cache, Cpu, Host
 
 _CPUINFO: Final = Path("/proc/cpuinfo")
 _CPUS: Final = Path("/sys/devices/system/cpu")

@@ -7,7 +7,7 @@ import sys
 from typing import Any, Final
 
 from experiments.harness.study import Device
-from report.errors import MeasurementError, UsageError, words_of
+from report.core.errors import MeasurementError, UsageError, words_of
 
 INSTALL: Final = "python -m pip install -e '.[experiments]'"
 _NETWORKS: Final = (

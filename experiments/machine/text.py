@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from report.records.record import Factor
+from report.core.records.record import Factor
 
 _PATH = re.compile(r"(?<![\w.])(?:/[\w.+@~-]+)+/([\w.+@~-]+)")
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from report.errors import UsageError
-from report.records.operations import Network, Operator
+from report.core.errors import UsageError
+from report.core.records.operations import Network, Operator
 from report.theory.conditions import Conditions
 
 if TYPE_CHECKING:

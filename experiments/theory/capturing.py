@@ -15,8 +15,8 @@ from experiments.networks.catalogue import INPUT_SHAPES, network
 from experiments.theory.captures import Input, Policy
 from experiments.theory.networks import prepared
 from experiments.theory.operators import capture
-from report.errors import MeasurementError
-from report.records.operations import Network
+from report.core.errors import MeasurementError
+from report.core.records.operations import Network
 from report.theory.networks import BATCH, Captured, Kept, Way, file_of
 
 #: Networks of which papers need the layers alone.

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 
 from experiments.theory.captures import DEFAULT, Build, CaptureAt, Captured, Input, Policy, at_batch
-from report.errors import MeasurementError
-from report.records.operations import Operator
+from report.core.errors import MeasurementError
+from report.core.records.operations import Operator
 from report.theory.allocator import Options
 from report.theory.network import Theory
 from report.theory.networks import scales

@@ -16,8 +16,8 @@ from experiments.theory.captures import Build, CaptureAt, Captured, Input, Polic
 from experiments.theory.checked import capturing, checked, theory_at
 from experiments.theory.networks import FORMS, network, prepared, users_code
 from experiments.theory.roofs import named_limit, named_roof
-from report.errors import MeasurementError, UsageError
-from report.records.operations import ITEM_BYTES
+from report.core.errors import MeasurementError, UsageError
+from report.core.records.operations import ITEM_BYTES
 from report.theory.allocator import Options, options_of
 from report.theory.fits import Fits, fits
 from report.theory.network import Theory

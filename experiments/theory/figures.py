@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from figures.panels import Band, Drawing, Points, Roofline, Scaling
+from figures.panels import Band, Drawing, Points, RoofLine, Roofline, Scaling
 from figures.render import render
-from report.paper.plots import GIGA, roof_line
 from report.theory.fits import Fits, least
 from report.theory.network import Theory
 from report.theory.roofline import Roof
 
 _MEGA: Final = 1e6
+_GIGA: Final = 1e9
 
 
 def write(folder: Path, drawings: Mapping[str, Drawing]) -> None:
@@ -64,9 +64,10 @@ def _roofline(theory: Theory, roof: Roof) -> Drawing:
     """Draw the kinds of operators that have multiply-adds at their attainable rates."""
     counted = [row for row in theory.by_kind if row.multiply_adds]
     marks = tuple(
-        Points(row.name, (row.intensity,), ((row.rate or 0.0) / GIGA,), series=number)
+        Points(row.name, (row.intensity,), ((row.rate or 0.0) / _GIGA,), series=number)
         for number, row in enumerate(counted)
     )
-    line = roof_line(roof, roof.device, GIGA)
+    peak, bandwidth = ((float(rate) / _GIGA,) * 3 for rate in (roof.peak, roof.bandwidth))
+    line = RoofLine(roof.device, peak, bandwidth)
     panel = Roofline("Intensity (FLOP/B)", "Attainable rate (GFLOP/s)", (line,), marks)
     return Drawing((panel,), height=2.9)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from experiments.machine.runtime import INSTALLS, import_torch
-from report.errors import MeasurementError, RidgepointError, UsageError, words_of
+from report.core.errors import MeasurementError, RidgepointError, UsageError, words_of
 
 if TYPE_CHECKING:
     from experiments.theory.captures import Build

@@ -34,9 +34,9 @@ from torch.nn.modules.module import (
 from torch.utils.flop_counter import flop_registry
 
 from experiments.theory.fake_tensors import DispatchMode, FakeMode, is_in_place, tensors_in
-from report.errors import MeasurementError
-from report.records import operations
-from report.records.operations import ITEM_BYTES, Network, Operator, Phase, Setting, Tensor
+from report.core.errors import MeasurementError
+from report.core.records import operations
+from report.core.records.operations import ITEM_BYTES, Network, Operator, Phase, Setting, Tensor
 
 #: They ask for a device or mark a place in a profile, and compute nothing.
 _SILENT: Final = frozenset({"prim", "profiler"})

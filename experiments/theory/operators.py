@@ -36,8 +36,8 @@ from experiments.theory.fake_tensors import (
     tensors_in,
 )
 from experiments.theory.operator_recorder import Recorder, places
-from report.errors import MeasurementError, shorten, words_of
-from report.records.operations import Operator, Phase
+from report.core.errors import MeasurementError, shorten, words_of
+from report.core.records.operations import Operator, Phase
 from report.theory.conditions import Conditions, vector_block
 from report.theory.networks import signature
 

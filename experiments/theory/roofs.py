@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from experiments.machine.code import ROOT
-from report.errors import UsageError
-from report.evidence.ceilings import MeasuredDevice
-from report.evidence.devices import read_devices
-from report.missing import Missing
-from report.records import ENDING
-from report.records.store import Stored, read_record
+from report.core.errors import UsageError
+from report.core.records import ENDING
+from report.core.records.devices import read_devices
+from report.core.records.store import Stored, read_record
+from report.instruments.ceilings import best_rate
 from report.theory.fits import bytes_of
 from report.theory.roofline import Roof, sheet_roof
 
@@ -81,11 +80,11 @@ def _record(option: str, file: str) -> Stored:
 
 def _measured(path: Path, dtype: str) -> Roof:
     stored = _record(f"--device-peaks {path}", str(path))
-    device = MeasuredDevice(stored, stored.record.environment.label)
-    peak, bandwidth = device.best_rate("matrix_product", dtype), device.best_rate("copy")
-    if isinstance(peak, Missing) or isinstance(bandwidth, Missing):
+    record = stored.record
+    peak, bandwidth = best_rate(record, "matrix_product", dtype), best_rate(record, "copy")
+    if peak is None or bandwidth is None:
         raise UsageError(
             f"--device-peaks {path}: the record has no ceilings of memory and of arithmetic in "
             f"{dtype}; give one of a full run."
         )
-    return sheet_roof(peak, bandwidth, device.label, "measured")
+    return sheet_roof(peak, bandwidth, record.environment.label, "measured")

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from report.core.errors import RecordError, UsageError
+from report.core.records import ENDING, IMPORTED
+from report.core.system.commandline import Parser
 from report.engine.pipeline import ROOT, Output, Request
-from report.errors import RecordError, UsageError
-from report.records import ENDING, IMPORTED
 from report.render import STYLES
 from report.studies import STUDIES
-from report.system.commandline import Parser
 
 PORT: Final = 8000
 OUTPUTS: Final[tuple[Output, ...]] = ("html", "pdf", "docx")

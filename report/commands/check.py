@@ -15,16 +15,16 @@ from typing import Any, Final, NamedTuple
 
 from report.commands.arguments import request_of
 from report.commands.console import shown
+from report.core.errors import RidgepointError, unwritable
+from report.core.records.store import strays
+from report.core.records.strict import read_strictly
 from report.engine.actions import load
 from report.engine.gather import accept_records, compute_usable
 from report.engine.pipeline import Request, look
 from report.engine.steps import ARTIFACTS, FINDINGS, RECORDS
-from report.errors import RidgepointError, unwritable
 from report.paper.findings import Findings
 from report.paper.manuscript import render_manuscript
 from report.paper.pins import Pins, moves, pins_of
-from report.records.store import strays
-from report.records.strict import read_strictly
 
 #: The folder of the data directory that holds the pinned numbers of each study.
 EXPECTED: Final = "expected"

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from report.core.system.processes import started
 from report.engine.pipeline import Request
-from report.system.processes import started
 
 
 def run_build(

@@ -22,13 +22,13 @@ from typing import Any, Final, NamedTuple
 from report.commands.arguments import request_of
 from report.commands.check import EXPECTED, list_moves
 from report.commands.console import announcer, say, shown
+from report.core.errors import RecordError, unwritable
+from report.core.text.format import NO_BREAK, Style, quantity_text
 from report.engine.cache import file_digest
 from report.engine.pipeline import Announce, Failure, Request, World, build
 from report.engine.place import only_build, put_folder, stage_in
-from report.errors import RecordError, unwritable
 from report.render.shell import PAPER_SCRIPTS, Settings, render_template, write_assets
 from report.studies import STUDIES
-from report.text.format import NO_BREAK, Style, quantity_text
 
 #: A number of the prose with the link to its line in the list of provenance.
 _LINKED: Final = re.compile(r"(?<!\\)\[((?:\\.|[^\[\]\\])*)\]\(#v-[\w-]+\)\{\.value\}")

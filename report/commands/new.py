@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from report.commands.console import shown
+from report.core.errors import StudyError, unwritable
 from report.engine.steps import ROOT, SITE
-from report.errors import StudyError, unwritable
 
 #: What is written → the file that it is made of, in templates/study.
 _FILES: Final = {

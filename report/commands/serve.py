@@ -24,10 +24,10 @@ from typing import Any, Final
 from report.commands.arguments import PORT, request_of
 from report.commands.child import run_build
 from report.commands.console import say
+from report.core.errors import OutputError, RidgepointError
+from report.core.system.processes import leave_on_signals
 from report.engine.cache import MANIFEST, SCRATCH, file_digest
 from report.engine.pipeline import ROOT
-from report.errors import OutputError, RidgepointError
-from report.system.processes import leave_on_signals
 
 HOST: Final = "127.0.0.1"
 #: No page has these addresses, so that they hide no file.

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from report.errors import RecordError
-from report.records import ENDING
+from report.core.errors import RecordError
+from report.core.records import ENDING
 from report.studies import STUDIES
 
 LATEST: Final = "latest"

@@ -12,11 +12,11 @@ from typing import Final
 from report.commands.arguments import request_of
 from report.commands.child import run_build
 from report.commands.console import announcer, say
+from report.core.errors import RenderError, unwritable
+from report.core.system.exchange import install
 from report.engine.cache import INDEX, file_digest
 from report.engine.pipeline import ROOT, Announce, Request
 from report.engine.place import only_build, put_folder, stage_in
-from report.errors import RenderError, unwritable
-from report.system.exchange import install
 
 #: In the format of ``sha256sum``, for ``cd out && sha256sum -c MANIFEST.sha256``.
 MANIFEST: Final = "MANIFEST.sha256"

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from figures.characters import visible, visible_in
+from report.core.errors import RecordError
+from report.core.records.files import read_file, shared
 from report.engine.steps import (
     ARTIFACTS,
     DETAILS,
@@ -33,12 +35,10 @@ from report.engine.steps import (
     WORD,
     paper_files,
 )
-from report.errors import RecordError
-from report.records.files import read_file, shared
 
 if TYPE_CHECKING:
+    from report.core.records.store import Stored, StoredImport
     from report.paper.findings import Findings
-    from report.records.store import Stored, StoredImport
     from report.render.html import Publication
     from report.render.site import Paper
     from report.render.source import Source
@@ -105,8 +105,8 @@ def study(task: Task) -> tuple[str, ...]:
 
 def _write_samples(files: Sequence[Stored | StoredImport], path: Path) -> None:
     """Write every sample of the records, one a row."""
-    from report.records.files import gzip_writer
-    from report.records.frames import write_samples
+    from report.core.records.files import gzip_writer
+    from report.core.records.frames import write_samples
 
     with (
         path.open("wb") as file,
@@ -120,7 +120,7 @@ def _copy_records(
     files: Sequence[Stored | StoredImport], data: Path, folder: Path
 ) -> dict[str, list[str]]:
     """Copy records with their attachments; returns the copied attachments by record."""
-    from report.records.store import attachments_folder, read_attachments
+    from report.core.records.store import attachments_folder, read_attachments
 
     folder.mkdir()
     copied: dict[str, list[str]] = {}
@@ -144,7 +144,7 @@ def figures(task: Task) -> None:
 
     from figures.panels import COLUMNS
     from figures.render import render
-    from report.system.spreadsheet import csv_of
+    from report.core.system.spreadsheet import csv_of
 
     folder, opened = task.source / "figures", {}
     folder.mkdir(parents=True, exist_ok=True)
@@ -319,7 +319,7 @@ def _write_page(task: Task, paper: Source) -> None:
 
 def pdf(task: Task) -> tuple[str, ...]:
     """Make the PDF, and pack the LaTeX source, with the bibliography if LaTeX has set one."""
-    from report.records.files import gzipped
+    from report.core.records.files import gzipped
     from report.render.bundle import bundle
     from report.render.latex import compile_latex
     from report.render.quarto import render_paper

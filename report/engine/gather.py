@@ -19,25 +19,25 @@ from traceback import extract_tb
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
-from report.engine.steps import ROOT
-from report.errors import RecordError, RidgepointError, StudyCodeError, StudyError, reason_of
-from report.evidence.case_checks import check_layers
-from report.evidence.devices import read_devices
-from report.evidence.reported import read_reported
-from report.evidence.runs import labels
-from report.instruments import gates
-from report.instruments.counters.logs import joined_logs
-from report.missing import Missing
-from report.paper.details import attributions, listing, unusable
-from report.paper.findings import Findings, Inputs
-from report.records import ENDING, IMPORTED, OPERATORS
-from report.records.choice import Choice, Choices, agreeing, choices_of, is_full, kind
-from report.records.editions import EDITIONS, ROLES, Edition, Role, read_editions, write_edition
-from report.records.files import shared
-from report.records.imported import ImportedRecord
-from report.records.network_operators import read_operators
-from report.records.record import Head, Record
-from report.records.store import (
+from report.core.errors import RecordError, RidgepointError, StudyCodeError, StudyError, reason_of
+from report.core.missing import Missing
+from report.core.records import ENDING, IMPORTED, OPERATORS
+from report.core.records.choice import Choice, Choices, agreeing, choices_of, is_full, kind
+from report.core.records.devices import read_devices
+from report.core.records.editions import (
+    EDITIONS,
+    ROLES,
+    Edition,
+    Role,
+    read_editions,
+    write_edition,
+)
+from report.core.records.files import shared
+from report.core.records.imported import ImportedRecord
+from report.core.records.network_operators import read_operators
+from report.core.records.record import Head, Record
+from report.core.records.reported import read_reported
+from report.core.records.store import (
     EDITED,
     LARGEST_ATTACHED,
     Filed,
@@ -49,6 +49,13 @@ from report.records.store import (
     strays,
     survey,
 )
+from report.engine.steps import ROOT
+from report.evidence.case_checks import check_layers
+from report.evidence.runs import labels
+from report.instruments import gates
+from report.instruments.counters.logs import joined_logs
+from report.paper.details import attributions, listing, unusable
+from report.paper.findings import Findings, Inputs
 from report.studies import STUDIES, attachments_of, find_study
 
 #: All attachments that a paper is computed from (B).

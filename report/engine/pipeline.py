@@ -14,6 +14,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
+from report.core.errors import RenderError
+from report.core.records import OPERATORS, SHARED
 from report.engine.cache import SCRATCH, Entry, Index, files_below, installed, read_manifest
 from report.engine.steps import (
     READ,
@@ -26,8 +28,6 @@ from report.engine.steps import (
     make_step,
     paper_files,
 )
-from report.errors import RenderError
-from report.records import OPERATORS, SHARED
 from report.studies import STUDIES
 
 __all__ = ["ROOT", "Engine", "Output", "Request"]

@@ -11,11 +11,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from report.core.errors import unwritable
+from report.core.system.exchange import install, keep_others
+from report.core.system.processes import leave_on_signals, remove
 from report.engine.cache import MANIFEST, SCRATCH, Entry, read_manifest, write_manifest
 from report.engine.steps import ARTIFACTS
-from report.errors import unwritable
-from report.system.exchange import install, keep_others
-from report.system.processes import leave_on_signals, remove
 
 _LOCK: Final = ".lock"
 #: What each study has of its own, and what all share: these are replaced as a whole.

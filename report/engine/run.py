@@ -30,12 +30,12 @@ from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from report.core.errors import RidgepointError, in_the_way, one_line, unwritable
 from report.engine import actions
 from report.engine.cache import MANIFEST, Entry, file_digest, write_manifest
 from report.engine.pipeline import PLACING, Announce, Failure, World, outputs_read
 from report.engine.place import lay_out, put, stage_in
 from report.engine.steps import SITE, Step
-from report.errors import RidgepointError, in_the_way, one_line, unwritable
 
 #: What became of a worker that did not live to give its result.
 _KILLED: Final = (
@@ -45,7 +45,7 @@ _KILLED: Final = (
 _START: Final = "fork" if sys.platform == "linux" else "spawn"
 #: What takes long to import, by the kind of the steps that do.
 _IMPORTED: Final = {
-    "study": ("report.engine.gather", "report.records.frames"),
+    "study": ("report.engine.gather", "report.core.records.frames"),
     "figures": ("figures.render",),
     "document": ("report.paper.manuscript", "report.render.html", "report.render.typst"),
 }

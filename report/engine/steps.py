@@ -28,7 +28,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from report.records import OPERATORS
+from report.core.records import OPERATORS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 Engine: TypeAlias = Literal["auto", "latex", "typst", "quarto"]
@@ -61,17 +61,17 @@ SITE: Final = "site"
 #: In the name of a file, the study that a step belongs to.
 _STUDY: Final = "STUDY"
 _BASE: Final = (
-    "report/__init__.py", "report/errors.py", "report/missing.py", "report/engine/",
-    "report/system/", "report/records/", "report/studies/__init__.py", "figures/__init__.py",
-    "figures/characters.py", "report/render/__init__.py",
+    "report/__init__.py", "report/core/errors.py", "report/core/missing.py", "report/engine/",
+    "report/core/system/", "report/core/records/", "report/studies/__init__.py",
+    "figures/__init__.py", "figures/characters.py", "report/render/__init__.py",
 )  # fmt: skip
 _PRINTING: Final = (
-    *_BASE, "report/instruments/", "report/paper/", "report/render/", "report/statistics/",
-    "report/text/",
+    *_BASE, "report/instruments/", "report/paper/", "report/render/", "report/core/statistics/",
+    "report/core/text/",
 )  # fmt: skip
 _COMPUTING: Final = (
     *_BASE, "report/evidence/", "report/instruments/", "report/paper/", "report/quantity/",
-    "report/statistics/", "report/text/", "report/theory/", f"report/studies/{_STUDY}/",
+    "report/core/statistics/", "report/core/text/", "report/theory/", f"report/studies/{_STUDY}/",
     "figures/panels.py",
 )  # fmt: skip
 _TYPST: Final = ("templates/typst/", "templates/fonts/", "figures/fonts.py", "figures/style.py")

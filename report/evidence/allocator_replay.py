@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, Literal, TypeAlias
 
-from report.errors import StudyError
+from report.core.errors import StudyError
+from report.core.missing import Missing
+from report.core.records.record import Case
+from report.core.statistics.estimates import identical
 from report.evidence.runs import Run
-from report.missing import Missing
-from report.records.record import Case
-from report.statistics.estimates import identical
 from report.theory.allocator import SUMS, Allocate, Free, Request, Snapshot, Sum, replay
 from report.theory.reconciliation import Reconciliation, Term
 

@@ -17,11 +17,11 @@ from fractions import Fraction
 from itertools import product
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from report.errors import StudyError
-from report.evidence.reported import Reported, ReportedTable
+from report.core.errors import StudyError
+from report.core.records.reported import Reported, ReportedTable
+from report.core.text.format import Number
 from report.quantity.expression import Quantity, reported
 from report.quantity.expression import exact as leaf
-from report.text.format import Number
 
 #: ``agrees``: the inputs as printed give the number as printed.  ``rounds``: they do within their
 #: own rounding.  ``differs``: nothing that rounds to the inputs gives the number.

@@ -12,11 +12,11 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from report.errors import StudyError
-from report.records.layers import Layer
-from report.records.quantities import LARGEST
-from report.records.record import Factor
-from report.records.store import Stored
+from report.core.errors import StudyError
+from report.core.records.layers import Layer
+from report.core.records.quantities import LARGEST
+from report.core.records.record import Factor
+from report.core.records.store import Stored
 from report.theory.shapes import check
 
 #: What a factor may be: a whole number from 1 on, any text, or one of some texts.

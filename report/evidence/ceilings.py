@@ -8,65 +8,22 @@ memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from report.core.missing import Missing
+from report.core.records.record import Ceiling
+from report.core.records.store import Stored
 from report.evidence.cached import cached
-from report.instruments.gates import BEYOND_CACHES
-from report.missing import Missing
+from report.instruments.ceilings import CEILING_UNITS, FLOAT32, bounding
 from report.quantity.evaluation import point
 from report.quantity.expression import Leaf, Quantity, absent, exact, measured, named
 from report.quantity.intervals import Process
 from report.quantity.operations import at_least
-from report.records.record import Ceiling, Environment, Peak, Record, last_capacity
-from report.records.store import Stored
 
-FLOAT32: Final = "float32"
-
-_ARITHMETIC: Final[tuple[Peak, ...]] = ("matrix_product", "convolution")
-_BANDWIDTH: Final[tuple[Peak, ...]] = ("copy", "read", "triad")
-#: What a reader asks for, and the operations whose best rate is meant.
-_MEANT: Final[dict[str, tuple[Peak, ...]]] = {"matrix_product": _ARITHMETIC, "copy": _BANDWIDTH}
-#: What the best of several operations is a ceiling of.
+#: Name of the best ceiling of several operations.
 _BEST_OF: Final = {"matrix_product": "arithmetic", "copy": "memory bandwidth"}
-CEILING_UNITS: Final[dict[str, str]] = {
-    **dict.fromkeys(_ARITHMETIC, "FLOP/s"),
-    **dict.fromkeys(_BANDWIDTH, "B/s"),
-    "page_mapping": "1/s",
-}
-
-
-def _meant(record: Record, operation: str, dtype: str) -> tuple[Ceiling, ...]:
-    """The ceilings of which the best is that of ``operation``.
-
-    A matrix product stands for all arithmetic in ``dtype``, a copy for all ways to move bytes from
-    or to memory; every other operation stands for itself.  On a GPU products alone stand for
-    arithmetic: its libraries compute convolutions with fewer multiplications than their direct form
-    has, so that their rate can exceed what the device can multiply.
-    """
-    operations = _MEANT.get(operation, (operation,))
-    if record.environment.device == "cuda" and operation in _ARITHMETIC:
-        operations = (operation,)
-    found = [c for c in record.ceilings if c.operation in operations and c.samples]
-    if operation in _ARITHMETIC:
-        return tuple(ceiling for ceiling in found if ceiling.dtype == dtype)
-    return beyond_caches(found, record.environment) if operation in _BANDWIDTH else tuple(found)
-
-
-def beyond_caches(found: Iterable[Ceiling], environment: Environment) -> tuple[Ceiling, ...]:
-    """The ceilings of bandwidth whose working set lies in memory.
-
-    Where the caches are not known (an old record, a GPU) these are the largest ones, down to half
-    of the largest; where no working set is known it is all.
-    """
-    every, host = tuple(found), environment.host if environment.device == "cpu" else None
-    sizes = [ceiling.working_set for ceiling in every if ceiling.working_set is not None]
-    if not sizes:
-        return every
-    last = last_capacity(host.caches, environment.cpu.cores_available) if host else None
-    least = max(sizes) / 2 if last is None else BEYOND_CACHES * last
-    return tuple(c for c in every if c.working_set is not None and c.working_set >= least)
 
 
 def _described(ceiling: Ceiling) -> str:
@@ -107,7 +64,9 @@ class MeasuredDevice:
         for all arithmetic in ``dtype``, a copy for all that moves bytes between memory and the
         cores.
         """
-        found = [(s.file, c) for s in self.stored.runs for c in _meant(s.record, operation, dtype)]
+        found = [
+            (s.file, c) for s in self.stored.runs for c in bounding(s.record, operation, dtype)
+        ]
         if not found:
             name = f"ceiling of the {operation.replace('_', ' ')}"
             reason = self._no_ceiling(operation, dtype)

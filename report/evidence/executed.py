@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final, TypeVar
 
+from report.core.missing import Missing
+from report.core.records.layers import Convolution, Layer
 from report.evidence.runs import Factors, Run
-from report.missing import Missing
 from report.quantity.expression import Quantity, absent, exact
-from report.records.layers import Convolution, Layer
 from report.theory.reconciliation import Reconciliation, Term
 from report.theory.terms import (
     COUNTED_WIDTH,

@@ -12,16 +12,16 @@ from functools import cached_property
 from statistics import median
 from typing import Final, Self, TypeAlias, TypeVar
 
+from report.core.missing import Missing
+from report.core.records.quantities import FIXED, quantity_of
+from report.core.records.record import Case, Environment, Factor, Head, Policy, Round, Sample
+from report.core.records.store import Filed, Stored
+from report.core.statistics.estimates import identical
 from report.evidence.cached import cached
 from report.evidence.ceilings import MeasuredDevice
 from report.instruments import gates
-from report.missing import Missing
 from report.quantity.expression import Leaf, Quantity, absent, exact
 from report.quantity.intervals import Process
-from report.records.quantities import FIXED, quantity_of
-from report.records.record import Case, Environment, Factor, Head, Policy, Round, Sample
-from report.records.store import Filed, Stored
-from report.statistics.estimates import identical
 from report.theory.work import flops, forward_macs
 
 AnyRun = TypeVar("AnyRun", bound="Run")

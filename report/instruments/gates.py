@@ -10,7 +10,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Final
 
-from report.records.record import Case, Ceiling, Environment, Policy, Record
+from report.core.records.record import Case, Ceiling, Environment, Policy, Record
 from report.theory.work import flops, forward_macs
 
 #: Processes whose times are further apart, in two groups, do not measure the same thing.

@@ -16,9 +16,9 @@ from typing import Final
 
 import msgspec
 
-from report.records import strict
-from report.records.files import unpacked
-from report.records.quantities import LARGEST
+from report.core.records import strict
+from report.core.records.files import unpacked
+from report.core.records.quantities import LARGEST
 
 #: The numbers of torch's ``Category``, and of the ``None`` of tensors that it could not place.
 CATEGORIES: Final = (

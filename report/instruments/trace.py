@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from report.records import strict
-from report.records.files import unpacked
+from report.core.records import strict
+from report.core.records.files import unpacked
 
 _REMEDY: Final = "restore the file with git, or run the experiment again"
 #: A time (µs) that no clock shows, a thousandth of what 64 bits hold in ns.

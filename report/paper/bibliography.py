@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from report.errors import RecordError
-from report.records.strict import byte_at
+from report.core.errors import RecordError
+from report.core.records.strict import byte_at
 
 _REMEDY: Final = "fix the entry, or restore the file with git"
 #: TeX's way around a backslash, and commands that are no letters, accents, signs or type.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from report.missing import Missing
+from report.core.missing import Missing
+from report.core.statistics.estimates import CONFIDENCE, Estimate
+from report.core.text.format import MINUS, NO_BREAK, Number, printed, quantity_text, scale_for
 from report.paper.findings import Claim
 from report.paper.values import Finding
 from report.quantity.evaluation import estimate, number
 from report.quantity.verdicts import Range, Several, Statement
-from report.statistics.estimates import CONFIDENCE, Estimate
-from report.text.format import MINUS, NO_BREAK, Number, printed, quantity_text, scale_for
 
 #: Of so many parts each is printed; more are counted.
 _FEW = 3

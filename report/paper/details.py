@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from report.errors import TemplateError
-from report.missing import Missing
+from report.core.errors import TemplateError
+from report.core.missing import Missing
+from report.core.records.choice import Choices, fate
+from report.core.records.record import Outcome
+from report.core.records.store import EDITED, Listed, StoredImport
+from report.core.statistics.estimates import Estimate
+from report.core.text.format import quantity_text
 from report.paper.findings import Findings, Inputs
 from report.paper.values import Value, declare
 from report.quantity.expression import Derived, Quantity, Sampled
 from report.quantity.intervals import Process
-from report.records.choice import Choices, fate
-from report.records.record import Outcome
-from report.records.store import EDITED, Listed, StoredImport
-from report.statistics.estimates import Estimate
-from report.text.format import quantity_text
 
 #: Series that are drawn of one number, and samples that are drawn of one process.
 _MOST_SERIES: Final = 6

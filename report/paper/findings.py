@@ -7,18 +7,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from report.evidence.devices import Devices
-from report.evidence.reported import Reported
+from report.core.missing import Missing
+from report.core.records.choice import filled
+from report.core.records.devices import Devices
+from report.core.records.editions import Role
+from report.core.records.network_operators import NetworkOperators
+from report.core.records.reported import Reported
+from report.core.records.store import Stored, StoredImport
+from report.core.text.escape import markdown
 from report.evidence.runs import AnyRun, labels
-from report.missing import Missing
 from report.paper.tables import Table
 from report.paper.values import Finding, Value
 from report.quantity.verdicts import Verdict
-from report.records.choice import filled
-from report.records.editions import Role
-from report.records.network_operators import NetworkOperators
-from report.records.store import Stored, StoredImport
-from report.text.escape import markdown
 from report.theory.reconciliation import Reconciliation
 
 if TYPE_CHECKING:

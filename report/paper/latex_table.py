@@ -16,8 +16,8 @@ from typing import Final
 from pylatex import Command, NoEscape, Tabular
 from pylatex.utils import dumps_list
 
+from report.core.text.escape import latex
 from report.paper.tables import Column, Table
-from report.text.escape import latex
 
 #: Characters of a table's type that fit side by side into a column of the page and into both, and
 #: into the line of a page with one column.

@@ -11,22 +11,22 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from figures.panels import Dots, Drawing
-from report.errors import StudyError
+from report.core.errors import StudyError
+from report.core.missing import Missing
+from report.core.records.choice import plan_text
+from report.core.records.record import Environment, Host
+from report.core.records.store import Stored
+from report.core.text.escape import markdown
+from report.core.text.format import quantity_text
 from report.evidence.ceilings import in_binary
 from report.evidence.runs import Run, labels
 from report.instruments import gates
-from report.missing import Missing
 from report.paper.findings import Figure, Findings, Inputs
 from report.paper.plots import dot_series
 from report.paper.tables import Cell, Content, Table, table_of
 from report.paper.values import declare
 from report.quantity.evaluation import number, point
 from report.quantity.expression import Quantity, absent, exact
-from report.records.choice import plan_text
-from report.records.record import Environment, Host
-from report.records.store import Stored
-from report.text.escape import markdown
-from report.text.format import quantity_text
 
 #: So many machines have room in the figure.
 DRAWN: Final = 40

@@ -14,14 +14,14 @@ from typing import Any, Final
 import jinja2
 
 from figures.characters import visible
-from report.errors import TemplateError
+from report.core.errors import TemplateError
+from report.core.records.files import read_file
+from report.core.records.strict import byte_at
+from report.core.text.escape import markdown
 from report.paper.findings import Findings
 from report.paper.prose import Fault, faults, line_of, read_printed
 from report.paper.templating import Forms, Page, given, paper_environment
 from report.paper.values import Value
-from report.records.files import read_file
-from report.records.strict import byte_at
-from report.text.escape import markdown
 
 #: What every paper says at its beginning of records that are not what their names say and of those
 #: that were asked for in this build alone, and at its end of those that others measured; no author

@@ -15,11 +15,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from figures.characters import visible_in
-from report.missing import Missing
+from report.core.missing import Missing
+from report.core.statistics.estimates import Estimate
 from report.paper.findings import Claim, Figure, Findings
 from report.paper.tables import Table
 from report.paper.values import Finding
-from report.statistics.estimates import Estimate
 
 #: What is pinned of one number, cell, series or claim, by field.
 Item: TypeAlias = dict[str, Any]

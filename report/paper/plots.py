@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from figures.panels import Band, Curve, DotSeries, Points, RoofLine
-from report.missing import Missing
+from report.core.missing import Missing
+from report.core.statistics.estimates import Estimate
+from report.core.text.format import Number, scale_to
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity
-from report.statistics.estimates import Estimate
-from report.text.format import Number, scale_to
 from report.theory.roofline import Roof
 
 GIGA: Final = 1e9

@@ -17,8 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from report.errors import RenderError, TemplateError
-from report.system.programs import pandoc_path, run
+from report.core.errors import RenderError, TemplateError
+from report.core.system.programs import pandoc_path, run
 
 _READER: Final = Path(__file__).resolve().parents[2] / "templates" / "filter" / "parsed.lua"
 _TIME_LIMIT_S: Final = 10.0

@@ -7,10 +7,10 @@ from dataclasses import replace
 from itertools import accumulate
 
 from figures.panels import Bar, Waterfall
-from report.missing import Missing
+from report.core.missing import Missing
+from report.core.text.format import scale_for
 from report.paper.tables import Content, Table, table_of
 from report.quantity.expression import exact
-from report.text.format import scale_for
 from report.theory.reconciliation import EXPLAINED, UNEXPLAINED, Level, Reconciliation, Term
 
 

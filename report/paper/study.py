@@ -28,10 +28,12 @@ from types import MappingProxyType
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from figures.panels import Drawing, Panel
-from report.errors import StudyError
+from report.core.errors import StudyError
+from report.core.missing import Missing
+from report.core.records.store import Stored
+from report.core.text.format import Style
 from report.evidence.audit import Check
 from report.evidence.runs import Run
-from report.missing import Missing
 from report.paper.claims import judge
 from report.paper.findings import Figure, Findings, Inputs
 from report.paper.machines import Comparison, with_all_machines
@@ -39,8 +41,6 @@ from report.paper.tables import Content, Table, table_of
 from report.paper.values import Value, declare
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.verdicts import Range, Several, Statement, all_of
-from report.records.store import Stored
-from report.text.format import Style
 from report.theory.reconciliation import Reconciliation
 
 __all__ = ["Content", "Part", "Study", "audit_row"]

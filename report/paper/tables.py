@@ -14,22 +14,14 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from figures.characters import visible
-from report.errors import StudyCodeError
-from report.missing import Missing
+from report.core.errors import StudyCodeError
+from report.core.missing import Missing
+from report.core.statistics.estimates import CONFIDENCE, Estimate
+from report.core.system.spreadsheet import csv_of
+from report.core.text.escape import markdown
+from report.core.text.format import MISSING, Number, Scale, bounded, plain, printed, scale_to
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity
-from report.statistics.estimates import CONFIDENCE, Estimate
-from report.system.spreadsheet import csv_of
-from report.text.escape import markdown
-from report.text.format import (
-    MISSING,
-    Number,
-    Scale,
-    bounded,
-    plain,
-    printed,
-    scale_to,
-)
 
 Cell: TypeAlias = Number | Estimate | Missing | str
 #: What a cell of a table may hold: a quantity, or what needs no computing.

@@ -44,11 +44,11 @@ from jinja2.runtime import Context, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from figures.characters import visible
+from report.core.text.escape import markdown
 from report.paper.findings import Claim, Figure
 from report.paper.prose import FIRST_MARK, MARKS, Mark
 from report.paper.tables import Column, Table, to_markdown
 from report.paper.values import NOT_MEASURED, Value
-from report.text.escape import markdown
 
 #: The parts that a tag may have after its first one.
 _PARTS: Final = {"figure": ("alt",), "holds": ("else", "undecided")}

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from report.missing import Missing
-from report.quantity.evaluation import number
-from report.quantity.expression import Quantity
-from report.statistics.estimates import Estimate
-from report.text.escape import markdown, math_text
-from report.text.format import (
+from report.core.missing import Missing
+from report.core.statistics.estimates import Estimate
+from report.core.text.escape import markdown, math_text
+from report.core.text.format import (
     LARGE,
     NO_BREAK,
     Number,
@@ -20,6 +18,8 @@ from report.text.format import (
     quantity_text,
     scale_for,
 )
+from report.quantity.evaluation import number
+from report.quantity.expression import Quantity
 
 NOT_MEASURED = "not measured"
 

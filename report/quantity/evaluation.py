@@ -17,8 +17,9 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Final, TypeAlias
 
+from report.core.missing import Missing
+from report.core.statistics.estimates import CONFIDENCE, Estimate, bonferroni, median_interval
 from report.instruments.gates import is_bimodal
-from report.missing import Missing
 from report.quantity.expression import (
     Derived,
     Exact,
@@ -33,7 +34,6 @@ from report.quantity.expression import (
     exact,
 )
 from report.quantity.intervals import calls_interval
-from report.statistics.estimates import CONFIDENCE, Estimate, bonferroni, median_interval
 
 Look: TypeAlias = Callable[[Sampled], float]
 

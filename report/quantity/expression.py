@@ -15,10 +15,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from report.missing import Missing
+from report.core.missing import Missing
+from report.core.statistics.estimates import Estimate
 from report.quantity.intervals import Process
 from report.quantity.units import ONE, Unit, UnitError, same_unit, unit
-from report.statistics.estimates import Estimate
 
 if TYPE_CHECKING:
     from report.quantity.verdicts import Statement

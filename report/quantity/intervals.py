@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from report.statistics.estimates import Estimate, binomial_rank, median_interval
+from report.core.statistics.estimates import Estimate, binomial_rank, median_interval
 
 #: From so many units on, an autocorrelation can be told from chance.
 _FEWEST: Final = 8

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from report.errors import StudyError
+from report.core.errors import StudyError
 
 #: One multiply-add is 1 MAC and 2 FLOP: two units, which are converted by name and never mixed.
 SYMBOLS: Final = (

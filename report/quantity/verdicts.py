@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
-from report.errors import StudyError
-from report.missing import Missing
+from report.core.errors import StudyError
+from report.core.missing import Missing
+from report.core.statistics.estimates import CONFIDENCE, Estimate, bonferroni
 from report.quantity.evaluation import estimate
 from report.quantity.expression import Inferred, Quantity, Sampled
-from report.statistics.estimates import CONFIDENCE, Estimate, bonferroni
 
 Verdict: TypeAlias = Literal["supported", "refuted", "undecided", "not comparable", "not measured"]
 

@@ -8,11 +8,11 @@ import zipfile
 from pathlib import Path
 from typing import Final
 
-from report.errors import RenderError
+from report.core.errors import RenderError
+from report.core.system.programs import pandoc_path, run
 from report.render.pandoc import TEMPLATES, Edition
 from report.render.problems import name_of, pandoc_refusal
 from report.render.source import Source
-from report.system.programs import pandoc_path, run
 
 #: The document whose styles and page all others get.
 REFERENCE: Final = TEMPLATES / "docx" / "reference.docx"

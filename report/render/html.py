@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from report.errors import RenderError
+from report.core.errors import RenderError
+from report.core.text.escape import latex
+from report.core.text.format import first_names
 from report.render.pandoc import TEMPLATES, Edition
 from report.render.problems import filter_problem
 from report.render.shell import PAPER_SCRIPTS, Settings, render_template
 from report.render.source import Source
-from report.text.escape import latex
-from report.text.format import first_names
 
 #: The entry that readers cite the paper by, beside the page.
 BIBTEX: Final = "citation.bib"

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from report.errors import RenderError
+from report.core.errors import RenderError
+from report.core.system.programs import run
+from report.core.text.escape import bibtex, latex_source
 from report.paper.bibliography import entries_of, fields_of
 from report.render.pandoc import TEMPLATES, Edition
 from report.render.problems import (
@@ -21,8 +23,6 @@ from report.render.problems import (
     refusal,
 )
 from report.render.source import Source
-from report.system.programs import run
-from report.text.escape import bibtex, latex_source
 
 #: What the styles load that a small TeX installation may lack, and the Debian package it is in.
 _NEEDED: Final = {
@@ -55,7 +55,7 @@ _ONE_COLUMN_FILES: Final = ("onecolumn.sty",)
 
 _ERROR = re.compile(r"^(?:\./)?([^\s:]+):(\d+): (.+)$", re.MULTILINE)
 _ABSENT = re.compile(r"LaTeX Error: File `([^']+\.(?:sty|cls))' not found")
-#: Code points of a text and of a bibliography, as ``report.text.escape`` writes them.
+#: Code points of a text and of a bibliography, as ``report.core.text.escape`` writes them.
 _CODE_POINTS = re.compile(r"(?:‹|\\guilsinglleft )(U\+[0-9A-F]+(?: U\+[0-9A-F]+)*)")
 _OVERFULL = re.compile(r"^Overfull \\hbox \(([\d.]+)pt too wide\)", re.MULTILINE)
 #: Points by which a line may stick out before a reader sees it.

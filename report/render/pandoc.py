@@ -14,11 +14,11 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 from figures.characters import visible, visible_in
-from report.errors import RenderError
+from report.core.errors import RenderError
+from report.core.system.programs import pandoc_path, run
 from report.paper.bibliography import cited_entries
 from report.render.problems import filter_problem, name_of, pandoc_refusal
 from report.render.source import Source
-from report.system.programs import pandoc_path, run
 
 #: What pandoc calls the formats of a paper; in that of Typst, pandoc writes the citations.
 Writer: TypeAlias = Literal["html", "latex", "typst-citations", "docx"]

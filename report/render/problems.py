@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from report.errors import LONGEST, RenderError
+from report.core.errors import LONGEST, RenderError
 
 #: Where the templates of the papers lie.
 PAPERS: Final = Path(__file__).resolve().parents[2] / "templates" / "papers"

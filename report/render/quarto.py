@@ -15,13 +15,13 @@ from typing import Any, Final
 
 import yaml
 
-from report.errors import RenderError
+from report.core.errors import RenderError
+from report.core.system.programs import run
+from report.core.text.escape import latex_source
 from report.render.pandoc import TEMPLATES
 from report.render.problems import BIBLIOGRAPHY, name_of, place_like, place_of_line, refusal
 from report.render.shell import Settings
 from report.render.source import Source
-from report.system.programs import run
-from report.text.escape import latex_source
 
 _TEMPLATES: Final = TEMPLATES / "quarto"
 #: What the settings of a paper name, in a folder beside its document.

@@ -15,8 +15,8 @@ import jinja2
 import msgspec
 
 from figures.characters import visible, visible_in
-from report.records.record import Text
-from report.records.strict import read_strictly
+from report.core.records.record import Text
+from report.core.records.strict import read_strictly
 from report.render import POLICY
 from report.render.pandoc import TEMPLATES
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from report.core.text.format import first_names, plain
 from report.render.search import index_of_claims, index_of_paper
 from report.render.shell import (
     OVERVIEWS,
@@ -18,7 +19,6 @@ from report.render.shell import (
     script_of,
     write_assets,
 )
-from report.text.format import first_names, plain
 
 #: Characters of an abstract in a list.
 _SHORT: Final = 320

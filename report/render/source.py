@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from report.errors import RenderError
-from report.records.strict import SyntaxFaultError, parse_yaml
+from report.core.errors import RenderError
+from report.core.records.strict import SyntaxFaultError, parse_yaml
 from report.render import DEFAULT_STYLE, ONE_COLUMN
 from report.render.problems import name_of, place_of_line
 

@@ -13,11 +13,11 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from figures.fonts import FOLDER, printable
-from report.errors import RenderError
+from report.core.errors import RenderError
+from report.core.system.programs import run
 from report.render.pandoc import TEMPLATES, Edition
 from report.render.problems import name_of, place_like, refusal
 from report.render.source import Source
-from report.system.programs import run
 
 #: How pandoc's filter lets a figure or table float.
 _FLOATING = "#figure(placement: auto,"

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from report.errors import StudyError
+from report.core.errors import StudyError
 
 if TYPE_CHECKING:
     from report.paper.findings import Findings, Inputs

@@ -39,7 +39,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final, Literal, TypeAlias
 
-from report.errors import StudyError
+from report.core.errors import StudyError
 from report.theory.shapes import round_up
 
 MIB: Final = 2**20

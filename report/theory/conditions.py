@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
-from report.records.record import Environment
+from report.core.records.record import Environment
 from report.theory.allocator import Options
 from report.theory.reconciliation import Term
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from math import ceil, prod
 from typing import Final
 
-from report.records.layers import ELEMENT_BYTES, Convolution
+from report.core.records.layers import ELEMENT_BYTES, Convolution
 from report.theory.conditions import UNKNOWN, Conditions, Workspace
 from report.theory.reconciliation import Term
 from report.theory.shapes import elements, round_up

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from report.errors import StudyError
+from report.core.errors import StudyError
 from report.theory.networks import BATCH, Captured
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from functools import cached_property
 from html import escape
 from typing import Final
 
-from report.errors import StudyError
-from report.records.operations import Network, Operator
+from report.core.errors import StudyError
+from report.core.records.operations import Network, Operator
 from report.theory.allocator import Sum
 from report.theory.conditions import Conditions
 from report.theory.fits import Fits, bytes_of, fits

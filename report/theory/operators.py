@@ -19,8 +19,8 @@ from itertools import chain, zip_longest
 from math import prod
 from typing import Final, Literal, TypeAlias
 
-from report.errors import StudyError
-from report.records.operations import ITEM_BYTES, Operator, Tensor, places
+from report.core.errors import StudyError
+from report.core.records.operations import ITEM_BYTES, Operator, Tensor, places
 from report.theory.work import Macs, share_of_data
 
 Kind: TypeAlias = Literal[

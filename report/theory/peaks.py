@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from report.records.operations import Network, Operator
+from report.core.records.operations import Network, Operator
 from report.theory.conditions import NOTHING, Conditions, Workspace
 from report.theory.convolution_workspaces import ALLOCATED, PENDING
 from report.theory.networks import Captured

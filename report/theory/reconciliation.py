@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, TypeVar
 
-from report.errors import StudyError
-from report.missing import Missing
+from report.core.errors import StudyError
+from report.core.missing import Missing
 
 EXPLAINED: Final = "Residual"
 UNEXPLAINED: Final = "Residual, unexplained"

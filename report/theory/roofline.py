@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from report.records.layers import Layer
-from report.statistics.estimates import Estimate
+from report.core.records.layers import Layer
+from report.core.statistics.estimates import Estimate
 from report.theory.work import (
     Pass,
     compulsory_traffic,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from report.errors import StudyError
-from report.records.layers import (
+from report.core.errors import StudyError
+from report.core.records.layers import (
     BatchNorm,
     Convolution,
     Flatten,

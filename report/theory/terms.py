@@ -14,7 +14,7 @@ import math
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
-from report.records.layers import Convolution, Layer, Linear
+from report.core.records.layers import Convolution, Layer, Linear
 from report.theory.allocator import Snapshot
 from report.theory.conditions import Conditions
 from report.theory.convolution_workspaces import computed_by_pytorch

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Literal, TypeAlias, get_args
 
-from report.records.operations import Network, Operator, Phase
+from report.core.records.operations import Network, Operator, Phase
 from report.theory.allocator import SUMS, Allocate, Free, Options, Request, Snapshot, Sum, replay
 from report.theory.conditions import Conditions, Workspace
 from report.theory.workspaces import workspace

@@ -21,7 +21,7 @@ from fractions import Fraction
 from itertools import starmap
 from typing import Final, Literal, NewType, TypeAlias, get_args
 
-from report.records.layers import (
+from report.core.records.layers import (
     ELEMENT_BYTES,
     Activation,
     Addition,

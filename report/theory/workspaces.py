@@ -14,8 +14,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from report.records.layers import Convolution
-from report.records.operations import ITEM_BYTES, Operator, Tensor
+from report.core.records.layers import Convolution
+from report.core.records.operations import ITEM_BYTES, Operator, Tensor
 from report.theory.conditions import NOTHING, UNKNOWN, Conditions, Workspace
 from report.theory.convolution_workspaces import (
     ALLOCATED,

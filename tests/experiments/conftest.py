@@ -20,8 +20,8 @@ from experiments.harness.journal import Header
 from experiments.harness.progress import Observer
 from experiments.harness.run import run
 from experiments.harness.study import Study
-from report.records.record import SCHEMA_VERSION, Code, Environment, Outcome
-from report.records.store import Stored, read_records
+from report.core.records.record import SCHEMA_VERSION, Code, Environment, Outcome
+from report.core.records.store import Stored, read_records
 from tests import factory
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from tiny_failing import OutOfMemoryError
 from tiny_study import STUDY as TINY
 
 from experiments.harness.study import Factors, Subject
-from report.records.layers import Linear
+from report.core.records.layers import Linear
 
 NOTHING: Any = None
 

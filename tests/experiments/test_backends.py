@@ -24,7 +24,7 @@ from experiments.backends.libraries import ON_GPU, Library, load
 from experiments.backends.perceptron import Operations, Parameters, accuracy, iteration, loss
 from experiments.datasets import Split, handwritten, mnist
 from experiments.harness.study import QUICK, SEED, UnavailableError
-from report.errors import MeasurementError
+from report.core.errors import MeasurementError
 from report.studies.backend_speedup.source import OPERATIONS, PERFORMANCE
 from report.studies.backend_speedup.subject import CALLS
 from report.theory.work import parameter_count

@@ -13,8 +13,8 @@ from experiments.__main__ import main
 from experiments.commands import checks
 from experiments.commands.checks import Check, checks_of
 from experiments.harness.progress import case_table, instability
-from report.records.record import Case, Record, Round, Shard
-from report.records.store import Stored, read_record, write_record
+from report.core.records.record import Case, Record, Round, Shard
+from report.core.records.store import Stored, read_record, write_record
 from tests import factory
 
 GIB = 2**30

@@ -14,7 +14,7 @@ from experiments.__main__ import main, next_build
 from experiments.harness.request import Request
 from experiments.harness.run import differences
 from experiments.harness.study import Study
-from report.records.store import read_records, record_name, write_record
+from report.core.records.store import read_records, record_name, write_record
 from tests import factory
 from tests.experiments.conftest import ROOT, make_environment, make_header
 

@@ -22,10 +22,10 @@ from experiments.harness.run import assemble_case
 from experiments.harness.study import CounterChoice, Session, Study
 from experiments.harness.worker import Task
 from experiments.machine import processor as machine
+from report.core.records.record import Case
 from report.instruments.counters import ncu_logs
 from report.instruments.counters.logs import unpack
 from report.instruments.counters.ncu import products
-from report.records.record import Case
 from tests import factory
 from tests.experiments.conftest import FOLDER, Notes, make_environment, make_header
 

@@ -15,8 +15,8 @@ from experiments.machine import code, environment, limits, runtime
 from experiments.machine import processor as machine
 from experiments.machine.environment import anonymous, device_key, variables
 from experiments.machine.text import flatten, without_paths
-from report.records.record import Cache
-from report.records.store import read_record
+from report.core.records.record import Cache
+from report.core.records.store import read_record
 from tests import factory
 from tests.experiments.conftest import HOST, ROOT, make_environment
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from experiments.__main__ import main
 from experiments.importers.command import FORMATS, read_any
 from experiments.importers.imported import Source
-from report.errors import RidgepointError
-from report.records.imported import ImportedRecord
-from report.records.store import read_attachments, read_records
+from report.core.errors import RidgepointError
+from report.core.records.imported import ImportedRecord
+from report.core.records.store import read_attachments, read_records
 from tests import factory
 
 HERE = Path(__file__).parent / "imported"

@@ -32,10 +32,10 @@ from experiments.harness.journal import (
 from experiments.harness.progress import Observer
 from experiments.harness.run import close
 from experiments.machine import environment, runtime
-from report.errors import MeasurementError
-from report.records.pooling import missing_shards, runs_of
-from report.records.record import Case, Record
-from report.records.store import read_attachments, read_records
+from report.core.errors import MeasurementError
+from report.core.records.pooling import missing_shards, runs_of
+from report.core.records.record import Case, Record
+from report.core.records.store import read_attachments, read_records
 from tests.experiments.conftest import FOLDER, Driver, finished, make_environment, make_header
 
 LIMIT_S = 120

@@ -26,13 +26,13 @@ from experiments.harness.journal import Journal
 from experiments.harness.measure import layers_of_case
 from experiments.harness.request import Request
 from experiments.harness.study import Device, Factors, Session, Subject, UnavailableError
-from report.errors import UsageError
+from report.core.errors import UsageError
+from report.core.missing import Missing
+from report.core.records.filed import encode
+from report.core.records.quantities import QUANTITIES
+from report.core.records.record import Case, Policy
+from report.core.records.store import Stored, read_attachments, record_name
 from report.instruments.trace import read_trace
-from report.missing import Missing
-from report.records.filed import encode
-from report.records.quantities import QUANTITIES
-from report.records.record import Case, Policy
-from report.records.store import Stored, read_attachments, record_name
 from report.studies.inference_memory import theory
 from report.studies.inference_memory.subject import Limit
 from report.theory.conditions import Conditions, vector_block

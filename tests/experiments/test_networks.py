@@ -25,10 +25,10 @@ from experiments.networks.tiled import Form, Tiled, tiled
 from experiments.theory.capturing import at_batch
 from experiments.theory.checked import checked
 from experiments.theory.operators import Input, capture
-from report.errors import MeasurementError
-from report.records.layers import Activation, Convolution, Linear
-from report.records.record import Case
-from report.records.store import read_record
+from report.core.errors import MeasurementError
+from report.core.records.layers import Activation, Convolution, Linear
+from report.core.records.record import Case
+from report.core.records.store import read_record
 from report.theory.allocator import DEFAULT, Allocate
 from report.theory.network import Theory
 from report.theory.networks import Captured, Way, captured

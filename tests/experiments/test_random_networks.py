@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from experiments.theory.captures import Input  # noqa: E402
 from experiments.theory.checked import checked  # noqa: E402
-from report.errors import MeasurementError  # noqa: E402
+from report.core.errors import MeasurementError  # noqa: E402
 from tests.experiments.functions import First, Function  # noqa: E402
 
 #: Operators with multiply-adds that torch's own counter leaves out on a processor.

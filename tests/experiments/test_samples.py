@@ -30,9 +30,9 @@ from experiments.harness.run import assemble_case
 from experiments.harness.study import FULL, Session, Subject
 from experiments.harness.timing import Duration, Workload
 from experiments.machine import limits
-from report.records.pooling import outcome
-from report.records.quantities import QUANTITIES
-from report.records.record import Cache, Case, Policy, Protocol, Round
+from report.core.records.pooling import outcome
+from report.core.records.quantities import QUANTITIES
+from report.core.records.record import Cache, Case, Policy, Protocol, Round
 from tests.experiments.conftest import Notes, make_header
 
 

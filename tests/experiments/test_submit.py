@@ -21,10 +21,10 @@ from experiments.cluster import submit
 from experiments.commands.status import Part, queued, shards, sweeps, tag
 from experiments.harness.journal import CaseResult, new_journal
 from experiments.harness.request import Request
-from report.errors import MeasurementError
-from report.records.pooling import missing_shards, runs_of
-from report.records.record import Case, Protocol, Shard
-from report.records.store import read_records
+from report.core.errors import MeasurementError
+from report.core.records.pooling import missing_shards, runs_of
+from report.core.records.record import Case, Protocol, Shard
+from report.core.records.store import read_records
 from tests.experiments.conftest import Driver, Notes, finished, make_header
 
 LIMIT_S = 240

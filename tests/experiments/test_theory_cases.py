@@ -17,7 +17,7 @@ from torch.nn import functional  # noqa: E402
 from experiments.theory import theory_of  # noqa: E402
 from experiments.theory.checked import _counted, checked  # noqa: E402
 from experiments.theory.operators import Input, Policy, Step, capture  # noqa: E402
-from report.errors import MeasurementError  # noqa: E402
+from report.core.errors import MeasurementError  # noqa: E402
 from report.theory.network import Theory  # noqa: E402
 from tests.experiments.functions import First, Function  # noqa: E402
 

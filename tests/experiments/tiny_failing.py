@@ -7,8 +7,8 @@ from dataclasses import replace
 from tiny_study import STUDY as PLAIN
 
 from experiments.harness.study import CaseFile, Factor, Factors, Levels, Session, UnavailableError
-from report.records.layers import Flatten
-from report.records.record import Measured
+from report.core.records.layers import Flatten
+from report.core.records.record import Measured
 
 LAYER = Flatten(name="f", input_shape=(1, 2, 2), output_shape=(1, 4), dtype="float32")
 

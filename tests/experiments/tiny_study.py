@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from experiments.harness.study import FULL, Factor, Factors, Session, Study
-from report.records.record import Measured
+from report.core.records.record import Measured
 
 #: Sizes at which the timed study kills its process, or says that it was disturbed.
 CRASHING, LOUD = 66, 77

@@ -14,7 +14,7 @@ from tiny_study import measure as logged
 
 from experiments.harness.study import Factors, Session
 from experiments.machine import quiet
-from report.records.record import Measured
+from report.core.records.record import Measured
 
 
 def memory(factors: Factors, session: Session) -> Measured:

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from report.errors import RenderError
+from report.core.errors import RenderError
 from report.render import docx
 from report.render.docx import docx_edition, render_docx
 from report.render.pandoc import convert

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from report.errors import RenderError
+from report.core.errors import RenderError
 from tests.render.conftest import HEAD, page_of, tex_of, typst_of, typst_pdf
 
 Write = Callable[..., Path]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from report.errors import RenderError
+from report.core.errors import RenderError
+from report.core.system import programs
 from report.render import pandoc
 from report.render.latex import compile_latex
-from report.system import programs
 from tests.render.conftest import HEAD, LACKING, tex_of
 from tests.render.conftest import page_of as html
 

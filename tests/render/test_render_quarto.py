@@ -15,8 +15,9 @@ import yaml
 from pypdf import PdfReader
 from pytest import approx
 
+from report.core.errors import RenderError
+from report.core.system.programs import run
 from report.engine.pipeline import ROOT
-from report.errors import RenderError
 from report.render.quarto import (
     find_quarto,
     quarto_version,
@@ -25,7 +26,6 @@ from report.render.quarto import (
     write_settings,
 )
 from report.render.source import read_source
-from report.system.programs import run
 from tests.render.conftest import LACKING
 from tests.test_builds import built, project
 from tests.tiny import STUDY

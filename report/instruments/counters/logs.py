@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
-from report.errors import RecordError
-from report.records import strict
-from report.records.files import gzipped, unpacked
+from report.core.errors import RecordError
+from report.core.records import strict
+from report.core.records.files import gzipped, unpacked
 
 REMEDY: Final = "restore the file with git, or run the experiment again"
 

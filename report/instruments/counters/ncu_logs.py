@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from report.errors import RecordError
+from report.core.errors import RecordError
+from report.core.records.record import Measured
 from report.instruments.counters.logs import REMEDY
 from report.instruments.counters.ncu import (
     BYTES,
@@ -22,7 +23,6 @@ from report.instruments.counters.ncu import (
 )
 from report.instruments.counters.ncu_metrics import MetricPlan, Unit, metrics_for
 from report.instruments.counters.ncu_output import KernelRow, part_of, read_table
-from report.records.record import Measured
 
 TOOL: Final = "ncu"
 

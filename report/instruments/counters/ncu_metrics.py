@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from report.errors import RecordError
+from report.core.errors import RecordError
 
 Unit: TypeAlias = Literal["cuda_core", "tensor_core"]
 Operation: TypeAlias = Literal["add", "multiply", "multiply_add", "matrix"]

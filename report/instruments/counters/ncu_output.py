@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from report.errors import RecordError
+from report.core.errors import RecordError
 
 # --------------------------------------------------------------------------- what ncu complains of
 

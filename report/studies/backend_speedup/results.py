@@ -8,17 +8,17 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from report.evidence.devices import Devices
-from report.missing import Missing
+from report.core.missing import Missing
+from report.core.records.devices import Devices
+from report.core.records.strict import parse_json
+from report.core.text.escape import markdown
 from report.quantity.evaluation import point, to_digits
 from report.quantity.expression import Quantity, absent, exact, recorded
 from report.quantity.operations import at_least
-from report.records.strict import parse_json
 from report.studies.backend_speedup import theory
 from report.studies.backend_speedup.runs import Run
 from report.studies.backend_speedup.source import OPERATIONS
 from report.studies.backend_speedup.subject import CALLS, NAMES, SMALL, SOURCE, WIDEST, Size
-from report.text.escape import markdown
 
 #: The time of the matrix products of an iteration, as records name it.
 PRODUCTS: Final = "matrix_product_time"

@@ -8,13 +8,13 @@ from functools import cached_property
 from itertools import product
 from typing import Final
 
+from report.core.missing import Missing
+from report.core.records.record import Factor
+from report.core.statistics.estimates import Estimate
 from report.evidence import runs as any_study
 from report.evidence.runs import Factors
-from report.missing import Missing
 from report.quantity.evaluation import point
 from report.quantity.expression import Inferred, Quantity, Sampled, absent
-from report.records.record import Factor
-from report.statistics.estimates import Estimate
 from report.studies.backend_speedup import theory
 from report.studies.backend_speedup.subject import NAMES, SMALL, WIDEST, Size
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from report.core.text.escape import markdown
 from report.evidence.audit import Check, count_by_verdict
 from report.paper.findings import Inputs
 from report.paper.machines import Comparison, setup
@@ -30,7 +31,6 @@ from report.studies.backend_speedup.subject import (
     Size,
     check_subject,
 )
-from report.text.escape import markdown
 
 #: Speed-ups and sizes that differ by less than this share are no finding.
 MARGIN: Final = 0.1

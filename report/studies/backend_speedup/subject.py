@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from report.errors import StudyError
+from report.core.errors import StudyError
+from report.core.records.store import Stored
 from report.evidence.case_checks import Levels, check_factors
-from report.records.store import Stored
 from report.theory.work import training_macs
 
 PIXELS: Final = 28**2

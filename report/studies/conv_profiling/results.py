@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
+from report.core.missing import Missing
+from report.core.records.reported import Reported
 from report.evidence import executed as evidence
-from report.evidence.reported import Reported
-from report.missing import Missing
 from report.paper.findings import Inputs
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent, exact, recorded

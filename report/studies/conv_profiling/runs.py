@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
+from report.core.missing import Missing
+from report.core.records.layers import Convolution
+from report.core.records.record import Factor, Pass
 from report.evidence import runs as any_study
 from report.evidence.runs import Factors
 from report.instruments.counters import ncu_logs
 from report.instruments.counters.logs import attachment_name, unpack
-from report.missing import Missing
 from report.paper.findings import Inputs
 from report.quantity.expression import Quantity, absent, exact, named, recorded
 from report.quantity.operations import counted_in
-from report.records.layers import Convolution
-from report.records.record import Factor, Pass
 from report.studies.conv_profiling.subject import BASE, SUBJECTS, Dimensions, dimensions_of
 from report.theory.conditions import conditions_of
 from report.theory.terms import Tile

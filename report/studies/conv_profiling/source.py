@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from report.core.missing import Missing
+from report.core.records.layers import Convolution
+from report.core.records.reported import Reported
 from report.evidence.audit import (
     Check,
     Printed,
@@ -15,12 +18,9 @@ from report.evidence.audit import (
     times,
     total,
 )
-from report.evidence.reported import Reported
 from report.instruments.trace import CountedKernel, read_trace
-from report.missing import Missing
 from report.paper.findings import Inputs
 from report.quantity.expression import Quantity, exact
-from report.records.layers import Convolution
 from report.studies.conv_profiling import theory
 from report.theory.shapes import elements, weight_count
 

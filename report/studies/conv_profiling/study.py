@@ -8,9 +8,11 @@ from itertools import chain, product
 from typing import Final
 
 from figures.panels import Panel
+from report.core.missing import Missing
+from report.core.records.record import Pass
+from report.core.text.escape import markdown
 from report.evidence.audit import Check
 from report.evidence.executed import residual
-from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.machines import setup
 from report.paper.reconciliations import as_figure
@@ -19,11 +21,9 @@ from report.paper.tables import Table
 from report.quantity.expression import Quantity, absent, exact, recorded
 from report.quantity.operations import at_least, at_most
 from report.quantity.verdicts import Statement
-from report.records.record import Pass
 from report.studies.conv_profiling import results, source, theory
 from report.studies.conv_profiling.runs import Call, Run, kernels_of, tile_of
 from report.studies.conv_profiling.subject import BASE, SHOWN_BATCH, Dimensions, check_subject
-from report.text.escape import markdown
 from report.theory.convolution_workspaces import MANY_IMAGES, SCRATCHPAD_ALIGNMENT, SMALL_INPUT
 from report.theory.reconciliation import Reconciliation
 

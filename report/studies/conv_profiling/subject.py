@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from report.errors import StudyError
+from report.core.errors import StudyError
+from report.core.records.layers import Convolution
+from report.core.records.record import PASSES, Factor, Pass
+from report.core.records.store import Stored
+from report.core.text.format import NO_BREAK
 from report.evidence.case_checks import Levels, check_factors, check_ran
-from report.records.layers import Convolution
-from report.records.record import PASSES, Factor, Pass
-from report.records.store import Stored
-from report.text.format import NO_BREAK
 from report.theory.shapes import square_convolution
 from report.theory.work import Macs, macs
 

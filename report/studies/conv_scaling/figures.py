@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from figures.panels import Points, Scaling
+from report.core.records.record import Policy
 from report.paper.plots import points, theory_line
 from report.quantity.expression import Quantity
-from report.records.record import Policy
 from report.studies.conv_scaling import theory
 from report.studies.conv_scaling.runs import Run
 

@@ -6,21 +6,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from report.errors import StudyError
+from report.core.errors import StudyError
+from report.core.missing import Missing
+from report.core.records.layers import Convolution, Dropout, Flatten, Layer, at_batch
+from report.core.records.record import PASSES
+from report.core.statistics.estimates import Estimate
+from report.core.text.format import NO_BREAK
 from report.evidence import executed as evidence
-from report.missing import Missing
 from report.paper.findings import Inputs
 from report.quantity.evaluation import number, point
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.verdicts import Statement
-from report.records.layers import Convolution, Dropout, Flatten, Layer, at_batch
-from report.records.record import PASSES
-from report.statistics.estimates import Estimate
 from report.studies.conv_scaling import theory
 from report.studies.conv_scaling.runs import Block, Run
 from report.studies.conv_scaling.source import Source
 from report.studies.conv_scaling.subject import LAYOUTS, multiply_adds, subject
-from report.text.format import NO_BREAK
 from report.theory.allocator import NOTHING, Allocate, Free, Snapshot, after
 from report.theory.reconciliation import Reconciliation, Term
 from report.theory.shapes import bias_count, weight_count

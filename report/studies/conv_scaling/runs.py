@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from report.core.missing import Missing
+from report.core.records.record import Factor, Pass, Policy
 from report.evidence import runs as any_study
-from report.missing import Missing
 from report.quantity.evaluation import ENOUGH_RUNS, point
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.intervals import Process
 from report.quantity.operations import geometric_mean
-from report.records.record import Factor, Pass, Policy
 from report.studies.conv_scaling import theory
 from report.studies.conv_scaling.subject import Layout
 

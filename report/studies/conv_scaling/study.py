@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from report.core.statistics.estimates import CONFIDENCE
+from report.core.text.escape import markdown
 from report.evidence.allocator_replay import replays
 from report.paper.findings import Inputs
 from report.paper.machines import Comparison, setup
@@ -15,12 +17,10 @@ from report.paper.tables import Table
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import at_least, at_most, counted_in
 from report.quantity.verdicts import Statement
-from report.statistics.estimates import CONFIDENCE
 from report.studies.conv_scaling import figures, results, theory
 from report.studies.conv_scaling.runs import Run
 from report.studies.conv_scaling.source import Source
 from report.studies.conv_scaling.subject import SHOWN_BATCH, check_subject
-from report.text.escape import markdown
 from report.theory.reconciliation import Reconciliation, without_idle_terms
 
 #: Times that differ by less than this share are no finding: runs of a machine differ by as much.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
+from report.core.records.layers import Convolution
+from report.core.records.record import PASSES, Pass
+from report.core.records.store import Stored
 from report.evidence.case_checks import Levels, check_factors, check_ran
-from report.records.layers import Convolution
-from report.records.record import PASSES, Pass
-from report.records.store import Stored
 from report.theory.shapes import square_convolution
 from report.theory.work import Macs, macs
 

@@ -16,10 +16,10 @@ from typing import Final, get_args
 import numpy as np
 import pandas as pd
 
+from report.core.records import OPERATORS
+from report.core.statistics.estimates import median_interval
 from report.quantity.expression import Inferred, Leaf, absent, exact
 from report.quantity.units import ONE
-from report.records import OPERATORS
-from report.statistics.estimates import median_interval
 from report.studies.gpu_survey.source import Published
 from report.studies.gpu_survey.subject import Comparison, Setting, is_cnn
 from report.studies.gpu_survey.theory import Card, Networks, Way

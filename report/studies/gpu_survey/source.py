@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 import pandas as pd
 
-from report.errors import StudyError
-from report.records.store import StoredImport
+from report.core.errors import StudyError
+from report.core.records.store import StoredImport
 from report.studies.gpu_survey.subject import Setting
 
 #: Rates are in images/s, parameters as printed.

@@ -10,14 +10,14 @@ from typing import Final, Literal
 import numpy as np
 
 from figures.panels import Bars, BarSeries, Curve, Dots, DotSeries, Points, Scaling
-from report.missing import Missing
+from report.core.missing import Missing
+from report.core.records import OPERATORS
+from report.core.records.store import StoredImport
+from report.core.statistics.estimates import CONFIDENCE
 from report.paper.findings import Inputs
 from report.paper.study import Content, Part, Study
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.verdicts import Statement
-from report.records import OPERATORS
-from report.records.store import StoredImport
-from report.statistics.estimates import CONFIDENCE
 from report.studies.gpu_survey.results import Distribution, Pairs
 from report.studies.gpu_survey.source import read_tables
 from report.studies.gpu_survey.subject import CARDS, COMPARISONS, COMPILING, EXAMPLE, STEPS

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from report.evidence.devices import Devices
+from report.core.records.devices import Devices
+from report.core.records.network_operators import NetworkOperators
 from report.quantity.expression import Leaf, exact
-from report.records.network_operators import NetworkOperators
 
 #: An element in half precision (B).
 ELEMENT: Final = 2

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from figures.panels import Points, Scaling
-from report.missing import Missing
+from report.core.missing import Missing
 from report.paper.plots import points, theory_line
 from report.quantity.evaluation import point
 from report.studies.inference_memory.results import Allocated

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from report.core.missing import Missing
 from report.evidence.cached import cached
-from report.missing import Missing
 from report.quantity.expression import Quantity, absent, exact, named
 from report.studies.inference_memory import theory
 from report.studies.inference_memory.runs import History, Run

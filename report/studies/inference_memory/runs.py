@@ -8,13 +8,13 @@ from functools import cached_property
 from math import prod
 from typing import Any, Final, NamedTuple
 
+from report.core.missing import Missing
+from report.core.records.layers import Layer
+from report.core.records.operations import Operator
+from report.core.records.record import Factor
 from report.evidence import runs as any_study
 from report.evidence.cached import cached
-from report.missing import Missing
 from report.quantity.expression import Quantity, absent, exact, named
-from report.records.layers import Layer
-from report.records.operations import Operator
-from report.records.record import Factor
 from report.studies.inference_memory import theory
 from report.studies.inference_memory.subject import (
     NETWORKS,

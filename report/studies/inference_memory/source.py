@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Final
 
+from report.core.records.reported import Reported
 from report.evidence.audit import Check, check, exact, printed_value, total
-from report.evidence.reported import Reported
 
 #: Pixels a side of a CIFAR-10 image, by the data set's own description.
 _CIFAR_SIDE: Final = 32

@@ -7,7 +7,9 @@ from functools import partial
 from itertools import product
 from typing import Final
 
-from report.missing import Missing
+from report.core.missing import Missing
+from report.core.statistics.estimates import CONFIDENCE
+from report.core.text.escape import markdown
 from report.paper.findings import Inputs
 from report.paper.machines import setup
 from report.paper.study import Content, Part, Study, audit_row
@@ -16,7 +18,6 @@ from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import at_least, at_most
 from report.quantity.verdicts import Several, Statement, any_of, trend
-from report.statistics.estimates import CONFIDENCE
 from report.studies.inference_memory import figures, source, theory
 from report.studies.inference_memory.results import (
     NO_BYTES,
@@ -45,7 +46,6 @@ from report.studies.inference_memory.subject import (
     check_subject,
     small,
 )
-from report.text.escape import markdown
 from report.theory.conditions import Layout
 from report.theory.fits import least
 from report.theory.networks import layers_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
-from report.errors import StudyError
+from report.core.errors import StudyError
+from report.core.records.record import Case, Factor
+from report.core.records.store import Stored
 from report.evidence.case_checks import Levels, check_factors
-from report.records.record import Case, Factor
-from report.records.store import Stored
 from report.theory.conditions import Layout
 
 Precision: TypeAlias = Literal["float32", "bfloat16", "float16"]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
-from report.missing import Missing
-from report.records.layers import Layer
+from report.core.missing import Missing
+from report.core.records.layers import Layer
 from report.studies.inference_memory.subject import Call, Limit
 from report.theory.conditions import Conditions
 from report.theory.fits import Fits, scaled

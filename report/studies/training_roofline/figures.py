@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from figures.panels import Dots, Points, Roofline
-from report.missing import Missing
+from report.core.missing import Missing
 from report.paper.plots import GIGA, dot_series, roof_line
 from report.studies.training_roofline import theory
 from report.studies.training_roofline.runs import DEPTHWISE, Run, Timed

@@ -7,12 +7,12 @@ from functools import cached_property
 from statistics import median
 from typing import Final, NamedTuple
 
+from report.core.missing import Missing
+from report.core.records.layers import Convolution, Layer
+from report.core.records.record import Case, Factor
 from report.evidence import runs as any_study
-from report.missing import Missing
 from report.quantity.evaluation import estimate
 from report.quantity.expression import Quantity, absent, exact
-from report.records.layers import Convolution, Layer
-from report.records.record import Case, Factor
 from report.studies.training_roofline.subject import NETWORKS, Step, step_of
 from report.theory.roofline import Load, Roof, training_loads
 

@@ -11,14 +11,14 @@ from functools import cached_property
 from itertools import product
 from typing import Final, NamedTuple
 
+from report.core.records.reported import Reported
+from report.core.statistics.estimates import Estimate
 from report.evidence.audit import Printed, printed_value
-from report.evidence.reported import Reported
 from report.paper.findings import Inputs
 from report.quantity import expression
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent
 from report.quantity.operations import at_least, counted_in, flops, spanning
-from report.statistics.estimates import Estimate
 from report.studies.training_roofline import theory
 from report.studies.training_roofline.subject import NETWORKS
 

@@ -7,6 +7,8 @@ from functools import partial
 from itertools import chain, product
 from typing import Final
 
+from report.core.statistics.estimates import Estimate
+from report.core.text.escape import markdown
 from report.evidence.audit import Check, count_by_verdict
 from report.paper.findings import Inputs
 from report.paper.machines import setup
@@ -16,7 +18,6 @@ from report.quantity.evaluation import estimate, to_digits
 from report.quantity.expression import Quantity, exact
 from report.quantity.operations import at_least, at_most
 from report.quantity.verdicts import Statement, all_of
-from report.statistics.estimates import Estimate
 from report.studies.training_roofline import figures, theory
 from report.studies.training_roofline.results import RATE, audit
 from report.studies.training_roofline.runs import DEPTHWISE, Run
@@ -39,7 +40,6 @@ from report.studies.training_roofline.subject import (
     Step,
     check_subject,
 )
-from report.text.escape import markdown
 
 #: Times that differ by less than this share are no finding: runs of a machine differ by as much.
 MARGIN: Final = 0.1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
+from report.core.records.record import Case
+from report.core.records.store import Stored
 from report.evidence.case_checks import Levels, check_factors
-from report.records.record import Case
-from report.records.store import Stored
 
 Precision: TypeAlias = Literal["float32", "tfloat32", "bfloat16"]
 Layout: TypeAlias = Literal["contiguous", "channels_last"]

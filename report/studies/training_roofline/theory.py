@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
+from report.core.records.layers import Layer, at_batch
 from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import counted_in, flops
-from report.records.layers import Layer, at_batch
 from report.studies.training_roofline.subject import IMAGE
 from report.theory.networks import layers_of
 from report.theory.roofline import cached_step_load, step_load, training_loads, update_load

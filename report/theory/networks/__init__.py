@@ -17,10 +17,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from report.errors import StudyError
-from report.missing import Missing
-from report.records.layers import Layer, at_batch
-from report.records.operations import Network, Operator, Setting, Tensor
+from report.core.errors import StudyError
+from report.core.missing import Missing
+from report.core.records.layers import Layer, at_batch
+from report.core.records.operations import Network, Operator, Setting, Tensor
 from report.theory.conditions import Layout
 from report.theory.operators import multiply_adds
 from report.theory.shapes import parameter_count

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from report.errors import RecordError
+from report.core.errors import RecordError
 
-PROJECT: Final = Path(__file__).resolve().parents[2] / "data"
+PROJECT: Final = Path(__file__).resolve().parents[3] / "data"
 #: More than any file here holds (B), since a small packed one may hold any number of bytes.
 LARGEST_UNPACKED: Final = 2**28
 #: The highest level takes three times as long as this one for files that are 5 % smaller.

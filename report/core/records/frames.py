@@ -13,11 +13,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from report.records.imported import ImportedRecord
-from report.records.quantities import QUANTITIES
-from report.records.record import Case, Policy
-from report.records.store import Stored, StoredImport
-from report.system.spreadsheet import csv_of
+from report.core.records.imported import ImportedRecord
+from report.core.records.quantities import QUANTITIES
+from report.core.records.record import Case, Policy
+from report.core.records.store import Stored, StoredImport
+from report.core.system.spreadsheet import csv_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,7 +17,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Final, TypeVar
 
-from report.errors import StudyError
+from report.core.errors import StudyError
 
 CONFIDENCE: Final = 0.95
 #: Of up to so many samples the outcomes are counted one by one.

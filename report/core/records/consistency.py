@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from report.records.quantities import QUANTITIES
-from report.records.record import Case, Ceiling, Peak, Record
+from report.core.records.quantities import QUANTITIES
+from report.core.records.record import Case, Ceiling, Peak, Record
 
 #: Moments are whole seconds (s), so that a run may last this much longer than they tell.
 _ROUNDING: Final = 1.0

@@ -13,10 +13,10 @@ from typing import Annotated, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from report.errors import StudyError
-from report.records.quantities import LARGEST
-from report.records.record import Slug, Text
-from report.records.strict import read_strictly, refuse_first, repeated
+from report.core.errors import StudyError
+from report.core.records.quantities import LARGEST
+from report.core.records.record import Slug, Text
+from report.core.records.strict import read_strictly, refuse_first, repeated
 
 Identifier: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_]+$")]
 CitationKey: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z0-9]+$")]

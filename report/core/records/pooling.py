@@ -16,9 +16,19 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from report.records.quantities import FIXED
-from report.records.record import Case, Ceiling, Factor, Head, Host, Record, Round, Shard, Status
-from report.records.store import Filed, Item
+from report.core.records.quantities import FIXED
+from report.core.records.record import (
+    Case,
+    Ceiling,
+    Factor,
+    Head,
+    Host,
+    Record,
+    Round,
+    Shard,
+    Status,
+)
+from report.core.records.store import Filed, Item
 
 #: A case by its factors.
 Key: TypeAlias = frozenset[tuple[str, Factor]]

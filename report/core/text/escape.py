@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from figures.characters import printable
-from report.text.format import MINUS, NO_BREAK
+from report.core.text.format import MINUS, NO_BREAK
 
 #: White space, other than the spaces that do not break.
 _BREAKS: Final = re.compile("[\\t-\\r \\x85\\u2028\\u2029]+")
@@ -26,7 +26,7 @@ _SMART: Final = re.compile(r"-(?=-)|\.(?=\.\.)")
 #: What begins a list, a definition or a caption at the start of a block.
 _BLOCK: Final = re.compile(r"^(\(?[0-9A-Za-z]*)([-+.)])(?=\s|$)|^(Table|)(:)")
 
-_STYLE: Final = Path(__file__).resolve().parents[2] / "templates" / "latex" / "ridgepoint.sty"
+_STYLE: Final = Path(__file__).resolve().parents[3] / "templates" / "latex" / "ridgepoint.sty"
 _DECLARED: Final = re.compile(r"\\DeclareUnicodeCharacter\{([0-9A-F]+)\}")
 #: Characters beyond ASCII that LaTeX's T1 and TS1 encodings hold.
 _KNOWN_TO_LATEX: Final = re.compile(

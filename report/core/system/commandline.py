@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from report.errors import UsageError
+from report.core.errors import UsageError
 
 _OPTION: Final = re.compile(r"(\S[^!]*?)(!?)  (\S+?)([?*+]?)(?: \[(\S+)\])?  (.+)")
 

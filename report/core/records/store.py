@@ -1,6 +1,6 @@
 """Records on disk: where they lie, how they are written once, and how they are read.
 
-A record is one JSON file, which ``report.records.filed`` reads; the files that belong to it, such
+A record is one JSON file, which ``filed`` reads; the files that belong to it, such
 as what counters and profilers printed, lie beside it in a folder of the same name.  What others
 measured lies in a folder of its own, ``data/<study>/imported``.
 """
@@ -19,13 +19,13 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from report.errors import RecordError, reason_of
-from report.missing import Missing
-from report.records import ENDING, IMPORTED, events
-from report.records.filed import OWN, REMEDY, Kind, encode, parse
-from report.records.files import read_file
-from report.records.imported import ImportedRecord
-from report.records.record import Head, Record
+from report.core.errors import RecordError, reason_of
+from report.core.missing import Missing
+from report.core.records import ENDING, IMPORTED, events
+from report.core.records.filed import OWN, REMEDY, Kind, encode, parse
+from report.core.records.files import read_file
+from report.core.records.imported import ImportedRecord
+from report.core.records.record import Head, Record
 
 #: ``data/<study>/<UTC time>-<device>-<short hash>.json``
 _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[a-z0-9-]+-(?P<hash>[0-9a-f]{8})\.json")

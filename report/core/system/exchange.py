@@ -9,7 +9,7 @@ import sys
 from collections.abc import Collection
 from pathlib import Path
 
-from report.errors import in_the_way
+from report.core.errors import in_the_way
 
 
 def install(new: Path, target: Path) -> None:

@@ -11,8 +11,8 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from report.records import IMPORTED
-from report.records.record import (
+from report.core.records import IMPORTED
+from report.core.records.record import (
     Attachment,
     Bytes,
     Case,

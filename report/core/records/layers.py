@@ -2,7 +2,7 @@
 
 A layer holds the shapes that ran, so that its work, its parameters and its bytes can be computed
 when a paper is built (see ``theory.work``).  The measuring side writes these objects into records,
-the building side reads them back; both sides share this module and ``report.records.record``.
+the building side reads them back; both sides share this module and ``report.core.records.record``.
 
 Shapes are those of the tensors, batch first: ``(N, C, H, W)`` or ``(N, features)``.
 """
@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
-from report.records.operations import ITEM_BYTES
+from report.core.records.operations import ITEM_BYTES
 
 #: An extent, of which no product with those of a shape is too large to compute with.
 Extent: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=2**40)]

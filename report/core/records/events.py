@@ -11,11 +11,11 @@ from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
-from report.errors import RecordError
-from report.records.files import gzipped, unpacked
-from report.records.quantities import LARGEST
-from report.records.record import Case, Record
-from report.records.strict import parse_json
+from report.core.errors import RecordError
+from report.core.records.files import gzipped, unpacked
+from report.core.records.quantities import LARGEST
+from report.core.records.record import Case, Record
+from report.core.records.strict import parse_json
 
 NAME: Final = "memory_events.json.gz"
 MEANING: Final = "the events of PyTorch's allocator, a line for each case"

@@ -12,8 +12,8 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Final
 
-from report.errors import RenderError
-from report.system.processes import started
+from report.core.errors import RenderError
+from report.core.system.processes import started
 
 #: Writers drift between versions, and with them the bytes of a paper.
 PANDOC_VERSION: Final = "3.9"

@@ -2,8 +2,7 @@
 
 A record holds raw samples, the geometry of every layer that ran, the environment, the command and
 the hash of the measuring code.  It holds no aggregate and no theory: those are computed when a
-paper is built.  ``report.records.filed`` reads and writes its text, ``report.records.store`` its
-file.
+paper is built.  ``filed`` beside this module reads and writes its text, ``store`` its file.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
-from report.records.layers import Layer
-from report.records.quantities import LARGEST, SHORTEST_S
+from report.core.records.layers import Layer
+from report.core.records.quantities import LARGEST, SHORTEST_S
 
 #: Versions 1 to 3 are those of records that were converted to this one; their digests remain.
 SCHEMA_VERSION: Final = 4

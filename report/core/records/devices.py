@@ -13,9 +13,9 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
-from report.evidence.reported import CitationKey, Part
-from report.records.record import DeviceKey, Text
-from report.records.strict import read_strictly, refuse_first, repeated
+from report.core.records.record import DeviceKey, Text
+from report.core.records.reported import CitationKey, Part
+from report.core.records.strict import read_strictly, refuse_first, repeated
 
 Operation: TypeAlias = Literal[
     "float32", "tfloat32", "bfloat16", "float16", "memory", "cache", "capacity"

@@ -13,9 +13,9 @@ from typing import Annotated, Final
 
 import msgspec
 
-from report.errors import RecordError
-from report.records.files import read_file, unpacked
-from report.records.strict import parse_json, repeated
+from report.core.errors import RecordError
+from report.core.records.files import read_file, unpacked
+from report.core.records.strict import parse_json, repeated
 
 _REMEDY: Final = "restore the file with git"
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Generic, TypeAlias
 
-from report.errors import RecordError
-from report.records.editions import EDITIONS, Edition, Role, read_editions
-from report.records.pooling import contradiction, fixed, missing_shards, runs_of, unlike
-from report.records.record import Head, Record
-from report.records.store import Filed, Item, Kind_co, Listed, Stored, read_record, survey
+from report.core.errors import RecordError
+from report.core.records.editions import EDITIONS, Edition, Role, read_editions
+from report.core.records.pooling import contradiction, fixed, missing_shards, runs_of, unlike
+from report.core.records.record import Head, Record
+from report.core.records.store import Filed, Item, Kind_co, Listed, Stored, read_record, survey
 
 #: The roles that a machine takes, the first that is free.
 _FREE: Final[Mapping[str, tuple[Role, ...]]] = {

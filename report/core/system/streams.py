@@ -13,7 +13,7 @@ import sys
 from importlib.util import find_spec
 from typing import Any
 
-from report.errors import OutputError
+from report.core.errors import OutputError
 
 
 class _Lossy(io.FileIO):

@@ -14,12 +14,12 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from report.errors import RecordError
-from report.records import consistency, strict
-from report.records.imported import IMPORT_SCHEMA, ImportedRecord
-from report.records.layers import Extent, Layer, at_batch
-from report.records.quantities import QUANTITIES
-from report.records.record import (
+from report.core.errors import RecordError
+from report.core.records import consistency, strict
+from report.core.records.imported import IMPORT_SCHEMA, ImportedRecord
+from report.core.records.layers import Extent, Layer, at_batch
+from report.core.records.quantities import QUANTITIES
+from report.core.records.record import (
     LONGEST_NAME,
     SCHEMA_VERSION,
     Case,
@@ -265,7 +265,10 @@ def _file_faults(file: Any) -> Iterator[str]:
     for name, unit in file.units.items():
         quantity = QUANTITIES.get(name)
         if quantity is None:
-            yield f"units.{name}: found a name that is no quantity of report/records/quantities.py"
+            yield (
+                f"units.{name}: found a name that is no quantity of "
+                "report/core/records/quantities.py"
+            )
         elif unit not in (("s", "ns") if quantity.unit == "s" else (quantity.unit,)):
             yield f"units.{name}: measured in {quantity.unit}, found {unit!r}"
     measured = {*file.columns, *(name for series in _series(file.cases) for name in series)}

@@ -9,8 +9,8 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
-from report.errors import unwritable
-from report.records.strict import read_by_study, refuse_first
+from report.core.errors import unwritable
+from report.core.records.strict import read_by_study, refuse_first
 
 #: The roles of machines: sentences speak of ``cpu``, ``second`` and ``gpu``, tables of all five.
 Role: TypeAlias = Literal["cpu", "second", "third", "fourth", "gpu"]

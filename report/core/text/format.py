@@ -2,7 +2,7 @@
 
 The precision printed never exceeds what is known: a number with an interval is rounded by the
 interval's half-width, and a measured number never shows more than four significant digits.  Text
-made here is plain Unicode; ``report.text.escape`` makes it fit for an output.
+made here is plain Unicode; ``report.core.text.escape`` makes it fit for an output.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from report.statistics.estimates import CONFIDENCE, Estimate
+from report.core.statistics.estimates import CONFIDENCE, Estimate
 
 Number: TypeAlias = int | float
 Style: TypeAlias = Literal["exact", "measured", "percent"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
-from report.errors import StudyCodeError
+from report.core.errors import StudyCodeError
 
 #: The largest number that may be measured or counted: what 64 bits hold.
 LARGEST: Final = 2**63 - 1
@@ -175,7 +175,7 @@ def quantity_of(name: str) -> Quantity:
     if name not in QUANTITIES:
         near = get_close_matches(name, QUANTITIES, n=1)
         meant = f" (did you mean {near[0]}?)" if near else ""
-        raise StudyCodeError(f"{name!r} is no quantity of report/records/quantities.py{meant}")
+        raise StudyCodeError(f"{name!r} is no quantity of report/core/records/quantities.py{meant}")
     return QUANTITIES[name]
 
 

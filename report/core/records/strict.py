@@ -20,8 +20,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 import yaml
 
-from report.errors import RecordError, shorten
-from report.records.files import read_file
+from report.core.errors import RecordError, shorten
+from report.core.records.files import read_file
 
 Kind = TypeVar("Kind")
 
