@@ -173,7 +173,8 @@ def test_a_foreign_factor_or_level_is_refused_by_its_place_or_does_no_harm(study
                 compute(study, replace(inputs, records=(replace(stored, record=few),)))
             except StudyError as error:
                 refused += 1
-                assert re.match(rf"data/{stored.file}: cases\[0\]\.factors.*; run ", str(error))
+                begin = rf"data/{stored.file}: cases\[0\]\.factors\.\w+: (this|expected)"
+                assert re.match(begin, str(error)) and "; run " in str(error)
     assert refused > len(first)
 
 

@@ -64,6 +64,7 @@ ARITHMETIC = [
     (ARITHMETIC, machine(8), ("matrix_product", "bfloat16"), 8e11),
     (ARITHMETIC, machine(8), ("matrix_product", "tfloat32"), "no ceiling in tfloat32"),
     ([], machine(8), ("copy",), "no ceiling"),
+    ([computed("page_mapping", 5e5)], machine(8), ("page_mapping",), 5e5),
     # Memory begins at four times the last cache.
     (EVERY, machine(8), ("copy",), 3e10),
     ([*EVERY, *READ], machine(8), ("copy",), 1.5 * 3e10),

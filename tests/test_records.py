@@ -118,7 +118,8 @@ def test_no_line_is_longer_than_a_forge_shows() -> None:
     """Neither by one series, nor by many in a round, nor by the layers of a deep network."""
     deep = tuple(factory.layer(1, f"layer with a long name, number {n}") for n in range(400))
     series = {name: tuple(n / 7 for n in range(2000)) for name in ("time", "cpu_time")}
-    many = factory.round_(1, dict.fromkeys(list(QUANTITIES)[:40], tuple(range(100))))
+    short = dict.fromkeys(list(QUANTITIES)[:40], tuple(range(100)))
+    many = factory.round_(1, {**short, **series})
     case = msgspec.structs.replace(factory.case(9, layers=deep), series=series, rounds=(many,))
     record = factory.record([case, *factory.layer_cases()])
     text = encode(record)

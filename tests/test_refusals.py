@@ -133,6 +133,7 @@ REFUSALS: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("ceilings.1.work", 2**27 + 2**26, "work 201,326,592 for copy of 16777216", "ceilings"),
         ("ceilings.1.working_set", 2**20, "for copy of 16777216 elements", "ceilings"),
         ("ceilings.0.size", "large", "for matrix_product of large", "ceilings"),
+        ("ceilings.1.operation", "convolution", "convolution of 16777216 elements", "ceilings"),
         ("ceilings", TWICE, "matrix_product of 1024x1024x1024 before the run 2 times"),
         ("environment.device", "cuda", "found null", "environment.gpu"),
         ("shard", {"number": 3, "of": 2, "sweep": "a" * 64}, "at most 2", "shard.number"),

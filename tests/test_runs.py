@@ -27,6 +27,18 @@ def test_levels_are_those_of_the_cases_and_keep_their_type() -> None:
     assert run.levels("colour") == run.levels("batch", colour="blue") == ()
 
 
+def test_a_series_names_its_subject_where_another_has_the_same_levels() -> None:
+    cases = [
+        factory.case(batch, subject=name) for batch, name in ((4, "layer"), (4, "net"), (8, "x"))
+    ]
+    runs = (Run(factory.stored(factory.record(cases[:number])), "a") for number in (1, 3))
+    names = [run.series("time", CASE).name for run in runs]
+    assert names == [
+        "time(batch 4, forward, contiguous)",
+        "time(batch 4, forward, contiguous, layer)",
+    ]
+
+
 def in_rounds(*rounds: Round) -> Run:
     """The run of the forward pass in these rounds."""
     case = changed(factory.case(4), rounds=rounds)

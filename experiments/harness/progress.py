@@ -91,7 +91,7 @@ def instability(cases: Sequence[Case], named: int = 5) -> str | None:
 def _instability_of_case(case: Case) -> str | None:
     for policy in gates.policies(case):
         rounds = case.rounds_under(policy)
-        if all(round_.disturbance for round_ in rounds):
+        if rounds and all(round_.disturbance for round_ in rounds):
             return f"{rounds[0].disturbance}, memory {policy}"
     for policy, low, high in gates.bimodal_times(case):
         groups = f"{measured_text(low, 's')} to {measured_text(high, 's')}"

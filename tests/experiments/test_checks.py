@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from experiments.__main__ import main
 from experiments.commands import checks
 from experiments.commands.checks import Check, checks_of
 from experiments.harness.progress import case_table, instability
-from report.core.records.record import Case, Record, Round, Shard
+from report.core.records.record import Case, Record, Shard
 from report.core.records.store import Stored, read_record, write_record
 from tests import factory
 
@@ -67,19 +68,17 @@ def test_the_closing_table_shows_no_zero_for_what_is_missing() -> None:
     assert heading.index("outcome") == good.index("ok") == bad.index("out_of_memory")
 
 
-def in_processes(*medians: float, disturbance: str | None = None) -> Case:
-    rounds = tuple(
-        Round(process=n, policy="retained", disturbance=disturbance, series={"time": (time,)})
-        for n, time in enumerate(medians, 1)
-    )
-    return Case(factors={"size": 1}, rounds=rounds)
+def in_processes(*medians: float, **change: Any) -> Case:
+    rounds = factory.rounds([median] for median in medians)
+    return Case(factors={"size": 1}, rounds=tuple(changed(each, **change) for each in rounds))
 
 
 def test_processes_that_disagree_and_disturbed_ones_are_named() -> None:
     good, bimodal = in_processes(1.0, 1.2), in_processes(0.001, 0.002, 0.0015)
     loud = in_processes(1.0, 1.0, disturbance="somebody")
+    failed = in_processes(1.0, status="failed", reason="It broke.", series={})
     for cases, said in (
-        ([good], "None"),
+        ([good, failed], "None"),
         ([good, bimodal], "1 of 2 results may be unstable: size=1 (processes in two groups, 1 ms"),
         ([loud] * 3, "3 of 3 results may be unstable: size=1 (somebody, memory retained) and 2 m"),
     ):

@@ -116,7 +116,7 @@ def test_a_whole_run(
     out, err = capsys.readouterr()
     (stored,) = read_records("tiny", tmp_path / "data")
     assert f"Record: data/{stored.file}" in out and "500 µs" in out
-    assert "left] size=9: ok" in err
+    assert "[100%, 0 s left] size=9: ok" in err
     assert not stored.edited
     assert stored.record.command == (
         *("python", "-m", "experiments", "run", "tiny", "--device", "cpu", "--threads", "1"),

@@ -273,7 +273,9 @@ def test_a_damaged_line_costs_no_other(written: Journal, place: int) -> None:
 def test_what_is_no_journal_is_a_fault_and_stops_nothing(written: Journal) -> None:
     path = written.path.with_name(".x.journal.jsonl")
     written.path.with_name(".y.journal.jsonl").mkdir()
-    for begins in (b"", b'{"kind":"finish"}\n', b'{"kind":"run","journal":4}\n'):
+    header = written.path.read_bytes().splitlines(keepends=True)[0]
+    unknown = header.replace(b'"kind":"run"', b'"kind":"run","colour":4')
+    for begins in (b"", b'{"kind":"finish"}\n', b'{"kind":"run","journal":4}\n', unknown):
         path.write_bytes(begins)
         found, (foreign, unreadable) = unfinished_journals(path.parent)
         assert [journal.path for journal in found] == [written.path]

@@ -91,6 +91,8 @@ def test_conv_profiling_measures_the_shapes_that_it_names() -> None:
         passes = 3 if case["pass"] == "forward_backward" else 1
         assert counting.multiply_adds(STUDIES["conv_profiling"], case) == passes * taps
     assert not set(KNOWN) & set(HELD_OUT), "what rules were read off is not held out"
+    planned = STUDIES["conv_profiling"].full.processes
+    assert planned == {"retained": 8, "default": 6, "jemalloc": 2}
 
 
 def test_settings_choose_levels_and_other_batches() -> None:

@@ -115,6 +115,8 @@ def test_the_warm_up_of_slow_steps_ends_early() -> None:
     slow = protocol(5, 15, 2.0)
     assert timing.warm_up(lambda: 5.0, slow, now=iter((0.0, 5.0)).__next__) == 3
     assert timing.warm_up(lambda: 0.001, slow) == 5  # the first, and four that are steady
+    steady = [timing.is_steady([1.0, last, 1.2, 1.2]) for last in (0.979, 0.98)]
+    assert steady == [False, True], "one of the last is faster by more than 2 %"
 
 
 # --------------------------------------------------------------------------------- which process
@@ -304,6 +306,12 @@ def call(count):
 found = [policies.trace_blocks(Workload(lambda: call(count))) for count in (1, 3)]
 sys.stdout.buffer.write(msgspec.json.encode(found))
 """
+
+
+def test_policies_are_told_to_the_allocator() -> None:
+    assert policies.variables("jemalloc")["MALLOC_CONF"].startswith("dirty_decay_ms:-1")
+    large = policies.variables("mmap_threshold")["GLIBC_TUNABLES"]
+    assert large == f"glibc.malloc.mmap_threshold={2**32}"
 
 
 def test_the_heap_is_returned_beyond_twice_the_largest_block() -> None:

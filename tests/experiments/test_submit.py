@@ -180,6 +180,7 @@ def test_every_part_leaves_cases_and_work_to_count_where_it_counts() -> None:
         # What a reader refuses is found before half an hour of a GPU is spent on it.
         assert msgspec.convert(msgspec.to_builtins(protocol), Protocol) == protocol
         assert part.request.counters == "none" or study.subject is not None
+        assert not part.request.if_missing, "a session measures anew"
 
 
 def test_an_alarm_ends_one_part(monkeypatch: pytest.MonkeyPatch, notes: Notes) -> None:

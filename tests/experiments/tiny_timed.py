@@ -35,6 +35,8 @@ def memory(factors: Factors, session: Session) -> Measured:
 def times(factors: Factors, session: Session) -> Measured:
     """The size as a time (ms); the process and whether glibc was told to keep memory beside it."""
     size = int(factors["size"])
+    for library in ("OMP_NUM", "MKL_NUM", "OPENBLAS_NUM", "VECLIB_MAXIMUM"):
+        assert os.environ[f"{library}_THREADS"] == str(session.threads)
     if size == CRASHING:
         os.kill(os.getpid(), signal.SIGKILL)
     loud = "a test" if size == LOUD else None
