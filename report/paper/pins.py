@@ -1,7 +1,7 @@
 """The numbers of a paper, pinned: what ``data/expected/<study>.json`` holds of one study.
 
 A pinned number has nine significant digits.  Arithmetic and square roots are the same on every
-system; only ``exp``, ``log`` and sines of the C library may differ, in the last of 16 digits.
+system; ``exp``, ``log``, sines and sums of NumPy may differ, in the last of 16 digits.
 """
 
 from __future__ import annotations
