@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from report.core.records.record import (
 from tests.networks import mnist_conv2
 
 ROOT = Path(__file__).parents[1]
+DATA = ROOT / "data"
 
 #: A record without cases and ceilings, of a CPU.
 PLAIN = parse(Path(__file__).with_name("record.json").read_bytes(), "tests/record.json")
@@ -51,9 +53,8 @@ GPU = Gpu(
 
 def published(study: str, pattern: str) -> bytes:
     """The one file of such a name among those of the imported records of a study."""
-    data = ROOT / "data"
-    stored = store.read_records(study, data, ImportedRecord)
-    files = (store.read_attachments(item, (pattern,), data).values() for item in stored)
+    stored = store.read_records(study, DATA, ImportedRecord)
+    files = (store.read_attachments(item, (pattern,), DATA).values() for item in stored)
     (found,) = (content for contents in files for content in contents)
     assert isinstance(found, bytes)
     return found
@@ -235,14 +236,21 @@ def stored(content: Record) -> store.Stored:
 def data_folder(room: Path, *records: Record) -> Path:
     """A data directory below ``room`` with all that studies read, and with these records alone."""
     data = room / "data"
-    shutil.copytree(ROOT / "data" / "reported", data / "reported")
+    shutil.copytree(DATA / "reported", data / "reported")
     for name in ("references.bib", "devices.yaml"):
-        shutil.copyfile(ROOT / "data" / name, data / name)
+        shutil.copyfile(DATA / name, data / name)
     for content in records:
         store.write_record(content, data)
     return data
 
 
+#: Caches of 32 KiB, 1 MiB and, for eight cores, 32 MiB.
+CACHES = (
+    Cache(level=1, kind="data", size_bytes=2**15, cores=1),
+    Cache(level=1, kind="instruction", size_bytes=2**15, cores=1),
+    Cache(level=2, kind="unified", size_bytes=2**20, cores=1),
+    Cache(level=3, kind="unified", size_bytes=2**25, cores=8),
+)
 #: What a server tells of itself, apart from what sets it off from others of its kind.
 SERVER = host(
     vendor="AuthenticAMD",
@@ -259,6 +267,22 @@ SERVER = host(
 def printed(command: Sequence[str], folder: Path = ROOT) -> str:
     """Run a command that must succeed; what it printed."""
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+def commit(folder: Path) -> None:
+    """Make a folder a git repository in which all its files are committed."""
+    git = ("git", "-C", str(folder), "-c", "user.name=x", "-c", "user.email=x@example.org")
+    for words in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "x")):
+        subprocess.run([*git, *words], check=True, capture_output=True)
+
+
+def until(condition: Callable[[], object], process: subprocess.Popen[str] | None = None) -> None:
+    """Wait for something that happens by itself, or that a process does."""
+    deadline = time.monotonic() + 240
+    while not condition():
+        assert process is None or process.poll() is None, process and process.communicate()
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.02)
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> Path:

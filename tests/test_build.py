@@ -5,8 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -21,13 +19,13 @@ from report.engine.cache import Entry, Index
 from report.engine.gather import choose
 from report.engine.pipeline import ROOT, choose_engine
 from tests import factory, tiny
+from tests.factory import until
 from tests.test_builds import built, project, slower
 from tests.tiny import STUDY, TEMPLATE, replace
 
 __all__ = ["built", "project"]
 
 
-# ------------------------------------------------------------------------------ records and papers
 def test_a_build_says_what_it_made_and_a_bad_record_stops_one_paper(project: Path) -> None:
     """To a pipe, which sees no progress; all six studies would take a line each more."""
     path = tiny.record_of(project)
@@ -101,15 +99,6 @@ def test_without_tex_auto_takes_typst(tmp_path: Path, monkeypatch: pytest.Monkey
         choose_engine("latex", lacking)
 
 
-# ------------------------------------------------------------------------------- ends of processes
-def until(condition: Callable[[], object]) -> None:
-    """Wait for something that happens by itself."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.02)
-
-
 def processes(mark: str, words: str = "") -> list[psutil.Process]:
     """The processes with ``mark`` in their environment whose command begins with ``words``."""
     return [
@@ -181,7 +170,6 @@ def test_programs_end_with_the_process_that_started_them(tmp_path: Path, number:
     until(lambda: not processes(str(tmp_path), "sleep"))
 
 
-# ----------------------------------------------------------------------------------------- streams
 def shell(project: Path, command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """A command line as the shell runs it, which also sees to the redirections."""
     return subprocess.run(
@@ -223,7 +211,6 @@ def test_programs_have_the_streams_that_were_closed() -> None:
     assert shell(ROOT, f'python -c "{code}" <&- >&-').returncode == 0
 
 
-# ------------------------------------------------------------------------------ folders and links
 def test_folders_may_have_any_name_and_links_may_lead_to_them(built: Path, tmp_path: Path) -> None:
     place = tmp_path / "%20 ~a?b#c&d;e'f\"g$h -k*l[m]\n\\n研究 ü"
     place.mkdir()

@@ -62,6 +62,7 @@ def named(*items: Stored, **roles: Any) -> Edition:
 
 
 # ------------------------------------------------------------------------------ the one that speaks
+
 OLD, QUICK, OTHER = run(1), run(2, plan="quick"), run(2, "b")
 SEVERAL = (OLD, QUICK, run(3), OTHER, run(9, "c"))
 CHOSEN: tuple[tuple[tuple[Stored, ...], Edition | None, list[str]], ...] = (
@@ -106,6 +107,8 @@ def test_what_an_edition_cannot_mean_is_refused() -> None:
 
 
 # ------------------------------------------------------------------------------------------ roles
+
+
 def cast(*items: Stored, edition: Edition | None = None, use: Any = ()) -> dict[str, str]:
     found = choices_of(items, edition, [item.file for item in use])
     return {role: c.primary.record.environment.key for c in found for role in c.roles}
@@ -156,6 +159,7 @@ def test_an_edition_is_rewritten_and_other_lines_stay(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------------------------------- pooling
+
 COUNTS = Attachment(name="lackey.json.gz", sha256="0" * 64, meaning="counts")
 COUNTED = measured(2, attachments=(COUNTS,))
 NEW = measured(3)
@@ -249,6 +253,7 @@ def test_a_bad_record_stands_for_its_own_machine_alone(tmp_path: Path, key: str,
 
 
 # ------------------------------------------------------------------------------------------ shards
+
 SWEEP = "a" * 64
 
 
@@ -405,6 +410,8 @@ def test_what_is_told_of_a_record_needs_no_other_machine(tmp_path: Path) -> None
 
 
 # ------------------------------------------------------------------------------------------- gates
+
+
 @pytest.mark.parametrize(("medians", "bimodal"), [
     ((1.35, 1.36, 1.4, 2.16, 2.2, 2.31), True),
     ((10.0, 12.0, 15.0, 2275.0, 9000.0, 13525.0), True),

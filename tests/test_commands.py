@@ -102,7 +102,6 @@ def test_other_folders_are_refused(folder: Path, capsys: pytest.CaptureFixture[s
     assert folders <= {*PROJECT}
 
 
-# ------------------------------------------------------------------------- which record is meant
 def test_a_record_is_named_by_a_path_or_by_a_part_of_its_name(data: Path, tmp_path: Path) -> None:
     quick, elsewhere, root = file_of(QUICK), file_of(ELSEWHERE), Path("/")
     link = tmp_path / "link"
@@ -201,7 +200,6 @@ def test_what_is_accepted_is_what_the_next_build_uses(tmp_path: Path) -> None:
     assert choose(STUDY, data).inputs.roles == {"cpu": file_of(newest)}
 
 
-# ------------------------------------------------------------------------------- what is checked
 def pins(*records: str, audits: tuple[str, ...] = (), **verdicts: str) -> Pins:
     claims = {id: {"verdict": verdict} for id, verdict in verdicts.items()}
     return Pins(records=records, audits=audits, claims=claims)
@@ -273,7 +271,6 @@ def test_a_built_paper_passes_and_what_is_amiss_is_told_and_nothing_written(fold
     assert any("the number 93.1 is typed into the prose" in fault for fault in typed)
 
 
-# ------------------------------------------------------------------------- new studies and shells
 #: No format prints these as they are typed, and some let no paper be built.
 UNPRINTABLE = (
     "42", "@foo", "> x", "- x", "As @foo", "<b>x</b>", "O($n^2$)", "In 3 steps", "a\u2028b"

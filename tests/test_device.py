@@ -1,6 +1,5 @@
 """A GPU's run led back to theory: counters of a made-up record, and the allocator of a real one."""
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,7 +14,7 @@ from report.studies.conv_scaling.study import findings
 from report.theory.allocator import Allocate, Free
 from report.theory.reconciliation import Reconciliation
 from tests import factory
-from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES
+from tests.factory import DATA, FLOPS_AN_IMAGE, OUTPUT_BYTES
 from tests.papers import inputs_of
 
 STUDY = "conv_scaling"
@@ -73,7 +72,6 @@ def test_counter_terms(counters: dict[str, Any], amounts: tuple[int, ...], resid
     assert found.explained == (residual == 0)
 
 
-DATA = Path(__file__).parents[1] / "data"
 #: A layer on an H100, whose statistics PyTorch's allocator told.
 H100 = DATA / "conv_scaling" / "20261122T102337Z-nvidia-h100-80gb-hbm3-1de971c8.json"
 CASES = read_record(H100, DATA).record.cases

@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -77,14 +76,8 @@ def test_a_change_of_the_text_is_a_sentence_or_a_row_without_markup_of_numbers()
 def data(tmp_path: Path) -> Path:
     """A data directory in a git repository, committed without a record."""
     data = factory.data_folder(tmp_path / "project")
-    commit(data)
+    factory.commit(data.parent)
     return data
-
-
-def commit(data: Path) -> None:
-    git = ("git", "-C", str(data.parent), "-c", "user.name=x", "-c", "user.email=x@example.org")
-    for words in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "x")):
-        subprocess.run([*git, *words], check=True, capture_output=True)
 
 
 def test_revision_is_unpacked(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

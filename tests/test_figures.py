@@ -196,7 +196,6 @@ def texts(figure: Figure) -> list[str]:
     return [text.get_text() for axes in figure.axes for text in axes.texts if text.get_text()]
 
 
-# --------------------------------------------------------------------------------- bytes and data
 #: What a user may have set for drawings of their own.
 SETTINGS = {
     "lines.linewidth": 9, "font.size": 30, "axes.grid": False, "savefig.bbox": "tight",
@@ -260,7 +259,6 @@ def test_panels_of_a_row_have_the_range_of_both() -> None:
     assert alike[1] > apart[1] + 0.2, "the smaller value stands lower"
 
 
-# ------------------------------------------------------------------------------ names and looks
 def test_lines_are_named_at_their_ends_in_their_order_and_in_no_legend() -> None:
     ends = {"low": 1.0, "a": 2.0, "b": 2.01, "c": 2.0}
     lines = tuple(Points(n, (1.0, 2.0), (1.0, y), joined=True) for n, y in ends.items())

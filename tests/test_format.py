@@ -149,6 +149,7 @@ def test_quantities(number: float | Estimate, unit: str, style: Any, text: str) 
 
 
 # --------------------------------------------------------------------------------------- values
+
 FILE = "conv_scaling/a_b.json"
 HALF = Estimate(0.0125, 0.012, 0.013, 30, 0.95)
 GONE = Value("gone", "Gone", Missing("no run is in the data directory"), "B", "median")
@@ -228,6 +229,7 @@ def test_a_number_opens_with_its_samples_and_its_formula_in_numbers() -> None:
 
 
 # --------------------------------------------------------------------------------------- tables
+
 NO_GPU = Missing("no GPU here")
 NO_ROOM = Missing("out of memory on A|B: 5 GiB*")
 
@@ -358,6 +360,7 @@ def test_a_spreadsheet_computes_no_cell(text: str) -> None:
 
 
 # ------------------------------------------------------------------------------------- any text
+
 #: Characters that mean something to pandoc or LaTeX, beside ordinary ones.
 RISKY = "\\`*_{}[]()<>#|@$^~'\"&%!-+=:;.,?/1aA \n\t"
 TEXT = st.text(

@@ -91,8 +91,6 @@ def test_a_network_counts_once_at_the_image_size_nearest_to_the_usual_one() -> N
     assert chosen == ["vgg", 192, 64, 1, 6]
 
 
-# ---------------------------------------------------------------- a survey that is made up
-
 STUDY = "gpu_survey"
 #: Data sheets by hand: peak (FLOP/s), bandwidth (B/s), L2 (B).
 OLD = 71e12, 936e9, 6 * 2**20

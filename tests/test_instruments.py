@@ -9,7 +9,6 @@ import gzip
 import io
 import json
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,8 +23,8 @@ from report.instruments.counters.ncu import case_range
 from report.instruments.counters.ncu_metrics import metrics_for
 from report.instruments.counters.ncu_output import complaint, part_of, read_table
 from report.instruments.trace import read_trace
+from tests.factory import DATA
 
-DATA = Path(__file__).parents[1] / "data"
 FILE = "conv_profiling/20261122T102731Z-nvidia-h100-80gb-hbm3-512a69aa.json"
 RUN = read_record(DATA / FILE, DATA)
 (CONTENT,) = read_attachments(RUN, ("ncu*",), DATA).values()

@@ -179,6 +179,7 @@ def test_a_template_that_is_no_text_is_named(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------------ numbers typed by hand
+
 FRONT = """---
 title: "Twice 2 as fast"
 abstract: |
@@ -289,6 +290,8 @@ def test_numbers_stand_between_words_and_in_formulas(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------------------------- claims
+
+
 def spread(*medians: float, disturbed: bool = False) -> Quantity:
     processes = [Process("r", str(n), (m,), disturbed) for n, m in enumerate(medians)]
     return measured("gain", "1", processes, "f")
@@ -319,6 +322,7 @@ def test_every_undecided_claim_says_why(parts: tuple[Quantity, ...], reasons: st
 
 
 # ---------------------------------------------------------------------------- bibliography
+
 GOOD = rb"""% a comment
 
 @article{first,

@@ -72,6 +72,8 @@ def found(quantity: Quantity, confidence: float = 0.95) -> Estimate:
 
 
 # --------------------------------------------------------------------------- units and formulas
+
+
 def test_units_are_read_written_and_combined() -> None:
     texts = {"1": "1", "B/(image·s)": "B/(image·s)", "s·s": "s2", "s2/s": "s", "B2/s3": "B2/s3"}
     assert {text: str(unit(text)) for text in texts} == texts
@@ -129,6 +131,8 @@ def test_formulas_are_derived(quantity: Quantity, formula: str) -> None:
 
 
 # ------------------------------------------------------------------------------------- intervals
+
+
 def printed(name: str, value: float, decimals: int = 0) -> Quantity:
     return reported(name, "1", value, decimals, "r.json")
 
@@ -197,6 +201,8 @@ def test_numbers_are_printed_exactly_where_nothing_was_measured() -> None:
 
 
 # ------------------------------------------------------------------- medians and proportions
+
+
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.975, 0.99])
 def test_ranks_are_the_narrowest_symmetric_ones(confidence: float) -> None:
     binomial = pytest.importorskip("scipy.stats").binom
@@ -244,6 +250,7 @@ def test_a_proportion_has_the_interval_of_scipy(n: int, share: float, confidence
 
 
 # -------------------------------------------------------------------------- calls of one process
+
 ORDERED = [float(n) for n in range(1, 41)]
 
 
@@ -341,6 +348,8 @@ def test_estimates_by_hand(quantity: Quantity, expected: Estimate) -> None:
 
 
 # ------------------------------------------------------------------------------------- coverage
+
+
 def autoregressive(rng: np.random.Generator, rho: float, n: int) -> list[float]:
     """Calls of one process, each like the one before; their true median is 0."""
     samples = [rng.normal()]
@@ -376,6 +385,8 @@ def test_an_interval_holds_the_true_value_as_often_as_it_states(name: str) -> No
 
 
 # -------------------------------------------------------------------------------------- verdicts
+
+
 def is_(value: float) -> Quantity:
     return exact("x", "1", value)
 

@@ -207,6 +207,7 @@ def test_samples_of_a_case_are_those_of_its_rounds_under_the_policy() -> None:
 
 
 # ------------------------------------------------------------------------------------- quantities
+
 #: A number → the quantities among four that admit it: a duration, a share, a count, a difference.
 ADMITTED: dict[float, str] = {
     0: "time train_accuracy page_faults memory_events",
@@ -252,6 +253,7 @@ def test_elements_have_the_bytes_of_their_type() -> None:
 
 
 # ------------------------------------------------------------------------------------------ on disk
+
 FILES = {"lackey.json.gz": b"\x1f\x8b logs", "ncu.json.gz": b"more"}
 
 
@@ -436,6 +438,7 @@ def test_a_field_that_stands_twice_and_a_pointer_of_git_lfs_are_refused(tmp_path
 
 
 # --------------------------------------------------------------------------------------- as a frame
+
 DEFAULT = factory.round_(2, {"time": (0.75,)}, policy="default")
 TIMED = factory.round_(1, {"time": (0.5, 0.25)}), DEFAULT
 FRAMED = (
@@ -471,6 +474,7 @@ def test_each_row_says_what_where_and_in_which_unit() -> None:
 
 
 # ------------------------------------------------------------------------------ of what others made
+
 STUDY = "conv_scaling"
 
 

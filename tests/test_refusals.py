@@ -224,6 +224,7 @@ def test_a_fault_is_named_with_its_place(name: str, tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------------------------------- attacks
+
 ODD: tuple[Any, ...] = (
     None, True, 0, -1, 1.5, 5e-324, 1e308, 2**63, 10**310, "", "64", "x" * 1000, "\u202eabc",
     "a\nb", "\x00", "{{ v }}", "\\input{x}", [], {}, [[]], {"a": 1},
@@ -258,6 +259,7 @@ def test_records_with_a_damaged_value_are_refused_or_right(study: str, tmp_path:
 
 
 # ------------------------------------------------------------------------ what is no JSON, no YAML
+
 SEED = b'"seed": 0'
 
 
@@ -354,6 +356,8 @@ def test_a_fault_in_yaml_is_named_by_its_line(tmp_path: Path) -> None:
 
 
 # --------------------------------------------------------------- what no study can compute from
+
+
 def refiled(record: Record, data: Path, where: str, to: Any) -> str:
     """Write a record with another value under the name that fits its content; the file."""
     document = json.loads(encode(record))
@@ -495,6 +499,7 @@ def test_damaged_imports_are_left_out_beside_whole_ones(lacking: str, tmp_path: 
 
 
 # ------------------------------------------------------------------------------ what is looked up
+
 DEVICES = read_devices(DATA / "devices.yaml")
 SOURCE = read_reported(DATA / "reported" / "conv_scaling.json")
 NONE = read_reported(DATA / "reported" / "none.json")
@@ -540,6 +545,7 @@ def test_asking_for_what_is_not_there_tells_what_is(ask: Callable[[], object], s
 
 
 # ---------------------------------------------------------------------------------- what is shown
+
 HIDDEN = "a\u202eb\x1b[31m\x07"
 
 

@@ -91,9 +91,6 @@ def test_what_is_not_known_has_no_sum() -> None:
     assert theory(msgspec.structs.replace(network(), operators=())).peak is None
 
 
-# ------------------------------------------------------------------------------------------- fits
-
-
 @pytest.mark.parametrize("known", [0, 1, 3, 8, 9])
 def test_the_largest_batch_that_certainly_fits(known: int) -> None:
     """Above ``known`` images the last operator takes what no rule gives."""
@@ -226,9 +223,6 @@ def test_multiply_adds_of_operators(
     assert found is not None
     assert (found.multiply_adds, found.effective) == (multiply_adds, multiply_adds)
     assert found.flops == 2 * multiply_adds
-
-
-# -------------------------------------------------------------------------- captured for papers
 
 
 def test_a_residual_network_by_hand() -> None:

@@ -19,7 +19,7 @@ import pytest
 from report.commands.new import NEXT
 from report.engine.pipeline import ROOT
 from report.studies import STUDIES
-from tests.factory import printed
+from tests.factory import commit, printed
 
 #: The study that the pages write, and the one in its place where they need records.
 EXAMPLE, OTHER = "layer_width", "conv_scaling"
@@ -28,7 +28,6 @@ README = (ROOT / "README.md").read_text("utf-8")
 TUTORIAL = (ROOT / PAGES[0]).read_text("utf-8")
 #: The home of a reader whose name no record may hold.
 HOME = "home-of-gwendolyn"
-_AUTHOR = ["-c", "user.name=Reader", "-c", "user.email=reader@example.org"]
 #: What the copy has not: records, what is said of them, and any study.
 _ROOMS = "report/studies|templates/papers"
 _LEFT_OUT = re.compile(rf"data/([^/]+/|editions)|({_ROOMS})/[a-z]|.*{EXAMPLE}")
@@ -57,8 +56,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in (name for name in kept if (ROOT / name).is_file()):
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, target / name)
-    for words in (["init", "-q"], ["add", "-A"], [*_AUTHOR, "commit", "-q", "-m", "x"]):
-        subprocess.run(["git", *words], cwd=target, check=True)
+    commit(target)
     return target
 
 

@@ -17,6 +17,7 @@ from experiments.harness.progress import case_table, instability
 from report.core.records.record import Case, Record, Shard
 from report.core.records.store import Stored, read_record, write_record
 from tests import factory
+from tests.factory import DATA
 
 GIB = 2**30
 changed = msgspec.structs.replace
@@ -85,7 +86,6 @@ def test_processes_that_disagree_and_disturbed_ones_are_named() -> None:
         assert str(instability(cases, named=1)).startswith(said)
 
 
-DATA = Path(__file__).parents[2] / "data"
 FILE = DATA / "conv_scaling" / "20261126T044924Z-amd-epyc-1t-cff32c-02a9bf49.json"
 
 

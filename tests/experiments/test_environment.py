@@ -3,7 +3,6 @@
 import getpass
 import platform
 import re
-import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -235,17 +234,12 @@ def test_only_what_measures_a_study_decides_whether_runs_pool() -> None:
 
 
 def test_the_commit_whether_the_tree_is_clean_and_what_the_hash_is_of(tmp_path: Path) -> None:
-    def git(*words: str) -> None:
-        who = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
-        subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
-
     folder = tmp_path / "experiments"
     write(folder, study__py="1")
     alone, missing = code.identify("study", tmp_path)
     assert (alone.commit, alone.tree_clean) == (None, None)
     assert set(missing) == {"code.commit", "code.tree_clean"}
-    for words in ("init", "add .", "commit -m first"):
-        git(*words.split())
+    factory.commit(tmp_path)
     write(tmp_path / "data", record__json="{}")
     clean, _ = code.identify("study", tmp_path)
     assert clean.commit is not None and clean.tree_clean is True

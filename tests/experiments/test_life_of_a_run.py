@@ -4,7 +4,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -36,9 +35,9 @@ from report.core.errors import MeasurementError
 from report.core.records.pooling import missing_shards, runs_of
 from report.core.records.record import Case, Record
 from report.core.records.store import read_attachments, read_records
+from tests import factory
 from tests.experiments.conftest import FOLDER, Driver, finished, make_environment, make_header
 
-LIMIT_S = 120
 #: Does what a command says, in this process; its exit code and all that it prints.
 Command = Callable[..., tuple[int, str]]
 
@@ -88,7 +87,6 @@ def command(
     return do
 
 
-# ---------------------------------------------------------------------------------- what each gives
 @pytest.mark.parametrize(
     ("forks", "words"), [(True, ""), (False, "--set way=well,raise,die,exit,'well again'")]
 )
@@ -131,16 +129,12 @@ def test_what_ends_a_run(command: Command, monkeypatch: pytest.MonkeyPatch) -> N
         assert code == 1 and said in messages
 
 
-# ------------------------------------------------------------------ real signals to real processes
 def held_at(driver: Driver, size: str, *words: str, kept: int) -> subprocess.Popen[str]:
     """A run that waits in the case ``size``, with ``kept`` further cases on the disk."""
     before, already = driver.finished(), len(driver.measured())
     process = driver.start(*words, hold=size)
-    deadline = time.monotonic() + LIMIT_S
-    while size not in driver.measured()[already:] or driver.finished() < before + kept:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline, "the case was never reached"
-        time.sleep(0.02)
+    factory.until(lambda: size in driver.measured()[already:], process)
+    factory.until(lambda: driver.finished() >= before + kept, process)
     return process
 
 
@@ -172,7 +166,6 @@ def test_a_run_goes_on_after_each_signal(driver: Driver) -> None:
     assert driver.measured() == ["1", "2", "2", "3", "4", "4", "5", "6", "6"]
 
 
-# ---------------------------------------------------------------- the same without a new process
 def damaged(path: Path) -> str:
     """Damage a journal, without loss; what is said of it when it is read."""
     with path.open("ab") as stream:
@@ -226,7 +219,6 @@ def test_runs_of_lost_machines_become_records(tmp_path: Path, command: Command) 
     assert code == 1 and "tiny has no unfinished run in" in said
 
 
-# ------------------------------------------------------------------------------- the journal
 HEADER = make_header(tiny_study.STUDY)
 CASES = tuple(Case(factors={"size": size}) for size in range(3))
 

@@ -6,7 +6,6 @@ The committed captures are made anew, and met by every request that an H100's al
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,6 +36,7 @@ from report.theory.shapes import check, parameter_count
 from report.theory.timeline import requests
 from report.theory.work import forward_macs
 from report.theory.workspaces import TAKES_NOTHING_ON_GPU
+from tests.factory import DATA
 
 SHAPES = {"MNIST": (1, 28, 28), **INPUT_SHAPES}
 #: Parameters, multiply-adds and digits behind the point of millions, as printed by their authors or
@@ -173,7 +173,6 @@ def test_tiled_maps_are_the_same(form: Form, layout: torch.memory_format) -> Non
     assert (work[1] > work[0]) == (form != "tiled_layers") and work[1] >= work[0]
 
 
-DATA = Path(__file__).parents[2] / "data"
 INFERENCE = "inference_memory/20261122T103140Z-nvidia-h100-80gb-hbm3-a086b081.json"
 TRAINING = "training_roofline/20261122T103542Z-nvidia-h100-80gb-hbm3-893e6327.json"
 #: What cuBLAS holds from its first product on, by the record's history (B).

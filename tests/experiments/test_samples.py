@@ -32,11 +32,11 @@ from experiments.harness.timing import Duration, Workload
 from experiments.machine import limits
 from report.core.records.pooling import outcome
 from report.core.records.quantities import QUANTITIES
-from report.core.records.record import Cache, Case, Policy, Protocol, Round
+from report.core.records.record import Case, Policy, Protocol, Round
+from tests import factory
 from tests.experiments.conftest import Notes, make_header
 
 
-# -------------------------------------------------------------------------------------- one call
 def protocol(minimum: int, maximum: int, budget: float) -> Protocol:
     samples = {"minimum_samples": minimum, "maximum_samples": maximum, "warmup_calls": 2}
     return msgspec.structs.replace(FULL, **samples, case_budget_s=budget)
@@ -119,7 +119,6 @@ def test_the_warm_up_of_slow_steps_ends_early() -> None:
     assert steady == [False, True], "one of the last is faster by more than 2 %"
 
 
-# --------------------------------------------------------------------------------- which process
 @given(
     planned=st.dictionaries(
         st.sampled_from(["retained", "default", "jemalloc"]), st.integers(1, 9)
@@ -226,7 +225,6 @@ def test_each_process_measures_each_case_and_no_case_takes_another_with_it(
 
 MIB = 2**20
 
-# ---------------------------------------------------------------------------------- on a GPU
 #: A layer of 1000 B takes a workspace of 700 B, leaves a result of 600 B, and is called again; an
 #: address serves again as soon as it is free.
 HISTORY = (
@@ -292,7 +290,6 @@ def test_statistics_stand_around_each_call(monkeypatch: pytest.MonkeyPatch) -> N
     assert all(QUANTITIES[name].admits(samples) for name, samples in found.items())
 
 
-# ------------------------------------------------------------------------------- in the system
 #: Takes 1 block of 8 MiB, then 3 together, and frees them; the result is the last.
 _PROGRAM = """
 import sys, msgspec, numpy
@@ -344,17 +341,8 @@ def test_what_goes_beyond_the_limit_fails_and_the_limit_goes_away() -> None:
         bytearray(4 * limits.available_memory())
 
 
-# ------------------------------------------------------------------------------------- ceilings
-CACHES = (
-    Cache(level=1, kind="data", size_bytes=32 * 2**10, cores=1),
-    Cache(level=1, kind="instruction", size_bytes=32 * 2**10, cores=1),
-    Cache(level=2, kind="unified", size_bytes=MIB, cores=1),
-    Cache(level=3, kind="unified", size_bytes=32 * MIB, cores=8),
-)
-
-
 def test_the_working_sets_show_every_cache_and_memory() -> None:
-    assert working_sets(CACHES, 2, 8, 2**40) == (32 * 2**10, MIB, 16 * MIB, 128 * MIB)
+    assert working_sets(factory.CACHES, 2, 8, 2**40) == (32 * 2**10, MIB, 16 * MIB, 128 * MIB)
     assert working_sets((), 2, 8, MIB) == (MIB,)
 
 

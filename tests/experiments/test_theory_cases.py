@@ -207,8 +207,6 @@ def test_a_gpu_that_is_not_there_has_a_peak(build: Callable[[], nn.Module]) -> N
     assert "native_dropout" in names and "bernoulli_" not in names
 
 
-# ------------------------------------------------------------------- the largest batch that fits
-
 WIDTH, DEPTH = 64, 8
 #: Bytes of the parameters of ``deep``.
 WEIGHTS = 4 * DEPTH * (WIDTH * WIDTH + WIDTH)

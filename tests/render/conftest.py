@@ -81,6 +81,16 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def featured(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample with all features, as ``p.qmd``; tests write only folders of their own into it."""
+    folder = shutil.copytree(paper, tmp_path_factory.mktemp("featured") / "p")
+    sample, more = ((folder / name).read_text("utf-8") for name in ("sample.qmd", "features.md"))
+    text = sample.replace("# Introduction", f"{more}# Introduction", 1)
+    (folder / "p.qmd").write_text(text, "utf-8")
+    return folder
+
+
 @pytest.fixture
 def write(paper: Path, tmp_path: Path) -> Callable[[str], Path]:
     """Writes a small paper ``p.qmd`` with the sample's figures and bibliography; its folder."""

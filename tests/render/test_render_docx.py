@@ -2,7 +2,6 @@
 
 import io
 import re
-import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -39,13 +38,8 @@ def text_of(element: ElementTree.Element) -> str:
 
 
 @pytest.fixture(scope="module")
-def word(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    """The sample with all features."""
-    folder = shutil.copytree(paper, tmp_path_factory.mktemp("word") / "p")
-    sample, more = ((folder / name).read_text("utf-8") for name in ("sample.qmd", "features.md"))
-    text = sample.replace("# Introduction", f"{more}# Introduction", 1)
-    (folder / "p.qmd").write_text(text, "utf-8")
-    return word_of(folder)
+def word(featured: Path) -> zipfile.ZipFile:
+    return word_of(featured)
 
 
 @pytest.fixture(scope="module")

@@ -107,13 +107,9 @@ SHOWN_IN = {
 
 
 @pytest.fixture(scope="module")
-def texts(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def texts(featured: Path) -> dict[str, str]:
     """The sample with the features in each format, lines joined, since no format cares for them."""
-    folder = shutil.copytree(paper, tmp_path_factory.mktemp("features") / "p")
-    sample, features = ((folder / n).read_text("utf-8") for n in ("sample.qmd", "features.md"))
-    text = sample.replace("# Introduction", f"{features}# Introduction", 1)
-    (folder / "p.qmd").write_text(text, "utf-8")
-    return {name: " ".join(form(folder).split()) for name, form in FORMATS.items()}
+    return {name: " ".join(form(featured).split()) for name, form in FORMATS.items()}
 
 
 @pytest.mark.parametrize("feature", WRITTEN)
