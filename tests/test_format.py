@@ -417,7 +417,7 @@ def test_latex_is_a_line_without_a_raw_special_or_unknown_character(text: str) -
     # BibTeX can cut no letter in two, and would read an entry in a comment.
     (bibtex, "Müller, Ł.", r"M{\relax ü}ller, {\relax Ł}."),
     (bibtex, "龙", r"{{\guilsinglleft U+9F99\guilsinglright}}"),
-    (bibtex, "2 × 3 – 4", r"2 {\relax ×} 3 – 4"),
+    (bibtex, "2 × – “B”", r"2 {\relax ×} {\relax –} {\relax “}B{\relax ”}"),
     (bibtex, "a@b\n} % @misc{a@b,\n% @c", "a@b\n} % misc{ab,\n% c"),
 ])  # fmt: skip
 def test_escaped_texts(escape: Callable[[str], str], text: str, escaped: str) -> None:

@@ -327,7 +327,7 @@ GOOD = rb"""% a comment
 
 @article{first,
   author = {Ren{\'e} M{\"u}ller and \O{}. {\AA}s},
-  title  = "A {"quoted"} title with \emph{type} & 5 \% $\times$ \texttt{x}",
+  title  = "A {"quoted"} title with \emph{type} \& 5 \% $\times$ \texttt{x}",
   year   = 2001
 }
 
@@ -345,6 +345,7 @@ PARENT = b"\n@misc{child, crossref = {book}}\n@book{book, title = {B}}\n"
     GOOD + PARENT,
     GOOD.replace(b"\n", b"\r\n"),
     b"\xef\xbb\xbf" + GOOD,
+    rb"@misc{a, author={P. Erd{\H{o}}s and \'\i\c c, Z}, title={$n^2\mathrm{x}_2$}, file={a_b%}}",
     b"@misc{long, title = {" + b"x" * 500_000 + b"}}\n",
 ])  # fmt: skip
 def test_whole_entries_are_accepted(content: bytes, tmp_path: Path) -> None:
@@ -368,6 +369,24 @@ def test_whole_entries_are_accepted(content: bytes, tmp_path: Path) -> None:
     (b"{Other},", b"{x}, TITLE = {y}", "entry second: found the field title twice"),
     (b"{Other},", rb"{a \}, note = {b},", "entry second: expected name = {text}"),
     (b"{Other},", rb'"\{", note = {b}, year = "\}"', "entry second: expected name = {text}"),
+    (b"Other", b"half 50% of", r"title: found %, which TeX does not print; write \%"),
+    (b"Other", b"R & D", r"title: found &, which TeX does not print; write \&"),
+    (b"Other", b"C#", r"title: found #, which TeX does not print; write \#"),
+    (b"Other", b"a_b", "title: found _ outside a formula"),
+    (b"Other", rb"5 \mu m", r"title: found \mu outside a formula"),
+    (b"Other", rb"$\emph{x}$", r"title: found \emph in a formula"),
+    (b"Other", b"$x__2$", "title: found __, to which no letter belongs"),
+    (b"Other", rb"\'5", r"title: found \', to which no letter belongs"),
+    (b"Other", b"x\\ ", "title: found \\, to which no letter belongs"),
+    (b"Other", rb"\9", r"title: found \9, where only accents"),
+    (b"Other", rb"Erd\H{o}s", r"title: found \H, where only accents"),
+    (b"Other", b"a ${$}$", "title: found $ without another"),
+    (b"title = {Other}", b"author = {A, B and C,}", "author: found the name C,; write it as"),
+    (b"title = {Other}", b"author = {A, B, C, D}", "author: found the name A, B, C, D; write"),
+    (b"title = {Other}", rb"editor = {A\,B}", r"editor: found the name A\,B; write it as"),
+    (b"title = {Other}", b"language = {fran\xc3\xa7ais}", "language: found français; write the"),
+    (b"title = {Other}", rb"url = {https://a.b/\L{}c}", "url: found https://a.b/\\Lc, which is no"),
+    (b"Other}", b"Other}\xc2\xa0, year = {1}", "entry second: expected name = {text}"),
     (b"Other", b"5 $", r"entry second: title: found $ without another; write \$ for a dollar"),
     (b"{Other},", rb'"a\", note = "b"', "entry second: expected name = {text}"),
     (b"title = {Other}", b"url = {Java\tScript:x}", "url: found JavaScript:x, which is no"),

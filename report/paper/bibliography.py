@@ -15,13 +15,27 @@ from report.core.errors import RecordError
 from report.core.records.strict import byte_at
 
 _REMEDY: Final = "fix the entry, or restore the file with git"
-#: TeX's way around a backslash, and commands that are no letters, accents, signs or type.
+#: TeX's way around a backslash, and commands that are no accents, signs, letters or type; \H is
+#: read in braces only, since BibTeX makes \h of it in a title.
 _FOREIGN: Final = re.compile(
-    r"\^\^|\$\$|\\(?!(?:AA|AE|L|OE?|aa|ae|b|c|d|dh|dj|emph|i|j|k|l|mathrm|mu|ng|oe?|pi|r|sim|ss|t|th|"
+    r"\^\^|\$\$|(?<!\{)\\H(?![A-Za-z])|\\(?!(?:AA|AE|H|L|OE?|aa|ae|b|c|d|dh|dj|emph|i|j|k|l|mathrm|mu|ng|oe?|pi|r|sim|ss|t|th|"
     r"times|text(?:bf|it|sc|tt|superscript|subscript|endash|backslash|asciitilde|trademark|less|"
     r"greater|underscore)|u|url|v)(?![A-Za-z]))[A-Za-z]+"
 )
-_DOLLAR: Final = re.compile(r"(?<!\\)\$")
+#: An accent without a letter, an index without a sign; then commands and what is markup to TeX.
+_TOKEN: Final = re.compile(
+    r"(\\(?:['\"`^~=.]|[Hbcdkrtuv](?![A-Za-z]))"
+    r"(?!\s*(?:[A-Za-z]|\\(?:[ijoO]|a[ae]|A[AE])(?![A-Za-z])|\{\s*(?:[A-Za-z]+|\\[ij]\s*)?\}))|"
+    r"[_^]\s*[_^$}']|\\\s+\Z)|\\[A-Za-z]+|\\.|[$%&#_^{}]",
+    re.DOTALL,
+)
+#: What TeX takes in formulas alone, and pandoc drops elsewhere; what it takes in both.
+_IN_FORMULAS: Final = {r"\mathrm", r"\mu", r"\pi", r"\sim", r"\times", "_", "^"}
+_ANYWHERE: Final = re.compile(r"[{}]|\\[%&#$_{}\s,/\\-]")
+_IN_TEXT: Final = re.compile(r"\\(?:[A-Za-z]+|['\"`^~=.])")
+_GROUP: Final = re.compile(r"\{[^{}]*\}")
+#: Fields that no style prints, and in which programs keep names of files and notes.
+_UNPRINTED: Final = {"abstract", "annote", "bibsource", "biburl", "file", "keywords", "timestamp"}
 _DEEPEST: Final = 16
 
 _BLANK: Final = r"(?:[ \t]*(?:%[^\n]*)?(?:\n|\Z))*"
@@ -30,10 +44,10 @@ _HEAD: Final = re.compile(
     r"@(?!(?:string|preamble|comment)\{)[A-Za-z]+\{\s*([A-Za-z0-9][\w:./+-]*)\s*(?=,)",
     re.IGNORECASE,
 )
-_NAME: Final = re.compile(r"\s*,\s*([A-Za-z-]+)\s*=\s*")
+_NAME: Final = re.compile(r"\s*,\s*([A-Za-z-]+)\s*=\s*", re.ASCII)
 _NUMBER: Final = re.compile("[0-9]+")
 _MARK: Final = re.compile(r'\\?[{}"]')
-_END: Final = re.compile(rf"\s*(?:,\s*)?\}}{_BLANK}")
+_END: Final = re.compile(rf"\s*(?:,\s*)?\}}{_BLANK}", re.ASCII)
 
 #: Addresses in text, and how databases export the characters of an address for TeX.
 _LINKED: Final = re.compile(r"\\url(?![A-Za-z])\s*(\{(?:[^{}]|\{[^{}]*\})*\})?")
@@ -48,8 +62,8 @@ _CHARACTERS: Final = {
 _DOI_PREFIX: Final = re.compile(r"(?:https?://(?:dx\.)?doi\.org/|doi:)(?=10\.)", re.IGNORECASE)
 #: The form of an address and an example, by the name of its field.
 _ADDRESSES: Final = {
-    "url": (re.compile(r"https?://\S+", re.IGNORECASE), "https://example.org"),
-    "doi": (re.compile(r"10\.\d[\d.]*/\S+"), "10.1000/182"),
+    "url": (re.compile(r"https?://[^\s\\]+", re.IGNORECASE), "https://example.org"),
+    "doi": (re.compile(r"10\.\d[\d.]*/[^\s\\]+"), "10.1000/182"),
 }
 
 
@@ -200,8 +214,8 @@ def _fault_of(field: Field) -> str:
     """Describe the first thing that no value of a field may hold."""
     if field.name == "xdata":
         return "found xdata, which BibTeX does not read"
-    if len(_DOLLAR.findall(field.value)) % 2:
-        return f"{field.name}: found $ without another; write \\$ for a dollar"
+    if field.name == "language" and not re.fullmatch("[A-Za-z -]*", field.value):
+        return f"language: found {field.value}; write the language's English name"
     if foreign := _FOREIGN.search(field.value):
         return f"{field.name}: found {foreign[0]}, where only accents and signs may be TeX"
     addresses = [("url", link[1] or "") for link in _LINKED.finditer(field.value)]
@@ -212,4 +226,43 @@ def _fault_of(field: Field) -> str:
         plain = _plain_address(name, address)
         if not form.fullmatch(plain):
             return f"{field.name}: found {plain[:30]}, which is no address such as {example}"
+    if field.name in _ADDRESSES or field.name in _UNPRINTED:
+        return ""
+    fault = _name_fault(field) if field.name in ("author", "editor") else ""
+    return fault or _markup_fault(field.name, _LINKED.sub("", field.value))
+
+
+def _name_fault(field: Field) -> str:
+    """Describe the first name that BibTeX could not divide into its parts."""
+    shown, plain = "", field.value
+    while shown != plain:
+        shown, plain = plain, _GROUP.sub("x", plain)
+    for name in re.split(r"\sand\s", plain, flags=re.IGNORECASE):
+        if name.count(",") > 2 or name.rstrip().endswith(",") or "$" in name or "\\," in name:
+            shown = name.strip()[:60]
+            return f"{field.name}: found the name {shown}; write it as Last, First, or in braces"
     return ""
+
+
+def _markup_fault(name: str, value: str) -> str:
+    """Describe the first sign that TeX takes for markup, such as %, which hides a line's rest."""
+    depth, formula = 0, None  # braces that are open, here and where the formula begins
+    for token in _TOKEN.finditer(value):
+        sign = token[0]
+        depth += (sign == "{") - (sign == "}")
+        if token[1]:
+            return f"{name}: found {sign.strip()}, to which no letter belongs"
+        if sign in ("%", "&", "#"):
+            return f"{name}: found {sign}, which TeX does not print; write \\{sign}"
+        if formula is not None and (depth < formula or (sign == "$" and depth > formula)):
+            break
+        if sign == "$":
+            formula = depth if formula is None else None
+        elif _ANYWHERE.fullmatch(sign):
+            continue
+        elif sign not in _IN_FORMULAS and not _IN_TEXT.fullmatch(sign):
+            return f"{name}: found {sign}, where only accents and signs may be TeX"
+        elif (sign in _IN_FORMULAS) != (formula is not None):
+            where = "in" if formula is not None else "outside"
+            return f"{name}: found {sign} {where} a formula; a formula stands between $ and $"
+    return "" if formula is None else f"{name}: found $ without another; write \\$ for a dollar"

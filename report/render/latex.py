@@ -58,6 +58,8 @@ _ABSENT = re.compile(r"LaTeX Error: File `([^']+\.(?:sty|cls))' not found")
 #: Code points of a text and of a bibliography, as ``report.core.text.escape`` writes them.
 _CODE_POINTS = re.compile(r"(?:‹|\\guilsinglleft )(U\+[0-9A-F]+(?: U\+[0-9A-F]+)*)")
 _OVERFULL = re.compile(r"^Overfull \\hbox \(([\d.]+)pt too wide\)", re.MULTILINE)
+#: An address in a bibliography, as it is linked and as it is printed.
+_LINK = re.compile(r"\\(?:url|nolinkurl|href)\{[^{}]*\}")
 #: Points by which a line may stick out before a reader sees it.
 _TOO_WIDE_PT: Final = 2.0
 _UNDEFINED = re.compile(r"LaTeX Warning: (Reference|Citation) [`']([^']+)'")
@@ -102,8 +104,13 @@ def _copy_used(text: str, source: Path, target: Path) -> None:
             shutil.copyfile(source / name, target / name)
     if (source / BIBLIOGRAPHY).is_file():
         entries = entries_of(bibtex((source / BIBLIOGRAPHY).read_text("utf-8")))
-        text = "".join(map(_with_doi, entries))
+        text = _LINK.sub(_escape_link, "".join(map(_with_doi, entries)))
         (target / BIBLIOGRAPHY).write_text(text, "utf-8", newline="\n")
+
+
+def _escape_link(link: re.Match[str]) -> str:
+    """Escape what would hide or end the argument that a style puts a link into."""
+    return re.sub("[%#]", r"\\\g<0>", link[0])
 
 
 def _with_doi(entry: str) -> str:

@@ -163,13 +163,13 @@ def test_long_words_of_code_may_break(write: Write) -> None:
 def test_entries_keep_their_dois_and_formulas_in_latex(write: Write) -> None:
     """IEEEtran.bst drops the field, and makes letters small that are in no braces."""
     folder = write("Known [@a].\n")
-    entry = "@misc{a, title={On $O(n^2)$ and $K_{A}L$}, note={Undated}, doi={10.1/x_12}}\n"
+    entry = "@misc{a, title={On $O(n^2)$ and $K_{A}L$}, note={Undated}, doi={10.1/x_%12#}}\n"
     (folder / "references.bib").write_text(entry, "utf-8")
     tex_of(folder)
     assert (folder / "tex" / "references.bib").read_text("utf-8") == (
         "@misc{a, title={On {$O(n^2)$} and {$K_{A}L$}}, "
-        r"note={Undated; doi: \href{https://doi.org/10.1/x_12}{\nolinkurl{10.1/x_12}}}, "
-        "doi={10.1/x_12}}\n"
+        r"note={Undated; doi: \href{https://doi.org/10.1/x_\%12\#}{\nolinkurl{10.1/x_\%12\#}}}, "
+        "doi={10.1/x_%12#}}\n"
     )
     assert typst_pdf(folder).startswith(b"%PDF")
 

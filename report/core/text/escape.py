@@ -56,8 +56,8 @@ _LIGATURES: Final = re.compile("[\ufb00-\ufb06]")
 _COMMENT: Final = re.compile(r"(?:^|\})[ \t]*%.*", re.MULTILINE)
 #: A formula of a title, whose letters BibTeX would make small.
 _FORMULA: Final = re.compile(r"(?<![\\{])\$(?:[^$\\{}]|\\.|\{[^{}]*\})+\$")
-#: Code points, and all but ASCII and the quotation marks and dashes of a title.
-_BEYOND_ASCII: Final = re.compile("‹([^›]*)›|([^\\x00-\\x7f–—‘’“”])")
+#: Code points, and all but ASCII.
+_BEYOND_ASCII: Final = re.compile("‹([^›]*)›|([^\\x00-\\x7f])")
 
 #: A word that may break in a narrow column: after a sign, else after a few letters.
 _LONG_WORD: Final = re.compile(r"\S{21,}")
