@@ -118,7 +118,7 @@ def test_no_line_is_longer_than_a_forge_shows() -> None:
     """Neither by one series, nor by many in a round, nor by the layers of a deep network."""
     deep = tuple(factory.layer(1, f"layer with a long name, number {n}") for n in range(400))
     series = {name: tuple(n / 7 for n in range(2000)) for name in ("time", "cpu_time")}
-    short = dict.fromkeys(list(QUANTITIES)[:40], tuple(range(100)))
+    short = dict.fromkeys(list(QUANTITIES)[:40], tuple(range(2000)))
     many = factory.round_(1, {**short, **series})
     case = msgspec.structs.replace(factory.case(9, layers=deep), series=series, rounds=(many,))
     record = factory.record([case, *factory.layer_cases()])
@@ -208,14 +208,14 @@ def test_samples_of_a_case_are_those_of_its_rounds_under_the_policy() -> None:
 
 # ------------------------------------------------------------------------------------- quantities
 
-#: A number → the quantities among four that admit it: a duration, a share, a count, a difference.
+#: A number → the quantities among four that admit it: a duration, a loss, a count, a difference.
 ADMITTED: dict[float, str] = {
-    0: "time train_accuracy page_faults memory_events",
-    1: "time train_accuracy page_faults memory_events",
-    2**63 - 1: "time train_accuracy page_faults memory_events",
-    0.5: "time train_accuracy",
-    1e-12: "time train_accuracy",
-    0.99e-12: "train_accuracy",
+    0: "time step_loss page_faults memory_events",
+    1: "time step_loss page_faults memory_events",
+    2**63 - 1: "time step_loss page_faults memory_events",
+    0.5: "time step_loss",
+    1e-12: "time step_loss",
+    0.99e-12: "step_loss",
     -1: "memory_events",
     -0.5: "",
 }
@@ -223,11 +223,13 @@ ADMITTED: dict[float, str] = {
 
 def test_what_a_quantity_admits() -> None:
     for number, admitting in ADMITTED.items():
-        names = ["time", "train_accuracy", "page_faults", "memory_events"]
+        names = ["time", "step_loss", "page_faults", "memory_events"]
         alone = [name for name in names if QUANTITIES[name].admits((number,))]
         among = [name for name in names if QUANTITIES[name].admits((1, number, 2))]
         assert alone == among == admitting.split(), number
     assert all(quantity.admits(()) for quantity in QUANTITIES.values())
+    for name in ("train_accuracy", "test_accuracy", "image_correct", "batch_ran"):
+        assert QUANTITIES[name].admits((0, 1)) and not QUANTITIES[name].admits((0, 2, 1)), name
     assert not QUANTITIES["page_faults"].admits((True,))
     assert not QUANTITIES["page_faults"].admits((1.0,))
 

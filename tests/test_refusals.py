@@ -127,6 +127,13 @@ REFUSALS: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("started", "2026-02-31T00:00:00Z", "no day of a calendar"),
         ("finished", "2026-11-01T09:59:59Z", "before the run started"),
         ("finished", "2026-11-01T10:00:00Z", "a run of 0 s, but its samples of time last 3 s"),
+        ("cases.0.series.allocated_before.2", 2**40, "B of allocated_before, more", "cases[0]"),
+        (
+            "cases.0.series.allocated_peak",
+            [1],
+            "samples of allocated_before, 1 of",
+            "cases[0].series",
+        ),
         ("environment.missing.gpu", GONE, "why gpu is null", "environment.missing"),
         ("code.commit", None, "why code.commit is null", "environment.missing"),
         ("ceilings.0.work", 3 * 2**30, "work 3,221,225,472 for matrix_product", "ceilings"),

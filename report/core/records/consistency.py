@@ -7,12 +7,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cache
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
 
 from report.core.records.quantities import QUANTITIES
-from report.core.records.record import Case, Ceiling, Peak, Record
+from report.core.records.record import Case, Ceiling, Measured, Moment, Peak, Record
 
 #: Moments are whole seconds (s), so that a run may last this much longer than they tell.
 _ROUNDING: Final = 1.0
@@ -25,6 +26,29 @@ _ELEMENTS: Final = re.compile(r"([0-9]+) elements( a thread)?")
 _PAGES: Final = re.compile(r"([0-9]+) pages of ([0-9]+) B")
 #: Bytes that one run moves for each element of its size, in float32.
 _MOVED: Final[Mapping[Peak, int]] = {"copy": 8, "read": 8, "triad": 12}
+_MOMENTS: Final[tuple[Moment, ...]] = ("before", "after")
+#: Bytes of one call, of which the first cannot be more than the second.
+_NO_MORE: Final = (
+    *((f"{kind}_{moment}", f"{kind}_peak")
+      for kind in ("requested", "allocated", "reserved", "resident") for moment in _MOMENTS),
+    *((f"{part}_{moment}", f"{whole}_{moment}")
+      for part, whole in (("requested", "allocated"), ("allocated", "reserved"))
+      for moment in (*_MOMENTS, "peak")),
+)  # fmt: skip
+#: Quantities that have a sample of each call, step, epoch, image or moment, and so as many each.
+_TOGETHER: Final = (
+    ("time", "cpu_time", "page_faults", "voluntary_switches", "involuntary_switches", "wait_time"),
+    ("forward_time", "backward_time"),
+    ("bias_time", "relu_time", "softmax_time", "gradient_time", "matrix_product_time",
+     "unfold_time", "pooling_time"),
+    ("train_loss", "train_accuracy", "test_loss", "test_accuracy", "epoch_time"),
+    ("image_loss", "image_correct"), ("batch_tried", "batch_ran"),
+    ("block_bytes", "block_changes"), ("return_time", "result_return_time"),
+    ("device_temperature", "device_clock", "device_power", "throttle_reasons"),
+    tuple(name for name in QUANTITIES if name.startswith("ncu_")),
+    tuple(name for name in QUANTITIES if name.startswith("lackey_")),
+    *_NO_MORE,
+)  # fmt: skip
 
 
 def time_faults(**moments: str | None) -> Iterator[str]:
@@ -40,10 +64,32 @@ def time_faults(**moments: str | None) -> Iterator[str]:
 
 
 def contradictions(record: Record) -> Iterator[str]:
-    """Faults of a record whose moments are right: durations, ceilings, and nulls without reason."""
+    """Faults of a record whose moments are right: samples, ceilings, and nulls without reason."""
+    for index, case in enumerate(record.cases):
+        for series in case.all_series:
+            for fault in _series_faults(series, len(case.layers)):
+                yield f"cases[{index}].series: {fault}"
     yield from _durations_faults(record)
     yield from _ceilings_faults(record)
     yield from _faults_of_null(record)
+
+
+def _series_faults(series: Measured, layers: int) -> Iterator[str]:
+    """Quantities of the same calls that differ in their number, and parts above their whole."""
+    for names in _TOGETHER:
+        counts = {name: len(series[name]) for name in names if name in series}
+        for first, second in pairwise(counts):
+            if counts[first] != counts[second]:
+                yield f"found {counts[first]} samples of {first}, {counts[second]} of {second}"
+    for name in ("layer_forward_time", "layer_backward_time"):
+        steps = len(series.get("time", ()))
+        if name in series and len(series[name]) != steps * layers:
+            of = f"{steps} steps of {layers} layers"
+            yield f"found {len(series[name])} samples of {name}, of {of}"
+    for part, whole in _NO_MORE:
+        for lesser, greater in zip(series.get(part, ()), series.get(whole, ()), strict=False):
+            if lesser > greater:
+                yield f"found {lesser:,} B of {part}, more than the {greater:,} B of {whole}"
 
 
 def _durations_faults(record: Record) -> Iterator[str]:

@@ -25,7 +25,8 @@ class Quantity:
 
     ``unit`` is ``s``, ``B``, ``MAC``, ``FLOP``, ``1`` (a count), ``1/s`` or what a sensor reads
     (``Hz``, ``W``, ``°C``); ``signed`` says that samples may be negative, ``whole`` that they are
-    integers; ``fixed`` is what depends on nothing but the case and the program.
+    integers; ``share`` that they are at most 1; ``fixed`` is what depends on nothing but the case
+    and the program.
     """
 
     unit: str
@@ -33,10 +34,13 @@ class Quantity:
     signed: bool = False
     whole: bool = False
     fixed: bool = False
+    share: bool = False
 
     def admits(self, samples: Sequence[float]) -> bool:
         """Whether all ``samples``, which 64 bits hold, are within the range of this quantity."""
         if self.whole and not set(map(type, samples)) <= {int}:
+            return False
+        if self.share and max(samples, default=0) > 1:
             return False
         low = min(samples, default=0)
         if self.signed or low >= SHORTEST_S:
@@ -49,12 +53,15 @@ class Quantity:
         kind = "a whole number" if self.whole else "a number"
         if self.signed:
             return kind
+        if self.share:
+            return f"{kind} from 0 to 1"
         return f"{kind} of {f'0, or at least {SHORTEST_S}' if self.unit == 's' else 'at least 0'}"
 
 
 #: Name, unit and meaning, a line each; «±» stands behind the unit of what may be negative, «whole»
-#: behind that of what is counted, as are bytes and operations, and «=» behind that of what is
-#: fixed, which reserved bytes are not, since they depend on the calls before.
+#: behind that of what is counted, as are bytes and operations, «≤» behind that of what is at most
+#: 1, and «=» behind that of what is fixed, which reserved bytes are not, since they depend on the
+#: calls before.
 _TABLE: Final = """
 time                       s       duration of one call, after warm-up
 first_call_time            s       a case's first call, kept apart from the samples
@@ -111,9 +118,9 @@ lackey_multiply_adds_base  MAC     the same of the process before that call, whi
 step_loss                  1       mean loss of the images of one training step, in order of steps
 epoch_time                 s       duration of the training steps of one epoch
 train_loss                 1       mean loss of the training images after one epoch
-train_accuracy             1       share of the training images classified rightly, 0 to 1
+train_accuracy             1≤      share of the training images classified rightly, 0 to 1
 test_loss                  1       mean loss of the test images after one epoch
-test_accuracy              1       share of the test images classified rightly, 0 to 1
+test_accuracy              1≤      share of the test images classified rightly, 0 to 1
 # Steps of training, each timed as a whole and by its parts.
 warmup_time                s       duration of one step of the warm-up, in order
 forward_time               s       of one step: gradients dropped, forward pass and loss
@@ -128,10 +135,10 @@ device_power               W       electrical power that the device draws
 throttle_reasons           1 whole  why the device holds its clock back, as NVML's mask of bits
 # A trained network on the test images: one value an image, in the same order every time.
 image_loss                 1       cross-entropy of one test image, in nats
-image_correct              1 whole  1 for a test image classified rightly, else 0
+image_correct              1≤ whole  1 for a test image classified rightly, else 0
 # Calls of growing or falling batches under one limit of memory.
 batch_tried                1 whole  images of a call under a limit of memory
-batch_ran                  1 whole  1 where that call ran, 0 where memory ran out
+batch_ran                  1≤ whole  1 where that call ran, 0 where memory ran out
 # Hardware counters of NVIDIA GPUs, read by Nsight Compute around one call, never while timing.
 ncu_cuda_core_flops        FLOP=   operations of the CUDA cores, a multiply-add as two
 ncu_tensor_core_flops      FLOP=   operations of the tensor cores, a multiply-add as two
@@ -162,9 +169,10 @@ def _quantities() -> Iterator[tuple[str, Quantity]]:
     for line in _TABLE.strip().replace("\n    ", " ").splitlines():
         if not line.startswith("#"):
             name, unit, text = line.split(maxsplit=2)
-            bare, meaning = unit.rstrip("±="), text.removeprefix("whole ")
+            bare, meaning = unit.rstrip("±=≤"), text.removeprefix("whole ")
             whole = bare in ("B", "MAC", "FLOP") or text != meaning
-            yield name, Quantity(bare, meaning, unit.endswith("±"), whole, unit.endswith("="))
+            marks = {mark: unit.endswith(mark) for mark in "±=≤"}
+            yield name, Quantity(bare, meaning, marks["±"], whole, marks["="], marks["≤"])
 
 
 QUANTITIES: Final = dict(_quantities())
